@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { backoffMs, pause } from '../net/backoff.ts';
 import type { AgentApi, ClaimRequest } from './api.ts';
 import type { ClaimedDelivery } from './delivery.ts';
-import type { Passengers } from './settle.ts';
+import type { TakenAcks } from './settle.ts';
 
 /** Delay before the next claim when the server answers a long poll early and empty. */
 const emptyBackoff = { firstMs: 100, maxMs: 1_000 };
@@ -22,7 +22,7 @@ interface Claiming {
   changed: () => Promise<void>;
   begin: (delivery: ClaimedDelivery) => void;
   /** Takes the acknowledgements that wait to be sent; null: none. */
-  board: () => Passengers | null;
+  takeAcks: () => TakenAcks | null;
   signal: AbortSignal;
 }
 
@@ -40,28 +40,28 @@ export async function claimAll(claiming: Claiming): Promise<void> {
       continue;
     }
     const startMs = performance.now();
-    const passengers = claiming.board();
-    const deliveries = await claim(claiming, max, passengers);
+    const acks = claiming.takeAcks();
+    const deliveries = await claim(claiming, max, acks);
     for (const delivery of deliveries) begin(delivery);
     if (once) return;
     // It did not wait: the next one does.
-    if (passengers !== null) continue;
+    if (acks !== null) continue;
     const early = waitMs === 0 || performance.now() - startMs < waitMs;
     empty = deliveries.length === 0 && early ? empty + 1 : 0;
     if (empty > 0) await pause(backoffMs(empty - 1, emptyBackoff, Math.random()), signal);
   }
 }
 
-/** One claim. With passengers it does not wait for deliveries, so that they are not kept waiting for their outcome. */
-async function claim({ api, order, signal }: Claiming, max: number, passengers: Passengers | null) {
-  if (passengers === null) return (await api.claim({ max, ...order }, signal))?.deliveries ?? [];
+/** One claim. With acknowledgements it does not wait for deliveries: handlers await the outcome of theirs. */
+async function claim({ api, order, signal }: Claiming, max: number, acks: TakenAcks | null) {
+  if (acks === null) return (await api.claim({ max, ...order }, signal))?.deliveries ?? [];
   try {
-    const answer = await api.claim({ max, ...order, wait_seconds: 0, ack: passengers.ack }, signal);
-    if (answer === null) passengers.returned();
-    else passengers.settled(answer.done);
+    const answer = await api.claim({ max, ...order, wait_seconds: 0, ack: acks.receipts }, signal);
+    if (answer === null) acks.returned();
+    else acks.settled(answer.done);
     return answer?.deliveries ?? [];
   } catch (error) {
-    passengers.returned();
+    acks.returned();
     throw error;
   }
 }

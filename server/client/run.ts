@@ -98,7 +98,7 @@ export class Run {
           this.#changed = resolve;
         }),
       begin: (claimed) => this.#begin(claimed),
-      board: () => this.#settler.board(),
+      takeAcks: () => this.#settler.takeAcks(),
       signal: this.#stop.signal,
     });
   }

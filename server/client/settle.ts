@@ -41,11 +41,11 @@ export class Settler {
   }
 
   /** Takes the acknowledgements that wait to be sent; null: none. Nacks are few, and have a request of their own. */
-  board(): Passengers | null {
+  takeAcks(): TakenAcks | null {
     const acks = this.#acks.take();
     if (acks === null) return null;
     return {
-      ack: acks.map(({ receipt }) => receipt),
+      receipts: acks.map(({ receipt }) => receipt),
       settled: (done) => {
         for (const { receipt, resolve } of acks) resolve(done.has(receipt) ? 'done' : 'gone');
       },
@@ -55,9 +55,8 @@ export class Settler {
 }
 
 /** Acknowledgements that a claim takes along. One of the two functions is called once. */
-export interface Passengers {
-  /** Receipts. */
-  ack: readonly string[];
+export interface TakenAcks {
+  receipts: readonly string[];
   /** @param done receipts that were settled; the leases of the others are lost */
   settled: (done: ReadonlySet<string>) => void;
   /** It is unknown whether the claim was received: they are sent again. */

@@ -13,6 +13,7 @@
  */
 import pg from 'pg';
 import type NativeClient from 'pg-native';
+import { repeatConflicts } from './conflicts.ts';
 import { outliveClose, weirConninfo } from './conninfo.ts';
 import { SessionRenewal } from './session-renewal.ts';
 import { isOutage, sqlStateKind } from './sql-states.ts';
@@ -145,21 +146,6 @@ function runAlone<Row extends object>(sessions: Sessions, statement: Statement):
       return (await run<Row>(client, prepared(statement))).rows;
     }),
   );
-}
-
-/** Postgres ended the statement because of another one: it waited for a row that was moved to another partition, or in a deadlock. */
-const CONFLICTS: ReadonlySet<string | undefined> = new Set(['40001', '40P01']);
-const CONFLICT_TRIES_MAX = 3;
-
-/** Repeats `work` when it rejects because of a concurrent statement. What it did was rolled back. */
-export async function repeatConflicts<T>(work: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!CONFLICTS.has((error as { code?: string }).code) || tries === CONFLICT_TRIES_MAX) throw error;
-    }
-  }
 }
 
 async function inTransaction<T>(

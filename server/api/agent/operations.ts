@@ -1,5 +1,4 @@
 /** /api/v1/agent: the session of an agent, and its deliveries. */
-
 import type { z } from 'zod';
 import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
 import type { Database } from '../../db/pool.ts';

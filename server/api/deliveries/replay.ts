@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../audit/actor.ts';
 import { record } from '../../audit/record.ts';
-import { type Database, type Query, repeatConflicts } from '../../db/pool.ts';
+import { repeatConflicts } from '../../db/conflicts.ts';
+import type { Database, Query } from '../../db/pool.ts';
 import { findAgent } from '../../db/queries/agents.ts';
 import { type DeliveryRecord, findDelivery } from '../../db/queries/deliveries.ts';
 import { type Undone, undoAction } from '../../db/queries/delivery-actions.ts';

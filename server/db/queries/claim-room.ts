@@ -7,7 +7,8 @@
  * wait for the lock. Agents without a limit take no lock. A claim of 10 takes five round trips instead of one; median on a busy machine, three
  * alternating rounds of 5 s: 15 to 27 ms with a limit, 5 to 12 ms without.
  */
-import { type Database, type Query, repeatConflicts } from '../pool.ts';
+import { repeatConflicts } from '../conflicts.ts';
+import type { Database, Query } from '../pool.ts';
 import { arrayOf } from './sql.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 

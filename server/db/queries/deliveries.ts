@@ -22,13 +22,7 @@ type DeliveryRow = Omit<DeliveryRecord, 'event_type'>;
 
 const record = selectList(deliverySchema.omit({ event_type: true }), 'deliveries');
 
-/**
- * Up to this many pending or leased deliveries, a list reads all of them from the index deliveries_claimable. Walking from the newest
- * instead, past finished ones, reads an agent's whole history when hardly anything waits: 23,000 pages for 50,000 deliveries.
- */
-const UNFINISHED_READ_MAX = 1_000;
-
-/** Lists deliveries, newest first. `before`: id of the last delivery of the previous page. Planned for the given filters. */
+/** Lists deliveries, newest first. `before`: id of the last delivery of the previous page. Planned for the given filters: the state selects one of the two tables. */
 export async function listDeliveries(
   database: Database,
   filter: DeliveryFilter,
@@ -47,15 +41,11 @@ export async function listDeliveries(
     eventId && `deliveries.received_at = ${value(uuidv7Time(eventId))} and event_id = ${value(eventId)}`,
     before && `(deliveries.received_at, id) < (${value(uuidv7Time(before))}, ${value(before)}::uuid)`,
   ].filter(Boolean);
-  const isUnfinished = state === 'pending' || state === 'leased';
-  const readsAll = isUnfinished && !eventId && (await areFewUnfinished(database, filter));
   const rows = await database.query<DeliveryRow>({
     text: `
       select ${record}
-      from (
-        select * from deliveries where ${['true', ...conditions].join(' and ')}
-        ${readsAll ? 'offset 0' : ''}
-      ) deliveries
+      from deliveries
+      where ${['true', ...conditions].join(' and ')}
       order by deliveries.received_at desc, id desc
       limit $1`,
     values,
@@ -69,24 +59,6 @@ async function withTypes(database: Pick<Database, 'query'>, rows: readonly Deliv
   const eventIds = rows.map((row) => row.event_id);
   const types = await readEventTypes(database, eventIds);
   return rows.map((row) => ({ ...row, event_type: types.get(row.event_id) ?? null }));
-}
-
-/** Whether at most UNFINISHED_READ_MAX deliveries are unfinished. Reads at most one row more than that. */
-async function areFewUnfinished(
-  database: Database,
-  { agentId = null, webhookId = null }: DeliveryFilter,
-): Promise<boolean> {
-  const [row] = await database.query<{ few: boolean }>({
-    text: `
-      select count(*) <= ${UNFINISHED_READ_MAX} as few
-      from (
-        select from deliveries
-        where state in ('pending', 'leased') and ($1::uuid is null or agent_id = $1) and ($2::uuid is null or webhook_id = $2)
-        limit ${UNFINISHED_READ_MAX + 1}
-      ) unfinished`,
-    values: [agentId, webhookId],
-  });
-  return row!.few;
 }
 
 /** Finds a delivery; with an agent, only if it belongs to that agent. */

@@ -18,8 +18,8 @@ interface Retention {
 }
 
 /**
- * Counts pending and leased deliveries that retention removes within the warning time, up to EXPIRING_COUNTED_MAX. Reads only the oldest
- * partitions, by their index of claimable deliveries: one statement, and one for each retention_days of webhooks.
+ * Counts pending and leased deliveries that retention removes within the warning time, up to EXPIRING_COUNTED_MAX. Reads only the
+ * oldest of deliveries_live: one statement, and one for each retention_days of webhooks.
  */
 export async function countExpiring(
   database: Database,
