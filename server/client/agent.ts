@@ -53,7 +53,8 @@ export class Agent {
   }
 
   /**
-   * Calls `handler` for each delivery, up to `concurrency` at a time. A delivery is acknowledged when the handler returns. When it throws,
+   * Calls `handler` for each delivery, up to `concurrency` at a time; more are claimed only while handlers are fast enough to begin
+   * them within 100 ms, and one that has not begun within a second is released. A delivery is acknowledged when the handler returns. When it throws,
    * the error's message is the reason of the failure, and the delivery is attempted again later. A handler may also settle the delivery itself.
    * Resolves when `signal` aborted and the drain is over, or when `max` or `once` is reached. Rejects with WeirError when a
    * repeated call cannot help, for example after the credential was revoked; running handlers are then asked to stop.
@@ -63,7 +64,7 @@ export class Agent {
   }
 
   /**
-   * Yields deliveries, of which at most `concurrency` are claimed and unsettled at a time. Settle each with `ack` or `nack`: the lease of
+   * Yields deliveries, of which at most `concurrency` are unsettled at a time. Settle each with `ack` or `nack`: the lease of
    * an unsettled delivery is extended as long as the loop runs. After `signal` the loop ends: deliveries not yet yielded are
    * released at once, the others may be settled for `drainSeconds`. Leaving the loop early, also by an error, returns what is unsettled.
    * Throws WeirError as `run` does.

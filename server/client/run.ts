@@ -2,13 +2,14 @@
 import { setMaxListeners } from 'node:events';
 import type { AgentApi } from './api.ts';
 import { claimAll } from './claims.ts';
-import { type ClaimedDelivery, Delivery } from './delivery.ts';
+import type { ClaimedDelivery, Delivery } from './delivery.ts';
 import { NotBegun, Retry, reasonOf, WeirError } from './errors.ts';
 import { Leases } from './leases.ts';
 import type { Notify } from './notices.ts';
 import type { CompleteOptions, RunCounts } from './options.ts';
 import { type Outcome, Settler, type Verdict } from './settle.ts';
-import { deferred, settlementOf, type Work } from './work.ts';
+import { Slots } from './slots.ts';
+import { openWork, type Work } from './work.ts';
 
 /** Maximum number of claimed but unsettled deliveries. It limits how many wait for responses to acks when the work is fast. */
 const UNSETTLED_MAX = 10_000;
@@ -18,6 +19,8 @@ const SETTLE_MS_MAX = 10_000;
 
 /** A handler that still runs this long after its signal aborted, at the end of a drain, is no longer waited for. */
 const HANDLER_GRACE_MS = 10_000;
+
+const released: Verdict = { kind: 'released' };
 
 interface RunParts {
   api: AgentApi;
@@ -35,6 +38,8 @@ export class Run {
   readonly #cut = new AbortController();
   readonly #settler: Settler;
   readonly #leases: Leases;
+  readonly #slots: Slots;
+  /** Begun, and not ended. */
   readonly #works = new Set<Work>();
   readonly #unsettled = new Set<Promise<void>>();
   readonly #timers: NodeJS.Timeout[] = [];
@@ -47,6 +52,7 @@ export class Run {
     this.#parts = parts;
     this.#settler = new Settler(parts.api, this.#cut.signal);
     this.#leases = new Leases(parts.api, options.leaseSeconds, (error) => this.#fail(error), this.#cut.signal);
+    this.#slots = new Slots(options.concurrency, this.#stop.signal);
     setMaxListeners(0, this.#stop.signal, this.#cut.signal);
   }
 
@@ -76,7 +82,7 @@ export class Run {
   }
 
   #claimAll(): Promise<void> {
-    const { concurrency, once, leaseSeconds, waitSeconds, webhookIds, max, counts } = this.#options;
+    const { once, leaseSeconds, waitSeconds, webhookIds, max, counts } = this.#options;
     const settled = () => counts.done + counts.failed;
     return claimAll({
       api: this.#parts.api,
@@ -87,11 +93,7 @@ export class Run {
       },
       once,
       room: () =>
-        Math.min(
-          concurrency - this.#works.size,
-          UNSETTLED_MAX - this.#unsettled.size,
-          max - settled() - this.#unsettled.size,
-        ),
+        Math.min(this.#slots.room(), UNSETTLED_MAX - this.#unsettled.size, max - settled() - this.#unsettled.size),
       enough: () => settled() >= max,
       changed: () =>
         new Promise((resolve) => {
@@ -105,7 +107,12 @@ export class Run {
 
   #begin(claimed: ClaimedDelivery): void {
     this.#options.counts.claimed += 1;
-    const settled = this.#follow(this.#workOn(claimed))
+    const work = openWork(
+      claimed,
+      (verdict) => this.#settle(work, verdict),
+      (seconds) => this.#leases.extend(claimed.receipt, seconds),
+    );
+    const settled = this.#follow(work)
       .catch((error) => this.#fail(error))
       .finally(() => {
         this.#unsettled.delete(settled);
@@ -114,39 +121,17 @@ export class Run {
     this.#unsettled.add(settled);
   }
 
-  #workOn(claimed: ClaimedDelivery): Work {
-    const stop = new AbortController();
-    setMaxListeners(0, stop.signal);
-    const settle = async (verdict: Verdict) => settlementOf(await this.#settle(work, verdict));
-    const delivery = new Delivery(claimed, stop.signal, {
-      ack: () => settle({ kind: 'done' }),
-      nack: (reason, delaySeconds) => settle({ kind: 'failed', reason: reasonOf(reason), delaySeconds }),
-      extend: async (seconds) => settlementOf(await this.#leases.extend(claimed.receipt, seconds)),
-    });
-    const work: Work = {
-      delivery,
-      stop,
-      lost: false,
-      cutShort: false,
-      settling: null,
-      settled: deferred(),
-      abandoned: deferred(),
-    };
-    return work;
-  }
-
   async #follow(work: Work): Promise<void> {
     const { delivery } = work;
-    this.#works.add(work);
     this.#leases.hold(delivery.receipt, () => {
       work.lost = true;
       const message = `Delivery ${delivery.id}: its lease was lost, so its work is stopped; it will be delivered again.`;
       this.#parts.notify({ kind: 'lease_lost', message, delivery });
       work.stop.abort(new WeirError('lease_lost', message, 'Stop the work on this delivery.'));
     });
-    const verdict = await Promise.race([this.#perform(work), work.abandoned.promise.then(() => undefined)]);
+    const mayBegin = await this.#slots.enter();
+    const verdict = mayBegin ? await this.#workInSlot(work) : released;
     this.#leases.release(delivery.receipt);
-    this.#works.delete(work);
     this.#changed();
     this.#boundSettling();
     if (work.settling !== null) {
@@ -160,14 +145,24 @@ export class Run {
     } else await this.#settle(work, verdict);
   }
 
+  /** Undefined: the handler is no longer waited for. */
+  async #workInSlot(work: Work): Promise<Verdict | undefined> {
+    const startMs = performance.now();
+    this.#works.add(work);
+    // A lease can be lost while its delivery waits for a slot.
+    const ended = work.lost ? released : this.#perform(work);
+    const verdict = await Promise.race([ended, work.abandoned.promise.then(() => undefined)]);
+    this.#works.delete(work);
+    this.#slots.leave(performance.now() - startMs);
+    return verdict;
+  }
+
   async #perform({ delivery, settled }: Work): Promise<Verdict> {
-    // The answer to a claim arrived together with the request to stop.
-    if (this.#stop.signal.aborted) return { kind: 'released' };
     try {
       if (this.#options.filter(delivery.event)) await this.#parts.handler(delivery, settled.promise);
       return { kind: 'done' };
     } catch (error) {
-      if (error instanceof NotBegun) return { kind: 'released' };
+      if (error instanceof NotBegun) return released;
       const delaySeconds = error instanceof Retry ? error.delaySeconds : undefined;
       return { kind: 'failed', reason: reasonOf(error), delaySeconds };
     }

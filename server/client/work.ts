@@ -1,7 +1,8 @@
 /** The work on one claimed delivery. */
-import type { Delivery, Settlement } from './delivery.ts';
-import { WeirError } from './errors.ts';
-import type { Outcome } from './settle.ts';
+import { setMaxListeners } from 'node:events';
+import { type ClaimedDelivery, Delivery, type Settlement } from './delivery.ts';
+import { reasonOf, WeirError } from './errors.ts';
+import type { Outcome, Verdict } from './settle.ts';
 
 export interface Work {
   delivery: Delivery;
@@ -16,6 +17,34 @@ export interface Work {
   settled: Deferred;
   /** Resolves when the handler is no longer waited for. */
   abandoned: Deferred;
+}
+
+/**
+ * @param settle called for each settlement by the delivery's own methods
+ * @param extend extends the lease to so many seconds from now
+ */
+export function openWork(
+  claimed: ClaimedDelivery,
+  settle: (verdict: Verdict) => Promise<Outcome>,
+  extend: (seconds: number) => Promise<Outcome>,
+): Work {
+  const stop = new AbortController();
+  setMaxListeners(0, stop.signal);
+  const delivery = new Delivery(claimed, stop.signal, {
+    ack: async () => settlementOf(await settle({ kind: 'done' })),
+    nack: async (reason, delaySeconds) =>
+      settlementOf(await settle({ kind: 'failed', reason: reasonOf(reason), delaySeconds })),
+    extend: async (seconds) => settlementOf(await extend(seconds)),
+  });
+  return {
+    delivery,
+    stop,
+    lost: false,
+    cutShort: false,
+    settling: null,
+    settled: deferred(),
+    abandoned: deferred(),
+  };
 }
 
 export interface Deferred {
@@ -33,7 +62,7 @@ export function deferred(): Deferred {
 }
 
 /** Throws WeirError `closed` when the outcome is unknown. */
-export function settlementOf(outcome: Outcome): Settlement {
+function settlementOf(outcome: Outcome): Settlement {
   if (outcome !== 'stopped') return outcome;
   throw new WeirError(
     'closed',

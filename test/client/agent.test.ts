@@ -2,6 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createCredential } from '../../server/auth/credential.ts';
 import { type Answer, repeat } from '../../server/client/http.ts';
@@ -26,6 +27,9 @@ afterEach(async () => {
   agent.close();
   await weir.stop();
 });
+
+/** With two at a time, none begins within 100 ms. */
+const SLOW_MS = 210;
 
 const states = () => weir.rows.map(({ state }) => state);
 
@@ -61,8 +65,8 @@ test('a claim takes along the acknowledgement of what was done before; the last 
   await agent.run(() => {}, { concurrency: 1, max: 3 });
   expect(states()).toEqual(Array(3).fill('done'));
   const receipts = weir.rows.map(({ id, attempt }) => `${id}.${attempt}`);
-  expect(weir.calls('claim').map(({ body }) => body.ack)).toEqual([undefined, [receipts[0]], [receipts[1]]]);
-  expect(weir.calls('ack').map(({ body }) => body.receipts)).toEqual([[receipts[2]]]);
+  expect(weir.calls('claim').map(({ body }) => body.ack)).toEqual([undefined, [receipts[0]]]);
+  expect(weir.calls('ack').map(({ body }) => body.receipts)).toEqual([receipts.slice(1)]);
 });
 
 test.each(['lost', 'reset'] as const)(
@@ -90,12 +94,13 @@ test('a stop during a claim sends what it took along again', async () => {
   expect(weir.calls('ack')).toHaveLength(1);
 });
 
-test('the loop over deliveries claims no more than concurrency allows until they are settled', async () => {
+test('a slow loop over deliveries has no more of them claimed than concurrency allows', async () => {
   for (let i = 0; i < 5; i++) weir.add(String(i));
   const bodies: string[] = [];
   for await (const delivery of agent.deliveries({ concurrency: 2, max: 5, waitSeconds: 0 })) {
     expect(states().filter((state) => state === 'leased').length).toBeLessThanOrEqual(2);
     bodies.push(delivery.event.text());
+    await pause(SLOW_MS);
     expect(await delivery.ack()).toBe('done');
     expect(await delivery.nack('too late'), 'the first settlement counts').toBe('done');
   }
@@ -136,6 +141,37 @@ test('deliveries that arrive together with the request to stop are released, and
   await agent.run(() => expect.unreachable(), { concurrency: 2, signal: stop.signal, counts });
   expect(counts).toEqual({ claimed: 0, done: 0, failed: 0, gone: 0 });
   expect(weir.calls('nack').map(({ body }) => [body.receipts?.length, body.release])).toEqual([[2, true]]);
+});
+
+test('fast handlers find the next deliveries claimed', async () => {
+  for (let i = 0; i < 200; i++) weir.add(String(i));
+  const bodies: string[] = [];
+  await agent.run(({ event }) => bodies.push(event.text()), { max: 200 });
+  expect(bodies).toEqual(Array.from({ length: 200 }, (_, i) => String(i)));
+  expect(weir.calls('claim').length, 'with one delivery in each, there would be 200').toBeLessThan(20);
+  expect(weir.calls('nack')).toEqual([]);
+});
+
+test('what a slow handler cannot begin within a second is released, and nothing more is claimed ahead', async () => {
+  for (let i = 0; i < 20; i++) weir.add();
+  let handled = 0;
+  const counts = { claimed: 0, done: 0, failed: 0, gone: 0 };
+  const running = agent.run(
+    async (delivery) => {
+      handled += 1;
+      if (handled === 3) await new Promise((resolve) => delivery.signal.addEventListener('abort', resolve));
+    },
+    { waitSeconds: 0, counts },
+  );
+  const leased = () => states().filter((state) => state === 'leased').length;
+  await until(() => leased() > 1);
+  await until(() => counts.claimed === 3);
+  expect(leased()).toBe(1);
+  expect(states().filter((state) => state === 'pending')).toHaveLength(17);
+  expect(weir.calls('nack').flatMap(({ body }) => body.receipts)).toHaveLength(17);
+  expect(weir.calls('nack').every(({ body }) => body.release)).toBe(true);
+  agent.close();
+  expect(await running).toEqual({ claimed: 3, done: 2, failed: 0, gone: 0 });
 });
 
 test('a filter acknowledges what it excludes', async () => {
