@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { alertSchema } from '../resources/alerts.ts';
 import type { Role } from '../resources/users.ts';
 import type { Call } from './call.ts';
-import { itemsOf } from './page.ts';
+import { partOf } from './page.ts';
 
 type ShownAlert = z.output<typeof alertSchema> & {
   /** A page of Weir, whatever PUBLIC_URL is. */
@@ -12,17 +12,16 @@ type ShownAlert = z.output<typeof alertSchema> & {
   role: Role;
 };
 
-/** The newest active alerts, then the newest that have ended; at most so many. */
-export async function alertsOf(call: Call, activeMax: number, endedMax: number): Promise<ShownAlert[]> {
-  const listed = await Promise.all([
-    call('listAlerts', { query: { active: 'true', limit: String(activeMax) } }),
-    call('listAlerts', { query: { active: 'false', limit: String(endedMax) } }),
+/** The newest active alerts, then the newest that have ended; at most so many. Null: they could not be read. */
+export async function alertsOf(call: Call, activeMax: number, endedMax: number): Promise<ShownAlert[] | null> {
+  const [active, ended] = await Promise.all([
+    partOf(call('listAlerts', { query: { active: 'true', limit: String(activeMax) } })),
+    partOf(call('listAlerts', { query: { active: 'false', limit: String(endedMax) } })),
   ]);
-  return listed
-    .flatMap((alerts) => itemsOf(alerts).items)
-    .map((alert) => {
-      const { pathname, search } = new URL(alert.url);
-      const href = `${pathname}${search}`;
-      return { ...alert, href, role: href.startsWith('/status') ? 'operator' : 'viewer' };
-    });
+  if (active === null || ended === null) return null;
+  return [...active.items, ...ended.items].map((alert) => {
+    const { pathname, search } = new URL(alert.url);
+    const href = `${pathname}${search}`;
+    return { ...alert, href, role: href.startsWith('/status') ? 'operator' : 'viewer' };
+  });
 }

@@ -1,8 +1,7 @@
-/** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. */
-
+/** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
-import { itemsOf, type Page, view } from './page.ts';
+import { type Page, partOf, view } from './page.ts';
 import { problemCard } from './problems.ts';
 import { count } from './show.ts';
 
@@ -29,35 +28,34 @@ export const overview: Page = async ({ call, query }) => {
   const range: Range = Object.hasOwn(ranges, given) ? (given as Range) : '24h';
   const { days, step } = ranges[range];
   const [problems, traffic, webhooks, events, alerts] = await Promise.all([
-    call('listProblems'),
-    call('showHistory', { query: { from: new Date(nowMs - days * DAY_MS).toISOString(), step: String(step) } }),
-    call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } }),
-    call('listEvents', { query: { limit: String(EVENTS_SHOWN) } }),
+    partOf(call('listProblems')),
+    partOf(call('showHistory', { query: { from: new Date(nowMs - days * DAY_MS).toISOString(), step: String(step) } })),
+    partOf(call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } })),
+    partOf(call('listEvents', { query: { limit: String(EVENTS_SHOWN) } })),
     alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
   ]);
-  const listed = itemsOf(webhooks).items;
-  const newest = itemsOf(events).items;
-  const known = Object.fromEntries(listed.map(({ webhook_id, name }) => [webhook_id, name]));
+  const newest = events?.items ?? [];
+  const known = Object.fromEntries((webhooks?.items ?? []).map(({ webhook_id, name }) => [webhook_id, name]));
   // Most events are of the busiest webhooks.
   const others = new Set(newest.map((event) => event.webhook_id).filter((id) => !Object.hasOwn(known, id)));
-  const found = await Promise.all([...others].map((id) => call('showWebhook', { id })));
-  for (const one of found) if (one.kind === 'done') known[one.body.id] = one.body.name;
+  const found = await Promise.all([...others].map((id) => partOf(call('showWebhook', { id }))));
+  for (const one of found) if (one !== null) known[one.id] = one.name;
   return view('overview', 'Overview', {
     now: nowMs,
-    problems: problems.kind === 'done' ? problems.body.items.map((one) => problemCard(one, nowMs)).sort(byLevel) : null,
-    traffic: traffic.kind === 'done' ? trafficOf(traffic.body.points, ranges[range].text) : null,
-    alerts: alerts.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS),
+    problems: problems?.items.map((one) => problemCard(one, nowMs)).sort(byLevel),
+    traffic: traffic && trafficOf(traffic.points, ranges[range].text),
+    alerts: alerts?.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS),
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
     rangeText: ranges[range].text,
-    webhooks: listed.map((webhook) => ({
+    webhooks: webhooks?.items.map((webhook) => ({
       ...webhook,
       spark: sparkOf(webhook.hours),
       errors: errorShare(webhook),
     })),
     sparkFrame,
     names: known,
-    events: newest,
+    events: events?.items,
   });
 };
 

@@ -3,6 +3,7 @@
 import type { Person } from '../auth/person.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type Problem, problem } from '../http/problem.ts';
+import { within } from '../net/within.ts';
 import type { Call, Invalid } from './call.ts';
 
 export interface PageRequest<Who = Person> {
@@ -62,6 +63,15 @@ type EmptyPage = { items: never[]; next_cursor: null };
 /** A secondary list of a page; empty when the call failed. */
 export function itemsOf<Body>(called: Listed<Body>): Body | EmptyPage {
   return called.kind === 'done' ? called.body : emptyPage;
+}
+
+/** Time for a part of a page: the page does not wait longer for it. */
+export const PART_MS_MAX = 2_000;
+
+/** A part of a page; null when the call failed or is not answered in time, which the page says. */
+export async function partOf<Body>(calling: Promise<Listed<Body>>): Promise<Body | null> {
+  const called = await within(PART_MS_MAX, calling);
+  return called?.kind === 'done' ? called.body : null;
 }
 
 /** Shows a refused operation as a problem page, for pages without a form. */

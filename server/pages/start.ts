@@ -1,7 +1,8 @@
 /** The checklist of first steps on the overview, and GET /start, which refreshes it. */
 import type { Database } from '../db/pool.ts';
 import { type FirstSteps, readFirstSteps } from '../db/queries/start.ts';
-import { type Page, view } from './page.ts';
+import { within } from '../net/within.ts';
+import { PART_MS_MAX, type Page, view } from './page.ts';
 
 /** The steps, or null once webhook, event, agent and acknowledged delivery are there: it is not read again after that. */
 export type Start = () => Promise<FirstSteps | null>;
@@ -21,10 +22,10 @@ export function startPages(start: Start): { start: Page } {
   return { start: async () => view('start', 'First steps', { start: await start() }) };
 }
 
-/** The page with the first steps in its data. */
+/** The page with the first steps in its data; without them when reading them takes long. */
 export function withStart(page: Page, start: Start): Page {
   return async (request) => {
-    const [reply, steps] = await Promise.all([page(request), start()]);
+    const [reply, steps = null] = await Promise.all([page(request), within(PART_MS_MAX, start())]);
     return reply.kind === 'view' ? { ...reply, data: { ...reply.data, start: steps } } : reply;
   };
 }

@@ -13,6 +13,7 @@
  */
 
 import { Cluster } from 'ioredis';
+import { within } from '../net/within.ts';
 import { OperatorError } from '../settings/fault.ts';
 import { Breaker, type Warn } from './breaker.ts';
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
@@ -201,13 +202,4 @@ async function check(store: CounterStore): Promise<true> {
   const keys = Array.from({ length: CHECK_KEYS }, (_, index) => `${slotKey(`start ${index}`)}:${PROBE.key}`);
   await Promise.all(keys.map((key) => store.weirTake(key, PROBE.max, PROBE.windowMs, 1)));
   return true;
-}
-
-/** Resolves with undefined if `work` does not settle in time. Its later result is dropped. */
-async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, timeoutMs, undefined);
-  });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }

@@ -7,6 +7,7 @@ import type { Agent } from '../../db/queries/agents.ts';
 import { countDeliveries } from '../../db/queries/delivery-counts.ts';
 import { readDatabaseClock } from '../../db/queries/server-state.ts';
 import type { Settlement } from '../../db/queries/settle-deliveries.ts';
+import { DatabaseUnavailable } from '../../db/unavailable.ts';
 import type { createClaim } from '../../deliveries/claim.ts';
 import type { createSettle } from '../../deliveries/settle.ts';
 import { release } from '../../files/build.ts';
@@ -36,7 +37,11 @@ interface AgentParts {
   attemptsMax: number;
 }
 
-const nothingClaimed = { kind: 'claimed', deliveries: '[]' } as const;
+/** For a claim that has settled, which the agent must learn: its next claim meets the outage, if it lasts. */
+function nothingInOutage(error: unknown) {
+  if (error instanceof DatabaseUnavailable) return { kind: 'claimed', deliveries: '[]' } as const;
+  throw error;
+}
 
 export function ownAgentOperations({ database, auth, claim, settle, onOtherClient, attemptsMax }: AgentParts) {
   function settlementOf({ delay_seconds, reason, release: isReleased }: Refusal): Settlement {
@@ -102,8 +107,7 @@ export function ownAgentOperations({ database, auth, claim, settle, onOtherClien
         const { max, lease_seconds: leaseSeconds, wait_seconds: waitSeconds, webhook_ids: webhookIds = null } = input;
         const settled = await settleWithClaim(who, input);
         const claiming = claim(exchange, who, { max, leaseSeconds, waitSeconds, webhookIds });
-        // What is settled must reach the agent; its next claim meets the error, if it lasts.
-        const claimed = await (settled === null ? claiming : claiming.catch(() => nothingClaimed));
+        const claimed = await (settled === null ? claiming : claiming.catch(nothingInOutage));
         if (claimed.kind === 'gone') return claimed;
         // Already JSON: the schema would copy up to 16 MiB of bodies.
         const rest = settled === null ? '' : `,"settled":${JSON.stringify(settled)}`;
