@@ -6,6 +6,7 @@ import { uuidText, uuidv7 } from '../../../server/db/ids.ts';
 import type { Database, Query } from '../../../server/db/pool.ts';
 import { addAgent, request, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { takeClock } from '../../helpers/clock.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { until } from '../../helpers/wait.ts';
 
@@ -382,6 +383,8 @@ describe('a search through many events', () => {
   });
 
   test('is refused over HTTP with Retry-After', async () => {
+    // On a busy machine the first slice could use up the time of a search.
+    takeClock();
     const answers = await Promise.all(
       Array.from({ length: SEARCHES_MAX + 6 }, () => viewer.api('GET', '/api/v1/events?q=nowhere')),
     );
