@@ -88,6 +88,23 @@ const sendgrid = {
   },
 };
 
+/**
+ * Key: svix/svix-webhooks, README.md. Request: server/svix-server/src/worker.rs, where two tests sign one message, with a secret (v1)
+ * and with a private key (v1a). The header has both signatures, as in the example of the specification.
+ */
+const standardWebhooks = {
+  key: 'whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4=',
+  request: {
+    headers: {
+      'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+      'webhook-timestamp': '1614265330',
+      'webhook-signature':
+        'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE= v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg==',
+    },
+    body: Buffer.from('{"test": 2432232314}'),
+  },
+};
+
 describe('a request that the sender publishes as an example verifies', () => {
   test.each(published)('%s', (name, secret, request) => {
     const { definition } = presetNamed(name)!;
@@ -95,10 +112,12 @@ describe('a request that the sender publishes as an example verifies', () => {
     expect(verifies(definition, [keyOf(definition, Buffer.from(`${secret}BBBB`))], request)).toBe(false);
   });
 
-  test('sendgrid', () => {
-    const { definition } = presetNamed('sendgrid')!;
-    const key = publicKeyOf(definition, sendgrid.key)!;
-    expect(verifies(definition, [key], sendgrid.request)).toBe(true);
-    expect(verifies(definition, [key], { ...sendgrid.request, body: Buffer.from('[]') })).toBe(false);
+  test.each([
+    ['sendgrid', presetNamed('sendgrid')!.definition, sendgrid],
+    ['standard-webhooks', presetNamed('standard-webhooks')!.publicKeyDefinition!, standardWebhooks],
+  ])('%s with a public key', (_, definition, { key: given, request }) => {
+    const key = publicKeyOf(definition, given)!;
+    expect(verifies(definition, [key], request)).toBe(true);
+    expect(verifies(definition, [key], { ...request, body: Buffer.from('[]') })).toBe(false);
   });
 });
