@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { actOnOne } from '../../server/api/deliveries/replay.ts';
 import { systemActor } from '../../server/audit/actor.ts';
-import { openDatabase } from '../../server/db/pool.ts';
+import { openDatabase, type Query } from '../../server/db/pool.ts';
 import {
   addAgent,
   letPass,
@@ -110,10 +110,11 @@ test('consumers that settle, extend and lose the same leases never deadlock', as
   for (const { done, gone } of await Promise.all(work)) expect([0, 300]).toContain(done.length + gone.length);
 });
 
-/** Updates of deliveries that wait for another transaction. */
-const waits = () =>
+/** Statements with this text that wait for another transaction. */
+const waits = (text = 'update deliveries') =>
   app.database.query({
-    text: `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%update deliveries%'`,
+    text: `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%' || $1 || '%'`,
+    values: [text],
   });
 
 /** Sets the state of a delivery, which moves its row, while `work` waits for that row. */
@@ -154,18 +155,27 @@ test('a replay that waited for another one of the same delivery is refused', asy
 test('an acknowledgement that Postgres aborts in a deadlock is retried', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
-  await storeEvents(app.database, webhook.id, 2);
+  await storeEvents(app.database, webhook.id, 3);
   const claimed = (await agent.claim()).toSorted((one, other) => (one.id < other.id ? -1 : 1));
-  const [first, last] = claimed.map(({ id }) => id) as [string, string];
-  const lock = (query: typeof app.database.query, id: string) =>
+  const [first, middle, last] = claimed.map(({ id }) => id) as [string, string, string];
+  const lock = (query: Query, id: string) =>
     query({ text: 'select from deliveries where id = $1 for update', values: [id] });
+  const third = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
+  // The acknowledgement closes the circle, and it alone looks for one: so Postgres aborts it, however slow the machine is.
   const acknowledged = await app.database.transaction(async (query) => {
+    await query({ text: `set local deadlock_timeout = '10min'` });
     await lock(query, last);
-    const underWay = agent.ack(claimed.map(({ receipt }) => receipt));
-    await until(async () => (await waits()).length === 1);
-    // It holds the first row and waits for the last; this completes the deadlock, and it has waited longer.
-    await lock(query, first);
+    const { underWay, first: firstLocked } = await third.transaction(async (queryThird) => {
+      await lock(queryThird, middle);
+      const underWay = agent.ack(claimed.map(({ receipt }) => receipt));
+      await until(async () => (await waits()).length === 1);
+      const firstLocked = lock(query, first);
+      await until(async () => (await waits('for update')).length === 1);
+      return { underWay, first: firstLocked };
+    });
+    await firstLocked;
     return { underWay };
   });
-  expect((await acknowledged.underWay).done).toHaveLength(2);
+  await third.close();
+  expect((await acknowledged.underWay).done).toHaveLength(3);
 });
