@@ -2,10 +2,10 @@
 import type { SchemeDefinition } from './definition.ts';
 import { headerOf } from './scheme.ts';
 
-/** Narrower than a token of RFC 9110: uWebSockets.js closes a connection whose request has another character in a header name. */
+/** Narrower than a token of RFC 9110: on Node 20 uWebSockets.js closes a connection whose request has another character in a header name. */
 export const HEADER_NAME = /^[a-z0-9-]{1,100}$/;
 export const HEADER_WANTED =
-  'Give the name of a header: letters, digits and hyphens, at most 100. Requests with another character in a header name, such as an underscore, never arrive: the server refuses them.';
+  'Give the name of a header: letters, digits and hyphens, at most 100. A server on Node 20 closes the connection of a request with another character in a header name, such as an underscore.';
 
 /** The first header of a definition that no request can have; null: none. */
 export function unreachableHeader({ header, timestamp, id }: SchemeDefinition): string | null {
