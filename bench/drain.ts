@@ -1,216 +1,259 @@
 /**
- * Scenario `drain`: rate at which an agent processes a backlog over HTTP. Each delivery is claimed with its body and acked.
+ * Scenario `drain`: rate and processor time at which a backlog is processed. Each delivery is claimed with its body and acknowledged.
  *
- *     each round:  claim sizes x consumers | one a claim | client library | plain SQL
- *     each turn:   deliveries recreated, vacuum, checkpoint, then claim + ack until all are done or the window ends
+ *     each round:  1, 10 and 100 at a time: least queue | Weir over HTTP | client library;  then 4 consumers of 500
+ *     each turn:   rows recreated, vacuum, checkpoint, then claims and acks until all are done or the window ends
+ *
+ * The deliveries' history has the partitions of a month, as every installation has after a month.
  */
-import pg from 'pg';
+import { readProcessor, timeBetween } from '../server/cli/bench/processor.ts';
 import { Agent } from '../server/client/index.ts';
-import { type AgentClient, openAgent } from './lib/agent.ts';
+import { createDays, DAY_MS } from '../server/db/partitions.ts';
+import type { Database } from '../server/db/pool.ts';
+import { openAgent } from './lib/agent.ts';
 import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
-import { pgOptions } from './lib/database.ts';
-import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
-import { drainBySql } from './lib/sql-queue.ts';
+import { postgresPids } from './lib/database.ts';
+import { openLeastQueue, renewLeastQueue } from './lib/least-queue.ts';
+import type { BenchContext, Goal, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 
-const STORED = 100_000;
+const STORED = 50_000;
 const BODY_BYTES = 1024;
-const CLAIM_SIZES = [10, 100, 500, 1000];
-const CONSUMERS = [1, 4];
-/** Concurrency of the client library. */
-const CONCURRENCIES = [1, 10, 100];
-/**
- * Claim size of plain SQL and of the cell that is judged against it. The cell is fixed in advance, so that one lucky cell
- * does not count.
- */
-const SQL_CLAIM_SIZE = 500;
-const JUDGED_CONSUMERS = 4;
+/** The default of RETENTION_DAYS. */
+const HISTORY_DAYS = 30;
+/** Deliveries a claim, and the concurrency of the client library. */
+const SIZES = [1, 10, 100] as const;
+type Size = (typeof SIZES)[number];
+/** Consumers at the same time, and what each claims. */
+const MANY = { consumers: 4, claimSize: 500 };
 
 export const drain: Scenario = {
   name: 'drain',
-  summary: '100,000 stored deliveries of 1 KiB, claimed and acked over HTTP',
-  defaults: { rounds: 3, seconds: 12 },
+  summary: '50,000 stored deliveries of 1 KiB, claimed and acknowledged',
+  defaults: { rounds: 5, seconds: 4 },
   run,
 };
 
-/** One contestant of the rotation, with one value per round. */
-interface Cell {
-  name: string;
-  claimSize: number;
-  consumers: number;
-  /** An Agent of the client library, with `consumers` as its concurrency. Null for plain SQL. */
-  consumer: AgentClient | Agent | null;
-  perSecond: number[];
+type Way = 'least queue' | 'HTTP' | 'client library' | 'many';
+/** Processor time of a delivery in microseconds. The client is the process of the bench; for the least queue it is the whole queue. */
+const parts = ['postgres', 'weir', 'client'] as const;
+type Part = (typeof parts)[number];
+
+interface Turn {
+  perSecond: number;
+  us: Record<Part, number>;
 }
 
-/** One claim and its acks; resolves with the number of deliveries. */
-export type Step = () => Promise<number>;
+/** One contestant of the rotation. */
+interface Cell {
+  way: Way;
+  size: Size | typeof MANY.claimSize;
+  name: string;
+  /** Creates the rows, with statistics and indexes as after sending. */
+  renew: () => Promise<void>;
+  /** Works until nothing is left or the signal aborts; resolves with the number of deliveries. */
+  work: (signal: AbortSignal) => Promise<number>;
+  /** Deliveries that the database has as done. */
+  countDone: () => Promise<number>;
+  turns: Turn[];
+}
 
 async function run(context: BenchContext): Promise<Outcome> {
-  const { conninfo, database, weir } = await openWeir(context);
+  const opened = await openWeir(context);
+  const { database } = opened;
+  await createDays(
+    database,
+    Array.from({ length: HISTORY_DAYS + 1 }, (_, day) => Date.now() - day * DAY_MS),
+  );
+  const cells = await openCells(context, opened);
+  const faults: string[] = [];
+  for (let round = 1; round <= context.rounds; round++)
+    for (const cell of cells) {
+      await cell.renew();
+      const { done, turn } = await measure(context, cell, opened);
+      cell.turns.push(turn);
+      const stored = await cell.countDone();
+      if (stored !== done)
+        faults.push(`${cell.name}: ${stored} deliveries are done for ${done} that were acknowledged`);
+      context.say(
+        `round ${round} of ${context.rounds}: ${cell.name}: ${formatNumber(turn.perSecond)} deliveries/s, ` +
+          parts.map((part) => `${part} ${formatNumber(turn.us[part])} us`).join(', '),
+      );
+    }
+  return summarise(cells, faults);
+}
+
+async function openCells(
+  context: BenchContext,
+  { conninfo, database, weir }: Awaited<ReturnType<typeof openWeir>>,
+): Promise<Cell[]> {
   const webhook = await weir.addWebhook();
   const agent = await weir.addAgent([webhook.id]);
   const backlog: Backlog = { webhookId: webhook.id, agentId: agent.id, rows: STORED, bodyBytes: BODY_BYTES };
   context.say(`storing ${formatNumber(STORED)} events`);
   await storeEvents(database, backlog);
-
+  const least = await openLeastQueue(database, conninfo);
+  context.undo(() => least.close());
   // All consumers share one session: sign-ins are rate-limited, and each claim in flight has its own connection anyway.
-  const consumer = await openAgent(weir.origin, agent.credential);
-  context.undo(() => consumer.close());
+  const client = await openAgent(weir.origin, agent.credential);
+  context.undo(() => client.close());
   const library = new Agent({ url: weir.origin, credential: agent.credential });
   context.undo(() => library.close());
-  const cells: Cell[] = [
-    ...CONCURRENCIES.map((consumers) => ({
-      name: libraryName(consumers),
-      claimSize: consumers,
-      consumers,
-      consumer: library,
-      perSecond: [],
-    })),
-    ...CONSUMERS.flatMap((consumers) =>
-      [1, ...CLAIM_SIZES].map((claimSize) => ({
-        name: weirName(claimSize, consumers),
-        claimSize,
-        consumers,
-        consumer,
-        perSecond: [],
-      })),
-    ),
-    ...CONSUMERS.map((consumers) => ({
-      name: sqlName(consumers),
-      claimSize: SQL_CLAIM_SIZE,
-      consumers,
-      consumer: null,
-      perSecond: [],
-    })),
-  ];
-  const faults: string[] = [];
-  for (let round = 1; round <= context.rounds; round++)
-    for (const cell of cells) {
-      context.signal.throwIfAborted();
-      await renewDeliveries(database, backlog);
-      const { consumer } = cell;
-      const { done, perSecond } =
-        consumer instanceof Agent
-          ? await drainByLibrary(consumer, cell.consumers, context)
-          : await drainFor(
-              context.seconds,
-              await openSteps({ ...cell, consumer }, conninfo, backlog, context),
-              context.signal,
-            );
-      cell.perSecond.push(perSecond);
-      const stored = await countInState(database, 'done');
-      if (stored !== done) faults.push(`${cell.name}: ${stored} deliveries are done for ${done} that were acked`);
-      context.say(`round ${round} of ${context.rounds}: ${cell.name}: ${formatNumber(perSecond)} deliveries/s`);
-    }
-  return summarise(cells, faults);
-}
 
-/** A contestant that claims step by step. */
-type SteppedCell = Pick<Cell, 'claimSize' | 'consumers'> & { consumer: AgentClient | null };
-
-function openSteps(cell: SteppedCell, conninfo: string, backlog: Backlog, context: BenchContext): Promise<Step[]> {
-  return Promise.all(Array.from({ length: cell.consumers }, () => openStep(cell, conninfo, backlog, context)));
-}
-
-/** Runs the agent with an empty handler until no deliveries are left or the time is over. */
-async function drainByLibrary(agent: Agent, concurrency: number, { seconds, signal }: BenchContext) {
-  const startMs = performance.now();
-  const stop = AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]);
-  const { done } = await agent.run(() => {}, { concurrency, max: STORED, signal: stop });
-  return { done, perSecond: done / ((performance.now() - startMs) / 1000) };
-}
-
-async function openStep(
-  { claimSize, consumer }: SteppedCell,
-  conninfo: string,
-  backlog: Backlog,
-  { undo }: BenchContext,
-): Promise<Step> {
-  if (consumer === null) {
-    const client = new pg.Client(pgOptions(conninfo));
-    await client.connect();
-    undo(() => client.end());
-    return () => drainBySql(client, backlog, claimSize);
-  }
-  return async () => {
-    const deliveries = await consumer.claim({ max: claimSize, waitSeconds: 0 });
-    if (deliveries.length > 0) await consumer.ack(deliveries);
+  const drainLeast = (max: number) => () => least.step(max);
+  const drainHttp = (max: number) => async () => {
+    const deliveries = await client.claim({ max, waitSeconds: 0 });
+    if (deliveries.length > 0) await client.ack(deliveries);
     return deliveries.length;
   };
-}
-
-/** Runs all steps concurrently until no deliveries are left or the time is over. */
-async function drainFor(seconds: number, steps: readonly Step[], signal: AbortSignal) {
-  const startMs = performance.now();
-  let done = 0;
-  let endMs = startMs;
-  const drainOne = async (step: Step) => {
-    while (endMs - startMs < seconds * 1000) {
-      signal.throwIfAborted();
-      const count = await step();
-      if (count === 0) return;
-      done += count;
-      endMs = performance.now();
-    }
+  const ofLeast = {
+    way: 'least queue' as const,
+    renew: () => renewLeastQueue(database, STORED, BODY_BYTES),
+    countDone: async () => STORED - (await countLeft(database)),
   };
-  await Promise.all(steps.map(drainOne));
-  return { done, perSecond: done / ((endMs - startMs) / 1000) };
+  const ofWeir = {
+    renew: () => renewDeliveries(database, backlog),
+    countDone: () => countInState(database, 'done'),
+  };
+  return [
+    ...SIZES.flatMap((size): Cell[] => [
+      { ...ofLeast, size, name: `least queue, ${size} a claim`, work: steps(drainLeast(size)), turns: [] },
+      { ...ofWeir, way: 'HTTP', size, name: `Weir, ${size} a claim`, work: steps(drainHttp(size)), turns: [] },
+      {
+        ...ofWeir,
+        way: 'client library',
+        size,
+        name: `client library, concurrency ${size}`,
+        work: async (signal) => (await library.run(() => {}, { concurrency: size, max: STORED, signal })).done,
+        turns: [],
+      },
+    ]),
+    {
+      ...ofWeir,
+      way: 'many',
+      size: MANY.claimSize,
+      name: `Weir, ${MANY.consumers} consumers, ${MANY.claimSize} a claim`,
+      work: steps(drainHttp(MANY.claimSize), MANY.consumers),
+      turns: [],
+    },
+  ];
 }
 
-function weirName(claimSize: number, consumers: number): string {
-  return `Weir, ${consumers} consumers, ${claimSize} a claim`.replace('1 consumers', '1 consumer');
+/** Repeats the step, in `consumers` loops at once, until nothing is left or the signal aborts. */
+function steps(step: () => Promise<number>, consumers = 1): Cell['work'] {
+  return async (signal) => {
+    let done = 0;
+    const drainOne = async () => {
+      while (!signal.aborted) {
+        const count = await step();
+        if (count === 0) return;
+        done += count;
+      }
+    };
+    await Promise.all(Array.from({ length: consumers }, drainOne));
+    return done;
+  };
 }
 
-function libraryName(concurrency: number): string {
-  return `client library, concurrency ${concurrency}`;
+async function measure(
+  { seconds, signal }: BenchContext,
+  { work }: Cell,
+  { database, weir }: Awaited<ReturnType<typeof openWeir>>,
+): Promise<{ done: number; turn: Turn }> {
+  signal.throwIfAborted();
+  const read = async () => readProcessor(weir.processes, await postgresPids(database));
+  const before = await read();
+  const ownBefore = process.cpuUsage();
+  const startMs = performance.now();
+  const done = await work(AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]));
+  const perSecond = done / ((performance.now() - startMs) / 1000);
+  const own = process.cpuUsage(ownBefore);
+  signal.throwIfAborted();
+  const { postgres, ...ofWeir } = timeBetween(before, await read());
+  const us = {
+    postgres: postgres / done,
+    weir: (ofWeir.eventLoop + ofWeir.signatures + ofWeir.other) / done,
+    client: (own.user + own.system) / done,
+  };
+  return { done, turn: { perSecond, us } };
 }
 
-function sqlName(consumers: number): string {
-  return `plain SQL, ${consumers} connections`.replace('1 connections', '1 connection');
+async function countLeft(database: Database): Promise<number> {
+  const [row] = await database.query<{ count: number }>({ text: 'select count(*)::int as count from least_queue' });
+  return row!.count;
 }
 
 function summarise(cells: readonly Cell[], faults: string[]): Outcome {
-  const rates = (name: string) => cells.find((cell) => cell.name === name)!.perSecond;
-  const judged = weirName(SQL_CLAIM_SIZE, JUDGED_CONSUMERS);
-  const ratio = (of: string, to: string) => ({ of, to, values: ratioByRound(rates(of), rates(to)) });
+  const find = (way: Way, size?: Size) => cells.find((cell) => cell.way === way && (size ?? cell.size) === cell.size)!;
+  const rates = ({ turns }: Cell) => turns.map(({ perSecond }) => perSecond);
+  const usOf = ({ turns }: Cell, ...of: Part[]) => turns.map(({ us }) => of.reduce((sum, part) => sum + us[part], 0));
+  const overLeast = (size: Size): Ratio => ({
+    of: `Weir, ${size} a claim, CPU of Weir and Postgres`,
+    to: 'least queue, with its client',
+    values: ratioByRound(
+      usOf(find('HTTP', size), 'postgres', 'weir'),
+      usOf(find('least queue', size), 'postgres', 'client'),
+    ),
+  });
+  const ratios = SIZES.map(overLeast);
+  const median = (values: readonly number[]) => spreadOf(values).median;
+  const ratio = (size: Size, below: number): Goal => ({
+    what: `CPU of a claim and ack of ${size} over the least queue:`,
+    value: median(overLeast(size).values),
+    unit: '',
+    below,
+  });
+  const rate = (cell: Cell, atLeast: number): Goal => ({
+    what: `${cell.name}:`,
+    value: median(rates(cell)),
+    unit: 'deliveries/s',
+    atLeast,
+  });
+  const job = (size: Size, below: number): Goal => ({
+    what: `CPU of a delivery, all parts, client library, concurrency ${size}:`,
+    value: median(usOf(find('client library', size), ...parts)),
+    unit: 'us',
+    below,
+  });
   return {
     tables: [
       {
-        header: [
-          'deliveries a claim',
-          ...CONSUMERS.map((n) => `${n} ${n === 1 ? 'consumer' : 'consumers'}, deliveries/s`),
-        ],
-        rows: [
-          ...[1, ...CLAIM_SIZES].map((size) => [
-            String(size),
-            ...CONSUMERS.map((consumers) => formatSpread(rates(weirName(size, consumers)))),
-          ]),
-          ...CONCURRENCIES.map((n) => [libraryName(n), formatSpread(rates(libraryName(n))), '']),
-          [
-            `plain SQL, ${SQL_CLAIM_SIZE}, no HTTP, no bodies`,
-            ...CONSUMERS.map((consumers) => formatSpread(rates(sqlName(consumers)))),
-          ],
-        ],
+        header: ['', 'deliveries/s', ...parts.map((part) => `${part}, us`), 'all, us'],
+        rows: cells.map((cell) => [
+          cell.name,
+          formatSpread(rates(cell)),
+          ...parts.map((part) => formatSpread(usOf(cell, part))),
+          formatSpread(usOf(cell, ...parts)),
+        ]),
       },
     ],
-    measures: cells.map(({ name, perSecond }) => ({ name, unit: 'deliveries/s', values: perSecond })),
-    ratios: CONSUMERS.flatMap((consumers) => [
-      ratio(weirName(SQL_CLAIM_SIZE, consumers), weirName(1, consumers)),
-      ratio(weirName(SQL_CLAIM_SIZE, consumers), sqlName(consumers)),
+    measures: cells.flatMap((cell) => [
+      { name: cell.name, unit: 'deliveries/s', values: rates(cell) },
+      ...parts.map((part) => ({ name: `${cell.name}: ${part}`, unit: 'us', values: usOf(cell, part) })),
     ]),
+    ratios,
     goals: [
+      ratio(1, 1.8),
+      ratio(10, 1.6),
+      ratio(100, 1.6),
       {
-        what: `${judged}:`,
-        value: spreadOf(rates(judged)).median,
-        unit: 'deliveries/s',
-        atLeast: 15_000,
+        what: "Weir's own share of a claim and ack of 1:",
+        value: median(usOf(find('HTTP', 1), 'weir')),
+        unit: 'us',
+        below: 800,
       },
+      rate(find('client library', 1), 450),
+      rate(find('client library', 10), 5_000),
+      rate(find('client library', 100), 12_000),
+      job(10, 150),
+      job(100, 150),
+      rate(find('many'), 15_000),
     ],
     notes: [
-      'Weir with 1 process; consumers (one Node process), Weir and Postgres share the cores. A consumer claims, acks, and claims again.',
-      'Plain SQL is one statement that leases (select .. for update skip locked) and one that finishes, through node-postgres, on the same table with its indexes.',
+      'us is the processor time of a delivery. One Weir with 1 process; the client (the process of the bench, which for the least queue is the whole queue), Weir and Postgres share the cores. A consumer over HTTP claims, acknowledges, and claims again; the handler of the client library is empty.',
+      'The least queue is one table without partitions, a statement that leases (update .. for update skip locked .. returning) and a delete, over one libpq connection.',
+      `Deliveries are partitioned by ${HISTORY_DAYS} days of history and those ahead.`,
     ],
     faults,
   };

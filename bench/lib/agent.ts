@@ -1,5 +1,6 @@
-/** Agent client of the benches: one session, claims and acks over keep-alive connections. */
+/** Agent client of the benches: claims and acks over keep-alive connections. */
 import { Agent, request } from 'node:http';
+import { AGENT_SESSION_SECONDS } from '../../server/auth/agent.ts';
 import { CommandError } from '../../server/cli/io.ts';
 
 /** The fields of a claimed delivery that a bench uses. */
@@ -25,20 +26,30 @@ export interface AgentClient {
 /** Longer than any window, so that no lease expires within one. */
 const LEASE_SECONDS = 600;
 
-/** @param credential the agent's credential, exchanged for a session at once */
+/** @param credential the agent's credential, exchanged for a session at once, and again when half of its time is over */
 export async function openAgent(origin: string, credential: string): Promise<AgentClient> {
   const agent = new Agent({ keepAlive: true });
   const post = <Answer>(path: string, token: string, body: object) =>
     postJson<Answer>(agent, `${origin}/api/v1/agent/${path}`, token, body);
-  const { access_token: token } = await post<{ access_token: string }>('session', credential, {});
+  const openSession = async () => {
+    const renewAtMs = performance.now() + (AGENT_SESSION_SECONDS / 2) * 1000;
+    const { access_token: token } = await post<{ access_token: string }>('session', credential, {});
+    return { token, renewAtMs };
+  };
+  let session = openSession();
+  await session;
+  const currentToken = async () => {
+    if ((await session).renewAtMs < performance.now()) session = openSession();
+    return (await session).token;
+  };
   return {
     claim: async ({ max, waitSeconds }) => {
       const order = { max, wait_seconds: waitSeconds, lease_seconds: LEASE_SECONDS };
-      return (await post<{ deliveries: Delivery[] }>('deliveries/claim', token, order)).deliveries;
+      return (await post<{ deliveries: Delivery[] }>('deliveries/claim', await currentToken(), order)).deliveries;
     },
     ack: async (deliveries) => {
       const receipts = deliveries.map(({ receipt }) => receipt);
-      const { gone } = await post<{ gone: string[] }>('deliveries/ack', token, { receipts });
+      const { gone } = await post<{ gone: string[] }>('deliveries/ack', await currentToken(), { receipts });
       if (gone.length > 0) throw new CommandError(`${gone.length} of ${receipts.length} leases were lost`);
     },
     close: () => agent.destroy(),

@@ -12,6 +12,9 @@ export interface Backlog {
   bodyBytes: number;
 }
 
+/** For statements that write a whole backlog. */
+export const FILL_TIMEOUT_MS = 120_000;
+
 const HEADERS =
   'content-type: application/json\\nuser-agent: GitHub-Hookshot/044aadd\\nx-github-event: push\\naccept: */*';
 
@@ -20,7 +23,6 @@ export async function storeEvents(
   database: Database,
   { webhookId, rows, bodyBytes }: Omit<Backlog, 'agentId'>,
 ): Promise<void> {
-  // One statement per part: a statement of a hundred megabytes comes close to the query timeout.
   const partRows = 10_000;
   for (let from = 0; from < rows; from += partRows)
     await database.query({
@@ -32,6 +34,7 @@ export async function storeEvents(
         from generate_series($3::int, $4::int) i
         cross join lateral (select (extract(epoch from date_trunc('minute', now() - interval '5 minutes')) * 1000)::bigint + i as ms) t`,
       values: [webhookId, bodyBytes, from, Math.min(from + partRows, rows) - 1],
+      timeoutMs: FILL_TIMEOUT_MS,
     });
 }
 
@@ -53,7 +56,8 @@ export async function renewDeliveries(database: Database, { webhookId, agentId, 
       select delivery_id(id), webhook_id, $2::uuid, id, received_at, bytes, received_at
       from (select * from events where webhook_id = $1 order by received_at limit $3::bigint) e`,
     values: [webhookId, agentId, rows],
+    timeoutMs: FILL_TIMEOUT_MS,
   });
-  await database.query({ text: 'vacuum analyze deliveries' });
-  await database.query({ text: 'checkpoint' });
+  await database.query({ text: 'vacuum analyze deliveries', timeoutMs: FILL_TIMEOUT_MS });
+  await database.query({ text: 'checkpoint', timeoutMs: FILL_TIMEOUT_MS });
 }

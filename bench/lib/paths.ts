@@ -1,13 +1,14 @@
-/** Paths, relative to the compiled form of this file. */
-import { fileURLToPath } from 'node:url';
+/** Paths of the files that the benches run, read or write. They run as a bundle below dist/. */
+import { join } from 'node:path';
+import { buildFolder, builtFile } from '../../server/files/build.ts';
 
 /** The root folder of the project. */
-export const projectRoot = fileURLToPath(new URL('../../../', import.meta.url));
-export const weirFile = fileURLToPath(new URL('../../server/cli/weir.js', import.meta.url));
-export const hmacWorkerFile = fileURLToPath(new URL('../../workers/hmac.js', import.meta.url));
+export const projectRoot = join(buildFolder(), '..');
+export const weirFile = builtFile('server/cli/weir.js');
+export const hmacWorkerFile = builtFile('workers/hmac.js');
 /** Each run appends one line here, to one file per scenario. */
-export const resultsDirectory = fileURLToPath(new URL('../../../bench/results/', import.meta.url));
+export const resultsDirectory = join(projectRoot, 'bench/results');
 
 export function peerFile(name: string): string {
-  return fileURLToPath(new URL(`../peers/${name}.js`, import.meta.url));
+  return builtFile(`bench/peers/${name}.js`);
 }
