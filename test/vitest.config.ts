@@ -3,8 +3,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    // Real servers, databases and threads: a two-core machine runs two files at a time without false failures.
-    maxWorkers: 2,
+    // Files wait for servers and databases most of the time: four at a time keep two cores busy.
+    maxWorkers: 4,
     // One process runs many files one after another: to import the server for each of 200 takes 1.1 s of CPU time a file.
     isolate: false,
     // As in a serving process (server/primary/forks.ts): read when uWebSockets.js is loaded.

@@ -3,13 +3,13 @@ import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { lockDataDir } from '../../server/db/data-dir.ts';
-import { type Installation, makeInstallation } from '../helpers/command.ts';
+import { type Installation, makeEmbeddedInstallation } from '../helpers/command.ts';
 import { someKey } from '../helpers/settings.ts';
 
 const TEST_MS = 120_000;
 let installation: Installation;
 beforeAll(async () => {
-  installation = await makeInstallation();
+  installation = await makeEmbeddedInstallation();
 });
 afterAll(() => installation.remove());
 

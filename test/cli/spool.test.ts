@@ -5,14 +5,14 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { realDisk } from '../../server/spool/disk.ts';
 import { lockFolder } from '../../server/spool/folder.ts';
 import { SpoolWriter } from '../../server/spool/writer.ts';
-import { type Installation, makeInstallation } from '../helpers/command.ts';
+import { type Installation, makeEmbeddedInstallation } from '../helpers/command.ts';
 import { idOf, newRow } from '../spool/events.ts';
 
 const TEST_MS = 120_000;
 let installation: Installation;
 let spoolDir: string;
 beforeAll(async () => {
-  installation = await makeInstallation();
+  installation = await makeEmbeddedInstallation();
 });
 afterAll(() => installation.remove());
 beforeEach(async () => {

@@ -8,6 +8,7 @@ import { commands } from '../../server/cli/commands.ts';
 import { runCommand } from '../../server/cli/run.ts';
 import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import type { TestApp } from './app.ts';
+import { freshDatabase } from './postgres.ts';
 import { someKey } from './settings.ts';
 
 export interface CommandResult {
@@ -52,14 +53,29 @@ export async function weirJson(app: TestApp, ...args: string[]): Promise<any> {
   return JSON.parse(out);
 }
 
-/** A directory with a running embedded Postgres; otherwise each command would start and stop it. */
+/** A directory in which commands run, and their database. */
 export interface Installation {
   /** Runs `weir ARGS`. */
   weir(args: readonly string[], stdin?: string, environment?: Record<string, string>): Promise<CommandResult>;
   remove(): Promise<void>;
 }
 
+/** Commands use a database of the run's Postgres: to join an embedded one takes each of them half a second. */
 export async function makeInstallation(): Promise<Installation> {
+  const directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
+  const { conninfo, drop } = await freshDatabase();
+  return {
+    weir: (args, stdin, environment) =>
+      run(directory, { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: 'data', ...environment }, args, stdin),
+    async remove() {
+      await drop();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
+
+/** The same with an embedded Postgres, which runs already; otherwise each command would start and stop it. */
+export async function makeEmbeddedInstallation(): Promise<Installation> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
   await chmod(directory, 0o711);
   const postgres = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { openDatabase } from '../../server/db/pool.ts';
 
-/** Two files at a time, each with a few apps of at most six connections. */
-const CONNECTIONS_MAX = 150;
+/** Four files at a time, each with a few apps of at most six connections. */
+const CONNECTIONS_MAX = 300;
 
 let joined: Promise<EmbeddedPostgres> | undefined;
 
@@ -26,7 +26,7 @@ async function startOrJoin(): Promise<EmbeddedPostgres> {
 async function forgoTheDisk(conninfo: string): Promise<void> {
   const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
   try {
-    await database.query({ text: 'alter system set fsync = off' });
+    for (const name of ['fsync', 'full_page_writes']) await database.query({ text: `alter system set ${name} = off` });
     await database.query({ text: 'select pg_reload_conf()' });
   } finally {
     await database.close();
