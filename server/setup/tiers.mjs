@@ -1,4 +1,4 @@
-/** Which tests `npm test` leaves out: faults, journeys in a browser, and files that start many Weirs or send many requests. */
+/** Which tests `npm test` leaves out: faults, journeys in a browser, and files that start many processes or send many requests. */
 const longFolders = ['test/faults/', 'test/browser/'];
 const longEnding = '.long.test.ts';
 

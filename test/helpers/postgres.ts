@@ -37,9 +37,13 @@ async function createDatabase(prepare: (conninfo: string, run: Run) => Promise<s
   const name = `test_${randomBytes(6).toString('hex')}`;
   await withAdmin(anyConninfo, async (run) => {
     await run(`select pg_advisory_lock(${TEMPLATE_LOCK})`);
-    const template = await prepare(anyConninfo, run);
-    // 20 ms of CPU time; through the log, which is the default, 25 to 75 ms, and `drop database` takes twice as long.
-    await run(`create database ${name} template ${template} strategy file_copy`);
+    try {
+      const template = await prepare(anyConninfo, run);
+      // 20 ms of CPU time; through the log, which is the default, 25 to 75 ms, and `drop database` takes twice as long.
+      await run(`create database ${name} template ${template} strategy file_copy`);
+    } finally {
+      await run(`select pg_advisory_unlock(${TEMPLATE_LOCK})`);
+    }
   });
   const conninfo = withName(anyConninfo, name);
   const database = openTestDatabase(conninfo);
@@ -75,14 +79,21 @@ function openTestDatabase(conninfo: string): Database {
   return openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-test', onError: () => {} });
 }
 
-async function withAdmin(conninfo: string, work: (run: Run) => Promise<void>): Promise<void> {
-  // One connection: the advisory lock belongs to it.
-  const admin = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
-  try {
-    await work((text) => admin.query({ text }));
-  } finally {
-    await admin.close();
-  }
+let admin: { database: Database; idle: Promise<unknown> } | undefined;
+
+/**
+ * Work on the one connection of this process to the server, one at a time, since advisory locks belong to it. A connection costs as
+ * much processor time as the copy of a database.
+ */
+async function withAdmin<T>(conninfo: string, work: (run: Run) => Promise<T>): Promise<T> {
+  admin ??= {
+    database: openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test', onError: () => {} }),
+    idle: Promise.resolve(),
+  };
+  const { database, idle } = admin;
+  const done = idle.then(() => work((text) => database.query({ text })));
+  admin.idle = done.catch(() => {});
+  return done;
 }
 
 /** Created under another name and renamed, so that a database with this name is complete. */
