@@ -2,12 +2,14 @@
 import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
 import type { ClientPackage } from '../http/client-package.ts';
+import { agentFields, agentForm } from '../resources/agents.ts';
 import { agentActivity } from './activity.ts';
 import { tagOf } from './call.ts';
 import { consumeSamples } from './consume-samples.ts';
 import { filtersOf } from './filters.ts';
-import { basis, confirmation, confirmationError, field, list, nextTag, number } from './form.ts';
+import { basis, confirmation, confirmationError, field, list, nextTag } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
+import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 import type { Sample } from './send-samples.ts';
@@ -195,7 +197,8 @@ async function formView(
       ? await choicesOf(call, 'listWebhooks', values.webhook_ids)
       : await searchedChoices(call, 'listWebhooks', search, chosen);
   const found = 'found' in webhooks ? webhooks.found : null;
-  return view('agents/form', title, { title, values, errors, webhooks, search, found }, status);
+  const parts = shownParts(agentFields, agentForm, { values, errors });
+  return view('agents/form', title, { title, values, errors, parts, webhooks, search, found }, status);
 }
 
 /** Enter in another field presses the first button of the form, which is Search: without a text to search for, the form is saved. */
@@ -208,9 +211,5 @@ function typedIn(ids: readonly string[] = []): string | undefined {
 }
 
 function agentOf(form: URLSearchParams) {
-  return {
-    name: field(form, 'name'),
-    webhook_ids: list(form, 'webhook_ids'),
-    max_leased: number(form, 'max_leased'),
-  };
+  return { ...inputOf(agentFields, agentForm, form), webhook_ids: list(form, 'webhook_ids') };
 }

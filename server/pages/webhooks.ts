@@ -1,12 +1,13 @@
 /** /webhooks: the list, one webhook, and all changes to a webhook. */
-
+import { webhookFields, webhookForm } from '../resources/webhooks.ts';
 import { eventTypeFromOf } from '../signatures/event-type.ts';
 import { DEFAULT_SCHEME, presets } from '../signatures/presets.ts';
 import { webhookActivity, webhookUsage } from './activity.ts';
 import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';
-import { basis, field, list, nextTag, number, optional } from './form.ts';
+import { basis, field, list, nextTag, number } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
+import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 import { type Webhook, webhookTab, webhookView } from './webhook-tabs.ts';
@@ -133,38 +134,24 @@ async function formView(
   // List all subscribed agents: a missing checkbox would end the subscription.
   const agents = await choicesOf(call, 'listAgents', values.agent_ids, { revoked: 'false' });
   const defaultType = eventTypeFromOf(null, String(values.signature_scheme ?? DEFAULT_SCHEME));
-  return view('webhooks/form', title, { title, values, errors, agents, schemes: presets, defaultType }, status);
+  const partsOf = (defaults: Readonly<Record<string, string>>) =>
+    shownParts(webhookFields, webhookForm, {
+      values,
+      errors,
+      facts: {
+        ...defaults,
+        'default type':
+          defaultType === null ? 'the default of the scheme' : `${defaultType}, the default of the scheme`,
+        'example type': defaultType ?? 'header:x-github-event+json:/action',
+        'stored token': values.has_verify_token ? ' Empty: the stored token stays.' : '',
+      },
+    });
+  return view('webhooks/form', title, { title, values, errors, agents, schemes: presets, partsOf }, status);
 }
 
 /** The fields that the create and edit forms share. */
 function webhookOf(form: URLSearchParams) {
-  return {
-    name: field(form, 'name'),
-    description: field(form, 'description'),
-    signature_scheme: field(form, 'signature_scheme') || DEFAULT_SCHEME,
-    scheme_definition: definitionOf(field(form, 'scheme_definition')),
-    public_key: optional(form, 'public_key'),
-    tolerance_seconds: number(form, 'tolerance_seconds'),
-    ...(field(form, 'verify_token') === '' ? {} : { verify_token: field(form, 'verify_token') }),
-    signature_header: optional(form, 'signature_header'),
-    dedupe_header: optional(form, 'dedupe_header'),
-    event_type_from: optional(form, 'event_type_from'),
-    max_payload_bytes: number(form, 'max_payload_bytes'),
-    rate_limit_max: number(form, 'rate_limit_max'),
-    retention_days: number(form, 'retention_days'),
-    expect_every_seconds: number(form, 'expect_every_seconds'),
-    agent_ids: list(form, 'agent_ids'),
-  };
-}
-
-/** The typed definition. Text that is not JSON stays text, which the operation refuses. */
-function definitionOf(text: string): unknown {
-  if (text === '') return null;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+  return { ...inputOf(webhookFields, webhookForm, form), agent_ids: list(form, 'agent_ids') };
 }
 
 function valuesOfWebhook(webhook: Webhook, tag: string): WebhookValues {

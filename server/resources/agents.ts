@@ -1,7 +1,8 @@
-/** Input and output schemas of agents. */
+/** Agents: the table of their fields, and the schemas derived from it. */
 import { z } from 'zod';
 import { FILTER_CHARACTERS_MAX, filterProblem } from '../filters/expression.ts';
 import { createdAt, idOf, nameOf, nameText, prose, recordIds, updatedAt } from './fields.ts';
+import { createShape, outputShape, type Table, updateShape } from './table.ts';
 
 /** Limit on the dead letters counted for one agent. */
 export const DEAD_COUNTED_MAX = 1_000;
@@ -9,22 +10,8 @@ export const DEAD_COUNTED_MAX = 1_000;
 /** A temporary agent is removed this long after its last request. */
 export const TEMPORARY_AGENT_SECONDS = 3_600;
 
-const name = nameText.describe('1 to 200 characters, unique among active agents');
-const webhookIds = recordIds.describe(
-  'webhooks whose events the agent receives. After a webhook is removed, no new events are delivered; waiting deliveries stay claimable.',
-);
-
 /** Upper bound of `max_leased`: a claim counts the leases of its agent. */
 const MAX_LEASED_MAX = 10_000;
-const maxLeased = z
-  .int()
-  .min(1)
-  .max(MAX_LEASED_MAX)
-  .nullable()
-  .describe(
-    'limit on the deliveries under lease at a time, over all clients of the agent; at the limit a claim waits as if there were no delivery; null: no limit',
-  );
-
 /** A filter of a subscription, checked. */
 export const filterText = prose(FILTER_CHARACTERS_MAX).superRefine((text, context) => {
   if (text.length > FILTER_CHARACTERS_MAX) return;
@@ -32,20 +19,83 @@ export const filterText = prose(FILTER_CHARACTERS_MAX).superRefine((text, contex
   if (message !== null) context.addIssue({ code: 'custom', message });
 });
 
-export const agentInput = {
-  create: z.strictObject({
-    name,
-    webhook_ids: webhookIds.default([]),
-    temporary: z
+/** The fields of an agent, in the order of answers. */
+export const agentFields = {
+  id: { output: idOf('agent') },
+  name: {
+    input: nameText.describe('1 to 200 characters, unique among active agents'),
+    output: nameOf('agent'),
+    form: { label: 'Name', hint: 'What the program does, for example deploy bot.' },
+  },
+  revoked: {
+    output: z.boolean().describe('true: the credential is revoked permanently; the deliveries are kept'),
+  },
+  temporary: {
+    input: z
       .boolean()
       .optional()
       .describe(
         `true: for development; the agent is removed with its deliveries when it is revoked, and ${TEMPORARY_AGENT_SECONDS / 3600} hour after its last request`,
       ),
-    max_leased: maxLeased.optional(),
-  }),
+    onlyNew: true,
+    output: z
+      .boolean()
+      .describe('true: the agent and its deliveries are removed when it is revoked or not seen for an hour'),
+  },
+  webhook_ids: {
+    input: recordIds.describe(
+      'webhooks whose events the agent receives. After a webhook is removed, no new events are delivered; waiting deliveries stay claimable.',
+    ),
+    initial: [],
+    output: z.array(z.guid()).describe('webhooks whose events the agent receives'),
+    form: { label: 'Subscribed webhooks' },
+  },
+  max_leased: {
+    input: z
+      .int()
+      .min(1)
+      .max(MAX_LEASED_MAX)
+      .nullable()
+      .optional()
+      .describe(
+        'limit on the deliveries under lease at a time, over all clients of the agent; at the limit a claim waits as if there were no delivery; null: no limit',
+      ),
+    output: z.int().nullable().describe('limit on the deliveries under lease at a time; null: no limit'),
+    form: {
+      label: 'Deliveries in progress at a time',
+      hint: 'Counted over all clients of the agent. At the limit its claims wait until one is acknowledged. Empty: no limit.',
+      hasMax: true,
+    },
+  },
+  subscriptions: {
+    output: z
+      .array(
+        z.object({
+          webhook_id: idOf('webhook'),
+          filter: z
+            .string()
+            .nullable()
+            .describe('CEL expression: events for which it is false are not delivered; null: all are')
+            .meta({ maxLength: FILTER_CHARACTERS_MAX }),
+        }),
+      )
+      .describe('the same webhooks with the filter of each'),
+  },
+  created_at: { output: createdAt },
+  updated_at: { output: updatedAt },
+} as const satisfies Table;
+
+/** The parts of the form of an agent. */
+export const agentForm = {
+  name: ['name'],
+  webhooks: ['webhook_ids'],
+  limits: ['max_leased'],
+} as const satisfies Record<string, readonly (keyof typeof agentFields)[]>;
+
+export const agentInput = {
+  create: z.strictObject(createShape(agentFields)),
   /** RFC 7396: absent members are unchanged. */
-  update: z.strictObject({ name, webhook_ids: webhookIds, max_leased: maxLeased }).partial(),
+  update: z.strictObject(updateShape(agentFields)),
   subscription: z.strictObject({
     filter: filterText
       .nullable()
@@ -54,6 +104,11 @@ export const agentInput = {
       ),
   }),
 };
+
+export const agentSchema = z.object(outputShape(agentFields));
+
+export type NewAgent = z.output<typeof agentInput.create>;
+export type AgentPatch = z.output<typeof agentInput.update>;
 
 export const agentActivitySchema = z
   .object({
@@ -89,31 +144,3 @@ export const agentActivitySchema = z
     dead: z.int().describe(`dead letters, counted up to ${DEAD_COUNTED_MAX}`),
   })
   .meta({ id: 'AgentActivity' });
-
-export type NewAgent = z.output<typeof agentInput.create>;
-export type AgentPatch = z.output<typeof agentInput.update>;
-
-export const agentSchema = z.object({
-  id: idOf('agent'),
-  name: nameOf('agent'),
-  revoked: z.boolean().describe('true: the credential is revoked permanently; the deliveries are kept'),
-  temporary: z
-    .boolean()
-    .describe('true: the agent and its deliveries are removed when it is revoked or not seen for an hour'),
-  webhook_ids: z.array(z.guid()).describe('webhooks whose events the agent receives'),
-  max_leased: z.int().nullable().describe('limit on the deliveries under lease at a time; null: no limit'),
-  subscriptions: z
-    .array(
-      z.object({
-        webhook_id: idOf('webhook'),
-        filter: z
-          .string()
-          .nullable()
-          .describe('CEL expression: events for which it is false are not delivered; null: all are')
-          .meta({ maxLength: FILTER_CHARACTERS_MAX }),
-      }),
-    )
-    .describe('the same webhooks with the filter of each'),
-  created_at: createdAt,
-  updated_at: updatedAt,
-});

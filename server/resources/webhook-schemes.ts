@@ -5,54 +5,98 @@ import { definitionSchema, type SchemeDefinition, TOLERANCE_SECONDS_MAX } from '
 import { HEADER_WANTED, unreachableHeader } from '../signatures/header-names.ts';
 import { isAsymmetric, publicKeyOf, secretFault } from '../signatures/keys.ts';
 import { CUSTOM, DEFAULT_SCHEME, definitionOf, presetNamed, presets } from '../signatures/presets.ts';
+import type { Table } from './table.ts';
 
 const PUBLIC_KEY_CHARACTERS_MAX = 2_000;
 const VERIFY_TOKEN_CHARACTERS_MAX = 200;
 const SCHEME_WANTED = 'Give custom, or the name of a scheme that GET /api/v1/signature-schemes lists.';
 
-/** Inputs of the members. */
-export const schemeInput = {
-  signature_scheme: z
-    .enum([...presets.map(({ name }) => name), CUSTOM], { error: SCHEME_WANTED })
-    .describe('how the sender signs: the name of a scheme, or custom'),
-  scheme_definition: definitionSchema.nullable().describe('of the scheme custom; else null'),
-  tolerance_seconds: z
-    .int()
-    .min(0)
-    .max(TOLERANCE_SECONDS_MAX)
-    .nullable()
-    .describe(
-      'how far the time of a request may be from the clock, in both directions; 0: not checked; null: as the scheme says',
-    ),
-  public_key: z
-    .string()
-    .trim()
-    .min(1)
-    .max(PUBLIC_KEY_CHARACTERS_MAX)
-    .refine((text) => /^[\t\n\r -~]*$/.test(text), 'Give PEM, hex or base64: ASCII text.')
-    .nullable()
-    .describe(
-      "the sender's public key (PEM, hex or base64), for schemes that have one instead of a secret; standard-webhooks takes either",
-    ),
-  verify_token: z
-    .string()
-    .min(1)
-    .max(VERIFY_TOKEN_CHARACTERS_MAX)
-    .nullable()
-    .describe('token of the GET handshake with hub.challenge; never shown'),
-};
-
-/** Outputs of the members. */
-export const schemeOutput = {
-  signature_scheme: z.string().describe('how the sender signs: the name of a scheme, or custom'),
-  scheme_definition: definitionSchema.nullable().describe('of the scheme custom; else null'),
-  tolerance_seconds: z
-    .int()
-    .nullable()
-    .describe('seconds that the time of a request may be from the clock; 0: not checked; null: as the scheme says'),
-  public_key: z.string().nullable().describe("the sender's public key; null: the scheme uses a secret"),
-  has_verify_token: z.boolean().describe('true: GET handshakes with hub.challenge are answered'),
-};
+/** The members, in the table of a webhook. */
+export const schemeFields = {
+  signature_scheme: {
+    input: z
+      .enum([...presets.map(({ name }) => name), CUSTOM], { error: SCHEME_WANTED })
+      .describe('how the sender signs: the name of a scheme, or custom'),
+    initial: DEFAULT_SCHEME,
+    output: z.string().describe('how the sender signs: the name of a scheme, or custom'),
+    example: DEFAULT_SCHEME,
+    mcp: 'how the sender signs; absent: sha256',
+    form: {
+      label: 'Sender or signature scheme',
+      hint: 'Type the name of the sender, for example stripe. sha256: HMAC-SHA256 of the body in hex, the default. custom: the definition below.',
+      suggestions: 'l-schemes',
+      noHistory: true,
+    },
+  },
+  scheme_definition: {
+    input: definitionSchema.nullable().describe('of the scheme custom; else null'),
+    initial: null,
+    output: definitionSchema.nullable().describe('of the scheme custom; else null'),
+    example: null,
+    form: { label: 'Definition (JSON)', hint: 'Only for the scheme custom.', type: 'json', rows: 4 },
+  },
+  tolerance_seconds: {
+    input: z
+      .int()
+      .min(0)
+      .max(TOLERANCE_SECONDS_MAX)
+      .nullable()
+      .describe(
+        'how far the time of a request may be from the clock, in both directions; 0: not checked; null: as the scheme says',
+      ),
+    initial: null,
+    output: z
+      .int()
+      .nullable()
+      .describe('seconds that the time of a request may be from the clock; 0: not checked; null: as the scheme says'),
+    example: null,
+    form: {
+      label: 'Tolerance (seconds)',
+      hint: 'How far the time of a request may be from the clock. Empty: the tolerance of the scheme. 0: not checked.',
+    },
+  },
+  public_key: {
+    input: z
+      .string()
+      .trim()
+      .min(1)
+      .max(PUBLIC_KEY_CHARACTERS_MAX)
+      .refine((text) => /^[\t\n\r -~]*$/.test(text), 'Give PEM, hex or base64: ASCII text.')
+      .nullable()
+      .describe(
+        "the sender's public key (PEM, hex or base64), for schemes that have one instead of a secret; standard-webhooks takes either",
+      ),
+    initial: null,
+    output: z.string().nullable().describe("the sender's public key; null: the scheme uses a secret"),
+    example: null,
+    mcp: 'for schemes with a public key instead of a secret',
+    form: {
+      label: 'Public key of the sender',
+      hint: 'Only for schemes with a public key instead of a secret, for example discord. standard-webhooks takes either: whpk_… here, or whsec_… as the secret.',
+      type: 'textarea',
+      rows: 2,
+    },
+  },
+  verify_token: {
+    input: z
+      .string()
+      .min(1)
+      .max(VERIFY_TOKEN_CHARACTERS_MAX)
+      .nullable()
+      .describe('token of the GET handshake with hub.challenge; never shown'),
+    initial: null,
+    mcp: 'only for the schemes meta and others that check the URL with a token: the one to enter at the service',
+    form: {
+      label: 'Verify token',
+      hint: 'Only for senders with a GET handshake, for example meta.{stored token}',
+      type: 'password',
+    },
+  },
+  has_verify_token: {
+    output: z.boolean().describe('true: GET handshakes with hub.challenge are answered'),
+    example: false,
+  },
+} as const satisfies Table;
 
 /** The members, after a change. */
 interface SchemeMembers {
@@ -107,7 +151,7 @@ export function selectedDefinition(
 
 /** Whether a change concerns the scheme. */
 export function changesScheme(patch: object): boolean {
-  return ['signature_header', ...Object.keys(schemeInput)].some((member) => member in patch);
+  return ['signature_header', ...Object.keys(schemeFields)].some((member) => member in patch);
 }
 
 /** What is wrong with the members together; null: nothing. */

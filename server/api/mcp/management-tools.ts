@@ -1,21 +1,23 @@
 /** Tools of users: webhooks and replay. They run the operations of /api/v1 with the role of the API token. */
 import { z } from 'zod';
 import { idOf, nameOf } from '../../resources/fields.ts';
+import { mcpShape } from '../../resources/table.ts';
+import { webhookFields, webhookSchema } from '../../resources/webhooks.ts';
+import { replayAgents } from '../events/filter.ts';
 import { queryOf, type Tool, tool } from './tool.ts';
 
 const LISTED_MAX = 50;
 
+const { name, description, url, enabled, has_secret, signature_scheme, agent_ids } = webhookSchema.shape;
 const webhook = z.object({
   webhook_id: idOf('webhook'),
-  name: nameOf('webhook'),
-  description: z.string().describe('purpose, as its creator wrote it'),
-  url: z.string().describe('URL that the sender posts to'),
-  enabled: z.boolean().describe('false: requests are answered 410'),
-  has_secret: z
-    .boolean()
-    .describe('false: requests with any signature or none are accepted, unless it has a public key'),
-  signature_scheme: z.string().describe('how the sender signs its requests'),
-  agent_ids: z.array(z.string()).describe('agents that its events are delivered to'),
+  name,
+  description,
+  url,
+  enabled,
+  has_secret,
+  signature_scheme,
+  agent_ids,
 });
 
 const agent = z.object({
@@ -24,9 +26,7 @@ const agent = z.object({
   webhook_ids: z.array(z.string()).describe('webhooks whose events it gets'),
 });
 
-interface StoredWebhook extends Omit<z.output<typeof webhook>, 'webhook_id'> {
-  id: string;
-}
+type StoredWebhook = z.output<typeof webhookSchema>;
 
 function describe(stored: StoredWebhook): z.output<typeof webhook> {
   const { id, name, description, url, enabled, has_secret, signature_scheme, agent_ids } = stored;
@@ -92,34 +92,7 @@ export const managementTools: readonly Tool[] = [
       'Creates a webhook and returns the URL that the sender must post to. Call it when your user wants to receive events from another service. Choose signature_scheme by the service (github, stripe, slack, shopify, standard-webhooks and others; GET /api/v1/signature-schemes lists all); the default sha256 fits senders that sign by HMAC-SHA256 in hex. Give the secret that the service shows, or generate_secret and enter the returned one at the service: without either, anyone who knows the URL can send events. Afterwards report URL and secret to your user; a generated secret is shown only here. Each call creates another webhook.',
     access: 'operator',
     hints: { readOnly: false },
-    input: z.strictObject({
-      name: z.string().min(1).max(200).describe('short name for people, such as shop orders'),
-      description: z.string().max(2_000).optional().describe('its purpose'),
-      signature_scheme: z.string().max(100).optional().describe('how the sender signs; absent: sha256'),
-      secret: z.string().min(1).max(1_024).optional().describe('the secret that the sender signs with'),
-      generate_secret: z.boolean().optional().describe('true: Weir generates the secret; do not give one then'),
-      public_key: z.string().max(2_000).optional().describe('for schemes with a public key instead of a secret'),
-      verify_token: z
-        .string()
-        .min(1)
-        .max(200)
-        .optional()
-        .describe(
-          'only for the schemes meta and others that check the URL with a token: the one to enter at the service',
-        ),
-      signature_header: z
-        .string()
-        .max(100)
-        .optional()
-        .describe('header with the signature; only for the schemes sha256 and token'),
-      event_type_from: z
-        .string()
-        .max(400)
-        .optional()
-        .describe('where requests name their type, such as json:/type or header:x-event; absent: as the scheme says'),
-      dedupe_header: z.string().max(100).optional().describe('header whose value identifies repeated requests'),
-      agent_ids: z.array(z.guid()).max(100).optional().describe('agents that get the events'),
-    }),
+    input: z.strictObject(mcpShape(webhookFields)),
     output: webhook.extend({
       secret: z.string().optional().describe('the generated secret, shown only here: enter it at the sender'),
     }),
@@ -146,12 +119,9 @@ export const managementTools: readonly Tool[] = [
     hints: { readOnly: false, destructive: true },
     input: z.strictObject({
       event_id: z.guid().describe('event_id from search_events'),
-      agent_ids: z
-        .array(z.guid())
-        .min(1)
-        .max(100)
-        .optional()
-        .describe('only to these agents; absent: to every agent that is subscribed to the webhook'),
+      agent_ids: replayAgents.describe(
+        'only to these agents; absent: to every agent that is subscribed to the webhook',
+      ),
     }),
     output: z.object({ delivery_ids: z.array(z.string()).describe('the new deliveries') }),
     run: async ({ event_id: id, ...input }, operations) => {

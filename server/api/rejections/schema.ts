@@ -4,7 +4,7 @@ import type { RejectionRecord } from '../../db/queries/rejections.ts';
 import { fixesOf } from '../../rejections/fixes.ts';
 import { idOf, recordId } from '../../resources/fields.ts';
 import { rejectionReason, rejectionSchema } from '../../resources/rejections.ts';
-import { schemeInput } from '../../resources/webhook-schemes.ts';
+import { schemeFields } from '../../resources/webhook-schemes.ts';
 import { rotateInput } from '../../resources/webhooks.ts';
 import { type RejectionReason, rejectionReasons } from '../../signatures/diagnosis/reasons.ts';
 import { DEFAULT_SCHEME, definitionOf, presets } from '../../signatures/presets.ts';
@@ -30,9 +30,9 @@ export const fixInput = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('use_header').describe('reads the signature from the header of the rejection') }),
   z.strictObject({
     kind: z.literal('set_scheme').describe('verifies by another scheme'),
-    signature_scheme: schemeInput.signature_scheme,
+    signature_scheme: schemeFields.signature_scheme.input,
     secret: rotateInput.shape.secret.describe('the secret of the sender; null: the present one'),
-    public_key: schemeInput.public_key.default(null),
+    public_key: schemeFields.public_key.input.default(null),
   }),
   z.strictObject({
     kind: z

@@ -12,14 +12,10 @@ import {
 } from '../../db/queries/webhooks.ts';
 import { problem } from '../../http/problem.ts';
 import { recordId, text } from '../../resources/fields.ts';
+import { webhookActivitySchema } from '../../resources/webhook-activity.ts';
+import { secretSchema } from '../../resources/webhook-secrets.ts';
 import { usageSchema } from '../../resources/webhook-usage.ts';
-import {
-  rotateInput,
-  secretSchema,
-  webhookActivitySchema,
-  webhookInput,
-  webhookSchema,
-} from '../../resources/webhooks.ts';
+import { rotateInput, webhookInput, webhookSchema } from '../../resources/webhooks.ts';
 import type { Settings } from '../../settings/read.ts';
 import { replyTo } from '../change-reply.ts';
 import { done, operation, readerOperation } from '../operation.ts';

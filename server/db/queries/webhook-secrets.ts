@@ -1,6 +1,6 @@
 /** Secrets of webhooks, sealed: rotation, reading, and how many requests each verified. Statements lock them in the order of webhook and slot. */
 import type { z } from 'zod';
-import { secretSchema } from '../../resources/webhooks.ts';
+import { secretSchema } from '../../resources/webhook-secrets.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf, selectList } from './sql.ts';
 

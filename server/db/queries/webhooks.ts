@@ -1,6 +1,7 @@
 /** Webhooks: management, the rows that ingest caches, and their activity. */
 import type { z } from 'zod';
-import { webhookActivitySchema, webhookSchema } from '../../resources/webhooks.ts';
+import { webhookActivitySchema } from '../../resources/webhook-activity.ts';
+import { webhookSchema } from '../../resources/webhooks.ts';
 import type { SchemeDefinition } from '../../signatures/definition.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf, isoText, selectList } from './sql.ts';

@@ -75,6 +75,35 @@ test('list_agents finds the active agents by name, in parts', async () => {
   expect(rest).toMatchObject({ agents: [{ agent_id: ids[2] }], next_cursor: null });
 });
 
+test('create_webhook sets these members only, each with the limits of the API', async () => {
+  const { inputSchema } = (await mcp.tools()).find(({ name }) => name === 'create_webhook')!;
+  const members = inputSchema.properties as Record<string, { maxLength?: number; maxItems?: number }>;
+  expect(inputSchema.required).toEqual(['name']);
+  expect(inputSchema.additionalProperties).toBe(false);
+  expect(Object.entries(members).map(([name, { maxLength, maxItems }]) => [name, maxLength ?? maxItems])).toEqual([
+    ['name', 200],
+    ['description', 2_000],
+    ['signature_scheme', undefined],
+    ['public_key', 2_000],
+    ['verify_token', 200],
+    ['signature_header', undefined],
+    ['dedupe_header', undefined],
+    ['event_type_from', 1_000],
+    ['agent_ids', 1_000],
+    ['secret', 1_024],
+    ['generate_secret', undefined],
+  ]);
+});
+
+test('create_webhook takes an event_type_from of 1,000 characters and refuses one of 1,001', async () => {
+  const from = `json:${`/${'a'.repeat(100)}`.repeat(8)}+json:/${'b'.repeat(100)}/${'c'.repeat(79)}`;
+  expect(from.length).toBe(1_000);
+  const { webhook_id } = await mcp.done('create_webhook', { name: 'typed', event_type_from: from });
+  expect((await operator.api('GET', `/api/v1/webhooks/${webhook_id}`)).body.event_type_from).toBe(from);
+  const { isError, data } = await mcp.call('create_webhook', { name: 'typed', event_type_from: `${from}a` });
+  expect([isError, data.errors[0].pointer]).toEqual([true, '/event_type_from']);
+});
+
 test('create_webhook takes the verify token of a scheme that checks the URL', async () => {
   const given = { name: 'from Meta', signature_scheme: 'meta', secret: 'app secret', verify_token: 'chosen' };
   const { url } = await mcp.done('create_webhook', given);

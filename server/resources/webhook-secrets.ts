@@ -1,0 +1,19 @@
+/** Secrets of a webhook: as given, and what is shown of them. */
+import { z } from 'zod';
+import { createdAt, secretText } from './fields.ts';
+
+const SECRET_BYTES_MAX = 1_024;
+/** A secret as given. */
+export const secretInput = secretText(SECRET_BYTES_MAX).refine(
+  // A text with too many characters is reported once.
+  (given) => given.length > SECRET_BYTES_MAX || Buffer.byteLength(given) <= SECRET_BYTES_MAX,
+  `Give at most ${SECRET_BYTES_MAX} bytes.`,
+);
+
+export const secretSchema = z.object({
+  slot: z.enum(['current', 'previous']).describe('previous: valid until expires_at beside the current secret'),
+  created_at: createdAt,
+  expires_at: z.iso.datetime().nullable().describe('when it expires; null: never'),
+  uses: z.int().describe('number of requests that it verified, with a delay of a few seconds'),
+  last_used_at: z.iso.datetime().nullable().describe('when it last verified a request; null: never'),
+});
