@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { describePreset } from '../api/schemes/operations.ts';
 import { weirCommand } from '../files/command.ts';
-import { handshakes } from '../signatures/preset.ts';
+import { handshakes } from '../signatures/handshakes.ts';
 import { presetNamed, presets } from '../signatures/presets.ts';
 import { CommandError, type CommandIo, printJson, printText, table } from './io.ts';
 

@@ -17,6 +17,7 @@ export const recipe = [
   'server/client/tsconfig.json',
   'package.json',
   'package-lock.json',
+  'server/signatures/presets.json',
   'server/setup/build.mjs',
   'server/setup/client-package.mjs',
 ];

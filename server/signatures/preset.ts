@@ -1,35 +1,32 @@
-/** The type of a preset: a sender's signature scheme, with what a person needs to set it up. */
-import type { SchemeDefinition } from './definition.ts';
+/**
+ * The form of a preset: a sender's signature scheme, with what a person needs to set it up. presets.json holds them all.
+ *
+ * The product imports only the type: a test checks presets.json by the schema, so that a start pays nothing for it.
+ */
+import { z } from 'zod';
+import { presetDefinitionSchema } from './definition.ts';
+import { type Handshake, handshakes } from './handshakes.ts';
 
-/** A request with which a sender checks a webhook's URL. Each is answered as the sender's documentation asks. */
-export const handshakes = {
-  'hub-challenge': 'GET with hub.mode, hub.verify_token and hub.challenge',
-  dropbox: 'GET with challenge',
-  'microsoft-graph': 'POST with validationToken in the query',
-  slack: 'signed POST of the type url_verification',
-  zoom: 'signed POST of the event endpoint.url_validation',
-  discord: 'signed POST of a PING',
-  cloudevents: 'OPTIONS with WebHook-Request-Origin (CloudEvents)',
-} as const;
-export type Handshake = keyof typeof handshakes;
+export const presetSchema = z.strictObject({
+  name: z.string().regex(/^[a-z0-9]+(?:-[a-z0-9]+)*$/, 'Give lower case and digits, with hyphens.'),
+  title: z.string().min(1).describe('the sender, as people know it'),
+  docs: z.url({ protocol: /^https$/ }).describe("the sender's page about its signature"),
+  source: z.string().min(1).describe('what the definition was taken from'),
+  steps: z.array(z.string().min(1)).min(2).describe('how to set up the sender, one sentence or two each'),
+  definition: presetDefinitionSchema.describe('how requests are signed'),
+  publicKeyDefinition: presetDefinitionSchema
+    .exactOptional()
+    .describe('for a webhook with a public key, where the sender may sign with a secret or a private key'),
+  handshake: z.enum(Object.keys(handshakes) as [Handshake, ...Handshake[]]).exactOptional(),
+  refusalStatus: z
+    .literal(401)
+    .exactOptional()
+    .describe('of a refused signature, where the sender requires another than 403'),
+  notes: z.string().min(1).exactOptional().describe('what would surprise a person'),
+  eventType: z
+    .string()
+    .exactOptional()
+    .describe('where the type of an event is: header:x-github-event, json:/type, or two joined by +'),
+});
 
-export interface Preset {
-  /** Lower case, with hyphens. */
-  name: string;
-  /** The sender, as people know it. */
-  title: string;
-  /** The sender's page about its signature. */
-  docs: string;
-  /** How to set up the sender, one sentence or two each. */
-  steps: readonly string[];
-  definition: SchemeDefinition;
-  /** The definition for a webhook with a public key, where the sender may sign with a secret or a private key. */
-  publicKeyDefinition?: SchemeDefinition;
-  handshake?: Handshake;
-  /** Status of a refused signature, where the sender requires another one than 403. */
-  refusalStatus?: 401;
-  /** What would surprise a person. */
-  notes?: string;
-  /** Where the type of an event is: `header:x-github-event`, `json:/type`, or two joined by `+`. */
-  eventType?: string;
-}
+export type Preset = Readonly<z.output<typeof presetSchema>>;

@@ -1,44 +1,15 @@
 /** The table of presets, and the scheme that a webhook's settings select. */
 import type { SchemeDefinition } from './definition.ts';
 import type { Preset } from './preset.ts';
-import { fromAbly } from './presets/ably-to-brex.ts';
-import { fromBuildkite } from './presets/buildkite-to-coinbase-commerce.ts';
-import { fromCronofy } from './presets/cronofy-to-everee.ts';
-import { fromFinch } from './presets/finch-to-hookdeck.ts';
-import { generalPresets } from './presets/general.ts';
-import { fromHubspot } from './presets/hubspot-to-logto.ts';
-import { fromLoopReturns } from './presets/loop-returns-to-paystack.ts';
-import { fromPersona } from './presets/persona-to-revenuecat.ts';
-import { fromRootly } from './presets/rootly-to-sonarqube.ts';
-import { fromSonatypeNexus } from './presets/sonatype-nexus-to-telegram.ts';
-import { fromTelnyx } from './presets/telnyx-to-zavu.ts';
-import { fromZendesk } from './presets/zendesk-to-zoom.ts';
+import table from './presets.json' with { type: 'json' };
 import { compileScheme, compileSha256, type Scheme } from './scheme.ts';
 
 /** `signature_scheme` of a webhook with its own `scheme_definition`. */
 export const CUSTOM = 'custom';
 export const DEFAULT_SCHEME = 'sha256';
 
-const senders: readonly Preset[] = [
-  ...generalPresets.slice(3),
-  ...fromAbly,
-  ...fromBuildkite,
-  ...fromCronofy,
-  ...fromFinch,
-  ...fromHubspot,
-  ...fromLoopReturns,
-  ...fromPersona,
-  ...fromRootly,
-  ...fromSonatypeNexus,
-  ...fromTelnyx,
-  ...fromZendesk,
-];
-
-/** The general ones first, then the senders by title. */
-export const presets: readonly Preset[] = [
-  ...generalPresets.slice(0, 3),
-  ...[...senders].sort((one, other) => one.title.localeCompare(other.title, 'en')),
-];
+/** The general ones first, then the senders by title, as presets.json lists them. The type is the schema's, by which a test checks the file. */
+export const presets = table as readonly Preset[];
 
 const byName = new Map(presets.map((preset) => [preset.name, preset]));
 

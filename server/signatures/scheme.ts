@@ -3,9 +3,9 @@ import { boundsOf, type ExceedsBounds } from './body-bounds.ts';
 import { SIGNATURE_BYTES } from './check.ts';
 import { readPointer } from './code-schemes.ts';
 import { isDefinable, type SchemeDefinition } from './definition.ts';
+import type { Handshake } from './handshakes.ts';
 import { compilePath, type PathStep } from './json-scan.ts';
 import { isAsymmetric, isToken, sha256 } from './keys.ts';
-import type { Handshake } from './preset.ts';
 import { onlyValue, presentedSignature } from './signature.ts';
 
 /** Signatures read of one header. More are refused. */

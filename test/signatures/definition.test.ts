@@ -1,14 +1,31 @@
 import { describe, expect, test } from 'vitest';
-import { definitionSchema, presetDefinitionSchema } from '../../server/signatures/definition.ts';
+import { definitionSchema } from '../../server/signatures/definition.ts';
+import { presetSchema } from '../../server/signatures/preset.ts';
 import { presets } from '../../server/signatures/presets.ts';
 
-describe('each preset', () => {
-  test.each(presets.map((preset) => [preset.name, preset] as const))('%s is whole and valid', (_, preset) => {
-    expect(preset.name).toMatch(/^[a-z0-9]+(?:-[a-z0-9]+)*$/);
-    expect(presetDefinitionSchema.parse(preset.definition)).toEqual(preset.definition);
-    expect(URL.canParse(preset.docs) && preset.docs.startsWith('https://')).toBe(true);
-    expect(preset.steps.length).toBeGreaterThan(1);
-    expect(presets.filter(({ name }) => name === preset.name)).toHaveLength(1);
+describe('presets.json', () => {
+  test.each(presets.map((preset) => [preset.name, preset] as const))('%s is valid by the schema', (_, preset) => {
+    expect(presetSchema.parse(preset)).toEqual(preset);
+  });
+
+  test('lists the general presets first, then the senders by title, each name once', () => {
+    const names = presets.map(({ name }) => name);
+    expect(names.slice(0, 3)).toEqual(['sha256', 'token', 'basic']);
+    expect(new Set(names).size).toBe(names.length);
+    const titles = presets.slice(3).map(({ title }) => title);
+    expect(titles).toEqual([...titles].sort((one, other) => one.localeCompare(other, 'en')));
+  });
+
+  test.each([
+    [{ source: undefined }],
+    [{ docs: 'http://sender.example' }],
+    [{ steps: ['One step.'] }],
+    [{ definition: { algorithm: 'hmac-md5' } }],
+    [{ handshake: 'other' }],
+    [{ refusalStatus: 404 }],
+    [{ more: 1 }],
+  ])('with a preset changed by %j would be refused', (change) => {
+    expect(presetSchema.safeParse({ ...presets[0], ...change }).success).toBe(false);
   });
 });
 

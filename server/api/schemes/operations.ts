@@ -1,8 +1,9 @@
 /** /api/v1/signature-schemes: the table of presets. */
 import { z } from 'zod';
 import { presetDefinitionSchema } from '../../signatures/definition.ts';
+import { type Handshake, handshakes } from '../../signatures/handshakes.ts';
 import { isAsymmetric } from '../../signatures/keys.ts';
-import { type Handshake, handshakes, type Preset } from '../../signatures/preset.ts';
+import type { Preset } from '../../signatures/preset.ts';
 import { presets } from '../../signatures/presets.ts';
 import { done, openOperation } from '../operation.ts';
 import { listSchema } from '../paging.ts';
