@@ -1,6 +1,6 @@
 /**
  * Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. The first file,
- * 0025_schema.sql, creates the whole schema: it replaced versions 1 to 25, which made the same schema in steps.
+ * 0039_schema.sql, creates the whole schema: it replaced versions 1 to 39, which made the same schema in steps.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
@@ -16,6 +16,9 @@ import type { Database } from './pool.ts';
 const TIMEOUT_MS = 86_400_000;
 
 const MIGRATIONS = 'server/db/migrations';
+
+/** The last commit whose migrations end at the version of the first file: an older database is migrated by its build first. */
+const BASE_COMMIT = 'a9e3153';
 
 /** Versions and names of all migrations in this release, oldest first. */
 export function migrationFiles(): { version: number; name: string }[] {
@@ -78,7 +81,7 @@ export function versionProblem(
   if (applied.size > 0 && newest < files[0]!.version)
     return new OperatorError(
       `${finding}, and this release upgrades from version ${files[0]!.version}`,
-      `first run ${weirCommand()} migrate of the commit that CHANGELOG.md names for older databases`,
+      `first run ${weirCommand()} migrate of commit ${BASE_COMMIT}`,
     );
   return null;
 }
