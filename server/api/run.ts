@@ -57,10 +57,11 @@ type Confirm = (
 
 export class Runner {
   readonly #operations: Operations;
-  readonly #idempotency: Idempotency;
+  readonly #idempotency: Idempotency | null;
   readonly #confirm: Confirm;
 
-  constructor(operations: Operations, idempotency: Idempotency, confirm: Confirm) {
+  /** @param idempotency null: the requests have no Idempotency-Key */
+  constructor(operations: Operations, idempotency: Idempotency | null, confirm: Confirm) {
     this.#operations = operations;
     this.#idempotency = idempotency;
     this.#confirm = confirm;
@@ -112,7 +113,7 @@ export class Runner {
         }),
       );
     const key = operation.idempotent ? asked.idempotencyKey : undefined;
-    if (key === undefined || requester.kind !== 'user') return handle(actor);
+    if (key === undefined || requester.kind !== 'user' || this.#idempotency === null) return handle(actor);
     if (!isKey(key)) return problem('idempotency_key_invalid');
     const { method, path } = exchange;
     const keyed = { key, method, path, input: input.data, role: requester.person.role, userId: requester.person.id };

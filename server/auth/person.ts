@@ -20,7 +20,9 @@ export interface Person {
         authenticatedSecondsAgo: number;
       }
     | { kind: 'token'; tokenId: string }
-    | { kind: 'jwt'; expiresAt: Date };
+    | { kind: 'jwt'; expiresAt: Date }
+    /** A command on the machine of Weir: an administrator without a user. Only cli/ makes one; no HTTP request is one. */
+    | { kind: 'local'; actor: Actor };
 }
 
 /**
@@ -33,11 +35,12 @@ export function hasSession({ via }: Person): boolean {
 
 /** What the audit log records of a person. */
 type Author = Pick<Person, 'id' | 'email'> & {
-  via: { kind: 'token'; tokenId: string } | { kind: 'session' | 'jwt' };
+  via: { kind: 'token'; tokenId: string } | { kind: 'session' | 'jwt' } | { kind: 'local'; actor: Actor };
 };
 
 /** The person as an actor in the audit log. @param via undefined: the API or a page */
 export function personActor(person: Author, exchange: Exchange, via?: Actor['via']): Actor {
+  if (person.via.kind === 'local') return person.via.actor;
   return {
     kind: person.via.kind === 'token' ? 'token' : 'user',
     id: person.id,

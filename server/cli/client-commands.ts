@@ -1,4 +1,4 @@
-/** Commands that need no database. They are also in the client package, see client.ts. */
+/** Commands that need no database of their own: those of the client package, see client.ts. */
 import type { CommandEntry } from './program.ts';
 
 export const clientCommands: readonly CommandEntry[] = [

@@ -1,5 +1,6 @@
 /** All commands, in the order of `weir --help`. */
 import { clientCommands } from './client-commands.ts';
+import { managementCommands } from './manage/commands.ts';
 import type { CommandEntry } from './program.ts';
 
 export const commands: readonly CommandEntry[] = [
@@ -13,30 +14,16 @@ export const commands: readonly CommandEntry[] = [
     description: 'migrate the database schema to this release',
     load: async () => (await import('./migrate.ts')).defineMigrate,
   },
-  {
-    name: 'webhook',
-    description: 'create and manage webhooks',
-    load: async () => (await import('./webhook.ts')).defineWebhook,
-  },
+  ...managementCommands(async (io) => (await import('./manage/local.ts')).openLocal(io)),
   {
     name: 'agent',
     description: 'create and manage agents, the programs that claim deliveries',
     load: async () => (await import('./agent.ts')).defineAgent,
   },
   {
-    name: 'filter',
-    description: 'try filters of subscriptions',
-    load: async () => (await import('./filter.ts')).defineFilter,
-  },
-  {
     name: 'token',
     description: 'create and manage API tokens of users',
     load: async () => (await import('./token.ts')).defineToken,
-  },
-  {
-    name: 'audit',
-    description: 'show and verify the audit log',
-    load: async () => (await import('./audit.ts')).defineAudit,
   },
   {
     name: 'user',
@@ -49,29 +36,9 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import('./event.ts')).defineEvent,
   },
   {
-    name: 'delivery',
-    description: 'show deliveries, replay finished ones, and dismiss dead ones',
-    load: async () => (await import('./delivery.ts')).defineDelivery,
-  },
-  {
     name: 'rejection',
     description: 'show rejections, and verify them again',
     load: async () => (await import('./rejection.ts')).defineRejection,
-  },
-  {
-    name: 'alert',
-    description: 'show alerts, and send a test alert',
-    load: async () => (await import('./alert.ts')).defineAlert,
-  },
-  {
-    name: 'history',
-    description: 'show how many requests were accepted, rejected and limited, by hour or day (UTC)',
-    load: async () => (await import('./history.ts')).defineHistory,
-  },
-  {
-    name: 'job',
-    description: 'show and cancel jobs, such as replays of many events',
-    load: async () => (await import('./job.ts')).defineJob,
   },
   {
     name: 'scheme',

@@ -34,11 +34,12 @@ export function printPart({ stdout }: Pick<CommandIo, 'stdout'>, text: string): 
   });
 }
 
-/** Prints the members of a document for people, one a line. */
-export function printMembers(io: Pick<CommandIo, 'stdout'>, document: object): void {
+/** The members of a document for people, one a line. */
+export function membersText(document: object): string {
   const width = Math.max(...Object.keys(document).map((name) => name.length)) + 2;
-  for (const [name, value] of Object.entries(document))
-    printText(io, `${name.padEnd(width)}${visibleLine(memberText(value))}`.trimEnd().concat('\n'));
+  return Object.entries(document)
+    .map(([name, value]) => `${name.padEnd(width)}${visibleLine(memberText(value))}`.trimEnd().concat('\n'))
+    .join('');
 }
 
 function memberText(value: unknown): string {

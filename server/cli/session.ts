@@ -12,17 +12,23 @@ export interface CommandSession extends Attached {
   keys: SecretsKeys;
 }
 
-/** Attaches the database (starts the embedded one when it is not running), runs the work, and detaches in every case. */
-export async function withDatabase<T>(io: CommandIo, work: (session: CommandSession) => Promise<T>): Promise<T> {
+/** Attaches the database (starts the embedded one when it is not running). The caller detaches. */
+export async function openSession(io: CommandIo): Promise<CommandSession> {
   const settings = readSettings(io.environment, io.directory);
   const keys = loadSecretsKeys(settings);
   const attached = await attachDatabase(settings, (line) => printMessage(io, `weir: ${line}\n`), {
     joinSmaller: true,
   });
+  return { ...attached, settings, keys };
+}
+
+/** Runs the work on the attached database, and detaches in every case. */
+export async function withDatabase<T>(io: CommandIo, work: (session: CommandSession) => Promise<T>): Promise<T> {
+  const session = await openSession(io);
   try {
-    return await work({ ...attached, settings, keys });
+    return await work(session);
   } finally {
-    await attached.detach();
+    await session.detach();
   }
 }
 

@@ -20,8 +20,10 @@ export type Answer =
   | { kind: 'answered'; status: number; retryAfterMs: number | null; document: unknown }
   | { kind: 'failed'; name: string };
 
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
 interface ApiCall {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  method: Method;
   /** Path relative to the base address, such as `api/v1/agent/session`. */
   path: string;
   /** Sent in the Authorization header only. */

@@ -122,16 +122,33 @@ describe('webhook', () => {
     const { id } = (await json('add', '--name', 'a')) as { id: string };
     expect((await weir(['disable', id])).out).toBe(`${id}: disabled.\n`);
     expect((await listed(id))?.enabled).toBe(false);
-    expect(await json('enable', id)).toEqual({ id, done: 'enable' });
+    expect(await json('enable', id)).toMatchObject({ id, name: 'a', enabled: true });
     expect((await listed(id))?.enabled).toBe(true);
     expect((await weir(['remove', id.toUpperCase()])).out).toBe(`${id}: removed.\n`);
     expect(await listed(id)).toBeUndefined();
+    const { id: other } = (await json('add', '--name', 'a')) as { id: string };
+    expect(await json('remove', other)).toEqual({ id: other });
+  });
+
+  test('a name that is unique finds a webhook, and another name says so', async () => {
+    const { id } = await json('add', '--name', 'only one');
+    expect(await json('disable', 'only one')).toMatchObject({ id, enabled: false });
+    const unknown = await weir(['disable', 'only']);
+    expect([unknown.code, unknown.err]).toEqual([
+      1,
+      'weir: no webhook has the id or name only; see: weir webhook list\n',
+    ]);
+    const { id: other } = await json('add', '--name', 'only one');
+    const { code, out, err } = await weir(['remove', 'only one']);
+    expect([code, out]).toEqual([2, '']);
+    for (const one of [id, other]) expect(err).toContain(one);
+    expect(await listed(id)).toBeDefined();
   });
 
   test('rotate generates and prints a secret once, and prints when the previous one expires', async () => {
     const { id, secret } = await json('add', '--name', 'a', '--generate-secret');
     const rotated = await json('rotate', String(id), '--overlap-seconds', '3600');
-    expect(rotated).toEqual({ id, secret: expect.stringMatching(/^[0-9a-f]{64}$/), overlap_seconds: 3600 });
+    expect(rotated).toMatchObject({ id, name: 'a', secret: expect.stringMatching(/^[0-9a-f]{64}$/) });
     expect(rotated.secret).not.toBe(secret);
     const endsMs = Date.parse(String((await listed(id))?.previous_secret_expires_at));
     expect(Math.abs(endsMs - Date.now() - 3_600_000)).toBeLessThan(30_000);
@@ -227,8 +244,8 @@ describe('webhook', () => {
   );
 
   test.each([
-    ['disable', 'nonsense'],
-    ['rotate', '1'],
+    ['disable'],
+    ['rotate', 'a', 'b'],
     ['remove'],
     ['frobnicate'],
     ['rotate', randomUUID(), '--overlap-seconds', '-1'],

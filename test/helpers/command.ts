@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { commands } from '../../server/cli/commands.ts';
+import type { CommandEntry } from '../../server/cli/program.ts';
 import { runCommand } from '../../server/cli/run.ts';
 import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import type { TestApp } from './app.ts';
@@ -90,7 +91,18 @@ export async function makeEmbeddedInstallation(): Promise<Installation> {
 
 const workers = fileURLToPath(new URL('../../dist/workers', import.meta.url));
 
-async function run(
+function run(
+  directory: string,
+  given: Record<string, string>,
+  args: readonly string[],
+  stdin = '',
+): Promise<CommandResult> {
+  return runCommands(commands, directory, given, args, stdin);
+}
+
+/** Runs one of these commands, such as those of the client package. */
+export async function runCommands(
+  commands: readonly CommandEntry[],
   directory: string,
   given: Record<string, string>,
   args: readonly string[],

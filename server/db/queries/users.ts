@@ -158,7 +158,12 @@ export async function confirmPassword(
 /** An authenticated person and the means of authentication; see Person. */
 interface Recognized {
   id: string;
-  via: { kind: 'session'; sessionId: string } | { kind: 'token'; tokenId: string } | { kind: 'jwt' };
+  /** `local`, a command on this machine, is no user and has no current role. */
+  via:
+    | { kind: 'session'; sessionId: string }
+    | { kind: 'token'; tokenId: string }
+    | { kind: 'jwt' }
+    | { kind: 'local' };
 }
 
 interface Row {
@@ -208,6 +213,6 @@ export async function readCurrentRoles(
 }
 
 function keyOf({ id, via }: Recognized): string {
-  if (via.kind === 'jwt') return id;
+  if (via.kind === 'jwt' || via.kind === 'local') return id;
   return via.kind === 'session' ? via.sessionId : via.tokenId;
 }

@@ -1,0 +1,121 @@
+/** Calls of API operations by management commands: on the database of this machine, or on a remote Weir over HTTP. */
+import type { Success } from '../../api/operation.ts';
+import type { Operations } from '../../api/operations.ts';
+import type { OperationName } from '../../api/routes.ts';
+import { CommandError, type CommandIo } from '../io.ts';
+
+/** The body of a success; null for 204. */
+export type BodyOf<Name extends OperationName> = Success<Operations[Name]['answers']>['body'];
+
+export interface CallArguments {
+  id?: string | undefined;
+  innerId?: string | undefined;
+  /** Undefined values are not sent. */
+  query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  input?: object;
+  /** Entity tag of the representation that the change was made from. */
+  ifMatch?: string;
+}
+
+/** Query parameters as text, without those that are absent. */
+export function queryOf(query: NonNullable<CallArguments['query']>): Record<string, string> {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
+}
+
+/** Rejects with ProblemFailure for a problem document. */
+export type Call = <Name extends OperationName>(name: Name, given?: CallArguments) => Promise<BodyOf<Name>>;
+
+/** The Weir that a command works on. */
+export interface Connection {
+  call: Call;
+  /** Base URL of a remote Weir; null: the Weir of this machine. */
+  remote: string | null;
+  /** Base URL of the API, for output that names one. */
+  apiUrl: string;
+  /** How a person runs a client command on any machine. */
+  clientCommand: string;
+  close: () => Promise<void>;
+}
+
+export type OpenConnection = (io: CommandIo) => Promise<Connection>;
+
+/** A problem document (RFC 9457). */
+export interface ProblemDocument {
+  status?: number;
+  code?: string;
+  detail?: string;
+  errors?: { pointer?: string; parameter?: string; detail: string }[];
+  errors_omitted?: number;
+}
+
+/** The operation was refused. `--json` prints the document. */
+export class ProblemFailure extends CommandError {
+  readonly document: ProblemDocument;
+
+  /** @param id of the call, for messages that name it */
+  constructor(document: ProblemDocument, id?: string) {
+    super(sentenceOf(document, id), usageCodes.has(document.code ?? '') ? 2 : 1);
+    this.document = document;
+  }
+}
+
+/** Problems of what the command line says. */
+const usageCodes: ReadonlySet<string> = new Set(['invalid_request', 'local_mode_only']);
+
+/** Command that lists the values of a field, or the objects of a problem. */
+const lists: Readonly<Record<string, string>> = {
+  agent_ids: 'weir agent list',
+  webhook_ids: 'weir webhook list',
+  webhook_unknown: 'weir webhook list',
+  agent_unknown: 'weir agent list',
+  delivery_unknown: 'weir delivery list',
+  event_unknown: 'weir event list',
+  rejection_unknown: 'weir rejection list',
+  user_unknown: 'weir user list',
+  token_unknown: 'weir token list',
+  job_unknown: 'weir job list',
+  job_finished: 'weir job list',
+  name_taken: 'weir agent list',
+  email_taken: 'weir user list',
+};
+
+/** The query parameters whose option has another name. */
+const options: Readonly<Record<string, string>> = { q: '--search' };
+
+function sentenceOf({ code = '', detail = '', errors, errors_omitted: omitted = 0 }: ProblemDocument, id?: string) {
+  if (errors !== undefined) {
+    const sentences = errors.map(({ pointer, parameter, detail }) => {
+      if (parameter !== undefined) return `${optionOf(parameter)}: ${detail}`;
+      const path = pointer?.split('/').slice(1) ?? [];
+      const list = lists[path[0] ?? ''];
+      return list === undefined ? `${path.join('.')}: ${detail}` : `${detail} See: ${list}`;
+    });
+    return [...sentences, ...(omitted > 0 ? [`And ${omitted} more.`] : [])].join(' ');
+  }
+  // `that you may see` is for agents, which see their own only.
+  const named = (id ? detail.replace(/has this id\b/, `has the id ${id}`) : detail).replace(' that you may see', '');
+  const list = lists[code];
+  return list === undefined ? named : `${lowerFirst(named).replace(/\.$/, '')}; see: ${list}`;
+}
+
+function optionOf(parameter: string): string {
+  return options[parameter] ?? `--${parameter.replace(/_id$/, '').replaceAll('_', '-')}`;
+}
+
+function lowerFirst(text: string): string {
+  return `${text.charAt(0).toLowerCase()}${text.slice(1)}`;
+}
+
+/** The failure of a name or id that nothing has. @param what such as `no webhook has the name x` */
+export function notFound(code: string, what: string): ProblemFailure {
+  const detail = `${what.charAt(0).toUpperCase()}${what.slice(1)}.`;
+  return new ProblemFailure({ ...aboutBlank, title: 'Not Found', status: 404, detail, code } as ProblemDocument);
+}
+
+/** Any other failure as a problem document, for `--json`. */
+export function documentOf({ message, exitCode }: CommandError): object {
+  return { ...aboutBlank, title: exitCode === 2 ? 'Wrong usage' : 'Command failed', detail: message };
+}
+
+const aboutBlank = { type: 'about:blank' } as const;

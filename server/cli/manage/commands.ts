@@ -1,0 +1,41 @@
+/** The management commands: each is a table of rows, which call operations of the API. */
+import type { CommandEntry, Define } from '../program.ts';
+import type { OpenConnection } from './call.ts';
+import type { Row } from './row.ts';
+
+/**
+ * @param openLocal opens the Weir of this machine; null in the client package, which has no database
+ * @returns the commands in the order of `weir --help`
+ */
+export function managementCommands(openLocal: OpenConnection | null): readonly CommandEntry[] {
+  /** Loads the table when the command is chosen. */
+  const entry = (name: string, description: string, load: () => Promise<readonly Row[]>): CommandEntry => ({
+    name,
+    description,
+    load: async (): Promise<Define> => {
+      const [rows, { defineRows }] = await Promise.all([load(), import('./row.ts')]);
+      return (command, io) => defineRows(command, io, rows, openLocal);
+    },
+  });
+  return [
+    entry('webhook', 'create and manage webhooks', async () => (await import('../webhook.ts')).webhookRows),
+    entry('filter', 'try filters of subscriptions', async () => (await import('../filter.ts')).filterRows),
+    entry('audit', 'show and verify the audit log', async () => (await import('../audit.ts')).auditRows),
+    entry(
+      'delivery',
+      'show deliveries, replay finished ones, and dismiss dead ones',
+      async () => (await import('../delivery.ts')).deliveryRows,
+    ),
+    entry('alert', 'show alerts, and send a test alert', async () => (await import('../alert.ts')).alertRows),
+    entry(
+      'history',
+      'show how many requests were accepted, rejected and limited, by hour or day (UTC)',
+      async () => (await import('../history.ts')).historyRows,
+    ),
+    entry(
+      'job',
+      'show and cancel jobs, such as replays of many events',
+      async () => (await import('../job.ts')).jobRows,
+    ),
+  ];
+}

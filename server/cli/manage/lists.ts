@@ -1,0 +1,95 @@
+/** Reads pages of lists, and finds the id of what a command names. */
+import type { OperationName } from '../../api/routes.ts';
+import { isUuid } from '../../db/ids.ts';
+import { CommandError } from '../io.ts';
+import { type BodyOf, type Call, type CallArguments, notFound } from './call.ts';
+
+interface Page {
+  items: unknown[];
+  next_cursor: string | null;
+}
+
+/** Operations that return pages. */
+type PagedName = { [Name in OperationName]: BodyOf<Name> extends Page ? Name : never }[OperationName];
+
+/** Largest page of the API. */
+const PAGE_ITEMS_MAX = 200;
+
+/**
+ * Reads a list of up to `limit` items, newest first, in as many pages as that takes. Returns it as one page, whose next_cursor is that
+ * of the last page.
+ */
+export async function readList<Name extends PagedName>(
+  call: Call,
+  name: Name,
+  query: CallArguments['query'] = {},
+  limit = Number.POSITIVE_INFINITY,
+): Promise<BodyOf<Name>> {
+  const items: unknown[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const left = Math.min(limit - items.length, PAGE_ITEMS_MAX);
+    const page = (await call(name, { query: { ...query, cursor, limit: left } })) as BodyOf<Name> & Page;
+    items.push(...page.items);
+    if (page.next_cursor === null || items.length >= limit) return { ...page, items };
+    cursor = page.next_cursor;
+  }
+}
+
+/** A resource that has a name. */
+export type Resource = keyof typeof resources;
+
+interface Named {
+  id: string;
+  name: string;
+}
+
+const resources = {
+  webhook: (call: Call, name: string): Promise<Named[]> =>
+    readList(call, 'listWebhooks', { q: name }).then(({ items }) => items.filter((one) => one.name === name)),
+  /** Names are unique among active agents. */
+  agent: (call: Call, name: string): Promise<Named[]> =>
+    readList(call, 'listAgents', { q: name, revoked: false }).then(({ items }) =>
+      items.filter((one) => one.name === name),
+    ),
+  user: (call: Call, email: string): Promise<Named[]> =>
+    readList(call, 'listUsers', { q: email }).then(({ items }) =>
+      items
+        .filter((one) => one.email.toLowerCase() === email.toLowerCase())
+        .map((one) => ({ id: one.id, name: one.email })),
+    ),
+  token: (call: Call, name: string): Promise<Named[]> =>
+    readList(call, 'listTokens', { all: true }).then(({ items }) =>
+      items.filter((one) => one.name === name && one.state !== 'revoked'),
+    ),
+};
+
+/** Longest text that the lists search for. */
+const NAME_CHARACTERS_MAX = 200;
+
+/** The id of the resource that has this id or unique name; a user has its email. Throws ProblemFailure or CommandError. */
+export async function idOf(call: Call, resource: Resource, given: string): Promise<string> {
+  if (isUuid(given)) return given.toLowerCase();
+  const fits = given !== '' && given.length <= NAME_CHARACTERS_MAX;
+  const found = fits ? await resources[resource](call, given) : [];
+  if (found.length > 1)
+    throw new CommandError(
+      `${found.length} ${resource}s have the name ${given}; give the id of one: ${found.map(({ id }) => id).join(', ')}`,
+      2,
+    );
+  if (found.length === 1) return found[0]!.id;
+  const what = resource === 'user' ? 'id or email' : resource === 'agent' ? 'id or name' : 'id or name';
+  throw notFound(
+    `${resource}_unknown`,
+    `no ${resource === 'agent' ? 'active agent' : resource} has the ${what} ${given}`,
+  );
+}
+
+/** The same for an option that may be absent. */
+export async function idOfGiven(call: Call, resource: Resource, given: string | undefined) {
+  return given === undefined ? undefined : idOf(call, resource, given);
+}
+
+/** The same for a repeated option. */
+export async function idsOfGiven(call: Call, resource: Resource, given: readonly string[] | undefined) {
+  return given === undefined ? undefined : Promise.all(given.map((one) => idOf(call, resource, one)));
+}

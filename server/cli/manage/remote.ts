@@ -1,0 +1,115 @@
+/** The way of management commands to a remote Weir: the routes of the API, with an API token. */
+import type { Command } from 'commander';
+import { type OperationName, operationRoutes } from '../../api/routes.ts';
+import { openApiClient } from '../../client/http.ts';
+import { isSafeUrl } from '../../net/loopback.ts';
+import { parseAddress } from '../arguments.ts';
+import { CommandError, type CommandIo } from '../io.ts';
+import { readToken } from '../listen/api.ts';
+import {
+  type BodyOf,
+  type CallArguments,
+  type Connection,
+  type OpenConnection,
+  type ProblemDocument,
+  ProblemFailure,
+  queryOf,
+} from './call.ts';
+
+export interface RemoteOptions {
+  url?: string;
+  tokenFile?: string;
+  insecure?: boolean;
+}
+
+/** A long search, or a claim on a busy database. */
+const ANSWER_TIMEOUT_MS = 60_000;
+
+export function withRemoteOptions(command: Command): Command {
+  return command
+    .option('--url <url>', 'work on the Weir at this base URL of its API, instead of on this machine; also WEIR_URL')
+    .option('--token-file <file>', 'file with the API token for --url; also WEIR_TOKEN')
+    .option('--insecure', 'send the token over http to another machine');
+}
+
+/**
+ * The remote Weir of --url or WEIR_URL, else the local one. Both variables are read from the environment only: a file .env in the
+ * working directory must not send a command or its token somewhere else.
+ */
+export async function openRemote(
+  io: CommandIo,
+  { url: given, tokenFile, insecure }: RemoteOptions,
+  openLocal: OpenConnection | null,
+): Promise<Connection> {
+  const address = given ?? (io.environment.WEIR_URL || undefined);
+  if (address === undefined) {
+    if (tokenFile !== undefined || insecure) throw new CommandError('--token-file and --insecure are for --url.', 2);
+    if (openLocal === null) throw new CommandError('give the base URL of the API: --url, or set WEIR_URL', 2);
+    return openLocal(io);
+  }
+  const url = parseAddress(address);
+  if (!isSafeUrl(url) && !insecure)
+    throw new CommandError(
+      `${url.origin} is http on another machine: anyone on the way can read the token. Give an https URL, or --insecure.`,
+      2,
+    );
+  return connectTo(url, await readToken({ ...(tokenFile === undefined ? {} : { tokenFile }) }, io));
+}
+
+function connectTo(url: URL, token: string): Connection {
+  const client = openApiClient(url);
+  const base = client.base.replace(/\/$/, '');
+  const { signal } = new AbortController();
+  return {
+    remote: base,
+    apiUrl: base,
+    clientCommand: 'npx --no weir',
+    close: async () => client.close(),
+    call: async <Name extends OperationName>(name: Name, given: CallArguments = {}) => {
+      const { method, path } = requestOf(name, given);
+      // Redirects are not followed: the token goes to no other host.
+      const answer = await client.send({
+        method,
+        path,
+        token,
+        ...(given.input === undefined ? {} : { body: given.input }),
+        ...(given.ifMatch === undefined ? {} : { headers: { 'If-Match': given.ifMatch } }),
+        timeoutMs: ANSWER_TIMEOUT_MS,
+        signal,
+      });
+      if (answer.kind === 'failed') throw new CommandError(`${client.base} did not answer: ${answer.name}.`);
+      const { status, document } = answer;
+      if (status === 204) return null as BodyOf<Name>;
+      if (status >= 200 && status < 300 && isObject(document)) return document as BodyOf<Name>;
+      if (status === 401) throw refusedToken(client.base, document);
+      if (isProblem(document)) throw new ProblemFailure(document, given.id);
+      const where = status >= 300 && status < 400 ? 'a redirect, which is not followed' : 'no document of Weir';
+      const change = client.update(status);
+      throw new CommandError(
+        `${client.base} answered ${path} with ${status} and ${where}; give the base URL of Weir's API.${change === null ? '' : ` ${change}`}`,
+      );
+    },
+  };
+}
+
+function refusedToken(base: string, document: unknown): CommandError {
+  const detail = `${base} refused the API token: it expired or was revoked, or belongs to another Weir server.`;
+  return new ProblemFailure({ ...(isObject(document) ? document : { code: 'unauthenticated' }), detail });
+}
+
+function isProblem(value: unknown): value is ProblemDocument {
+  return isObject(value) && 'code' in value && typeof value.code === 'string';
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+/** The request of an operation, from the route table. Path relative to the base URL. */
+function requestOf(name: OperationName, { id = '', innerId = '', query = {} }: CallArguments) {
+  const [method, template] = operationRoutes.find((route) => route[2] === name)!;
+  const ids = [id, innerId];
+  const path = template.slice(1).replace(/:\w+/g, () => encodeURIComponent(ids.shift()!));
+  const parameters = new URLSearchParams(queryOf(query));
+  return { method, path: parameters.size === 0 ? path : `${path}?${parameters}` };
+}

@@ -1,0 +1,169 @@
+/** A management command as a row of a table: its arguments and options, the operation it calls, and what it prints. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { uuid } from '../arguments.ts';
+import { CommandError, type CommandIo, jsonLine, printJson, printMessage, printText, table } from '../io.ts';
+import { type Call, type Connection, documentOf, type OpenConnection, ProblemFailure } from './call.ts';
+import { idOf, type Resource } from './lists.ts';
+import { openRemote, type RemoteOptions, withRemoteOptions } from './remote.ts';
+
+/** Flags, description, and for a value its parser and default. */
+export type OptionRow = readonly [
+  flags: string,
+  description: string,
+  parse?: (text: string, before: never) => unknown,
+  standard?: unknown,
+];
+
+/** What a row gets. */
+export interface Given<Options> {
+  /** Id of the target; '' without one. */
+  id: string;
+  options: Options;
+  io: CommandIo;
+  connection: Connection;
+}
+
+interface RowFacts {
+  /** Name of the subcommand; '' for a command without subcommands. */
+  name: string;
+  description: string;
+  /** The command takes the id of this; a resource with a name is found by its name too. */
+  target?: Resource | { argument: string; description: string; optional?: true };
+  options?: readonly (OptionRow | Option)[];
+  /** Options that several rows share. */
+  more?: (command: Command) => Command;
+  /** It removes something: the text names the Weir it was removed from. */
+  removes?: true;
+}
+
+interface Listing<Item, Options> {
+  columns: readonly string[];
+  cells(item: Item): string[];
+  whenEmpty(options: Options): string;
+}
+
+type ItemOf<Answer> = Answer extends { items: readonly (infer Item)[] } ? Item : never;
+
+interface TypedRow<Options, Answer> extends RowFacts {
+  /** Throws CommandError for arguments that do not fit together. Called before the database is opened. */
+  check?(id: string, options: Options): void;
+  /** Calls the operation. */
+  run(call: Call, given: Given<Options>): Promise<Answer>;
+  /** What people read, below the table of a list. */
+  text?(answer: Answer, given: Given<Options>): string;
+  /** Columns of a list, the cells of an item, and the line that replaces a table without rows. */
+  list?: Listing<ItemOf<Answer>, Options>;
+  /** The document of `--json`; default: the answer, and the id for an operation without one. */
+  json?(answer: Answer): unknown;
+  /** Why the answer is a failure, which exits with code 1; null: it is none. */
+  failure?(answer: Answer): string | null;
+}
+
+/** Any row. Its options are those of its own parsers, and its answer that of its own operation. */
+export type Row = RowFacts & {
+  check?(id: string, options: object): void;
+  run(call: Call, given: Given<object>): Promise<unknown>;
+  text?(answer: unknown, given: Given<object>): string;
+  list?: Listing<unknown, object>;
+  json?(answer: unknown): unknown;
+  failure?(answer: unknown): string | null;
+};
+
+/** Infers the types. */
+export function row<Options = object>() {
+  return <Answer>(given: TypedRow<Options, Answer>): Row => given as unknown as Row;
+}
+
+function textOf({ text, list }: Row, answer: unknown, given: Given<object>): string {
+  const more = text?.(answer, given) ?? '';
+  if (list === undefined) return more;
+  const { items } = answer as { items: readonly unknown[] };
+  if (items.length === 0) return `${list.whenEmpty(given.options)}\n${more}`;
+  return `${table(
+    list.columns,
+    items.map((item) => list.cells(item)),
+  )}${more}`;
+}
+
+/** Adds the commands of the table. @param openLocal null in the client package, which works on a remote Weir only */
+export function defineRows(
+  command: Command,
+  io: CommandIo,
+  rows: readonly Row[],
+  openLocal: OpenConnection | null,
+): void {
+  for (const one of rows) {
+    const target = one.name === '' ? command : command.command(one.name).description(one.description);
+    addArguments(target, one);
+    withRemoteOptions(target.option('--json', 'print one JSON document'));
+    const { target: wanted } = one;
+    target.action((...parsed: unknown[]) => {
+      const options = parsed.at(-2) as RemoteOptions & { json?: boolean };
+      const key = wanted === undefined ? '' : ((parsed[0] as string | undefined) ?? '');
+      return reported(io, options.json === true, async () => {
+        one.check?.(key, options);
+        const connection = await openRemote(io, options, openLocal);
+        try {
+          await runRow(io, one, connection, key, options);
+        } finally {
+          await connection.close();
+        }
+      });
+    });
+  }
+}
+
+function addArguments(command: Command, { target, options = [], more }: Row): void {
+  if (typeof target === 'string')
+    command.argument(`<${target}>`, target === 'user' ? 'email or id' : `id or unique name of the ${target}`);
+  else if (target !== undefined)
+    command.argument(target.optional ? `[${target.argument}]` : `<${target.argument}>`, target.description, uuid);
+  for (const option of options) {
+    if (option instanceof Option) command.addOption(option);
+    else {
+      const [flags, description, parse, standard] = option;
+      const made = new Option(flags, description);
+      if (parse !== undefined) made.argParser(parse as (text: string) => unknown);
+      if (standard !== undefined) made.default(standard);
+      command.addOption(made);
+    }
+  }
+  more?.(command);
+}
+
+async function runRow(
+  io: CommandIo,
+  one: Row,
+  connection: Connection,
+  key: string,
+  options: { json?: boolean },
+): Promise<void> {
+  const { call } = connection;
+  const id = typeof one.target === 'string' ? await idOf(call, one.target, key) : key;
+  const given = { id, options, io, connection };
+  const answer = await one.run(call, given);
+  const failure = one.failure?.(answer) ?? null;
+  if (options.json) printJson(io, one.json === undefined ? (answer ?? { id }) : one.json(answer));
+  else if (failure === null) printText(io, textOf(one, answer, given));
+  if (failure === null && !options.json && one.removes && connection.remote !== null)
+    printText(io, `On ${connection.remote}\n`);
+  // With --json the document says what failed.
+  if (failure !== null) throw new CommandError(options.json ? '' : failure);
+}
+
+/** Prints failures as problem documents with `--json`. */
+async function reported(io: CommandIo, json: boolean, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!json || !(error instanceof CommandError) || error.message === '') throw error;
+    printMessage(io, jsonLine(error instanceof ProblemFailure ? error.document : documentOf(error)));
+    throw new CommandError('', error.exitCode);
+  }
+}
+
+/** Parser for a repeatable option. */
+export function repeated(text: string, before: string[] = []): string[] {
+  if (text === '') throw new InvalidArgumentError('an id or a name is needed.');
+  return [...before, text];
+}

@@ -1,0 +1,117 @@
+/** Management commands on a remote Weir: the same commands as on its machine, over HTTP. */
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { managementCommands } from '../../server/cli/manage/commands.ts';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { type CommandResult, runCommands, weir } from '../helpers/command.ts';
+import { addPerson } from '../helpers/people.ts';
+
+let app: TestApp;
+let directory: string;
+let token: string;
+beforeAll(async () => {
+  app = await startTestApp();
+  directory = await mkdtemp(join(tmpdir(), 'weir-remote-'));
+  const person = await addPerson(app, 'administrator');
+  const { out } = await weir(app, 'token', 'add', '--email', person.email, '--name', 'remote', '--json');
+  token = JSON.parse(out).token;
+  await writeFile(join(directory, 'token'), `${token}\n`);
+});
+afterAll(async () => {
+  await app.stop();
+  await rm(directory, { recursive: true });
+});
+
+/** Runs the commands of the client package: they have no database. */
+function remote(args: string[], environment: Record<string, string> = {}): Promise<CommandResult> {
+  return runCommands(managementCommands(null), directory, environment, args);
+}
+
+const at = (...args: string[]) => remote([...args, '--url', app.url, '--token-file', 'token']);
+
+test('a command prints the same on the machine of Weir and over HTTP, also as JSON', async () => {
+  await app.addWebhook();
+  for (const args of [
+    ['audit', 'list'],
+    ['audit', 'list', '--json'],
+    ['history', '--json'],
+    ['delivery', 'list'],
+    ['job', 'list', '--json'],
+    ['alert', 'list', '--json'],
+    ['job', 'show', randomUUID()],
+  ]) {
+    const local = await weir(app, ...args);
+    expect(await at(...args), args.join(' ')).toEqual(local);
+    expect(local.out + local.err).not.toBe('');
+  }
+});
+
+test('WEIR_URL and WEIR_TOKEN are read from the environment, not from .env', async () => {
+  const variables = { WEIR_URL: app.url, WEIR_TOKEN: token };
+  expect(await remote(['job', 'list', '--json'], variables)).toMatchObject({ code: 0, err: '' });
+  const lines = Object.entries(variables).map(([name, value]) => `${name}=${value}`);
+  await writeFile(join(directory, '.env'), lines.join('\n'));
+  expect(await remote(['job', 'list'])).toMatchObject({ code: 2, err: expect.stringContaining('--url') });
+  await rm(join(directory, '.env'));
+});
+
+test('with --json a refusal is a problem document on standard error', async () => {
+  const id = randomUUID();
+  for (const result of [await at('job', 'show', id, '--json'), await weir(app, 'job', 'show', id, '--json')]) {
+    expect([result.code, result.out]).toEqual([1, '']);
+    expect(JSON.parse(result.err)).toMatchObject({ status: 404, code: 'job_unknown', type: 'about:blank' });
+  }
+  const usage = await at('audit', 'list', '--from', 'yesterday', '--json');
+  expect([usage.code, JSON.parse(usage.err).code]).toEqual([2, 'invalid_request']);
+});
+
+test('a refused token is said without the token', async () => {
+  const wrong = `${token.slice(0, -1)}${token.endsWith('0') ? '1' : '0'}`;
+  const refused = await remote(['job', 'list', '--url', app.url], { WEIR_TOKEN: wrong });
+  expect(refused.code).toBe(2);
+  expect(refused.err).toContain('WEIR_TOKEN');
+  expect(refused.err).not.toContain(wrong.slice(3));
+});
+
+test('the token goes to no target of a redirect', async () => {
+  const seen: (string | undefined)[] = [];
+  const target = createServer((request, response) => {
+    seen.push(request.headers.authorization);
+    response.end('{"items":[],"next_cursor":null}');
+  }).listen(0, '127.0.0.1');
+  await new Promise((resolve) => target.once('listening', resolve));
+  const { port } = target.address() as AddressInfo;
+  const redirecting = createServer((_request, response) => {
+    response.writeHead(307, { location: `http://127.0.0.1:${port}/api/v1/jobs` }).end();
+  }).listen(0, '127.0.0.1');
+  await new Promise((resolve) => redirecting.once('listening', resolve));
+  const url = `http://127.0.0.1:${(redirecting.address() as AddressInfo).port}`;
+  const { code, out, err } = await remote(['job', 'list', '--url', url, '--token-file', 'token']);
+  expect([code, out, seen]).toEqual([1, '', []]);
+  expect(err).toContain('redirect');
+  target.close();
+  redirecting.close();
+});
+
+test.each([
+  ['http on another machine', ['--url', 'http://192.0.2.1', '--token-file', 'token'], /--insecure/],
+  ['no URL', ['--token-file', 'token'], /--url/],
+  ['no token', ['--url', 'http://127.0.0.1:9'], /--token-file/],
+  ['no http', ['--url', 'ftp://127.0.0.1', '--token-file', 'token'], /http or https/],
+])('%s is a usage error', async (_what, args, message) => {
+  expect(await remote(['job', 'list', ...args])).toMatchObject({
+    code: 2,
+    out: '',
+    err: expect.stringMatching(message),
+  });
+});
+
+test('a server that does not answer is a failure with its address', async () => {
+  const result = await remote(['job', 'list', '--url', 'http://127.0.0.1:9', '--token-file', 'token']);
+  expect(result).toMatchObject({ code: 1, err: expect.stringContaining('http://127.0.0.1:9') });
+});
