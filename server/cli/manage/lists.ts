@@ -51,22 +51,12 @@ const resources = {
     readList(call, 'listAgents', { q: name, revoked: false }).then(({ items }) =>
       items.filter((one) => one.name === name),
     ),
-  user: (call: Call, email: string): Promise<Named[]> =>
-    readList(call, 'listUsers', { q: email }).then(({ items }) =>
-      items
-        .filter((one) => one.email.toLowerCase() === email.toLowerCase())
-        .map((one) => ({ id: one.id, name: one.email })),
-    ),
-  token: (call: Call, name: string): Promise<Named[]> =>
-    readList(call, 'listTokens', { all: true }).then(({ items }) =>
-      items.filter((one) => one.name === name && one.state !== 'revoked'),
-    ),
 };
 
 /** Longest text that the lists search for. */
 const NAME_CHARACTERS_MAX = 200;
 
-/** The id of the resource that has this id or unique name; a user has its email. Throws ProblemFailure or CommandError. */
+/** The id of the resource that has this id or unique name. Throws ProblemFailure or CommandError. */
 export async function idOf(call: Call, resource: Resource, given: string): Promise<string> {
   if (isUuid(given)) return given.toLowerCase();
   const fits = given !== '' && given.length <= NAME_CHARACTERS_MAX;
@@ -77,11 +67,8 @@ export async function idOf(call: Call, resource: Resource, given: string): Promi
       2,
     );
   if (found.length === 1) return found[0]!.id;
-  const what = resource === 'user' ? 'id or email' : resource === 'agent' ? 'id or name' : 'id or name';
-  throw notFound(
-    `${resource}_unknown`,
-    `no ${resource === 'agent' ? 'active agent' : resource} has the ${what} ${given}`,
-  );
+  const active = resource === 'agent' ? 'active agent' : resource;
+  throw notFound(`${resource}_unknown`, `no ${active} has the id or name ${given}`);
 }
 
 /** The same for an option that may be absent. */

@@ -10,7 +10,6 @@ import { deliveryOperations } from '../../api/deliveries/operations.ts';
 import { historyOperations } from '../../api/history/operations.ts';
 import { jobOperations } from '../../api/jobs/operations.ts';
 import type { Operations } from '../../api/operations.ts';
-import { tokenOperations } from '../../api/tokens/operations.ts';
 import { webhookOperations } from '../../api/webhooks/operations.ts';
 import type { Changes } from '../../db/announce.ts';
 import { builtFile } from '../../files/build.ts';
@@ -49,19 +48,8 @@ const resources: Readonly<Record<string, (parts: Parts) => Composed | Promise<Co
     const judge = new FilterJudge(join(workers, 'filter.js'), settings.FILTER_TIMEOUT_MS);
     return { operations: filterOperations({ database, judge }), close: () => judge.close() };
   },
-  tokens: ({ database }) => {
-    return { operations: tokenOperations(database) };
-  },
   audit: ({ database }) => {
     return { operations: auditOperations(database) };
-  },
-  users: async ({ database, settings }) => {
-    const [{ userOperations }, { Passwords }] = await Promise.all([
-      import('../../api/users/operations.ts'),
-      import('../../passwords/hash.ts'),
-    ]);
-    const hosted = settings.AUTH_MODE === 'hosted';
-    return { operations: userOperations({ database, passwords: new Passwords(), hosted }) };
   },
   deliveries: ({ database }) => {
     return { operations: deliveryOperations(database) };

@@ -114,8 +114,7 @@ export function defineRows(
 }
 
 function addArguments(command: Command, { target, options = [], more }: Row): void {
-  if (typeof target === 'string')
-    command.argument(`<${target}>`, target === 'user' ? 'email or id' : `id or unique name of the ${target}`);
+  if (typeof target === 'string') command.argument(`<${target}>`, `id or unique name of the ${target}`);
   else if (target !== undefined)
     command.argument(target.optional ? `[${target.argument}]` : `<${target.argument}>`, target.description, uuid);
   for (const option of options) {
