@@ -34,7 +34,8 @@ const programs = [
 
 /**
  * Modules that many commands and the serving process share. Those that almost the same programs use go into one file: else each set of
- * commands that uses a module has a file of its own, and `weir webhook list` reads 95 files instead of 61.
+ * commands that uses a module has a file of its own, and `weir webhook list` reads 95 files. Files merged so may import each other, which
+ * is why the build sets `strictExecutionOrder`: without it a schema is used before it is made.
  */
 const together = [
   {
@@ -106,7 +107,12 @@ export async function bundle(root, entries, { chunks = entries[0].split('/')[0],
       // A map without the sources is a third of the size, and a stack trace needs no more.
       ...(standalone
         ? { codeSplitting: false, minify: true }
-        : { codeSplitting: { groups: together }, sourcemap: true, sourcemapExcludeSources: true }),
+        : {
+            codeSplitting: { groups: together },
+            strictExecutionOrder: true,
+            sourcemap: true,
+            sourcemapExcludeSources: true,
+          }),
     });
     await built.close();
     return output.map((file) => ({ path: file.fileName, content: file.type === 'chunk' ? file.code : file.source }));
