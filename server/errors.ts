@@ -1,4 +1,4 @@
-/** The table of all problems that Weir answers with. The README's table is generated from it. */
+/** The table of all problems that Weir answers with. The guide's table is generated from it. */
 
 /** `detail` says what is wrong and how to fix it. A problem may replace it with a more specific sentence. */
 export interface ProblemRow {

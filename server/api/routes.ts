@@ -1,5 +1,5 @@
 /**
- * Every route of Weir, one line each, with its access and the meaning of its response. The README's table is generated from it. A
+ * Every route of Weir, one line each, with its access and the meaning of its response. The table of the guide is generated from it. A
  * plain route handles its requests itself; an operation is served by api/serve.ts, which authenticates first.
  */
 

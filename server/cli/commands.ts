@@ -84,7 +84,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'docs',
-    description: 'generate the tables in README.md and .env.example',
+    description: 'generate the tables in the guides and .env.example',
     hidden: true,
     load: async () => (await import('./docs.ts')).defineDocs,
   },

@@ -3,7 +3,7 @@ import { writeDocs } from '../docs/generate.ts';
 import { printText } from './io.ts';
 import type { Define } from './program.ts';
 
-/** `weir docs`, for developers: writes the tables of the code into README.md and .env.example. */
+/** `weir docs`, for developers: writes the tables of the code into README.md, the guides and .env.example. */
 export const defineDocs: Define = (command: Command, io, whole) => {
   command.action(async () => {
     const written = writeDocs(io.directory, await whole());

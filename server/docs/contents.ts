@@ -21,9 +21,9 @@ export function headingsOf(page: string): Heading[] {
   });
 }
 
-/** The targets of links within the page, `#ANCHOR`, without the mark. */
-export function anchorsUsed(page: string): string[] {
-  return [...withoutCode(page).matchAll(/\]\(#([^)]+)\)/g)].map(([, anchor]) => anchor!);
+/** The targets of links to headings and files of the repository: `#ANCHOR`, `PATH` or `PATH#ANCHOR`. */
+export function linksOf(page: string): string[] {
+  return [...withoutCode(page).matchAll(/\]\((?!\w+:)([^)\s]+)\)/g)].map(([, target]) => target!);
 }
 
 function withoutCode(page: string): string {

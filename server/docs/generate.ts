@@ -1,30 +1,58 @@
 /** Regenerates the documents of a checkout from the tables in the code. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { settingGroups } from '../settings/table.ts';
 import { contentsOf } from './contents.ts';
-import { replaceRegion, type SettingRow, sentence, settingRows, shownDefault, shownMeaning, tables } from './tables.ts';
+import {
+  hasRegion,
+  replaceRegion,
+  type SettingRow,
+  sentence,
+  settingRows,
+  shownDefault,
+  shownMeaning,
+  tables,
+} from './tables.ts';
 
-/** Returns the README with all regions regenerated. Throws when a region's markers are missing. @param program all commands */
-export function renderReadme(page: string, program: Command): string {
-  const filled = Object.entries(tables).reduce(
-    (text, [name, render]) => replaceRegion(text, name, render(program)),
-    page,
-  );
-  return replaceRegion(filled, 'contents', contentsOf(filled));
+/** The folder of the guides, in the repository and below dist/. */
+const GUIDES = 'views/docs';
+
+/** Paths of the README and of all guides, below the root of the project in `directory`. */
+export function documentPaths(directory: string): string[] {
+  const guides = readdirSync(join(directory, GUIDES)).filter((name) => name.endsWith('.md'));
+  return ['README.md', ...guides.sort().map((name) => `${GUIDES}/${name}`)];
 }
 
-/** Rewrites README.md and .env.example in `directory`; returns the names of the files that changed. */
+/**
+ * Returns the documents, by path, with their regions regenerated. Throws unless each table is in exactly one of them.
+ * @param program all commands
+ */
+export function renderDocuments(pages: Readonly<Record<string, string>>, program: Command): Record<string, string> {
+  for (const name of Object.keys(tables)) {
+    const holders = Object.keys(pages).filter((path) => hasRegion(pages[path]!, name));
+    if (holders.length !== 1) throw new Error(`one document must have the table ${name}, found: ${holders.join(', ')}`);
+  }
+  return Object.fromEntries(Object.entries(pages).map(([path, page]) => [path, renderDocument(page, program)]));
+}
+
+function renderDocument(page: string, program: Command): string {
+  const filled = Object.entries(tables).reduce(
+    (text, [name, render]) => (hasRegion(text, name) ? replaceRegion(text, name, render(program)) : text),
+    page,
+  );
+  return hasRegion(filled, 'contents') ? replaceRegion(filled, 'contents', contentsOf(filled)) : filled;
+}
+
+/** Rewrites README.md, the guides and .env.example in `directory`; returns the paths of the files that changed. */
 export function writeDocs(directory: string, program: Command): string[] {
-  const readme = join(directory, 'README.md');
-  const wanted = {
-    [readme]: renderReadme(readFileSync(readme, 'utf8'), program),
-    [join(directory, '.env.example')]: envExample(),
-  };
-  const outdated = Object.entries(wanted).filter(([path, text]) => readOrEmpty(path) !== text);
-  for (const [path, text] of outdated) writeFileSync(path, text);
-  return outdated.map(([path]) => path.slice(directory.length + 1));
+  const pages = Object.fromEntries(
+    documentPaths(directory).map((path) => [path, readFileSync(join(directory, path), 'utf8')]),
+  );
+  const wanted = { ...renderDocuments(pages, program), '.env.example': envExample() };
+  const outdated = Object.entries(wanted).filter(([path, text]) => readOrEmpty(join(directory, path)) !== text);
+  for (const [path, text] of outdated) writeFileSync(join(directory, path), text);
+  return outdated.map(([path]) => path);
 }
 
 function readOrEmpty(path: string): string {

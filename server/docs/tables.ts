@@ -155,7 +155,7 @@ function schemesTable(): string {
   );
 }
 
-/** The generated tables of the README, by marker name. */
+/** The generated tables of the documents, by marker name. */
 export const tables: Readonly<Record<string, (program: Command) => string>> = {
   problems: problemsTable,
   commands: commandsTable,
@@ -168,6 +168,11 @@ export const tables: Readonly<Record<string, (program: Command) => string>> = {
   alerts: alertsTable,
   'log-events': logTable,
 };
+
+/** Whether a page has a marker of the region `name`. */
+export function hasRegion(page: string, name: string): boolean {
+  return page.includes(`<!-- ${name}:begin -->`) || page.includes(`<!-- ${name}:end -->`);
+}
 
 /** Puts `content` between the markers `<!-- NAME:begin -->` and `<!-- NAME:end -->` of a page. Throws unless the page has each marker exactly once, in order. */
 export function replaceRegion(page: string, name: string, content: string): string {

@@ -26,7 +26,7 @@ RECEIPT=$(echo "$CLAIM" | member receipt)
   -H 'Content-Type: application/json' -d "{\\"receipts\\":[\\"$RECEIPT\\"]}"`;
 }
 
-/** As in the README. It runs until SIGTERM or SIGINT. */
+/** As in the guide Agents. It runs until SIGTERM or SIGINT. */
 function node(api: string, install: Install | null): string {
   return `// This server hands out the package. In the npm registry "weir" is another program.
 ${install === null ? '// npm install https://ADDRESS_OF_WEIR/client.tgz' : `// npm install ${install.address}\n// ${install.integrity}`}

@@ -1,5 +1,5 @@
 /**
- * The table of all settings, one row each. The README's tables and `.env.example` are generated from it; a test fails if they
+ * The table of all settings, one row each. The tables of the guide and `.env.example` are generated from it; a test fails if they
  * differ. read.ts parses the environment by it.
  */
 import { databaseSettings } from './rows/database.ts';

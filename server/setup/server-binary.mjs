@@ -18,7 +18,7 @@ export const serverBinaryRelease = 'uwebsockets@3.0.6';
  *
  * Source: the npm package uwebsockets@3.0.6, whose archive had the SHA-512 of package-lock.json. Compared with: the same eight files in
  * the repository of that package, github.com/NPM-Package-Jaykumar/uWebSockets at 85af137 (release 3.0.5), which are identical byte for byte.
- * Not compared with: the releases of uNetworking/uWebSockets.js itself. The README (Development, uWebSockets.js) lists what else
+ * Not compared with: the releases of uNetworking/uWebSockets.js itself. The guide Development (uWebSockets.js) lists what else
  * was compared, and how to build a binary and put its hash here.
  * After an upgrade: verify the new package the same way, then replace the release and the hashes.
  */

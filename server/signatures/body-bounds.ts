@@ -6,7 +6,7 @@
 import type { SchemeDefinition } from './definition.ts';
 import { SCANNED_BYTES_MAX } from './json-scan.ts';
 
-/** Largest bodies of each kind. The README compares them with the bodies that the senders send. */
+/** Largest bodies of each kind. The guide Senders compares them with the bodies that the senders send. */
 export const FORM_FIELDS_MAX = 1_000;
 export const FORM_BYTES_MAX = 131_072;
 /** Three members of it are read, each by a scan. */

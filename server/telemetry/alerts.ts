@@ -1,4 +1,4 @@
-/** The table of alerts: when each one fires, what it means and what to do. The rules, `weir doctor --alert` and the README's table come from it. */
+/** The table of alerts: when each one fires, what it means and what to do. The rules, `weir doctor --alert` and the guide's table come from it. */
 import type { ProblemCode } from '../errors.ts';
 import type { MetricName, metricTable } from './metric-table.ts';
 

@@ -1,4 +1,4 @@
-/** The table of all metrics. The README's table is generated from it. */
+/** The table of all metrics. The guide's table is generated from it. */
 import type { MetricSample } from './series.ts';
 
 export const metricTable = {

@@ -1,4 +1,4 @@
-/** The agents of the README, run like a reader would, and its example of a claim response. */
+/** The agents of the guide, run like a reader would, and its example of a claim response. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -10,11 +10,11 @@ import type { TestApp } from '../helpers/app.ts';
 import { until } from '../helpers/wait.ts';
 
 const root = join(import.meta.dirname, '../..');
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const guide = readFileSync(join(root, 'views/docs/agents.md'), 'utf8');
 
 /** The first block of code in this language below a heading. */
 function block(heading: string, language: string): string {
-  const section = readme.slice(readme.indexOf(`\n### ${heading}\n`));
+  const section = guide.slice(guide.indexOf(`\n## ${heading}\n`));
   return section.match(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``))![1]!;
 }
 

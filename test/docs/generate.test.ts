@@ -1,11 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { commands } from '../../server/cli/commands.ts';
 import { buildWholeProgram } from '../../server/cli/program.ts';
-import { anchorsUsed, contentsOf, headingsOf } from '../../server/docs/contents.ts';
-import { envExample, renderReadme, writeDocs } from '../../server/docs/generate.ts';
+import { contentsOf, headingsOf, linksOf } from '../../server/docs/contents.ts';
+import { documentPaths, envExample, renderDocuments, writeDocs } from '../../server/docs/generate.ts';
 import { markdownTable, replaceRegion, tables } from '../../server/docs/tables.ts';
 import { settingTable } from '../../server/settings/table.ts';
 
@@ -13,10 +13,13 @@ const root = resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(join(root, name), 'utf8');
 const { stdin, stdout, stderr } = process;
 const program = await buildWholeProgram(commands, { environment: {}, directory: root, stdin, stdout, stderr });
+const paths = documentPaths(root);
+const pages = Object.fromEntries(paths.map((path) => [path, read(path)]));
+const rendered = renderDocuments(pages, program);
 
 describe('the documents match the tables (fix: npm run build && npm run docs)', () => {
-  test('README.md', () => {
-    expect(read('README.md')).toBe(renderReadme(read('README.md'), program));
+  test.each(paths)('%s', (path) => {
+    expect(pages[path]).toBe(rendered[path]);
   });
 
   test('.env.example', () => {
@@ -30,11 +33,39 @@ describe('the documents match the tables (fix: npm run build && npm run docs)', 
   });
 });
 
-test('every link within the README leads to a heading', () => {
-  const anchors = new Set(headingsOf(read('README.md')).map(({ anchor }) => anchor));
-  const used = anchorsUsed(read('README.md'));
-  expect(used.length).toBeGreaterThan(50);
-  expect(used.filter((anchor) => !anchors.has(anchor))).toEqual([]);
+/** Problems of the links of a document to files of the repository and to headings. */
+function brokenLinks(path: string): string[] {
+  return linksOf(pages[path]!).filter((link) => {
+    const [file, anchor] = link.split('#') as [string, string?];
+    const target = file === '' ? path : relative(root, resolve(root, dirname(path), file));
+    if (!existsSync(join(root, target))) return true;
+    return anchor !== undefined && !headingsOf(read(target)).some((heading) => heading.anchor === anchor);
+  });
+}
+
+test.each(paths)('every link of %s leads to a file or a heading', (path) => {
+  expect(linksOf(pages[path]!).length).toBeGreaterThan(0);
+  expect(brokenLinks(path)).toEqual([]);
+});
+
+test('the README has at most 300 lines, and the two commands in its first 20', () => {
+  const lines = read('README.md').split('\n');
+  expect(lines.length).toBeLessThanOrEqual(300);
+  expect(lines.slice(0, 20).join('\n')).toMatch(/npm start[\s\S]*npm test/);
+});
+
+test('the README leads to every guide', () => {
+  const targets = linksOf(pages['README.md']!).map((link) => link.split('#')[0]);
+  expect(paths.filter((path) => path !== 'README.md' && !targets.includes(path))).toEqual([]);
+});
+
+test('a table in no document, and one in two, are refused', () => {
+  const regions = [...Object.keys(tables)].map((name) => `<!-- ${name}:begin --><!-- ${name}:end -->`);
+  const [first, ...others] = regions as [string, ...string[]];
+  expect(() => renderDocuments({ 'README.md': others.join('\n') }, program)).toThrow(
+    'one document must have the table',
+  );
+  expect(() => renderDocuments({ a: regions.join('\n'), b: first }, program)).toThrow('found: a, b');
 });
 
 test('the table of contents has two levels, wraps long lines, and leaves out the title and code', () => {
@@ -71,7 +102,9 @@ test('writing returns the changed documents, and changes nothing the second time
   const directory = mkdtempSync(join(tmpdir(), 'weir-docs-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const empty = [...Object.keys(tables), 'contents'].map((name) => `<!-- ${name}:begin --><!-- ${name}:end -->\n`);
-  writeFileSync(join(directory, 'README.md'), empty.join(''));
-  expect(writeDocs(directory, program)).toEqual(['README.md', '.env.example']);
+  mkdirSync(join(directory, 'views/docs'), { recursive: true });
+  writeFileSync(join(directory, 'README.md'), 'short\n');
+  writeFileSync(join(directory, 'views/docs/reference.md'), empty.join(''));
+  expect(writeDocs(directory, program)).toEqual(['views/docs/reference.md', '.env.example']);
   expect(writeDocs(directory, program)).toEqual([]);
 });

@@ -2,27 +2,30 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { documentPaths } from '../../server/docs/generate.ts';
 import { isLong } from '../../server/setup/tiers.mjs';
 import { titlesIn } from '../helpers/titles.ts';
-import { exceptions, failureContract, readmePromises, type Tests } from './promises.ts';
+import { documentPromises, exceptions, failureContract, type Tests } from './promises.ts';
 
 const root = resolve(import.meta.dirname, '../..');
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const documents = documentPaths(root)
+  .map((path) => readFileSync(join(root, path), 'utf8'))
+  .join('\n');
 
 const oneLine = (text: string) => text.replace(/\s+/g, ' ').trim();
 
-/** The page without generated regions (server/docs/tables.ts) and code blocks. */
+/** The documents without generated regions (server/docs/tables.ts) and code blocks. */
 const prose = oneLine(
-  readme
+  documents
     .replace(/<!-- ([\w-]+):begin -->[\s\S]*?<!-- \1:end -->/g, '')
     .replace(/^ *```[\s\S]*?^ *```$/gm, '')
     .replace(/^ {4}.*$/gm, ''),
 );
-const [, list = ''] = /^Weir guarantees the following, each tested:\n\n((?:[- ] .*\n)+)/m.exec(readme) ?? [];
+const [, list = ''] = /^Weir guarantees the following, each tested:\n\n((?:[- ] .*\n)+)/m.exec(documents) ?? [];
 /** Without the bold titles of the list. */
 const security = oneLine(list.replace(/^- (?:\*\*[^*]+\.\*\*)?/gm, ''));
 
-const quotes = [...Object.keys(readmePromises), ...Object.keys(exceptions)];
+const quotes = [...Object.keys(documentPromises), ...Object.keys(exceptions)];
 /** What no entry and no exception quotes. */
 const unquoted = (text: string) => quotes.reduce((rest, quote) => rest.replaceAll(quote, '…'), text);
 const absolute = /\b(?:exactly|never|at least once)\b/i;
@@ -30,7 +33,7 @@ const absolute = /\b(?:exactly|never|at least once)\b/i;
 const guarantees = Object.entries(failureContract).flatMap(([fault, holds]) =>
   Object.entries(holds).map(([what, tests]) => [`${fault}: ${what}`, tests] as const),
 );
-const rows = [...guarantees, ...Object.entries(readmePromises)].flatMap(([promise, tests]) =>
+const rows = [...guarantees, ...Object.entries(documentPromises)].flatMap(([promise, tests]) =>
   tests.map(([file, title]) => [promise, `test/${file}`, title, tierOf(file)] as const),
 );
 
@@ -43,7 +46,7 @@ test.each(rows)('%s > %s: %s (%s)', (_promise, file, title) => {
   expect(titles).toHaveLength(1);
 });
 
-describe('the README', () => {
+describe('the README and the guides', () => {
   test('has each quoted statement, and each is under Security or has one of the words', () => {
     expect(quotes.filter((quote) => !prose.includes(quote))).toEqual([]);
     expect(quotes.filter((quote) => !security.includes(quote) && !absolute.test(quote))).toEqual([]);
@@ -61,7 +64,7 @@ describe('the README', () => {
 });
 
 test('each statement has a test, and is quoted once', () => {
-  const untested = Object.entries(readmePromises).filter(([, tests]) => tests.length === 0);
+  const untested = Object.entries(documentPromises).filter(([, tests]) => tests.length === 0);
   expect(untested).toEqual([]);
   expect(quotes.filter((quote) => quotes.some((other) => other !== quote && other.includes(quote)))).toEqual([]);
   expect(new Set(quotes).size).toBe(quotes.length);

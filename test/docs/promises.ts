@@ -120,8 +120,8 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
 
 const defaults = ['settings/read.test.ts', 'the defaults of the contract apply'] as const;
 
-/** Statements of README.md: all under Security, and those with the words `exactly`, `never` or `at least once`. */
-export const readmePromises: Readonly<Record<string, Tests>> = {
+/** Statements of README.md and the guides: all under Security, and those with the words `exactly`, `never` or `at least once`. */
+export const documentPromises: Readonly<Record<string, Tests>> = {
   // Security
   'Signatures are compared in constant time over the exact bytes received.': [
     ['signatures/check.test.ts', 'a claimed value is compared by one call in constant time'],
@@ -326,7 +326,7 @@ export const readmePromises: Readonly<Record<string, Tests>> = {
 
 /** Statements with one of the words, or under Security, that promise nothing about Weir, and why. */
 export const exceptions: Readonly<Record<string, string>> = {
-  'The [settings](#settings) change most of these.': 'a reference to the settings',
+  'The [settings](reference.md#settings) change most of these.': 'a reference to the settings',
   '`--no` never downloads anything.': 'an option of npx',
   '`false`: it never does': 'what a sender does',
   'Delivery from the sender is at least once.': 'a consequence of the retries of the sender',

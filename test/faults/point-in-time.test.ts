@@ -1,4 +1,4 @@
-/** Point-in-time recovery, by the commands of the README: WAL archiving, a base backup, and a recovery to before a mistake. */
+/** Point-in-time recovery, by the commands of the guide: WAL archiving, a base backup, and a recovery to before a mistake. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
@@ -11,11 +11,11 @@ import { until } from '../helpers/wait.ts';
 import { makeDataDir, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 240_000;
-const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
-const section = readme.slice(readme.indexOf('### Point-in-time recovery'));
+const guide = readFileSync(join(import.meta.dirname, '../../views/docs/operating.md'), 'utf8');
+const section = guide.slice(guide.indexOf('## Point-in-time recovery'));
 const [archive, baseBackup, recover] = [...section.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, script]) => script!);
 
-test('the commands of the README restore every event up to the given time', { timeout: TEST_MS }, async () => {
+test('the commands of the guide restore every event up to the given time', { timeout: TEST_MS }, async () => {
   const outside = await mkdtemp(join(tmpdir(), 'weir-w-'));
   const dataDir = await makeDataDir();
   const [tools] = await findTools(15);

@@ -91,12 +91,12 @@ describe('with CHUNKED_BODIES=refuse', () => {
     await expectNothingServed();
   });
 
-  // If this test fails, the library has improved: shorten the README.
+  // If this test fails, the library has improved: shorten the guide.
   const second = 'GET /second HTTP/1.1\r\nHost: x\r\n\r\n';
   test.each([
     ['hides the fields behind one without a name', `: y\r\nContent-Length: ${second.length}\r\n\r\n`],
     ['drops bytes from 0x80 on around a value', 'Content-Length: \xff0\xff\r\n\r\n'],
-  ])('a limit of uWebSockets.js 3.0.6 documented in the README: it %s', async (_what, rest) => {
+  ])('a limit of uWebSockets.js 3.0.6 documented in the guide: it %s', async (_what, rest) => {
     const client = await RawClient.connect(app.port);
     await client.send(Buffer.from(`GET /healthz HTTP/1.1\r\nHost: x\r\n${rest}${second}`, 'latin1'));
     expect([(await client.answer())!.status, (await client.answer())!.status]).toEqual([200, 404]);

@@ -1,4 +1,4 @@
-/** The Kubernetes manifest in the README: its names, ports, paths and times are those of the code and of the image. */
+/** The Kubernetes manifest in the guide: its names, ports, paths and times are those of the code and of the image. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
@@ -8,9 +8,9 @@ import { settingTable } from '../../server/settings/table.ts';
 import { someKey } from '../helpers/settings.ts';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
-const readme = read('README.md');
+const guide = read('views/docs/operating.md');
 const dockerfile = read('Dockerfile');
-const manifest = readme.match(/```yaml\n(apiVersion: apps\/v1\n[\s\S]*?)```/)?.[1] ?? '';
+const manifest = guide.match(/```yaml\n(apiVersion: apps\/v1\n[\s\S]*?)```/)?.[1] ?? '';
 const documents = parseAllDocuments(manifest, { uniqueKeys: true });
 
 interface Probe {
@@ -71,7 +71,7 @@ describe('the Kubernetes manifest', () => {
         .map((pair) => pair.split('=')),
     );
     const secret = { DATABASE_URL: 'postgresql://weir@postgres/weir', SECRETS_KEY: someKey };
-    for (const name of Object.keys(secret)) expect(readme).toContain(`--from-literal=${name}=`);
+    for (const name of Object.keys(secret)) expect(guide).toContain(`--from-literal=${name}=`);
     const settings = readSettings({ ...image, ...secret, ...environment }, '/srv/weir');
     expect(settings).toMatchObject({ HOST: '0.0.0.0', METRICS_HOST: '0.0.0.0', WORKERS: 2, DRAIN_SECONDS: 15 });
   });

@@ -1,4 +1,4 @@
-/** The systemd unit in the README: its sandbox by its directives, and as rated by systemd if installed. */
+/** The systemd unit in the guide: its sandbox by its directives, and as rated by systemd if installed. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 /** Exposure by systemd-analyze (0 to 10). Releases of systemd differ slightly. */
 const EXPOSURE_MAX = 2;
 
-const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-const unit = readme.match(/```ini\n(\[Unit\][\s\S]*?)```/)?.[1] ?? '';
+const guide = readFileSync(new URL('../../views/docs/operating.md', import.meta.url), 'utf8');
+const unit = guide.match(/```ini\n(\[Unit\][\s\S]*?)```/)?.[1] ?? '';
 const service = unit.slice(unit.indexOf('[Service]'), unit.indexOf('[Install]'));
 
 /** All values of a directive, in order. */
@@ -50,7 +50,7 @@ describe('the systemd unit', () => {
   test('makes DATA_DIR its writable directory', () => {
     // In .env, which commands read too: with another DATA_DIR, they would start another embedded Postgres.
     expect(valuesOf('Environment')).toEqual([]);
-    expect(readme).toContain(`echo DATA_DIR=/var/lib/${valuesOf('StateDirectory')[0]} >> .env`);
+    expect(guide).toContain(`echo DATA_DIR=/var/lib/${valuesOf('StateDirectory')[0]} >> .env`);
   });
 });
 
@@ -75,11 +75,11 @@ describe.runIf(version)(version === undefined ? 'systemd (skipped: no systemd-an
     expect(stderr).not.toContain('weir.service');
   });
 
-  test('has the security exposure stated in the README', () => {
+  test('has the security exposure stated in the guide', () => {
     const { stdout } = analyze('security', '--offline=true');
     const exposure = Number(stdout.match(/Overall exposure level .*: ([\d.]+)/)?.[1]);
     expect(exposure).toBeLessThan(EXPOSURE_MAX);
-    const [, release, stated] = readme.match(/of systemd (\d+) reports an exposure of\s+([\d.]+)/)!;
+    const [, release, stated] = guide.match(/of systemd (\d+) reports an exposure of\s+([\d.]+)/)!;
     if (version === release) expect(exposure).toBe(Number(stated));
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Why a signature was refused and how to fix it, in one or two sentences for the sender or the operator. The README table is
+ * Why a signature was refused and how to fix it, in one or two sentences for the sender or the operator. The guide's table is
  * generated from this table. The database domain rejection_reason has the same names.
  */
 export const rejectionReasons = {
