@@ -20,6 +20,8 @@ import { leaveCleanly, Refusal, run } from './run.mjs';
 import { fingerprintSources, listAssets, readStamp, stampDist } from './sources.mjs';
 
 const CLIENT_CONFIG = 'server/client/tsconfig.json';
+/** Migrations of the last build are not kept: the folder is the list of what a database needs, and a server reads it once, at its start. */
+const MIGRATIONS = 'server/db/migrations/';
 
 /**
  * The programs, in groups that share chunks. A file in dist/ has the name of its source.
@@ -79,7 +81,8 @@ export async function build(root) {
   if (existsSync(command)) chmodSync(command, 0o755);
   const dist = join(root, 'dist');
   const files = [...written, ...client, ...assets].map((path) => relative(dist, path));
-  removeAllBut(dist, new Set([...files, ...readStamp(root).files]));
+  const last = readStamp(root).files.filter((path) => !path.startsWith(MIGRATIONS));
+  removeAllBut(dist, new Set([...files, ...last]));
   stampDist(root, fingerprint, files);
 }
 
