@@ -19,6 +19,7 @@ import { withLock } from './lock.mjs';
 import { leaveCleanly, Refusal, run } from './run.mjs';
 import { fingerprintSources, listAssets, readStamp, stampDist } from './sources.mjs';
 
+const COMMANDS = 'server/cli/weir.ts';
 const CLIENT_CONFIG = 'server/client/tsconfig.json';
 /** Migrations of the last build are not kept: the folder is the list of what a database needs, and a server reads it once, at its start. */
 const MIGRATIONS = 'server/db/migrations/';
@@ -29,24 +30,31 @@ const MIGRATIONS = 'server/db/migrations/';
  * One file with its imports, instead of a file for each module: `weir --help` resolved and read 850 files for 1.4 s of CPU time.
  */
 const programs = [
-  ['server/cli/weir.ts', 'server/main.ts', 'server/process/trial.ts'],
+  [COMMANDS],
+  ['server/main.ts', 'server/process/trial.ts'],
   ['workers/diagnose.ts', 'workers/filter.ts', 'workers/hmac.ts', 'workers/sender.ts'],
   ['bench/run.ts', 'bench/peers/bare.ts', 'bench/peers/fastify-insert.ts'],
 ];
 
 /**
- * Modules that many commands and the serving process share. Those that almost the same programs use go into one file: else each set of
- * commands that uses a module has a file of its own, and `weir webhook list` reads 95 files. Files merged so may import each other, which
- * is why the build sets `strictExecutionOrder`: without it a schema is used before it is made.
+ * For the commands: modules that many of them use, and almost the same ones, go into one file. Else each set of commands that uses a
+ * module has a file of its own, and `weir webhook list` reads 78 files. Files merged so may import each other, so each module runs in a
+ * function (`strictExecutionOrder`): without it a schema is used before it is made. Serving processes have neither: modules in functions
+ * keep V8 from treating their constants as such.
  */
-const together = [
-  {
-    name: 'shared',
-    test: /\/server\/(db\/queries|api\/(agents|alerts|audit|deliveries|history|jobs|tokens|webhooks))\//,
-    entriesAware: true,
-    entriesAwareMergeThreshold: 40_000,
+const merged = {
+  codeSplitting: {
+    groups: [
+      {
+        name: 'shared',
+        test: /\/server\/(db\/queries|api\/(agents|alerts|audit|deliveries|history|jobs|tokens|webhooks))\//,
+        entriesAware: true,
+        entriesAwareMergeThreshold: 40_000,
+      },
+    ],
   },
-];
+  strictExecutionOrder: true,
+};
 
 /** Packages that stay in node_modules: they contain native code, start files of their own in threads, or are read as files. */
 const external = [
@@ -110,12 +118,7 @@ export async function bundle(root, entries, { chunks = entries[0].split('/')[0],
       // A map without the sources is a third of the size, and a stack trace needs no more.
       ...(standalone
         ? { codeSplitting: false, minify: true }
-        : {
-            codeSplitting: { groups: together },
-            strictExecutionOrder: true,
-            sourcemap: true,
-            sourcemapExcludeSources: true,
-          }),
+        : { ...(entries.includes(COMMANDS) && merged), sourcemap: true, sourcemapExcludeSources: true }),
     });
     await built.close();
     return output.map((file) => ({ path: file.fileName, content: file.type === 'chunk' ? file.code : file.source }));
