@@ -14,6 +14,7 @@ import { made, newWebhook, webhooksOf } from '../helpers/webhooks.ts';
 
 const otherKey = Buffer.alloc(32, 9).toString('base64');
 /** The schema itself is the first migration: as long as it is the only one, none can be yet to come. */
+const first = migrationFiles()[0]!.version;
 const withPending = migrationFiles().length > 1 ? 'advice' : 'ok';
 const password = 'geheim-und-lang';
 let dataDir: string;
@@ -185,7 +186,7 @@ describe('the doctor checks the database', () => {
 
   test.each([
     ['is too old for this release', 'update schema_migrations set version = version - 20', 'problem'],
-    ['has a migration yet to come', 'delete from schema_migrations where version > 25', withPending],
+    ['has a migration yet to come', `delete from schema_migrations where version > ${first}`, withPending],
     ['is newer than this release', `insert into schema_migrations values (9999, 'later')`, 'problem'],
     ['is empty', 'alter table schema_migrations rename to elsewhere', 'ok'],
   ])('whose schema %s', async (_, sql, state) => {
