@@ -18,7 +18,7 @@ const PAGE_ROWS = 500;
 const PAGE_BYTES = 4_194_304;
 const PAGE_TIMEOUT_MS = 60_000;
 
-/** Throws OperatorError if ARCHIVE_DIR is no directory that this user can write to. */
+/** Throws OperatorError if ARCHIVE_DIR is not a directory that this user can write to. */
 export async function checkArchive(directory: string): Promise<void> {
   try {
     // The slash: a file is refused too.

@@ -60,7 +60,7 @@ export type CredentialSource =
       credentialFile: string;
     };
 
-/** Throws WeirError when `credential` is a text that is no credential. A file is read by the first call. */
+/** Throws WeirError when `credential` is a text that is not a credential. A file is read by the first call. */
 export function credentialReader({ credential, credentialFile }: CredentialSource): CredentialReader {
   if (credentialFile !== undefined) {
     let file: Promise<CredentialFile> | null = null;
@@ -81,7 +81,7 @@ export function credentialReader({ credential, credentialFile }: CredentialSourc
 function checked(credential: unknown): string {
   const text = typeof credential === 'string' ? credential.trim() : '';
   if (parseCredential('wa', text) !== null) return text;
-  const what = credential === undefined ? 'is missing' : 'is no agent credential (wa_…)';
+  const what = credential === undefined ? 'is missing' : 'is not an agent credential (wa_…)';
   throw new WeirError('credential_invalid', `The option credential ${what}.`, STORE_IT);
 }
 

@@ -1,7 +1,7 @@
 /** Errors of the client. Each has a code for programs, a message for people, and names the fix. */
 
 /**
- * - `credential_invalid`: the text or the file is no agent credential
+ * - `credential_invalid`: the text or the file is not an agent credential
  * - `credential_unreadable`: the credential file cannot be read, or the function that returns the credential failed `attemptsMax` times
  * - `credential_refused`: Weir answered 401: the credential was rotated or revoked, or belongs to another Weir
  * - `not_weir`: the URL answers, but not as Weir's API
@@ -51,7 +51,7 @@ export const DELAY_SECONDS_MAX = 86_400;
 
 /**
  * Thrown by a handler: the delivery is attempted again, after `delaySeconds`, which is limited to 0 to 86,400. Without it the server doubles
- * the wait with each attempt, as for every other error; also when it is no number, which the reason then says.
+ * the wait with each attempt, as for every other error; also when it is not a number, which the reason then says.
  */
 export class Retry extends Error {
   override readonly name = 'Retry';

@@ -59,16 +59,16 @@ async function announced<T>(
       [LISTENER_NAME],
     );
     const listeners = rows[0]!.count;
-    let heard = 0;
-    let heardEverywhere: () => void = () => {};
+    let applied = 0;
+    let appliedEverywhere: () => void = () => {};
     client.on('notification', (notification) => {
-      if (notification.payload === payload && ++heard === listeners) heardEverywhere();
+      if (notification.payload === payload && ++applied === listeners) appliedEverywhere();
     });
     const result = await work();
-    if (changed(result) && heard < listeners)
+    if (changed(result) && applied < listeners)
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, WAIT_MS);
-        heardEverywhere = () => {
+        appliedEverywhere = () => {
           clearTimeout(timer);
           resolve();
         };

@@ -34,7 +34,7 @@ export class Directory<Row extends { readonly id: string }> {
   #batch: { ids: string[]; rows: Promise<Map<string, Row>> } | null = null;
   /** Running preloads: the ids announced as changed since their start, and whether announcements may have been missed. */
   readonly #preloads = new Set<{ changed: Set<string>; missed: boolean }>();
-  #heardAtMs = Number.NEGATIVE_INFINITY;
+  #heartbeatAtMs = Number.NEGATIVE_INFINITY;
   readonly #keepsServing: boolean;
   /** Time of the last check that was not answered; null: the last one was. */
   #unansweredAtMs: number | null = null;
@@ -111,12 +111,12 @@ export class Directory<Row extends { readonly id: string }> {
   }
 
   /** Records a heartbeat of the primary: it is listening to the database. */
-  heard(nowMs: number): void {
-    this.#heardAtMs = nowMs;
+  recordHeartbeat(nowMs: number): void {
+    this.#heartbeatAtMs = nowMs;
   }
 
   #isFresh(checkedAtMs: number, nowMs: number): boolean {
-    return isRecent(this.#heardAtMs, nowMs) || isRecent(checkedAtMs, nowMs);
+    return isRecent(this.#heartbeatAtMs, nowMs) || isRecent(checkedAtMs, nowMs);
   }
 
   /** Reads the row; without an answer in time, or when the last check had none, returns the row as last read. */

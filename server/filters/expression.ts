@@ -151,7 +151,7 @@ function hintOf(text: string, at: number, { code }: CelFault): string {
   return '';
 }
 
-/** The first constant pattern of `matches` that is no regular expression. */
+/** The first constant pattern of `matches` that is not a regular expression. */
 function invalidPattern(node: unknown): { at: number; reason: string } | null {
   if (Array.isArray(node)) {
     for (const part of node) {

@@ -19,7 +19,7 @@ export interface ExchangeHost {
   /** While true, every answer closes its connection. */
   readonly draining: boolean;
   /** True if the answer without a body that follows is the last of its connection. */
-  endsUnseen(): boolean;
+  endsBodiless(): boolean;
   /** Answers an exchange whose handler failed. */
   failed(exchange: Exchange, error: unknown): void;
   finished(exchange: Exchange): void;
@@ -172,7 +172,7 @@ export class Exchange {
     // The handler has finished, so a later disconnect is not reported to it.
     this.#onGone = null;
     const bodiless = body.length === 0 || this.method === 'HEAD';
-    if (bodiless && this.#ending === 'keep' && this.#host.endsUnseen()) this.#ending = 'last';
+    if (bodiless && this.#ending === 'keep' && this.#host.endsBodiless()) this.#ending = 'last';
     if (this.#ending === 'last') setImmediate(() => this.#send(contentType, body));
     else this.#send(contentType, body);
   }

@@ -38,7 +38,7 @@ interface ServerOptions {
 
 /** Answers without a body before the first of them ends its connection: a process that has sent few holds little. */
 const BODILESS_KEPT = 1_000;
-/** After those, the share of answers without a body that end their connection. See endsUnseen. */
+/** After those, the share of answers without a body that end their connection. See endsBodiless. */
 const BODILESS_ENDING_SHARE = 0.01;
 
 export class HttpServer implements ExchangeHost {
@@ -122,7 +122,7 @@ export class HttpServer implements ExchangeHost {
    * have nothing in common that Node 20 shows. So unread answers without a body cannot be counted for each connection, and a random
    * one ends it: a client that reads nothing leaves 100 on average, and over 2,000 once in 500 million connections.
    */
-  endsUnseen(): boolean {
+  endsBodiless(): boolean {
     return ++this.#bodiless > BODILESS_KEPT && Math.random() < BODILESS_ENDING_SHARE;
   }
 

@@ -127,7 +127,7 @@ export class Streams {
 
   /** Reads from before the last known event, because some events committed after it have a lower id. */
   async #catchUp(client: StreamClient, after: string): Promise<void> {
-    const nobodyKnows: Found = { events: [], more: true };
+    const unknown: Found = { events: [], more: true };
     const fromMs = uuidv7Milliseconds(after) - OVERLAP_MS;
     const found = await readNewest(this.#parts.database, [client.webhookId], fromMs, LOOK_EVENTS_MAX + 1).then(
       (rows) => ({
@@ -137,7 +137,7 @@ export class Streams {
           .reverse(),
         more: rows.length > LOOK_EVENTS_MAX,
       }),
-      () => nobodyKnows,
+      () => unknown,
     );
     client.catchUp(found, performance.now());
   }

@@ -80,7 +80,7 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
   }
 }
 
-/** The text of a body in lines, as it is compared: JSON formatted, other text as it is. Null: it is no text. */
+/** The text of a body in lines, as it is compared: JSON formatted, other text as it is. Null: it is not text. */
 export function comparable(body: Buffer): { text: string; complete: boolean } | null {
   const json = body.length > 0 && body.length <= PARSED_BYTES_MAX ? jsonText(body) : null;
   if (json !== null) return formatted(json, COMPARED_CHARACTERS_MAX);

@@ -121,7 +121,7 @@ function scopeOf(form: PageRequest['form']) {
   return { ...filtersOf(form, ['agent_id', 'webhook_id']), ...(reason === null ? {} : { reason: parsed(reason) }) };
 }
 
-/** Text that is no JSON is not from the form. It must not mean every reason: the operation refuses false. */
+/** Text that is not JSON is not from the form. It must not mean every reason: the operation refuses false. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -22,7 +22,7 @@ export interface Frame extends Appearance {
   badge: string;
 }
 
-/** Read by frame.js as well. It holds no secret and is no authentication. */
+/** Read by frame.js as well. It holds no secret and is not authentication. */
 const COOKIE = 'weir_appearance';
 const YEAR_SECONDS = 31_536_000;
 const COUNT_MAX = 999;

@@ -131,7 +131,7 @@ function decoded(name: string): string {
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/** Unpaired surrogates, which a name may contain as escapes, are no characters. */
+/** Unpaired surrogates, which a name may contain as escapes, are not characters. */
 function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character]!).replace(/\p{Cs}/gu, '\ufffd');
 }

@@ -18,7 +18,7 @@ const rejectionList: Page = async ({ call, query }) => {
     choicesOf(call, 'listWebhooks', [filters.webhook_id]),
     isFirst ? call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } }) : null,
   ]);
-  // One rejection is no group: the list below has it.
+  // One rejection is not a group: the list below has it.
   const groups = grouped?.kind === 'done' ? grouped.body.items.filter(({ rejections }) => rejections > 1) : [];
   const data = {
     filters,

@@ -25,7 +25,7 @@ export type Part = { text: string } | { name: Name };
 /** Characters that every language writes in the same way between quotes. */
 const plain = /^[ !#%&()*+,\-./0-9:;<=>?@A-Z[\]^_a-z{|}~]*$/;
 
-/** Null for a scheme that is no HMAC over the body, the time and an id. @param definition null: the webhook verifies no signature */
+/** Null for a scheme that is not an HMAC over the body, the time and an id. @param definition null: the webhook verifies no signature */
 export function planOf(url: string, body: string, definition: SchemeDefinition | null): Plan | null {
   const base = { url, body, hash: 'sha256', encoding: 'hex', secret: 'text', milliseconds: false } as const;
   if (definition === null)

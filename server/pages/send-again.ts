@@ -70,7 +70,7 @@ function formView(id: string, values: Values, { errors, ...feedback }: FormFeedb
   return view('events/edit', 'Edit and send again', { id, values, errors }, feedback);
 }
 
-/** Null when a line is no header. */
+/** Null when a line is not a header. */
 function headersOf(text: string): Record<string, string> | null {
   const headers: Record<string, string> = {};
   for (const line of text.split('\n').filter((one) => one.trim() !== '')) {

@@ -12,7 +12,7 @@ export interface Sample {
 
 /**
  * @param definition of the scheme; null: the webhook verifies no signature
- * @returns no samples for a scheme that is no HMAC over the body, the time and an id
+ * @returns no samples for a scheme that is not an HMAC over the body, the time and an id
  */
 export function sendSamples(url: string, body: string, definition: SchemeDefinition | null): Sample[] {
   const plan = planOf(url, body, definition);

@@ -31,7 +31,7 @@ import { routeTable } from './routes.ts';
 export interface App {
   /** The listening port; tests let the kernel choose a free one. */
   port: number;
-  heard(): void;
+  recordHeartbeat(): void;
   arrived(): void;
   changesLost(): void;
   change(payload: string): Promise<void>;
@@ -151,8 +151,8 @@ export async function startApp(
 
   return {
     port,
-    heard: () => {
-      for (const cache of Object.values(caches)) cache.heard(Date.now());
+    recordHeartbeat: () => {
+      for (const cache of Object.values(caches)) cache.recordHeartbeat(Date.now());
     },
     arrived: () => agents.arrived(),
     changesLost: () => {
@@ -189,7 +189,7 @@ export async function startApp(
           open_requests: server.openRequests,
         },
       }),
-    live: live.heard,
+    live: live.recordSecond,
     leave: () => {
       leaving = true;
     },

@@ -60,7 +60,7 @@ export function runProcess(): void {
     if (app === null) return miss(message);
     switch (message.kind) {
       case 'heard':
-        return app.heard();
+        return app.recordHeartbeat();
       case 'changes_lost':
         return app.changesLost();
       case 'arrived':

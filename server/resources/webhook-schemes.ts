@@ -193,7 +193,7 @@ function keyFault(members: SchemeMembers, definition: SchemeDefinition): SchemeF
   }
   if (key === null) return { member: 'public_key', detail: `The scheme ${scheme} needs the sender's public key.` };
   if (publicKeyOf(definition, key) !== null) return null;
-  const detail = `This is no public key of ${definition.algorithm}: give it as the sender shows it (PEM, hex or base64).`;
+  const detail = `This is not a public key of ${definition.algorithm}: give it as the sender shows it (PEM, hex or base64).`;
   return { member: 'public_key', detail };
 }
 

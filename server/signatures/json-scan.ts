@@ -61,7 +61,7 @@ export interface PathStep {
   readonly name: string;
   /** The name in quotes, as a text has it that escapes nothing. */
   readonly quoted: Buffer;
-  /** Index in an array; -1: the name is no index. */
+  /** Index in an array; -1: the name is not an index. */
   readonly index: number;
   /** The name is always written as it is: no sender escapes these characters. */
   readonly plain: boolean;

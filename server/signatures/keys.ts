@@ -44,7 +44,7 @@ export function secretFault({ algorithm, secret }: SchemeDefinition, given: stri
 }
 
 /**
- * The public key as SubjectPublicKeyInfo (DER); null if the text is no key of the algorithm.
+ * The public key as SubjectPublicKeyInfo (DER); null if the text is not a key of the algorithm.
  * @param given PEM; or hex or base64, of the raw key or of SubjectPublicKeyInfo.
  */
 export function publicKeyOf({ algorithm, secret }: SchemeDefinition, given: string): Uint8Array | null {

@@ -132,7 +132,7 @@ describe('a failed sign-in', () => {
     ['an email that is none', { email: 'ada', password: PASSWORD }, '/email'],
     ['an email with a line end', { email: 'ada@example.org\nx', password: PASSWORD }, '/email'],
     ['no password', { email: 'ada@example.org' }, '/password'],
-    ['a password that is no text', { email: 'ada@example.org', password: { $ne: '' } }, '/password'],
+    ['a password that is not text', { email: 'ada@example.org', password: { $ne: '' } }, '/password'],
     ['an endless password', { email: 'ada@example.org', password: 'x'.repeat(1001) }, '/password'],
   ])('with %s names the invalid field', async (_what, body, pointer) => {
     const answer = await request(`${app.url}/api/v1/session`, 'POST', body, {});

@@ -147,7 +147,7 @@ test.each([
     /is damaged: its contents have changed/,
   ],
   [
-    'that is no backup',
+    'that is not a backup',
     (path: string) => writeFile(path, 'hello'),
     /cannot be authenticated: weir backup did not write it/,
   ],

@@ -74,7 +74,7 @@ describe('agent add', () => {
     ['no name', [], /--name/],
     ['an empty name', ['--name', ''], /name: Give 1 to 200 characters\./],
     ['a name too long', ['--name', 'x'.repeat(201)], /name: Give 1 to 200 characters\./],
-    ['a webhook that is no id', ['--name', 'a', '--webhook', 'orders'], /--webhook/],
+    ['a webhook that is not an id', ['--name', 'a', '--webhook', 'orders'], /--webhook/],
     ['an unknown webhook', ['--name', 'a', '--webhook', randomUUID()], /No webhook has the id .*weir webhook list/],
     ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
   ])('with %s is a usage error with a reason, and creates nothing', async (_what, args, message) => {

@@ -142,12 +142,12 @@ describe('is refused, and leaves no agent behind:', () => {
 
   const wrong: [string, () => [string[], string?, string?], 1 | 2, RegExp][] = [
     ['no token', () => [usual(), ''], 2, /^The API token is missing; give --token-file or --token/],
-    ['a text that is no token', () => [usual(), 'secret text'], 2, /^WEIR_TOKEN is no API token \(wu_…\);/],
+    ['a text that is not a token', () => [usual(), 'secret text'], 2, /^WEIR_TOKEN is not an API token \(wu_…\);/],
     ['two tokens', () => [[...usual(), '--token', 'a', '--token-file', 'b']], 2, /were both given/],
-    ['a filter that is no expression', () => [[...usual(), '--filter', 'body.n >']], 2, /^--filter: /],
+    ['a filter that is not an expression', () => [[...usual(), '--filter', 'body.n >']], 2, /^--filter: /],
     ['a missing file', () => [[...usual(), '--token-file', 'none']], 2, /^none cannot be read: ENOENT\.$/],
     [
-      'a target that is no URL',
+      'a target that is not a URL',
       () => [['--webhook', webhook.id, '--forward', 'localhost:3000']],
       2,
       /is not an http or https URL/,

@@ -38,7 +38,7 @@ afterAll(async () => {
 
 interface Running {
   stdin: NodeJS.WritableStream;
-  /** Everything on standard output that is no JSON-RPC message. */
+  /** Everything on standard output that is not a JSON-RPC message. */
   faults: Error[];
   transport: Transport;
   stderr: () => string;
@@ -171,7 +171,7 @@ test('a restart of Weir is a tool error that says what to do, and then all works
   }
 });
 
-test('a line that is no JSON-RPC message is answered with an error, and the next one works', async () => {
+test('a line that is not a JSON-RPC message is answered with an error, and the next one works', async () => {
   const one = started();
   const answers: unknown[] = [];
   await one.transport.start();

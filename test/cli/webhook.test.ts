@@ -219,7 +219,7 @@ describe('webhook', () => {
     ['nothing', [], /nothing to change/],
     ['a limit over the setting', ['--retention-days', '31'], /retention_days: Give at most 30/],
     ['a scheme without its key', ['--scheme', 'discord'], /public_key|public key/],
-    ['a value that is no boolean', ['--enabled', 'no'], /--enabled/],
+    ['a value that is not a boolean', ['--enabled', 'no'], /--enabled/],
   ])('update with %s is a usage error, and changes nothing', async (_what, args, message) => {
     const { id, ...rest } = await json('add', '--name', 'a');
     const { code, out, err } = await weir(['update', String(id), ...args]);

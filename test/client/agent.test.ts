@@ -313,7 +313,7 @@ test.each([
   [{ url: 'nowhere', credential: createCredential('wa').text }, 'Invalid URL'],
   [{ url: 'ftp://a/', credential: createCredential('wa').text }, 'ftp://a/ is not an http or https URL.'],
   [{ url: 'http://a/', credential: undefined as unknown as string }, 'The option credential is missing.'],
-  [{ url: 'http://a/', credential: 'wu_secret' }, 'The option credential is no agent credential (wa_…).'],
+  [{ url: 'http://a/', credential: 'wu_secret' }, 'The option credential is not an agent credential (wa_…).'],
 ])('%j is refused at once', (options, message) => {
   expect(() => new Agent(options)).toThrow(message);
 });

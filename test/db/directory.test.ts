@@ -36,7 +36,7 @@ describe('a row', () => {
   test('is queried once and cached while the primary is connected', async () => {
     const a = row();
     const { directory, asked } = table([a]);
-    directory.heard(now());
+    directory.recordHeartbeat(now());
     expect(await directory.find(a.id, now())).toEqual(a);
     expect(directory.find(a.id, now())).toEqual(a);
     expect(asked).toEqual([[a.id]]);
@@ -46,7 +46,7 @@ describe('a row', () => {
     const a = row();
     const { directory, asked } = table([a]);
     await directory.preload();
-    directory.heard(now());
+    directory.recordHeartbeat(now());
     expect(directory.find(a.id, now())).toEqual(a);
     expect([asked, directory.size]).toEqual([[null], 1]);
   });
@@ -54,7 +54,7 @@ describe('a row', () => {
   test('that does not exist is cached as missing until it is announced', async () => {
     const a = row();
     const { rows, directory, asked } = table([]);
-    directory.heard(now());
+    directory.recordHeartbeat(now());
     expect(await directory.find(a.id, now())).toBeNull();
     expect(directory.find(a.id, now())).toBeNull();
     expect(asked).toHaveLength(1);
@@ -75,7 +75,7 @@ test('a row is looked up again when the clock was set back since its last check 
   const { directory, asked } = table([a]);
   await directory.preload();
   const checkedMs = now();
-  directory.heard(checkedMs);
+  directory.recordHeartbeat(checkedMs);
   const before = asked.length;
   expect(directory.find(a.id, checkedMs - 500)).toEqual(a);
   expect(asked.length).toBe(before);
@@ -95,10 +95,10 @@ test('a flood of unknown ids evicts no row', async () => {
   const known = Array.from({ length: 10 }, () => row());
   const { directory, asked } = table(known);
   await directory.preload();
-  directory.heard(now());
+  directory.recordHeartbeat(now());
   for (let round = 0; round < 25; round++)
     await Promise.all(Array.from({ length: 1000 }, () => directory.find(randomUUID(), now())));
-  directory.heard(now());
+  directory.recordHeartbeat(now());
   const before = asked.length;
   for (const each of known) expect(directory.find(each.id, now())).toEqual(each);
   expect([asked.length, directory.size]).toEqual([before, 10]);
@@ -116,7 +116,7 @@ describe('a change', () => {
     const a = row('before');
     const { rows, directory } = table([a]);
     await directory.preload();
-    directory.heard(now());
+    directory.recordHeartbeat(now());
     rows[0] = { ...a, name: 'after' };
     await directory.invalidate(a.id);
     expect(directory.find(a.id, now())).toMatchObject({ name: 'after' });
@@ -125,7 +125,7 @@ describe('a change', () => {
   test('during a load is not reverted by the older result', async () => {
     const a = row('before');
     const { rows, directory, asked, state, release } = table([a]);
-    directory.heard(now());
+    directory.recordHeartbeat(now());
     state.hold = true;
     const older = directory.find(a.id, now());
     await until(() => asked.length === 1);
@@ -141,7 +141,7 @@ describe('a change', () => {
   test('of everything, during a load, is not reverted either', async () => {
     const a = row('before');
     const { rows, directory, asked, state, release } = table([a]);
-    directory.heard(now());
+    directory.recordHeartbeat(now());
     state.hold = true;
     const older = directory.find(a.id, now());
     await until(() => asked.length === 1);
@@ -163,7 +163,7 @@ describe('a change', () => {
       const [a, b] = [row('before'), row()];
       const { rows, directory, asked, state, release } = table([a, b]);
       const nowMs = now();
-      directory.heard(nowMs);
+      directory.recordHeartbeat(nowMs);
       state.hold = true;
       const preload = directory.preload();
       rows.splice(0, 1, ...(name === null ? [] : [{ ...a, name }]));
@@ -186,7 +186,7 @@ describe('a change', () => {
     const a = row();
     const { directory, state } = table([a]);
     await directory.preload();
-    directory.heard(now());
+    directory.recordHeartbeat(now());
     state.away = true;
     await expect(directory.invalidate(a.id)).rejects.toThrow('away');
     expect(await directory.find(a.id, now())).toBeUndefined();
@@ -198,7 +198,7 @@ describe('a change', () => {
     const a = row();
     const { rows, directory } = table([a]);
     await directory.preload();
-    directory.heard(now());
+    directory.recordHeartbeat(now());
     rows.pop();
     await directory.invalidate(a.id);
     expect([directory.find(a.id, now()), directory.size]).toEqual([null, 0]);
@@ -210,7 +210,7 @@ describe('without contact', () => {
     const [a, b] = [row(), row()];
     const { directory, asked } = table([a, b]);
     await directory.preload();
-    directory.heard(now());
+    directory.recordHeartbeat(now());
     const laterMs = later();
     const finds = Array.from({ length: 100 }, (_, i) => directory.find(i % 2 === 0 ? a.id : b.id, laterMs));
     expect(await Promise.all(finds)).toEqual(Array.from({ length: 100 }, (_, i) => (i % 2 === 0 ? a : b)));

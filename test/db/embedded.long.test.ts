@@ -260,9 +260,9 @@ describe('the embedded database refuses', () => {
       says: /created by Postgres 14.*pg_dump.*mv .*pg_restore/s,
     },
     {
-      what: 'a directory that is no database',
+      what: 'a directory that is not a database',
       prepare: pretendMajor(null),
-      says: /is no Postgres data directory; move it away/,
+      says: /is not a Postgres data directory; move it away/,
     },
     {
       what: 'a path too long for a socket',

@@ -30,7 +30,7 @@ test.each<[string, object, string]>([
   ['a lease too long', { lease_seconds: 3601 }, '/lease_seconds'],
   ['a wait before now', { wait_seconds: -1 }, '/wait_seconds'],
   ['a wait too long', { wait_seconds: 31 }, '/wait_seconds'],
-  ['a webhook that is no id', { webhook_ids: [uuid, 'x'] }, '/webhook_ids/1'],
+  ['a webhook that is not an id', { webhook_ids: [uuid, 'x'] }, '/webhook_ids/1'],
   ['webhooks too many', { webhook_ids: Array.from({ length: 1001 }, () => uuid) }, '/webhook_ids'],
   ['an unknown member', { maximum: 1 }, '/maximum'],
   ['a list', [], ''],

@@ -87,7 +87,7 @@ describe('a delivery', () => {
     ['an empty one', Buffer.alloc(0), 'body'],
     ['text of many scripts', Buffer.from('añb – 語 – 👩‍🚀\r\n\t"\\'), 'body'],
     ['text with NUL', Buffer.from('a\0b'), 'body_base64'],
-    ['a byte that is no UTF-8', Buffer.from([0x61, 0xff]), 'body_base64'],
+    ['a byte that is not UTF-8', Buffer.from([0x61, 0xff]), 'body_base64'],
     ['text cut in a character', Buffer.from('語').subarray(0, 2), 'body_base64'],
     ['a lone surrogate', Buffer.from([0xed, 0xa0, 0x80]), 'body_base64'],
     ['all bytes there are', Buffer.from(Array.from({ length: 256 }, (_, i) => i)), 'body_base64'],

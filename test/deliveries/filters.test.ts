@@ -212,7 +212,7 @@ test('concurrent claims of one agent at two processes get each event that passes
   const wanted = await storeMixed(webhook, 600, 3);
   const got: string[] = [];
   const drain = async (consumer: TestAgent) => {
-    // A claim that lost its slice to another one is empty, so emptiness is no end.
+    // A claim that lost its slice to another one is empty, so emptiness is not an end.
     while (got.length < wanted.length) got.push(...eventIds(await consumer.claim({ max: 7, wait_seconds: 1 })));
   };
   await Promise.all([agent, agent, agent.at(other), agent.at(other)].map(drain));

@@ -119,7 +119,7 @@ test('a claim counts what another process leases while it waits for the lock', a
   expect(await claim).toHaveLength(1);
 });
 
-test('lowered below the current number, nothing is claimed until enough are settled; null is no limit', async () => {
+test('lowered below the current number, nothing is claimed until enough are settled; null is not a limit', async () => {
   const agent = await limitedAgent(5, 20);
   const receipts = receiptsOf(await agent.claim());
   expect(receipts).toHaveLength(5);

@@ -141,7 +141,7 @@ export async function listen(conninfo: string, app: App): Promise<ChangeListener
     // If the database cannot be queried, the cached state is already discarded, which is what matters.
     change: (payload) => app.change(payload).catch(() => {}),
     arrived: () => app.arrived(),
-    alive: () => app.heard(),
+    alive: () => app.recordHeartbeat(),
     up: () => {
       up = true;
       app.changesLost();

@@ -49,7 +49,7 @@ describe('with CHUNKED_BODIES=refuse', () => {
     ['as RFC 9112 has it', chunkedBody],
     ['with a chunk extension', '5;a=1;b="q"\r\nhello\r\n0\r\n\r\n'],
     ['with a trailer', '5\r\nhello\r\n0\r\nDigest: abc\r\n\r\n'],
-    ['with a chunk size that is no number', 'g\r\nhello\r\n0\r\n\r\n'],
+    ['with a chunk size that is not a number', 'g\r\nhello\r\n0\r\n\r\n'],
     ['without the line end of a chunk', '5\r\nhello0\r\n\r\n'],
     ['with bare line feeds', '5\nhello\n0\n\n'],
     ['with a request behind it', chunkedBody + hidden],

@@ -69,7 +69,7 @@ describe('an event stores its type', () => {
     ['is below a mebibyte of brackets', `{"a":${'['.repeat(1_000_000)}`, null],
     ['comes after many members', `{${'"a":{},'.repeat(9_999)}"type":"last"}`, 'last'],
     ['comes after more members than are read', `{${'"a":{},'.repeat(10_000)}"type":"last"}`, null],
-    ['is no text', '{"type":[]}', null],
+    ['is not text', '{"type":[]}', null],
   ])('when that %s', async (_what, body, type) => {
     const to = await app.addWebhook({ ...open, event_type_from: 'json:/type' });
     expect(await post(to, body)).toBe(202);

@@ -76,7 +76,7 @@ describe('an accepted request', () => {
     ['empty', Buffer.alloc(0)],
     ['of one NUL', Buffer.of(0)],
     ['of every byte there is', Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
-    ['of bytes that are no UTF-8', Buffer.of(0xc3, 0x28, 0xff, 0xfe, 0xed, 0xa0, 0x80)],
+    ['of bytes that are not UTF-8', Buffer.of(0xc3, 0x28, 0xff, 0xfe, 0xed, 0xa0, 0x80)],
     ['of what COPY would read as its end', Buffer.from('\\.\n\xff\xff', 'latin1')],
     ['of 64 KiB at random', randomBytes(65_536)],
     ['at the cap of 1 MiB', randomBytes(1_048_576)],

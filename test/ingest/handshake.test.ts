@@ -122,7 +122,7 @@ describe('a signed handshake', () => {
     ],
   ];
 
-  test.each(cases)('of %s is answered, and is no event', async (scheme, given, body, expected, key) => {
+  test.each(cases)('of %s is answered, and is not an event', async (scheme, given, body, expected, key) => {
     const hook = await app.addWebhook({ secret: SECRET, ...given, signature_scheme: scheme as 'slack' });
     const answer = await ask(hook.path, signed(scheme, body, key));
     expect([answer.status, answer.text]).toEqual([200, expected]);
@@ -183,7 +183,7 @@ describe('CloudEvents', () => {
     expect(answer.headers.get('webhook-allowed-rate')).toBe('7');
   });
 
-  test('is not answered for another scheme, or for what is no origin', async () => {
+  test('is not answered for another scheme, or for what is not an origin', async () => {
     const other = await app.addWebhook({ signature_scheme: 'stripe' });
     expect((await ask(other.path, options('a.example'))).status).toBe(405);
     const { path } = await app.addWebhook();

@@ -38,7 +38,7 @@ test.each<[string, string | Buffer, string | Buffer, object]>([
     },
   ],
   ['changes far apart are two groups', `a\n${'x\n'.repeat(20)}b`, `A\n${'x\n'.repeat(20)}B`, { groups: [{}, {}] }],
-  ['bytes that are no text are not compared', Buffer.from([0, 1]), 'a', { groups: null }],
+  ['bytes that are not text are not compared', Buffer.from([0, 1]), 'a', { groups: null }],
   ['100 changed lines are shown', 'a\n'.repeat(100), 'b\n'.repeat(100), { complete: true, groups: [{}] }],
   ['more are too different', 'a\n'.repeat(101), 'b\n'.repeat(101), { groups: null }],
   [

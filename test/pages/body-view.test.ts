@@ -18,8 +18,14 @@ describe('a body', () => {
       '<?xml version="1.0"?>\n<a>\n  <b>1</b>\n</a>',
     ],
     ['an unknown view is the most readable', Buffer.from('a'), 'nonsense', 'raw', 'a'],
-    ['bytes that are no text are shown in hex', binary, null, 'hex', `00000000  00 01 ff 41${' '.repeat(37)}  ...A`],
-    ['bytes that are no text, asked for as text', binary, 'raw', 'hex', `00000000  00 01 ff 41${' '.repeat(37)}  ...A`],
+    ['bytes that are not text are shown in hex', binary, null, 'hex', `00000000  00 01 ff 41${' '.repeat(37)}  ...A`],
+    [
+      'bytes that are not text, asked for as text',
+      binary,
+      'raw',
+      'hex',
+      `00000000  00 01 ff 41${' '.repeat(37)}  ...A`,
+    ],
   ])('%s', (_, body, wanted, view, text) => {
     expect(showBody(body, null, wanted)).toMatchObject({ view, text, shownBytes: null });
   });

@@ -71,6 +71,6 @@ describe('is limited', () => {
   });
 });
 
-test.each(['', 'a=b', '{"a":', '{} {}'])('%j is no tree', (text) => {
+test.each(['', 'a=b', '{"a":', '{} {}'])('%j is not a tree', (text) => {
   expect(jsonText(Buffer.from(text))).toBeNull();
 });

@@ -77,7 +77,7 @@ test('an error is shown beside its field, without what is secret', async () => {
   expect(text).not.toMatch(/a good (token|secret)/);
 });
 
-test('a definition is kept through the form, and text that is no definition is refused', async () => {
+test('a definition is kept through the form, and text that is not a definition is refused', async () => {
   const scheme_definition = '{"header":"x-own","algorithm":"hmac-sha256"}';
   const fields = { name: 'own', signature_scheme: 'custom', scheme_definition, ...given };
   expect((await open('/webhooks/new', { ...fields, scheme_definition: '{' })).text).toContain(

@@ -166,7 +166,7 @@ describe('a rejected request is stored with its reason', () => {
   });
 });
 
-test('a request refused for another cause is no rejection', async () => {
+test('a request refused for another cause is not a rejection', async () => {
   const limited = await app.addWebhook({ secret: SECRET, rate_limit_max: 1, max_payload_bytes: 10 });
   expect(await send(limited, [], 'longer than ten')).toBe('payload_too_large');
   expect(await send(limited, [])).toBe('rate_limited');

@@ -42,7 +42,7 @@ describe('Mailgun', () => {
     ['with another token', { signature: { ...sign('1760000000', token), token: '6'.repeat(50) } }, false],
     ['without a signature', { signature: { timestamp: '1760000000', token } }, false],
     ['with a list as signature', { signature: [] }, false],
-    ['that is no object', null, false],
+    ['that is not an object', null, false],
   ])('%s', (_, body, verified) => {
     expect(checkMailgun(KEY, json(body))).toBe(verified);
   });
@@ -55,7 +55,7 @@ describe('Microsoft Graph', () => {
     ['with the state in one of two', { value: [{ clientState: state }, { clientState: 'other' }] }, false],
     ['without a state', { value: [{}] }, false],
     ['without a notification', { value: [] }, false],
-    ['with what is no list', { value: { clientState: state } }, false],
+    ['with what is not a list', { value: { clientState: state } }, false],
     [
       'with the state of another in the last of many',
       { value: [...Array(50).fill({ clientState: state }), {}] },

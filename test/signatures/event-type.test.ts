@@ -34,7 +34,7 @@ describe('event_type_from', () => {
   });
 
   test.each(['header:authorization', 'header:cookie', 'json:/a+header:x-api-key', 'header:x-hub-signature-256'])(
-    'is no credential: %s',
+    'is not a credential: %s',
     (text) => expect(eventTypeFault(text)).toMatch(/never stored/),
   );
 

@@ -45,7 +45,7 @@ describe('a scan', () => {
     );
   });
 
-  test('of bytes that are no JSON never throws, and finds nothing in a truncated text', () => {
+  test('of bytes that are not JSON never throws, and finds nothing in a truncated text', () => {
     const bytes = fc.uint8Array({ maxLength: 60 });
     const nearly = fc.array(fc.constantFrom('{', '}', '[', ']', '"', '"type"', ':', ',', '\\', '\\u00', '1', ' ', 'é'));
     fc.assert(

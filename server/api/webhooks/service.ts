@@ -59,10 +59,10 @@ export class Webhooks {
     const { agent_ids, secret, generate_secret, verify_token, ...columns } = given;
     const id = randomUUID();
     const generated = generate_secret ? { secret: generateSecret(selectedDefinition(columns)!) } : {};
-    const inForce = generated.secret ?? secret;
+    const newSecret = generated.secret ?? secret;
     const made = await this.#changer.create(id, async (query) => {
       await insertWebhook(query, id, columns);
-      if (inForce !== null) await replaceSecret(query, id, this.#seal(inForce, id), 0);
+      if (newSecret !== null) await replaceSecret(query, id, this.#seal(newSecret, id), 0);
       if (verify_token !== null) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
       await setAgents(query, id, agent_ids);
     });
@@ -93,18 +93,18 @@ export class Webhooks {
     { secret, overlap_seconds }: Rotation,
     expects: Expects<WebhookRecord> = asItIs,
   ): Promise<Change<WithSecret>> {
-    let inForce = secret ?? '';
+    let newSecret = secret ?? '';
     const changed = await this.#changer.change(id, 'rotate_secret', expects, async (query) => {
       // A scheme that takes either key gets its first secret while the public key is still set.
       const definition = selectedDefinition({ ...(await findWebhook(query, id))!, public_key: null });
       const fault = definition === null ? null : rotationFault(definition, secret);
       if (fault !== null) throw new InputError(['secret'], fault);
-      inForce = secret ?? generateSecret(definition!);
-      await replaceSecret(query, id, this.#seal(inForce, id), overlap_seconds);
+      newSecret = secret ?? generateSecret(definition!);
+      await replaceSecret(query, id, this.#seal(newSecret, id), overlap_seconds);
       await updateWebhook(query, id, {});
     });
     if (changed.kind !== 'done') return changed;
-    return { kind: 'done', value: { ...changed.value, ...(secret === null ? { secret: inForce } : {}) } };
+    return { kind: 'done', value: { ...changed.value, ...(secret === null ? { secret: newSecret } : {}) } };
   }
 
   /**

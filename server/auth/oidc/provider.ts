@@ -124,7 +124,7 @@ async function fetchKeys(...request: Parameters<FetchImplementation>): Promise<R
   const response = await fetch(...request);
   if (response.status !== 200) throw new Error(`the request for the provider's keys was answered ${response.status}`);
   const document = (await response.json()) as { keys?: unknown };
-  if (!Array.isArray(document?.keys)) throw new Error("the provider's keys are no JSON Web Key Set");
+  if (!Array.isArray(document?.keys)) throw new Error("the provider's keys are not a JSON Web Key Set");
   return Response.json(document);
 }
 

@@ -161,8 +161,8 @@ export class Bridge {
   }
 
   #refuseLine(error: Error): void {
-    this.#report('a line on standard input is no JSON-RPC message.');
-    const message = `This line is no JSON-RPC message: send one object with jsonrpc 2.0 a line (${error.name}).`;
+    this.#report('a line on standard input is not a JSON-RPC message.');
+    const message = `This line is not a JSON-RPC message: send one object with jsonrpc 2.0 a line (${error.name}).`;
     void this.#transport.send({
       jsonrpc: '2.0',
       id: null,

@@ -142,7 +142,7 @@ async function majorOf(pgdata: string): Promise<string | null> {
   }
   if ((await stat(pgdata).catch(() => null)) === null) return null;
   throw new EmbeddedPostgresError(
-    `${pgdata} exists but is no Postgres data directory`,
+    `${pgdata} exists but is not a Postgres data directory`,
     'move it away, or set another DATA_DIR',
   );
 }

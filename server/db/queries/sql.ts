@@ -13,7 +13,7 @@ export function isoColumn(column: string): string {
 
 /**
  * The select list of a resource: the members of its schema, which are columns of the table `alias`. Times become ISO text.
- * @param computed SQL expressions of the members that are no columns, or not in the same form
+ * @param computed SQL expressions of the members that are not columns, or not in the same form
  */
 export function selectList<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,

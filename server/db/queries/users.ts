@@ -158,7 +158,7 @@ export async function confirmPassword(
 /** An authenticated person and the means of authentication; see Person. */
 interface Recognized {
   id: string;
-  /** `local`, a command on this machine, is no user and has no current role. */
+  /** `local`, a command on this machine, is not a user and has no current role. */
   via:
     | { kind: 'session'; sessionId: string }
     | { kind: 'token'; tokenId: string }

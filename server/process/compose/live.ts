@@ -35,7 +35,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
     },
     streams,
     /** A second went by, as the primary counted it. */
-    heard: (live: Live) => {
+    recordSecond: (live: Live) => {
       history.add(live);
       streams.live(live);
     },

@@ -353,7 +353,7 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
   },
 };
 
-/** Of the operations that are no GET, those that change nothing. */
+/** Of the operations that are not GET, those that change nothing. */
 const reading: readonly string[] = ['testFilter'];
 const changing = userRoutes
   .filter(([method, , name]) => (method as string) !== 'GET' && !reading.includes(name))
@@ -368,7 +368,7 @@ describe('every operation that changes something writes one entry:', () => {
   test.each(changing)('%s', async (name) => {
     const scenario = scenarios[name];
     if (scenario === undefined)
-      throw new Error(`${name} is no GET and has no scenario here: add one that uses it as it is meant to be used`);
+      throw new Error(`${name} is not GET and has no scenario here: add one that uses it as it is meant to be used`);
     const place = scenario.at?.() ?? app;
     const act = await scenario.prepare();
     const before = (await entriesOf(place)).length;

@@ -93,7 +93,7 @@ describe('nothing is replayed, and the response states the reason', () => {
     ['when there is no such event', async () => NOTHING, () => undefined, 404, 'event_unknown'],
     ['when no agent is subscribed', unheard, () => ({}), 409, 'no_subscribers'],
     ['when the list of agents is empty', unheard, () => ({ agent_ids: [] }), 422, 'invalid_request'],
-    ['when an agent is no id', unheard, () => ({ agent_ids: ['*'] }), 422, 'invalid_request'],
+    ['when an agent is not an id', unheard, () => ({ agent_ids: ['*'] }), 422, 'invalid_request'],
     ['when the field is another', unheard, () => ({ agents: [] }), 422, 'invalid_request'],
   ])('%s', async (_what, make, input, status, code) => {
     const event = await make();

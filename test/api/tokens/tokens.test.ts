@@ -134,7 +134,7 @@ describe('a new token', () => {
     ['no name', { name: undefined }, '/name', /1 to 200/],
     ['an empty name', { name: ' \t' }, '/name', /1 to 200/],
     ['a name too long', { name: 'x'.repeat(201) }, '/name', /1 to 200/],
-    ['a name that is no text', { name: 7 }, '/name', /1 to 200/],
+    ['a name that is not text', { name: 7 }, '/name', /1 to 200/],
     ['a name with NUL', { name: 'a\0b' }, '/name', /NUL/],
     ['a name of two lines', { name: 'a\nb' }, '/name', /line ends/],
     ['half a surrogate pair', { name: 'a\ud800b' }, '/name', /not allowed/],

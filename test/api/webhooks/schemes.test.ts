@@ -33,10 +33,10 @@ describe('a new webhook is refused', () => {
       '/signature_header',
     ],
     ['of token without its header', { signature_scheme: 'token', secret: 'x' }, '/signature_header'],
-    ['of basic with a secret that is no user and password', { signature_scheme: 'basic', secret: 'x' }, '/secret'],
-    ['with a secret that is no base64', { signature_scheme: 'svix', secret: 'whsec_not base64!' }, '/secret'],
+    ['of basic with a secret that is not a user and password', { signature_scheme: 'basic', secret: 'x' }, '/secret'],
+    ['with a secret that is not base64', { signature_scheme: 'svix', secret: 'whsec_not base64!' }, '/secret'],
     ['of discord without a key', { signature_scheme: 'discord' }, '/public_key'],
-    ['of discord with what is no key', { signature_scheme: 'discord', public_key: 'ab' }, '/public_key'],
+    ['of discord with what is not a key', { signature_scheme: 'discord', public_key: 'ab' }, '/public_key'],
     ['of discord with a secret', { signature_scheme: 'discord', public_key: KEY, secret: 'x' }, '/secret'],
     [
       'of discord with a generated secret',

@@ -29,7 +29,7 @@ test.each([
   ['of the connection', { 'content-length': '1' }],
   ['of proxies', { 'X-Forwarded-For': '192.0.2.1' }],
   ['with a line end', { 'x-a': 'b\r\nx-c: d' }],
-  ['that are no names', { 'x a': 'b' }],
+  ['that are not names', { 'x a': 'b' }],
 ])('%s are refused', async (_what, headers) => {
   const { status, body } = await sendTest({ headers });
   expect([status, body.code]).toEqual([422, 'invalid_request']);

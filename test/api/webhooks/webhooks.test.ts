@@ -130,7 +130,7 @@ const wrong: [string, object, string, RegExp][] = [
   ['a name of two lines', { name: 'a\nb' }, '/name', /control characters/i],
   ['a name with NUL', { name: 'a\u0000b' }, '/name', /control characters/i],
   ['half a surrogate pair in the name', { name: 'a\ud800' }, '/name', /control characters/i],
-  ['a name that is no text', { name: 5 }, '/name', /^Give 1 to 200 characters\.$/],
+  ['a name that is not text', { name: 5 }, '/name', /^Give 1 to 200 characters\.$/],
   ['no name', { name: null }, '/name', /^Give 1 to 200 characters\.$/],
   ['a description too long', { description: 'x'.repeat(2_001) }, '/description', /^Give at most 2000 characters\.$/],
   ['an escape in the description', { description: '\u001b[2J' }, '/description', /control characters/i],

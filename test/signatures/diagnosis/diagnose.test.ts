@@ -39,12 +39,12 @@ describe('the header', () => {
   test.each([
     ['no header at all', [], ['header_missing', null, null]],
     [
-      'headers that are no signatures',
+      'headers that are not signatures',
       ['user-agent', 'curl', 'x-request-id', 'f'.repeat(32)],
       ['header_missing', null, null],
     ],
     [
-      'some digest in a header that is no signature',
+      'some digest in a header that is not a signature',
       ['x-request-hash', 'f'.repeat(64)],
       ['header_missing', null, null],
     ],
