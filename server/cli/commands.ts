@@ -11,32 +11,38 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'migrate',
+    local: true,
     description: 'migrate the database schema to this release',
     load: async () => (await import('./migrate.ts')).defineMigrate,
   },
   ...managementCommands(async (io) => (await import('./manage/local.ts')).openLocal(io)),
   {
     name: 'agent',
+    local: true,
     description: 'create and manage agents, the programs that claim deliveries',
     load: async () => (await import('./agent.ts')).defineAgent,
   },
   {
     name: 'token',
+    local: true,
     description: 'create and manage API tokens of users',
     load: async () => (await import('./token.ts')).defineToken,
   },
   {
     name: 'user',
+    local: true,
     description: 'create and manage users',
     load: async () => (await import('./user.ts')).defineUser,
   },
   {
     name: 'event',
+    local: true,
     description: 'show stored events, and deliver them to agents again',
     load: async () => (await import('./event.ts')).defineEvent,
   },
   {
     name: 'rejection',
+    local: true,
     description: 'show rejections, and verify them again',
     load: async () => (await import('./rejection.ts')).defineRejection,
   },
@@ -54,6 +60,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'keys',
+    local: true,
     description: 'rotate SECRETS_KEY, and re-encrypt the stored secrets',
     load: async () => (await import('./keys.ts')).defineKeys,
   },
@@ -64,21 +71,25 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'backup',
+    local: true,
     description: 'write the database to a file (pg_dump custom format), while Weir serves',
     load: async () => (await import('./backup.ts')).defineBackup,
   },
   {
     name: 'restore',
+    local: true,
     description: 'load a backup into an empty database, and compare it with what was backed up',
     load: async () => (await import('./backup.ts')).defineRestore,
   },
   {
     name: 'spool',
+    local: true,
     description: 'show and drain spools, also those of another machine',
     load: async () => (await import('./spool.ts')).defineSpool,
   },
   {
     name: 'doctor',
+    local: true,
     description: 'check settings, database, store, keys, origins and kernel, and print how to fix problems',
     load: async () => (await import('./doctor.ts')).defineDoctor,
   },

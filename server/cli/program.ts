@@ -1,7 +1,7 @@
 /** The command line as a tree of commands, of which only those that are needed are loaded. */
 import { Command } from 'commander';
 import { release } from '../files/build.ts';
-import type { CommandIo } from './io.ts';
+import { CommandError, type CommandIo } from './io.ts';
 
 /** Adds arguments, options, subcommands and the action to a command. @param whole builds the program with every command */
 export type Define = (command: Command, io: CommandIo, whole: () => Promise<Command>) => void;
@@ -11,6 +11,8 @@ export interface CommandEntry {
   description: string;
   /** Not shown in the help. */
   hidden?: true;
+  /** It works on the Weir of this machine only. */
+  local?: true;
   /** Loads the module of the command. Only the command that runs is loaded: all together take 1 s of CPU time. */
   load: () => Promise<Define>;
 }
@@ -41,8 +43,18 @@ async function assemble(
     .version(release(), '-V, --version', 'print the release');
   for (const entry of commands) {
     const command = program.command(entry.name, { hidden: entry.hidden === true }).description(entry.description);
+    if (entry.local) command.hook('preAction', () => refuseRemote(entry, io));
     if (isNeeded(entry)) (await entry.load())(command, io, () => buildWholeProgram(commands, io));
   }
   // Set last, since commands inherit it.
   return program.configureHelp({ subcommandTerm: (command) => command.name() });
+}
+
+/** A command that ignored WEIR_URL would change another Weir than the person means. */
+function refuseRemote({ name }: CommandEntry, { environment }: CommandIo): void {
+  if (environment.WEIR_URL)
+    throw new CommandError(
+      `weir ${name} works on the Weir of this machine only, and WEIR_URL names another; unset WEIR_URL, or run it on that machine`,
+      2,
+    );
 }

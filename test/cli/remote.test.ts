@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
-import { type CommandResult, runCommands, weir } from '../helpers/command.ts';
+import { type CommandResult, runCommands, weir, weirWith } from '../helpers/command.ts';
 import { addPerson } from '../helpers/people.ts';
 
 let app: TestApp;
@@ -114,4 +114,22 @@ test.each([
 test('a server that does not answer is a failure with its address', async () => {
   const result = await remote(['job', 'list', '--url', 'http://127.0.0.1:9', '--token-file', 'token']);
   expect(result).toMatchObject({ code: 1, err: expect.stringContaining('http://127.0.0.1:9') });
+});
+
+test.each([
+  ['agent', 'list'],
+  ['token', 'list'],
+  ['user', 'list'],
+  ['event', 'list'],
+  ['rejection', 'list'],
+  ['migrate'],
+  ['keys', 'rotate'],
+  ['backup', 'file'],
+  ['restore', 'file'],
+  ['spool', 'list', 'folder'],
+  ['doctor'],
+])('weir %s works on this machine only: it refuses WEIR_URL instead of ignoring it', async (...args) => {
+  const { code, out, err } = await weirWith(app, { WEIR_URL: 'https://weir.example.org' }, ...args);
+  expect({ code, out }).toEqual({ code: 2, out: '' });
+  expect(err).toContain(`weir ${args[0]} works on the Weir of this machine only, and WEIR_URL names another`);
 });
