@@ -2,6 +2,8 @@
 import type { Database } from '../db/pool.ts';
 import { advice, type Check, ok, problem } from './check.ts';
 
+/** Above this difference, leases and limits of time are off by a noticeable amount. */
+const CLOCK_ADVICE_MS = 1_000;
 /** Above this difference, times from Weir (events) and times from the database (leases, sessions) contradict each other. */
 const CLOCK_DIFFERENCE_MAX_MS = 10_000;
 /** Maximum number of tables named in a finding; further tables are only counted. */
@@ -110,13 +112,10 @@ export async function checkClock(database: Database, nowMs: () => number): Promi
   const aheadMs = Math.max(beforeMs - row!.ms, 0);
   const differenceMs = Math.max(behindMs, aheadMs);
   const finding = `the clock of this machine is ${(differenceMs / 1000).toFixed(1)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} that of the database`;
-  if (differenceMs <= CLOCK_DIFFERENCE_MAX_MS)
-    return ok(name, differenceMs < 1_000 ? 'the clocks of this machine and of the database agree' : finding);
-  return problem(
-    name,
-    `${finding}: times of events, leases and sessions are inconsistent`,
-    'synchronize both clocks with NTP (chrony or systemd-timesyncd)',
-  );
+  if (differenceMs <= CLOCK_ADVICE_MS) return ok(name, 'the clocks of this machine and of the database agree');
+  const fix = 'synchronize both clocks with NTP (chrony or systemd-timesyncd)';
+  if (differenceMs <= CLOCK_DIFFERENCE_MAX_MS) return advice(name, `${finding}; at most one second is expected`, fix);
+  return problem(name, `${finding}: times of events, leases and sessions are inconsistent`, fix);
 }
 
 /** A job whose last batch is older than this stands still: batches take milliseconds, and pauses follow the rate. */

@@ -96,7 +96,9 @@ describe('the doctor checks JIT', () => {
 describe('the doctor compares the clock with that of the database', () => {
   test.each([
     ['agrees', 0, 'ok', /agree/],
-    ['is a little ahead', 5_000, 'ok', /[45]\.\d s ahead of/],
+    ['differs by less than a second', 700, 'ok', /agree/],
+    ['is a little ahead', 5_000, 'advice', /[45]\.\d s ahead of/],
+    ['is a little behind', -3_000, 'advice', /[23]\.\d s behind/],
     ['is far ahead', 60_000, 'problem', /(60\.0|59\.\d) s ahead of/],
     ['is far behind', -60_000, 'problem', /(60\.0|59\.\d) s behind/],
   ])('which %s', async (_, differenceMs, state, finding) => {
