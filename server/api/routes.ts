@@ -171,6 +171,8 @@ export const pageRoutes = [
   ['GET', '/oidc/callback', 'oidcCallback', 'anyone', 'hosted mode: completes the sign-in'],
   ['GET', '/setup', 'setUp', 'anyone', 'the form of the first administrator; 404 once an administrator exists'],
   ['POST', '/setup', 'doSetUp', 'anyone', 'creates the first administrator and signs in'],
+  ['GET', '/docs', 'docs', 'anyone', 'the guides of this release, and a search in them (`q`)'],
+  ['GET', '/docs/:guide', 'guide', 'anyone', 'one guide'],
   ['GET', '/', 'overview', 'viewer', 'overview: live counters and problems'],
   ['GET', '/start', 'start', 'operator', 'the first steps of a new installation, until they are done'],
   ['GET', '/account', 'account', 'viewer', 'name, role and sessions of the signed-in user'],

@@ -76,8 +76,9 @@ export async function startApp(
   const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
   const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
-  const client = new ClientPackage(settings.PUBLIC_URL, dirname(workers));
-  const pages = composePages(base, people, live.history, client);
+  const build = dirname(workers);
+  const client = new ClientPackage(settings.PUBLIC_URL, build);
+  const pages = composePages(base, people, live.history, client, build);
   const ready = createReady({
     database,
     canCommit: ingest.canCommit,

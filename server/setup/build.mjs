@@ -15,6 +15,7 @@ import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { describePackage, pack } from './client-package.mjs';
+import { renderGuides } from './guides.mjs';
 import { withLock } from './lock.mjs';
 import { leaveCleanly, Refusal, run } from './run.mjs';
 import { fingerprintSources, listAssets, readStamp, stampDist } from './sources.mjs';
@@ -85,10 +86,11 @@ export async function build(root) {
   const written = bundles.flat().map((file) => writeBuilt(root, file));
   const client = await buildClient(root);
   const assets = listAssets(root).map((path) => copyAsset(root, path));
+  const guides = await buildGuides(root);
   const command = join(root, 'dist/server/cli/weir.js');
   if (existsSync(command)) chmodSync(command, 0o755);
   const dist = join(root, 'dist');
-  const files = [...written, ...client, ...assets].map((path) => relative(dist, path));
+  const files = [...written, ...client, ...assets, ...guides].map((path) => relative(dist, path));
   const last = readStamp(root).files.filter((path) => !path.startsWith(MIGRATIONS));
   removeAllBut(dist, new Set([...files, ...last]));
   stampDist(root, fingerprint, files);
@@ -184,6 +186,13 @@ async function buildClient(root) {
   const archive = join(root, 'dist/client.tgz');
   writeFileSync(archive, pack(files, gzipSync));
   return [...files.map(({ path }) => join(folder, path)), archive];
+}
+
+/** Writes the guides as one file, which a serving process reads when the first guide is asked for. Returns its path. */
+async function buildGuides(root) {
+  if (!existsSync(join(root, 'views/docs'))) return [];
+  const content = JSON.stringify(renderGuides(root, await load(root, 'marked')));
+  return [writeBuilt(root, { path: 'views/docs/guides.json', content })];
 }
 
 function copyAsset(root, path) {

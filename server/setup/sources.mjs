@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
+import { listGuides } from './guides.mjs';
 
 const folders = ['server', 'workers', 'bench', 'views'];
 /** Files that the compiled code reads at run time; copied unchanged. */
@@ -20,6 +21,7 @@ export const recipe = [
   'server/signatures/presets.json',
   'server/setup/build.mjs',
   'server/setup/client-package.mjs',
+  'server/setup/guides.mjs',
 ];
 const stamp = join('dist', '.weir-build.json');
 
@@ -31,7 +33,7 @@ export function listAssets(root) {
 /** One hash over the names and contents of all build inputs. */
 export function fingerprintSources(root) {
   const hash = createHash('sha256');
-  for (const path of [...recipe, ...listFiles(root, ['.ts', ...assetExtensions])]) {
+  for (const path of [...recipe, ...listGuides(root), ...listFiles(root, ['.ts', ...assetExtensions])]) {
     const bytes = readIfThere(join(root, path));
     hash.update(`${path}\0${bytes.length}\0`).update(bytes);
   }

@@ -14,6 +14,7 @@ import { agentPages } from '../../pages/agents.ts';
 import { Assets } from '../../pages/assets.ts';
 import { auditPages } from '../../pages/audit.ts';
 import { deliveryPages } from '../../pages/deliveries.ts';
+import { docsPages } from '../../pages/docs.ts';
 import { eventPages } from '../../pages/events.ts';
 import { framePages } from '../../pages/frame.ts';
 import { jobPages } from '../../pages/jobs.ts';
@@ -46,12 +47,16 @@ interface PeopleParts {
   oidc: Oidc;
 }
 
-/** @param history the last minutes, for the overview, outages and the counts in the navigation. */
+/**
+ * @param history the last minutes, for the overview, outages and the counts in the navigation.
+ * @param build folder of the build
+ */
 export function composePages(
   { settings, keys, database, limiter }: Base,
   { people, csrf, runner, overOpenLimit, anonymous, oidc }: PeopleParts,
   history: History,
   client: ClientPackage,
+  build: string,
 ) {
   const publicUrl = settings.PUBLIC_URL;
   const assets = new Assets();
@@ -81,6 +86,7 @@ export function composePages(
       signOutAddress: oidc.signOutAddress,
     }),
     ...oidcPages(oidc.signIn && { signIn: oidc.signIn, limiter, publicUrl }),
+    ...docsPages(build),
     ...setupPages({ whyClosed: whySetupIsClosed }),
     ...accountPages,
     ...framePages,

@@ -1,0 +1,99 @@
+/** /docs: the guides of this release, readable without signing in. The build renders them (setup/guides.mjs). */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Person } from '../auth/person.ts';
+import { problem } from '../http/problem.ts';
+import { type Page, view } from './page.ts';
+
+export interface Guide {
+  /** Last part of its path. */
+  name: string;
+  title: string;
+  html: string;
+  sections: Section[];
+}
+
+interface Section {
+  /** 1 for the title. */
+  level: number;
+  anchor: string;
+  heading: string;
+  /** Plain text, without that of other sections. */
+  text: string;
+}
+
+export interface Found {
+  guide: string;
+  /** Path and anchor. */
+  address: string;
+  heading: string;
+  /** Text around the first word, in turns unmarked and marked. */
+  excerpt: string[];
+}
+
+/** Characters of a search, and words that are looked at. */
+export const SEARCH_CHARACTERS_MAX = 100;
+const WORDS_MAX = 8;
+/** Sections that a search returns. */
+export const FOUND_MAX = 20;
+/** Characters of an excerpt before and after the first word. */
+const EXCERPT_BEFORE = 60;
+const EXCERPT_AFTER = 160;
+
+/** @param build folder of the build, which contains the rendered guides */
+export function docsPages(build: string): { docs: Page<Person | null>; guide: Page<Person | null> } {
+  let loaded: Promise<Guide[]> | null = null;
+  const load = () => {
+    loaded ??= readFile(join(build, 'views/docs/guides.json'), 'utf8').then((text) => JSON.parse(text) as Guide[]);
+    return loaded;
+  };
+
+  const docs: Page<Person | null> = async ({ query }) => {
+    const guides = await load();
+    const sought = (query.get('q') ?? '').slice(0, SEARCH_CHARACTERS_MAX).trim();
+    return view('docs/index', 'Docs', { guides, sought, found: sought === '' ? [] : searchGuides(guides, sought) });
+  };
+
+  const guide: Page<Person | null> = async ({ id }) => {
+    const guides = await load();
+    const one = guides.find(({ name }) => name === id);
+    if (one === undefined) return problem('not_found', 'No guide has this name; /docs lists them.');
+    return view('docs/guide', one.title, { guides, guide: one });
+  };
+
+  return { docs, guide };
+}
+
+/** Sections that contain every word, those with a word in the heading first. Reads at most WORDS_MAX words. */
+export function searchGuides(guides: readonly Guide[], sought: string): Found[] {
+  const words = sought.toLowerCase().split(/\s+/).filter(Boolean).slice(0, WORDS_MAX);
+  if (words.length === 0) return [];
+  const hits = guides.flatMap((guide) =>
+    guide.sections.flatMap((section) => {
+      const heading = section.heading.toLowerCase();
+      const text = section.text.toLowerCase();
+      if (!words.every((word) => heading.includes(word) || text.includes(word))) return [];
+      return [{ guide, section, inHeading: words.filter((word) => heading.includes(word)).length }];
+    }),
+  );
+  return hits
+    .sort((a, b) => b.inHeading - a.inHeading)
+    .slice(0, FOUND_MAX)
+    .map(({ guide, section: { anchor, heading, text } }) => ({
+      guide: guide.title,
+      address: `/docs/${guide.name}#${anchor}`,
+      heading,
+      excerpt: excerptOf(text, words),
+    }));
+}
+
+function excerptOf(text: string, words: readonly string[]): string[] {
+  const lower = text.toLowerCase();
+  const first = Math.max(0, Math.min(...words.map((word) => lower.indexOf(word)).filter((at) => at >= 0)));
+  const at = Number.isFinite(first) ? first : 0;
+  const start = Math.max(0, at - EXCERPT_BEFORE);
+  const end = at + EXCERPT_AFTER;
+  const shown = `${start > 0 ? '…' : ''}${text.slice(start, end)}${end < text.length ? '…' : ''}`;
+  const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|')})`, 'gi');
+  return shown.split(pattern);
+}

@@ -1,0 +1,90 @@
+/**
+ * Renders the guides of views/docs to HTML when Weir is built, so that a serving process loads no Markdown library. Headings have the
+ * anchors that GitHub gives them.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const FOLDER = 'views/docs';
+/** Order in which the guides are read; one that is not listed comes last. */
+const order = 'getting-started senders agents pages api operating scaling security reference development'.split(' ');
+
+/** Paths of the guides, relative to `root`. */
+export function listGuides(root) {
+  if (!existsSync(join(root, FOLDER))) return [];
+  return readdirSync(join(root, FOLDER))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `${FOLDER}/${name}`)
+    .sort();
+}
+
+/**
+ * Returns the guides: name, title, HTML, and the sections for the search with their plain text.
+ * @param marked the Markdown library
+ */
+export function renderGuides(root, marked) {
+  const place = ({ name }) => (order.includes(name) ? order.indexOf(name) : order.length);
+  return listGuides(root)
+    .map((path) => render(path.slice(FOLDER.length + 1, -'.md'.length), readFileSync(join(root, path), 'utf8'), marked))
+    .sort((a, b) => place(a) - place(b));
+}
+
+function render(name, text, { Marked }) {
+  const sections = [];
+  const seen = new Map();
+  const renderer = {
+    heading({ tokens, depth, text }) {
+      const anchor = anchorOf(text, seen);
+      sections.push({ level: depth, anchor, heading: plain(this.parser.parseInline(tokens)), text: '' });
+      return `<h${depth} id="${anchor}">${this.parser.parseInline(tokens)}</h${depth}>\n`;
+    },
+    link({ href, tokens }) {
+      const label = this.parser.parseInline(tokens);
+      const address = addressOf(href);
+      return address === null ? label : `<a href="${address}">${label}</a>`;
+    },
+    table(token) {
+      const row = (cells, tag) =>
+        `<tr>${cells.map((cell) => `<${tag}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join('')}</tr>`;
+      const head = row(token.header, 'th');
+      const body = token.rows.map((cells) => row(cells, 'td')).join('\n');
+      return `<div class="scroll" tabindex="0"><table><thead>${head}</thead><tbody>${body}</tbody></table></div>\n`;
+    },
+  };
+  const marked = new Marked({ renderer });
+  const html = marked.parse(text.replace(/<!--[\s\S]*?-->\n?/g, ''));
+  // The text of a section is what stands between its heading and the next one.
+  const parts = html.split(/<h\d id="[^"]*">.*?<\/h\d>\n/s).slice(1);
+  for (const [i, section] of sections.entries()) section.text = plain(parts[i]);
+  return { name, title: sections[0].heading, html, sections };
+}
+
+/** The anchor that GitHub gives a heading. */
+function anchorOf(heading, seen) {
+  const slug = heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}_ -]/gu, '')
+    .replaceAll(' ', '-');
+  const count = seen.get(slug) ?? 0;
+  seen.set(slug, count + 1);
+  return count === 0 ? slug : `${slug}-${count}`;
+}
+
+/** Address of a link on the pages; null for a file that only the repository has. */
+function addressOf(href) {
+  if (href.startsWith('#') || /^https?:/.test(href)) return href;
+  const [, guide, anchor = ''] = /^([\w-]+)\.md(#.*)?$/.exec(href) ?? [];
+  if (guide !== undefined) return `/docs/${guide}${anchor}`;
+  return /^(\.\.\/)+README\.md/.test(href) ? '/docs' : null;
+}
+
+const entities = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#39;': "'", '&amp;': '&' };
+
+function plain(html) {
+  return html
+    .replace(/<\/?(?:a|b|code|em|strong)\b[^>]*>/g, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/&(?:lt|gt|quot|#39|amp);/g, (entity) => entities[entity])
+    .replace(/\s+/g, ' ')
+    .trim();
+}

@@ -1,0 +1,94 @@
+/** The guides on the pages: rendered by the build, readable by anyone. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { headingsOf } from '../../server/docs/contents.ts';
+import { documentPaths } from '../../server/docs/generate.ts';
+import { FOUND_MAX, type Guide, SEARCH_CHARACTERS_MAX, searchGuides } from '../../server/pages/docs.ts';
+import { startTestApp, type TestApp } from '../helpers/app.ts';
+
+const root = join(import.meta.dirname, '../..');
+const paths = documentPaths(root).filter((path) => path.startsWith('views/docs/'));
+const names = paths.map((path) => path.slice('views/docs/'.length, -'.md'.length));
+const guides: Guide[] = JSON.parse(readFileSync(join(root, 'dist/views/docs/guides.json'), 'utf8'));
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startTestApp();
+});
+afterAll(() => app.stop());
+
+const read = async (path: string) => {
+  const answer = await fetch(`${app.url}${path}`, { headers: { accept: 'text/html' } });
+  return { status: answer.status, html: await answer.text(), headers: answer.headers };
+};
+
+test('the index lists every guide, without signing in', async () => {
+  const { status, html, headers } = await read('/docs');
+  expect(status).toBe(200);
+  expect(headers.get('content-security-policy')).toContain("script-src 'self'");
+  expect(names.filter((name) => !html.includes(`href="/docs/${name}"`))).toEqual([]);
+});
+
+test.each(names)('the guide %s has the anchors of GitHub, and links only to anchors that exist', async (name) => {
+  const { status, html } = await read(`/docs/${name}`);
+  expect(status).toBe(200);
+  const wanted = headingsOf(readFileSync(join(root, `views/docs/${name}.md`), 'utf8')).map(({ anchor }) => anchor);
+  const shown = /<article[\s\S]*<\/article>/.exec(html)![0];
+  expect([...shown.matchAll(/<h\d id="([^"]*)">/g)].map(([, anchor]) => anchor)).toEqual(wanted);
+  const links = [...shown.matchAll(/href="([^"]+)"/g)]
+    .map(([, href]) => href!)
+    .filter((href) => !/^https?:/.test(href));
+  const broken = links.filter((href) => {
+    const [path, anchor] = href.split('#') as [string, string?];
+    if (path === '/docs') return false;
+    const target = guides.find((guide) => guide.name === (path === '' ? name : path.slice('/docs/'.length)));
+    return target === undefined || (anchor !== undefined && !target.sections.some((one) => one.anchor === anchor));
+  });
+  expect(broken).toEqual([]);
+});
+
+test('an unknown guide is 404', async () => {
+  expect((await read('/docs/nonsense')).status).toBe(404);
+});
+
+test('requests count against the limit of anonymous clients', async () => {
+  const limited = await startTestApp({ RATE_LIMIT_ANONYMOUS_MAX: '2' });
+  try {
+    const statuses = [];
+    for (let i = 0; i < 3; i++) statuses.push((await fetch(`${limited.url}/docs`)).status);
+    expect(statuses).toEqual([200, 200, 429]);
+  } finally {
+    await limited.stop();
+  }
+});
+
+describe('the search', () => {
+  test('finds a setting, links to its section and marks the words', async () => {
+    const { html } = await read('/docs?q=WEBHOOK_MAX_PAYLOAD_BYTES');
+    expect(html).toMatch(/<a href="\/docs\/[\w-]+#[\w-]+" hx-boost="false">/);
+    expect(html).toContain('<mark>WEBHOOK_MAX_PAYLOAD_BYTES</mark>');
+  });
+
+  test('puts sections first whose heading has the words', () => {
+    expect(searchGuides(guides, 'filters')[0]!.heading).toBe('Filters');
+  });
+
+  test('needs every word', () => {
+    expect(searchGuides(guides, 'webhook xyzzy')).toEqual([]);
+  });
+
+  test('escapes what is sought, and takes it literally', async () => {
+    const { status, html } = await read(`/docs?q=${encodeURIComponent('<script>alert(1)</script> .*')}`);
+    expect(status).toBe(200);
+    expect(html).toContain('value="&lt;script&gt;alert(1)&lt;/script&gt; .*"');
+    expect(html).not.toContain('<script>alert');
+    expect(searchGuides(guides, 'webhook.id(')).toEqual([]);
+  });
+
+  test(`returns at most ${FOUND_MAX} sections, and reads at most ${SEARCH_CHARACTERS_MAX} characters`, async () => {
+    expect(searchGuides(guides, 'the')).toHaveLength(FOUND_MAX);
+    const { html } = await read(`/docs?q=${'a'.repeat(SEARCH_CHARACTERS_MAX + 1)}`);
+    expect(html).toContain(`value="${'a'.repeat(SEARCH_CHARACTERS_MAX)}"`);
+  });
+});
