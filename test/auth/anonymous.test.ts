@@ -112,7 +112,7 @@ describe('the rate limit of requests without valid credentials', () => {
     const client = newClient();
     await useUp(client);
     const pages = await Promise.all(
-      ['/sign-in', '/docs', '/webhooks'].map(async (path) => {
+      ['/sign-in', '/docs', '/unknown', '/webhooks'].map(async (path) => {
         const refused = await ask(client, path, { ...page, cookie: 'weir_appearance=dark.compact' });
         expect(refused.headers.get('content-type')).toBe('text/html; charset=utf-8');
         expect(refused.headers.get('content-security-policy')).toContain("default-src 'none'");
@@ -125,7 +125,7 @@ describe('the rate limit of requests without valid credentials', () => {
     const fragment = await (await ask(client, '/sign-in', { ...page, 'hx-request': 'true' })).text();
     expect(fragment).toContain('<code>rate_limited</code>');
     expect(fragment).not.toContain('<!doctype');
-    expect(await (await ask(client, '/docs')).json()).toMatchObject({ code: 'rate_limited' });
+    expect(await (await ask(client, '/unknown')).json()).toMatchObject({ code: 'rate_limited' });
   });
 });
 
