@@ -44,7 +44,13 @@ const EXCERPT_AFTER = 160;
 export function docsPages(build: string): { docs: Page<Person | null>; guide: Page<Person | null> } {
   let loaded: Promise<Guide[]> | null = null;
   const load = () => {
-    loaded ??= readFile(join(build, 'views/docs/guides.json'), 'utf8').then((text) => JSON.parse(text) as Guide[]);
+    loaded ??= readFile(join(build, 'views/docs/guides.json'), 'utf8').then(
+      (text) => JSON.parse(text) as Guide[],
+      (error) => {
+        loaded = null;
+        throw error;
+      },
+    );
     return loaded;
   };
 

@@ -43,6 +43,10 @@ function render(name, text, { Marked }) {
       const address = addressOf(href);
       return address === null ? label : `<a href="${address}">${label}</a>`;
     },
+    // A block of code scrolls, so the keyboard must reach it.
+    code({ text }) {
+      return `<pre tabindex="0"><code>${escapeHtml(text)}</code></pre>\n`;
+    },
     table(token) {
       const row = (cells, tag) =>
         `<tr>${cells.map((cell) => `<${tag}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join('')}</tr>`;
@@ -79,6 +83,12 @@ function addressOf(href) {
 }
 
 const entities = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#39;': "'", '&amp;': '&' };
+
+function escapeHtml(text) {
+  return text.replace(/[&<>"']/g, (character) =>
+    Object.keys(entities).find((entity) => entities[entity] === character),
+  );
+}
 
 function plain(html) {
   return html
