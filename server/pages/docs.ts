@@ -94,12 +94,11 @@ export function searchGuides(guides: readonly Guide[], sought: string): Found[] 
 }
 
 function excerptOf(text: string, words: readonly string[]): string[] {
-  const lower = text.toLowerCase();
-  const first = Math.max(0, Math.min(...words.map((word) => lower.indexOf(word)).filter((at) => at >= 0)));
-  const at = Number.isFinite(first) ? first : 0;
+  const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|')})`, 'gi');
+  // A word may stand in the heading only.
+  const at = Math.max(0, text.search(pattern));
   const start = Math.max(0, at - EXCERPT_BEFORE);
   const end = at + EXCERPT_AFTER;
   const shown = `${start > 0 ? '…' : ''}${text.slice(start, end)}${end < text.length ? '…' : ''}`;
-  const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|')})`, 'gi');
   return shown.split(pattern);
 }
