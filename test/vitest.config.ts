@@ -3,8 +3,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    // Files wait for servers and databases most of the time: three at a time keep two cores busy. Each more imports the server once more.
-    maxWorkers: 3,
+    // Files wait for servers and databases most of the time: four at a time keep two cores busy. Each more imports the server once more.
+    maxWorkers: 4,
     // One process runs many files one after another: to import the server for each of 200 takes 1.1 s of CPU time a file.
     isolate: false,
     // As in a serving process (server/primary/forks.ts): read when uWebSockets.js is loaded.

@@ -39,7 +39,7 @@ async function createDatabase(prepare: (conninfo: string, run: Run) => Promise<s
     await run(`select pg_advisory_lock(${TEMPLATE_LOCK})`);
     try {
       const template = await prepare(anyConninfo, run);
-      // 20 ms of CPU time; through the log, which is the default, 25 to 75 ms, and `drop database` takes twice as long.
+      // Through the log, which is the default, it takes up to three times as long, and `drop database` twice as long.
       await run(`create database ${name} template ${template} strategy file_copy`);
     } finally {
       await run(`select pg_advisory_unlock(${TEMPLATE_LOCK})`);

@@ -1,7 +1,12 @@
 /** One directory for everything that a test run writes and starts, so that nothing is left behind. */
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+
+/** A file system in memory, where Linux has one. */
+const MEMORY = '/dev/shm';
+/** A run of all tests uses up to 2 GiB. */
+const MEMORY_MIN_BYTES = 4 * 1024 ** 3;
 
 /** A stopping Postgres removes its shared memory; it does so quickly. */
 const PATIENCE_MS = 20_000;
@@ -12,7 +17,7 @@ const LOOK_EVERY_MS = 50;
  * to remove it, which the end of this process does too: vitest does not tear down when a signal ends it.
  */
 export function openRunFolder(): () => void {
-  const folder = mkdtempSync(join(tmpdir(), 'weir-run-'));
+  const folder = mkdtempSync(join(parent(), 'weir-run-'));
   // As root, Postgres runs as another user, who needs access.
   chmodSync(folder, 0o711);
   process.env.TMPDIR = folder;
@@ -27,6 +32,19 @@ export function openRunFolder(): () => void {
   // vitest handles the other signals itself.
   process.once('SIGHUP', () => process.exit(129));
   return close;
+}
+
+/**
+ * Memory if there is room, otherwise the directory for temporary files. A database for a test, created and dropped, takes 18 ms of CPU
+ * time in memory; on ext4, which creates and removes its 526 files, it took 20 to 580 ms.
+ */
+function parent(): string {
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY);
+    return bavail * bsize >= MEMORY_MIN_BYTES ? MEMORY : tmpdir();
+  } catch {
+    return tmpdir();
+  }
 }
 
 /** Nothing can be awaited at the exit of a process: poll with sleeps. */

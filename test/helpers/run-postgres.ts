@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
 import { openDatabase } from '../../server/db/pool.ts';
 
-/** Three files at a time, each with a few apps of at most six connections. */
-const CONNECTIONS_MAX = 225;
+/** Four files at a time, each with a few apps of at most six connections. */
+const CONNECTIONS_MAX = 300;
 
 let joined: Promise<EmbeddedPostgres> | undefined;
 
