@@ -11,7 +11,7 @@ import type { filterOperations } from './filters/operations.ts';
 import type { historyOperations } from './history/operations.ts';
 import type { jobOperations } from './jobs/operations.ts';
 import type { liveOperations } from './live/operations.ts';
-import type { openApiOperations } from './openapi/document.ts';
+import type { openApiOperations } from './openapi/operations.ts';
 import type { problemOperations } from './problems/operations.ts';
 import type { rejectionOperations } from './rejections/operations.ts';
 import type { schemeOperations } from './schemes/operations.ts';

@@ -1,6 +1,5 @@
 /** A claimed delivery, and the event in it. Members have the names of the HTTP API. */
 import { DELAY_SECONDS_MAX } from './errors.ts';
-import type { Outcome } from './settle.ts';
 
 /** Headers of the sender's request, names in lower case. Signatures and credentials are never stored. */
 export type EventHeaders = Readonly<Record<string, string>>;
@@ -75,7 +74,7 @@ export class DeliveredEvent implements EventFields {
 }
 
 /** `done`, or `gone`: the lease was lost before, so the delivery is delivered again. */
-export type Settlement = Exclude<Outcome, 'stopped'>;
+export type Settlement = 'done' | 'gone';
 
 export interface Settling {
   ack: () => Promise<Settlement>;

@@ -3,6 +3,7 @@
  * GROUP_MS is sent alone, and the next batch collects while that request is in flight.
  */
 import type { AgentApi, SettlePath } from './api.ts';
+import type { Settlement } from './delivery.ts';
 
 /** Maximum receipts in one request, as in the API. */
 const RECEIPTS_MAX = 1_000;
@@ -10,8 +11,8 @@ const RECEIPTS_MAX = 1_000;
 /** How long a verdict waits for a claim that takes it along, and for others. Longer would delay an acknowledgement, which is then repeated work after a crash. */
 const GROUP_MS = 5;
 
-/** `gone`: the lease was lost before, so the delivery is delivered again. `stopped`: the outcome is unknown. */
-export type Outcome = 'done' | 'gone' | 'stopped';
+/** `stopped`: the outcome is unknown. */
+export type Outcome = Settlement | 'stopped';
 
 /**
  * What became of the work on a delivery. `failed` without `delaySeconds`: the server increases the delay with every attempt. `released`: the

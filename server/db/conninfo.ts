@@ -1,5 +1,4 @@
 /** Connections through libpq: parameters that Weir adds to the operator's connection string, their display, and what every connection needs. */
-import type { Query } from './pool.ts';
 
 /**
  * Adds libpq parameters that the string does not contain yet. Supports both forms of libpq, the URI and `key=value` words.
@@ -158,7 +157,7 @@ function isUri(conninfo: string): boolean {
 const jitOff = '-c jit=off';
 
 /** Sets the role's default unless it has one. If the role may not alter itself, only the startup option applies. Call in a transaction. */
-export async function turnOffJit(query: Query): Promise<void> {
+export async function turnOffJit(query: (statement: { text: string }) => Promise<unknown>): Promise<void> {
   await query({
     text: `
       do $$

@@ -1,6 +1,5 @@
 /** Webhooks: the table of their fields, and the schemas derived from it. */
 import { z } from 'zod';
-import type { Settings } from '../settings/read.ts';
 import { EVENT_TYPE_FROM_CHARACTERS_MAX, eventTypeFault, normalEventTypeFrom } from '../signatures/event-type.ts';
 import { createdAt, example, fieldName, idOf, nameOf, nameText, prose, recordIds, updatedAt } from './fields.ts';
 import { createShape, exampleOf, outputShape, type Table, updateShape } from './table.ts';
@@ -13,7 +12,10 @@ const OVERLAP_SECONDS_MAX = 31_536_000;
 const EXPECT_SECONDS_MIN = 60;
 const EXPECT_SECONDS_MAX = 31_536_000;
 
-type WebhookLimits = Pick<Settings, 'WEBHOOK_MAX_PAYLOAD_BYTES' | 'RETENTION_DAYS'>;
+interface WebhookLimits {
+  WEBHOOK_MAX_PAYLOAD_BYTES: number;
+  RETENTION_DAYS: number;
+}
 
 const EVENT_TYPE_FROM =
   'where a request has the type of its event: header:NAME, json:/POINTER (RFC 6901), or two joined by +; null: as the signature scheme says; none: events have no type';

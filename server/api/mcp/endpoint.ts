@@ -15,10 +15,9 @@ import type { Handler } from '../../http/route.ts';
 import { isLoopback } from '../../net/loopback.ts';
 import type { Settings } from '../../settings/read.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { Encoded } from '../operation.ts';
 import type { OperationName } from '../routes.ts';
-import { accessOf, type OutcomeOf, type Runner } from '../run.ts';
-import type { CallRecord } from './tool.ts';
+import { accessOf, type Runner } from '../run.ts';
+import type { CallRecord, OperationCall, Operations } from './tool.ts';
 
 /** Largest request. The largest useful one, 100 receipts or the definition of a webhook, has about 10 KiB. */
 export const MCP_BODY_BYTES_MAX = 262_144;
@@ -31,38 +30,6 @@ interface McpParts {
   database: Database;
   log: Log;
   settings: Pick<Settings, 'HOST' | 'PUBLIC_URL' | 'FRONTEND_PUBLIC_API_URL'>;
-}
-
-/** A request to an operation by a tool. */
-interface OperationCall {
-  id?: string;
-  query?: Readonly<Record<string, string>>;
-  input?: object;
-}
-
-type NotDone = Unanswered | Problem;
-
-/** Runs operations of the API with the rights of the bearer. Rejects for bugs only. */
-export interface Operations {
-  /** An operation whose answer is a document. */
-  run<Name extends OperationName>(
-    name: Name,
-    given: OperationCall,
-  ): Promise<Extract<OutcomeOf<Name>, { kind: 'done' }> | NotDone>;
-  /** An operation whose answer is bytes, or text that is already encoded. */
-  encoded(name: OperationName, given: OperationCall): Promise<Encoded | NotDone>;
-}
-
-/** One authenticated request. */
-export interface McpRequest {
-  exchange: Exchange;
-  /** Who presented the bearer token. */
-  requester: Reader;
-  /** The JSON-RPC message, not yet validated. */
-  message: unknown;
-  operations: Operations;
-  /** Records a call of an agent. It was done, so this resolves and logs a failure. */
-  recordCall(call: CallRecord): Promise<void>;
 }
 
 export function createMcp(parts: McpParts): Handler {

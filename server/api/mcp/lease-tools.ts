@@ -3,8 +3,7 @@ import { z } from 'zod';
 import { parseReceipt } from '../../db/queries/settle-deliveries.ts';
 import { idOf, nameOf, receivedAt, timeOf } from '../../resources/fields.ts';
 import type { ackInput, claimedSchema, settledSchema } from '../agent/schema.ts';
-import type { Operations } from './endpoint.ts';
-import { type Tool, type ToolAnswer, tool } from './tool.ts';
+import { type Operations, type Tool, type ToolAnswer, tool } from './tool.ts';
 import { BODY_BYTES_SHOWN, Markers, untrusted, untrustedContent } from './untrusted.ts';
 
 /** Deliveries of one call. With cut bodies the answer stays below about 60,000 tokens. */

@@ -10,13 +10,12 @@ import { release } from '../../files/build.ts';
 import type { Exchange } from '../../http/exchange.ts';
 import { check, invalidBody } from '../../http/issues.ts';
 import { type Problem, problemDocument } from '../../http/problem.ts';
-import type { McpRequest } from './endpoint.ts';
 import { eventTools } from './event-tools.ts';
 import { instructionsFor } from './instructions.ts';
 import { leaseTools } from './lease-tools.ts';
 import { managementTools } from './management-tools.ts';
 import { rejectionTools } from './rejection-tools.ts';
-import { isFor, isListedFor, listing, type Tool } from './tool.ts';
+import { type CallRecord, isFor, isListedFor, listing, type Operations, type Tool } from './tool.ts';
 
 const tools: readonly Tool[] = [...leaseTools, ...eventTools, ...managementTools, ...rejectionTools];
 const listings = new Map(tools.map((tool) => [tool, listing(tool)]));
@@ -27,6 +26,18 @@ const noValidator = {
     throw new Error('this server asks clients nothing');
   },
 };
+
+/** One authenticated request. */
+export interface McpRequest {
+  exchange: Exchange;
+  /** Who presented the bearer token. */
+  requester: Reader;
+  /** The JSON-RPC message, not yet validated. */
+  message: unknown;
+  operations: Operations;
+  /** Records a call of an agent. It was done, so this resolves and logs a failure. */
+  recordCall(call: CallRecord): Promise<void>;
+}
 
 /** Sends the answer. Rejects for bugs. */
 export async function serveMcp(request: McpRequest): Promise<void> {

@@ -4,7 +4,29 @@ import type { Reader } from '../../auth/person.ts';
 import type { Unanswered } from '../../http/exchange.ts';
 import type { Problem } from '../../http/problem.ts';
 import { allows, type Role } from '../../resources/users.ts';
-import type { Operations } from './endpoint.ts';
+import type { Encoded } from '../operation.ts';
+import type { OperationName } from '../routes.ts';
+import type { OutcomeOf } from '../run.ts';
+
+/** A request to an operation by a tool. */
+export interface OperationCall {
+  id?: string;
+  query?: Readonly<Record<string, string>>;
+  input?: object;
+}
+
+type NotDone = Unanswered | Problem;
+
+/** Runs operations of the API with the rights of the bearer. Rejects for bugs only. */
+export interface Operations {
+  /** An operation whose answer is a document. */
+  run<Name extends OperationName>(
+    name: Name,
+    given: OperationCall,
+  ): Promise<Extract<OutcomeOf<Name>, { kind: 'done' }> | NotDone>;
+  /** An operation whose answer is bytes, or text that is already encoded. */
+  encoded(name: OperationName, given: OperationCall): Promise<Encoded | NotDone>;
+}
 
 /** `text` is for the model, with content from senders between markers; `structured` has the same facts for programs. */
 export type ToolAnswer<Output> = { kind: 'answer'; structured: Output; text: string } | Unanswered | Problem;

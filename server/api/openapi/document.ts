@@ -1,10 +1,10 @@
 /** The OpenAPI 3.1 document, generated from the route table and the schemas that validate. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { type ProblemCode, problems } from '../../errors.ts';
 import { healthDescriptions } from '../../http/health.ts';
 import type { Method } from '../../http/route.ts';
 import { ingestDescriptions } from '../../ingest/described.ts';
-import { type Operation, openOperation } from '../operation.ts';
+import type { Operation } from '../operation.ts';
 import type { Operations } from '../operations.ts';
 import { agentRoutes, operationRoutes, plainRoutes } from '../routes.ts';
 import { problemSchema, problemsOf } from './problems.ts';
@@ -44,20 +44,6 @@ export function expectedAnswers(operations: Operations): { path: string; statuse
 }
 
 const nothing = { answers: {}, problems: [] };
-
-/**
- * Serves the document as /api/v1/openapi.json.
- * @param read returns the document as JSON
- */
-export function openApiOperations(read: () => string) {
-  return {
-    showOpenApi: openOperation({
-      isConstant: true,
-      answers: { 200: z.looseObject({ openapi: z.string().describe('OpenAPI version') }) },
-      handle: async () => ({ kind: 'encoded', status: 200, contentType: 'application/json', content: read() }),
-    }),
-  };
-}
 
 interface DocumentParts {
   operations: Operations;
