@@ -8,7 +8,7 @@ import type { Csrf } from '../../auth/csrf.ts';
 import type { People } from '../../auth/people.ts';
 import type { Reader } from '../../auth/person.ts';
 import { type Database, DatabaseUnavailable } from '../../db/pool.ts';
-import type { Exchange, Unanswered } from '../../http/exchange.ts';
+import type { Exchange } from '../../http/exchange.ts';
 import { ParsedBody } from '../../http/parsed-body.ts';
 import { type Problem, ProblemError, problem, problemLater } from '../../http/problem.ts';
 import type { Handler } from '../../http/route.ts';
