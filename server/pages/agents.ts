@@ -5,14 +5,14 @@ import type { ClientPackage } from '../http/client-package.ts';
 import { agentFields, agentForm } from '../resources/agents.ts';
 import { agentActivity } from './activity.ts';
 import { tagOf } from './call.ts';
-import { consumeSamples } from './consume-samples.ts';
 import { filtersOf } from './filters.ts';
 import { basis, confirmation, confirmationError, field, list, nextTag } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
-import type { Sample } from './send-samples.ts';
+import { consumeSamples } from './samples/consume.ts';
+import type { Sample } from './samples/render.ts';
 
 const DELIVERIES_SHOWN = 10;
 

@@ -7,8 +7,8 @@ import { eventDeliveries, webhookActivity, webhookUsage } from './activity.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
+import { samplesOf, tryItOf } from './samples/webhook.ts';
 import { span } from './show.ts';
-import { samplesOf, tryItOf } from './webhook-samples.ts';
 
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
 type WebhookTab = keyof typeof tabs;

@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { consumeSamples } from '../../server/pages/consume-samples.ts';
-import { planOf } from '../../server/pages/sample-plan.ts';
-import { sendSamples } from '../../server/pages/send-samples.ts';
+import { consumeSamples } from '../../server/pages/samples/consume.ts';
+import { planOf } from '../../server/pages/samples/plan.ts';
+import { sendSamples } from '../../server/pages/samples/send.ts';
 import type { SchemeDefinition } from '../../server/signatures/definition.ts';
 import { presets } from '../../server/signatures/presets.ts';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
@@ -109,12 +109,12 @@ test.each(schemes)(
     const plan = planOf('http://x/in/1', BODY, definition)!;
     const samples = sendSamples('http://x/in/1', BODY, definition);
     const [go, php] = ['Go', 'PHP'].map((language) => samples.find((sample) => sample.language === language)!.code);
-    const parts = (operator: string, sign: string) =>
-      plan.content.map((part) => ('name' in part ? sign + part.name : `"${part.text}"`)).join(operator);
+    const parts = (operator: string, sign: string, quote: string) =>
+      plan.content.map((part) => ('name' in part ? sign + part.name : quote + part.text + quote)).join(operator);
     if (plan.content.length === 0) return expect(go + php!).not.toMatch(/hmac/);
-    expect(go).toContain(`mac.Write([]byte(${parts(' + ', '')}))`);
-    expect(php).toContain(`hash_hmac('${plan.hash}', ${parts(' . ', '$')}, $key`);
-    for (const code of [go, php]) expect(code).toContain(plan.header);
+    expect(go).toContain(`mac.Write([]byte(${parts(' + ', '', '"')}))`);
+    expect(php).toContain(`hash_hmac('${plan.hash}', ${parts(' . ', '$', "'")}, $key`);
+    for (const { name } of plan.headers) for (const code of [go, php]) expect(code).toContain(name);
   },
 );
 

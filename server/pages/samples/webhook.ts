@@ -1,10 +1,11 @@
 /** How to send a request to one webhook, and how to receive its events: commands, and code in several languages. */
-import { selectedDefinition } from '../resources/webhook-schemes.ts';
-import type { SchemeDefinition } from '../signatures/definition.ts';
-import { DEFAULT_SCHEME } from '../signatures/presets.ts';
-import { defaultSignatureHeaders } from '../signatures/signature.ts';
-import { commandSignatureHeader, signedCurl } from './curl.ts';
-import { type Sample, sendSamples } from './send-samples.ts';
+import { selectedDefinition } from '../../resources/webhook-schemes.ts';
+import type { SchemeDefinition } from '../../signatures/definition.ts';
+import { DEFAULT_SCHEME } from '../../signatures/presets.ts';
+import { defaultSignatureHeaders } from '../../signatures/signature.ts';
+import { commandSignatureHeader, signedCurl } from '../curl.ts';
+import type { Sample } from './render.ts';
+import { sendSamples } from './send.ts';
 
 const EXAMPLE_BODY = '{"hello":"world"}';
 
