@@ -24,7 +24,7 @@ export type WeirErrorCode =
 interface WeirErrorDetails {
   /** HTTP status of the answer. */
   status?: number;
-  /** `code` of the problem document (RFC 9457) that Weir answered; the guide Reference lists these codes. */
+  /** `code` of the problem document (RFC 9457) that Weir answered; /docs/reference#errors of the server lists these codes. */
   problemCode?: string;
 }
 

@@ -1,4 +1,4 @@
-/** `weir/client`: what an agent imports. The guide Agents is its tutorial. */
+/** `weir/client`: what an agent imports. Its tutorial is /docs/agents of the server. */
 export { Agent, type AgentOptions, type Handler } from './agent.ts';
 export type { AgentStatus } from './api.ts';
 export type { ClaimedDelivery, DeliveredEvent, Delivery, EventHeaders, Settlement } from './delivery.ts';

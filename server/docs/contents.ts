@@ -1,4 +1,5 @@
 /** The headings of a Markdown page, their anchors on GitHub, and a table of contents of two levels. */
+import { anchorOf } from '../setup/guides.mjs';
 
 interface Heading {
   /** 1 for the title. */
@@ -7,18 +8,14 @@ interface Heading {
   anchor: string;
 }
 
-/** The headings of a page outside of code blocks. Of equal headings, the second has the anchor `NAME-1`, as on GitHub. */
+/** The headings of a page outside of code blocks. */
 export function headingsOf(page: string): Heading[] {
   const seen = new Map<string, number>();
-  return [...withoutCode(page).matchAll(/^(#{1,6}) (.+)$/gm)].map(([, marks, text]) => {
-    const slug = text!
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N}_ -]/gu, '')
-      .replaceAll(' ', '-');
-    const count = seen.get(slug) ?? 0;
-    seen.set(slug, count + 1);
-    return { level: marks!.length, text: text!, anchor: count === 0 ? slug : `${slug}-${count}` };
-  });
+  return [...withoutCode(page).matchAll(/^(#{1,6}) (.+)$/gm)].map(([, marks, text]) => ({
+    level: marks!.length,
+    text: text!,
+    anchor: anchorOf(text!, seen),
+  }));
 }
 
 /** The targets of links to headings and files of the repository: `#ANCHOR`, `PATH` or `PATH#ANCHOR`. */

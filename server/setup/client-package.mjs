@@ -10,7 +10,7 @@ const BLOCK = 512;
 const README = `# weir
 
 The client of a Weir server: a library for agents (\`import { Agent } from 'weir/client'\`) and a command line (\`npx --no weir --help\`).
-The guides are in the repository of Weir, views/docs/agents.md. It has no dependencies and needs Node 20.19 or newer.
+The guide is on your Weir server, at /docs/agents. The package has no dependencies and needs Node 20.19 or newer.
 `;
 
 /** The files of the package beside its code: path, and text. @param facts package.json of the project */

@@ -32,6 +32,7 @@ export function renderGuides(root, marked) {
 function render(name, text, { Marked }) {
   const sections = [];
   const seen = new Map();
+  const labels = new Map();
   const renderer = {
     heading({ tokens, depth, text }) {
       const anchor = anchorOf(text, seen);
@@ -52,7 +53,8 @@ function render(name, text, { Marked }) {
         `<tr>${cells.map((cell) => `<${tag}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join('')}</tr>`;
       const head = row(token.header, 'th');
       const body = token.rows.map((cells) => row(cells, 'td')).join('\n');
-      return `<div class="scroll" tabindex="0"><table><thead>${head}</thead><tbody>${body}</tbody></table></div>\n`;
+      const label = labelOf(sections.at(-1).heading, labels);
+      return `<div class="scroll" tabindex="0" role="region" aria-label="${label}"><table><thead>${head}</thead><tbody>${body}</tbody></table></div>\n`;
     },
   };
   const marked = new Marked({ renderer });
@@ -63,8 +65,11 @@ function render(name, text, { Marked }) {
   return { name, title: sections[0].heading, html, sections };
 }
 
-/** The anchor that GitHub gives a heading. */
-function anchorOf(heading, seen) {
+/**
+ * The anchor that GitHub gives a heading: of equal headings, the second has `NAME-1`.
+ * @param heading its Markdown @param seen how often each name occurred before on the same page; this heading is added
+ */
+export function anchorOf(heading, seen) {
   const slug = heading
     .toLowerCase()
     .replace(/[^\p{L}\p{N}_ -]/gu, '')
@@ -72,6 +77,13 @@ function anchorOf(heading, seen) {
   const count = seen.get(slug) ?? 0;
   seen.set(slug, count + 1);
   return count === 0 ? slug : `${slug}-${count}`;
+}
+
+/** A table is a landmark, so its label is unique on the page. @param seen how many tables a heading has so far; this one is added */
+function labelOf(heading, seen) {
+  const count = (seen.get(heading) ?? 0) + 1;
+  seen.set(heading, count);
+  return escapeHtml(count === 1 ? heading : `${heading}, table ${count}`);
 }
 
 /** Address of a link on the pages; null for a file that only the repository has. */

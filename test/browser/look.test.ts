@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/api/routes.ts';
@@ -66,6 +67,27 @@ describe.each([
       expect(tab.complaints.splice(0)).toEqual([]);
     },
   );
+});
+
+describe('the guides', () => {
+  const names = readdirSync(new URL('../../views/docs', import.meta.url)).filter((name) => name.endsWith('.md'));
+
+  test.each([
+    ['light', 1280, false],
+    ['dark', 390, true],
+  ])('are accessible and fit, in %s at %i px', async (_, width, dark) => {
+    const tab = await openTab(browser, app, null, { width, dark });
+    for (const name of names) {
+      const path = `/docs/${name.replace('.md', '')}`;
+      await tab.page.goto(path);
+      // Tables in closed details are not rendered, so not checked.
+      await tab.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true");
+      expect([path, ...(await accessibilityViolations(tab.page))]).toEqual([path]);
+      expect([path, await tab.page.evaluate('document.documentElement.scrollWidth')]).toEqual([path, width]);
+    }
+    expect(tab.complaints).toEqual([]);
+    await tab.close();
+  });
 });
 
 describe('on a phone', () => {

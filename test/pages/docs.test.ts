@@ -48,6 +48,47 @@ test.each(names)('the guide %s has the anchors of GitHub, and links only to anch
   expect(broken).toEqual([]);
 });
 
+describe('a guide', () => {
+  test('has the security headers of the pages, and runs no script of its own', async () => {
+    const { headers, html } = await read('/docs/agents');
+    const policy = headers.get('content-security-policy')!;
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).toContain("script-src 'self'");
+    expect(policy).not.toContain('unsafe');
+    expect(/<article[\s\S]*<\/article>/.exec(html)![0]).not.toMatch(/<script|<style| style=| on\w+=/);
+  });
+
+  test('is answered 304 for its entity tag, and 200 for another', async () => {
+    const etag = (await read('/docs/agents')).headers.get('etag')!;
+    const known = (tag: string) => fetch(`${app.url}/docs/agents`, { headers: { 'if-none-match': tag } });
+    const same = await known(etag);
+    expect([same.status, await same.text(), same.headers.get('etag')]).toEqual([304, '', etag]);
+    expect((await known('W/"other"')).status).toBe(200);
+  });
+
+  test('is answered to HEAD with the headers and without the body', async () => {
+    const get = await read('/docs/agents');
+    const head = await fetch(`${app.url}/docs/agents`, { method: 'HEAD' });
+    expect([head.status, await head.text()]).toEqual([200, '']);
+    for (const name of ['content-type', 'etag', 'content-security-policy', 'vary'])
+      expect(head.headers.get(name), name).toBe(get.headers.get(name));
+  });
+
+  test.each(['gzip', 'br'])('is compressed with %s', async (coding) => {
+    const answer = await fetch(`${app.url}/docs/reference`, { headers: { 'accept-encoding': coding } });
+    expect(answer.headers.get('content-encoding')).toBe(coding);
+    expect(answer.headers.get('vary')).toContain('accept-encoding');
+    expect(await answer.text()).toContain('WEBHOOK_MAX_PAYLOAD_BYTES');
+  });
+
+  test('labels each of its tables, no two the same', async () => {
+    const { html } = await read('/docs/reference');
+    const labels = [...html.matchAll(/<div class="scroll" tabindex="0" role="region" aria-label="([^"]+)"><table>/g)];
+    expect(labels.length).toBe(html.match(/<table>/g)!.length);
+    expect(new Set(labels.map(([, label]) => label)).size).toBe(labels.length);
+  });
+});
+
 test('an unknown guide is 404', async () => {
   expect((await read('/docs/nonsense')).status).toBe(404);
 });

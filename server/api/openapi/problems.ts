@@ -106,7 +106,7 @@ export const problemSchema: Json = {
     title: { type: 'string', description: 'short name of the problem' },
     status: { type: 'integer', description: 'the HTTP status' },
     detail: { type: 'string', description: 'what is wrong and how to fix it' },
-    code: { type: 'string', description: 'code of the problem; the guide Reference lists all codes' },
+    code: { type: 'string', description: 'code of the problem; /docs/reference#errors lists all codes' },
     request_id: { type: 'string', description: 'id of the request in the log' },
     errors: {
       type: 'array',

@@ -409,7 +409,7 @@ create domain rejection_reason as text check (
     'scheme_zoom', 'scheme_standard_webhooks', 'scheme_shopify', 'scheme_paddle', 'scheme_github_sha1', 'scheme_gitlab',
     'scheme_twilio', 'scheme_ed25519', 'scheme_other', 'verifies_now'
   ));
-comment on domain rejection_reason is 'Why a signature was rejected, see the table in the README. Mirrors signatures/diagnosis/reasons.ts.';
+comment on domain rejection_reason is 'Why a signature was rejected: /docs/reference#reasons-of-refused-signatures lists the reasons. Mirrors signatures/diagnosis/reasons.ts.';
 
 create table rejections (
   id uuid primary key,
