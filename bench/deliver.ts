@@ -24,7 +24,7 @@ const GOALS_MS = new Map([
   [1000, 40],
 ]);
 const CLAIM_MAX = 500;
-/** At these rates no claim waits a tenth of this time; only the last claim of a window does. */
+/** At these rates no claim waits a tenth of this time, except the last claim of a window. */
 const WAIT_SECONDS = 1;
 /** Load before the measured window, for code compilation and query plans. */
 const WARM_UP_SECONDS = 1;

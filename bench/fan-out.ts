@@ -71,7 +71,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   return summarise(all);
 }
 
-/** Removes the trigger, or has it created as by a first subscription: the statement adds none, but its trigger runs. */
+/** Removes the trigger, or creates it like a first subscription: the statement adds no subscription, but its own trigger runs. */
 async function setFanOut(database: Database, on: boolean): Promise<void> {
   await database.query({
     text: on

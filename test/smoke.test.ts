@@ -25,7 +25,7 @@ let redis: RedisServer;
 let home: string;
 let spoolDir: string;
 let weir: Weir;
-/** Of the present test. */
+/** The webhook of the current test. */
 let webhook: { id: string; path: string; secret: string };
 
 beforeAll(async () => {
@@ -152,7 +152,7 @@ test('an agent gets every event at least once through the kill of its process', 
   for (const pid of await weir.servingPids()) kill(pid, 'SIGKILL');
   const seen = new Set<string>();
   await until(async () => {
-    // Refused while no process serves; a lease that was not acknowledged expires.
+    // Requests are refused while no process serves, and a lease that was not acknowledged expires.
     const deliveries = await claim().catch(() => []);
     for (const { event } of deliveries) seen.add(event.id);
     await agent.ack(deliveries.map(({ receipt }) => receipt)).catch(() => {});

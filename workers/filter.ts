@@ -11,7 +11,7 @@ export interface FilterTask {
   events: readonly CandidateEvent[];
   /** Shared memory, one byte: 1 as soon as the thread has the task. */
   begun: Uint8Array;
-  /** Shared memory, one byte for each event. What is decided stays known if the thread dies. A task has its own. */
+  /** Shared memory, one byte for each event. The verdicts survive the death of the thread. Each task has its own array. */
   decided: Uint8Array;
   /** Limit on the evaluation of one event. */
   eventTimeoutMs: number;
@@ -25,7 +25,7 @@ export interface FilterFailure {
   reason: string;
   /** Events on which it took too long, or at which the thread died. */
   slow: number;
-  /** The filter does not compile. */
+  /** True when the filter does not compile. */
   broken: boolean;
 }
 

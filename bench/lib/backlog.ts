@@ -12,7 +12,7 @@ export interface Backlog {
   bodyBytes: number;
 }
 
-/** For statements that write a whole backlog. */
+/** Timeout of statements that write a whole backlog. */
 export const FILL_TIMEOUT_MS = 120_000;
 
 const HEADERS =

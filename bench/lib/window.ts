@@ -72,7 +72,7 @@ export function ownUs({ us }: Window): number {
   return us.eventLoop + us.signatures + us.other;
 }
 
-/** The same with that of Postgres. */
+/** Processor time per answer, including that of Postgres. */
 export function totalUs(window: Window): number {
   return ownUs(window) + window.us.postgres;
 }

@@ -138,7 +138,7 @@ const RATE_MAX = 1_000_000;
 const VUS_MAX = 100_000;
 const P99_MS_MAX = 60_000;
 const PERCENT_MAX = 10_000;
-/** Per virtual user. The mean of few requests is imprecise, and a ratio to an imprecise mean is too large on average. */
+/** Requests of each virtual user. The mean of few requests is imprecise, and a ratio to an imprecise mean is too large on average. */
 const EARLY_REQUESTS_MIN = 50;
 
 function readSending(environment: Environment, fallback: { duration: string; p99Ms: number }): Sending {

@@ -29,7 +29,7 @@ interface Asked {
   /** The second id in the path; absent without one. */
   innerId?: string;
   query: Readonly<Record<string, string>>;
-  /** Reads the parsed body. Called once the rest of the request is valid, and only if the operation has an input. */
+  /** Reads the parsed body. Called only if the operation has an input, and after the rest of the request was found valid. */
   input: () => Promise<{ kind: 'parsed'; value: unknown } | Unanswered | Problem>;
   /** Value of If-Match. */
   ifMatch: string | undefined;

@@ -105,7 +105,7 @@ export class Api {
 }
 
 const anyone = { kind: 'anyone' } as const;
-/** What every request for a document for anyone is. */
+/** The request of every client for a public document. */
 const constantRequest = {
   requester: anyone,
   id: '',

@@ -31,7 +31,7 @@ export class AnonymousLimit {
   }
 
   /**
-   * The same on a route for anyone. Looks for a user only if the request has credentials, so that the users behind an address over its
+   * Counts a request on a route for anyone. Looks for a user only if the request has credentials, so that the users behind an address over its
    * limit are served. Credentials that cannot be checked, because the database is away, count as none.
    */
   async overUnlessKnown(exchange: Exchange): Promise<Problem | null> {

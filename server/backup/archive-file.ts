@@ -54,7 +54,7 @@ export async function readArchive(path: string, keys: readonly Buffer[] = []): P
           try {
             await send(stdin, part);
           } catch (error) {
-            // It exited before the end, as for a list: its exit code says whether it needed more.
+            // The program exited before the end, as it does when it lists the archive. Its exit code reports whether it needed more.
             if (stdin.destroyed) return;
             throw error;
           }

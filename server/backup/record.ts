@@ -13,7 +13,7 @@ const COUNT_TIMEOUT_MS = 86_400_000;
 
 const newestRows = z.object({
   rows: z.number(),
-  /** Received at; null without a row. */
+  /** Time of the newest row; null when there is no row. */
   last: z.string().nullable(),
   /** Hex SHA-256 over the rows. */
   sha256: z.string(),

@@ -152,7 +152,7 @@ async function refuseContents(database: Database): Promise<void> {
     );
 }
 
-/** A Weir that starts now waits for the lock, and finds the restored tables. One that was faster has filled the schema. */
+/** A Weir that starts now waits for the lock and finds the restored tables. If one started before, the schema is full and the restore stops. */
 const BEGIN = `
   begin;
   select pg_advisory_xact_lock(${advisoryLocks.schema});

@@ -47,7 +47,7 @@ export async function findTools(serverMajor: number, path = process.env.PATH ?? 
   );
 }
 
-/** Null: not all programs are there. */
+/** Null when a program is missing. */
 async function majorOf(directory: string): Promise<number | null> {
   try {
     for (const name of ['pg_dump', 'pg_restore', 'psql']) await access(join(directory, name));

@@ -123,7 +123,7 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
     notify: (notice) => {
       if (notice.kind === 'retrying') tally.lastError = notice.cause;
       if (notice.kind === 'failed') tally.lastError = notice.reason;
-      // An attempt to forward has its own line.
+      // With --forward, each attempt prints its own line.
       if (target === null || notice.kind !== 'failed') progress.report(notice.message);
     },
   });

@@ -114,7 +114,7 @@ async function isConfirmed(io: CommandIo, question: string): Promise<boolean> {
   }
 }
 
-/** Shows the progress until the job has ended or Ctrl-C is pressed. Returns the job as it is then. */
+/** Shows the progress until the job has ended or Ctrl-C is pressed. Returns the final state of the job. */
 async function watch(io: CommandIo, database: Database, id: string, count: number): Promise<JobRecord> {
   const interrupted = new AbortController();
   const onInterrupt = () => interrupted.abort();

@@ -85,7 +85,7 @@ async function listen(url: URL, options: ListenOptions, io: CommandIo): Promise<
       agent = new Agent({
         url,
         credential: made.credential,
-        // An attempt has its own line.
+        // Each attempt prints its own line.
         notify: (notice) => notice.kind === 'failed' || printMessage(io, `${notice.message}\n`),
       });
       await forward({ agent, target, signings, stop: stop.signal, options, io });

@@ -38,7 +38,7 @@ export class Agent {
   readonly #notify: Notify;
   readonly #closed = new AbortController();
 
-  /** Throws TypeError when the URL is none, and WeirError when `credential` is not an agent credential. Opens no connection. */
+  /** Throws TypeError when the URL is not valid, and WeirError when `credential` is not an agent credential. Opens no connection. */
   constructor(options: AgentOptions) {
     const { url, notify = warn, attemptsMax = Number.POSITIVE_INFINITY } = options;
     const base = new URL(url);

@@ -35,7 +35,7 @@ export async function claimAll(claiming: Claiming): Promise<void> {
     const max = room();
     if (max < 1) {
       await changed();
-      // Other deliveries that end in this turn add to the same claim.
+      // Wait for other deliveries that end in this turn, so that one claim replaces all of them.
       await turn();
       continue;
     }
@@ -44,7 +44,7 @@ export async function claimAll(claiming: Claiming): Promise<void> {
     const deliveries = await claim(claiming, max, acks);
     for (const delivery of deliveries) begin(delivery);
     if (once) return;
-    // It did not wait: the next one does.
+    // This claim did not wait for deliveries; the next one does.
     if (acks !== null) continue;
     const early = waitMs === 0 || performance.now() - startMs < waitMs;
     empty = deliveries.length === 0 && early ? empty + 1 : 0;
@@ -52,7 +52,7 @@ export async function claimAll(claiming: Claiming): Promise<void> {
   }
 }
 
-/** One claim. With acknowledgements it does not wait for deliveries: handlers await the outcome of theirs. */
+/** One claim. A claim with acknowledgements does not wait for deliveries, because handlers wait for its outcome. */
 async function claim({ api, order, signal }: Claiming, max: number, acks: TakenAcks | null) {
   if (acks === null) return (await api.claim({ max, ...order }, signal))?.deliveries ?? [];
   try {

@@ -67,7 +67,7 @@ export class DeliveredEvent implements EventFields {
     return this.body.toString('utf8');
   }
 
-  /** The body as JSON. Throws SyntaxError when it is none. The sender chose the content: check it before use. */
+  /** The body as JSON. Throws SyntaxError when it is not JSON. The sender chose the content: check it before use. */
   json(): unknown {
     return JSON.parse(this.text());
   }

@@ -39,7 +39,7 @@ export class Run {
   readonly #settler: Settler;
   readonly #leases: Leases;
   readonly #slots: Slots;
-  /** Begun, and not ended. */
+  /** Work that was begun and has not ended. */
   readonly #works = new Set<Work>();
   readonly #unsettled = new Set<Promise<void>>();
   readonly #timers: NodeJS.Timeout[] = [];

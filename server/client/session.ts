@@ -88,7 +88,7 @@ export class AgentSession {
         return client.send({ method: 'POST', path: PATH, token, body: {}, timeoutMs: ANSWER_TIMEOUT_MS, signal });
       } catch (error) {
         if (error instanceof WeirError) throw error;
-        // A function of the user: for example, its store of secrets did not answer.
+        // The function of the user failed, for example because its store of secrets did not answer.
         unread = new WeirError('credential_unreadable', `The function credential failed: ${reasonOf(error)}`, CHECK_IT);
         return { kind: 'failed', name: unread.message };
       }

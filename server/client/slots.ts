@@ -21,11 +21,11 @@ export class Slots {
   #free: number;
   #waiting: Waiting[] = [];
   #timer: NodeJS.Timeout | undefined;
-  /** Time of a handler: the longest of the latest ones. */
+  /** Estimated time of a handler: it rises at once with a longer time, and falls slowly. */
   #workMs = Number.POSITIVE_INFINITY;
   #leftMs = 0;
 
-  /** @param signal none begins any more */
+  /** @param signal after it, no work begins */
   constructor(total: number, signal: AbortSignal) {
     this.#total = total;
     this.#free = total;
@@ -37,7 +37,7 @@ export class Slots {
   room(): number {
     const ahead = this.#ahead();
     const room = this.#free + ahead - this.#waiting.length;
-    // One claim for half of them, not one for each.
+    // Claim when half of the places ahead are free, instead of once for each place.
     const isDue = this.#free > 0 || room >= ahead / 2;
     return isDue ? Math.max(0, Math.min(room, CLAIM_MAX)) : 0;
   }
@@ -59,14 +59,13 @@ export class Slots {
   leave(workMs: number): void {
     this.#leftMs = performance.now();
     const before = this.#workMs === Number.POSITIVE_INFINITY ? workMs : this.#workMs;
-    // Rises at once and falls slowly.
     this.#workMs = Math.max(workMs, before + (workMs - before) / 8);
     const next = this.#waiting.shift();
     if (next === undefined) this.#free += 1;
     else next.resolve(true);
   }
 
-  /** While no handler ends, its pace is unknown. */
+  /** Deliveries to claim ahead. While no handler ends, the time since the last end bounds the pace. */
   #ahead(): number {
     const paceMs = Math.max(this.#workMs / this.#total, performance.now() - this.#leftMs);
     return Math.min(AHEAD_MAX, Math.floor(BEGIN_MS / paceMs));
@@ -83,7 +82,7 @@ export class Slots {
     this.#timer = setTimeout(onTime, Math.max(1, oldest.sinceMs + WAIT_MS_MAX - performance.now()));
   }
 
-  /** @param untilMs those that wait since then or before */
+  /** @param untilMs refuses the work that has waited since this time or longer */
   #refuse(untilMs: number): void {
     const late = this.#waiting.filter(({ sinceMs }) => sinceMs <= untilMs);
     this.#waiting = this.#waiting.filter(({ sinceMs }) => sinceMs > untilMs);

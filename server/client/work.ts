@@ -6,7 +6,7 @@ import type { Outcome, Verdict } from './settle.ts';
 
 export interface Work {
   delivery: Delivery;
-  /** Its signal is the delivery's. */
+  /** Its signal is `delivery.signal`. */
   stop: AbortController;
   /** The server reported that the lease is lost. */
   lost: boolean;

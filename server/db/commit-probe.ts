@@ -4,7 +4,7 @@
  * The probe inserts a row of PROBE_BYTES into `events` and a finished one into `deliveries` in a subtransaction, which is rolled back. The outer
  * transaction then has a transaction id, so its commit is flushed to disk (and waits for synchronous standbys). The probe therefore
  * fails for every cause that makes a COPY fail: a read-only session or standby, a missing partition of either table, a lock, the
- * trigger, a full disk, a commit that does not complete. Alternatives detect less: a COPY that is rolled back is not flushed; a write to
+ * trigger, a full disk, a commit that does not complete. The alternatives detect fewer causes: a COPY that is rolled back is not flushed; a write to
  * a dedicated table needs no partition and, since its page is reused, no disk space; SQL cannot query the free space of a database.
  * The row is larger than a page, so a full disk is detected at once, not when the last page has filled up.
  *

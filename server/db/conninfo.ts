@@ -41,7 +41,7 @@ export function weirConninfo(conninfo: string, applicationName: string, serverSe
 export function findableConninfo(conninfo: string): string {
   const isList = placeOf(conninfo).hosts.length > 1;
   return withParameters(conninfo, {
-    // Of each host. libpq tries hosts in order, and a connection takes a thread of libuv's pool while it tries: a dead machine listed
+    // Timeout of each host. libpq tries hosts in order, and a connection takes a thread of libuv's pool while it tries: a dead machine listed
     // first delays every connection by this time. 2 is libpq's minimum.
     connect_timeout: isList ? '2' : '5',
     ...(isList ? { target_session_attrs: 'read-write' } : {}),
@@ -89,7 +89,7 @@ const serverKeepalives = '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5
 const noStatementTimeout = '-c statement_timeout=0';
 
 interface Place {
-  /** Empty: a local socket, or unknown. */
+  /** Empty for a local socket and when the host is unknown. */
   hosts: { host: string; port: string }[];
   user?: string | undefined;
   dbname?: string | undefined;

@@ -34,7 +34,7 @@ const DETACH_TIMEOUT_MS = 10_000;
 interface OldPartition {
   name: string;
   attached: boolean;
-  /** An interrupted DETACH. */
+  /** A DETACH of it was interrupted. */
   pending: boolean;
 }
 
@@ -155,7 +155,7 @@ const unsettled = `
   select received_at, id, webhook_id from deliveries_live
   where received_at >= $1::timestamptz and received_at < $2::timestamptz
   order by received_at, id limit ${AT_A_TIME}`;
-/** SQL: `d` is one of them. */
+/** SQL: the delivery `d` is one of the rows `u` of `unsettled`. */
 const isUnsettled = `d.received_at = u.received_at and d.id = u.id and d.webhook_id = u.webhook_id and d.state in ('pending', 'leased')`;
 
 function boundsOf(day: string): string[] {

@@ -55,7 +55,7 @@ export class ChangeListener {
     this.#loop = this.#run();
   }
 
-  /** False while the database has not answered for ANSWERS_MS. True before the first answer: nothing is known yet. */
+  /** False while the database has not answered for ANSWERS_MS. True before the first answer, because the state is still unknown. */
   get answers(): boolean {
     return this.#answeredMs === null || performance.now() - this.#answeredMs < ANSWERS_MS;
   }

@@ -58,7 +58,7 @@ interface Statement {
 /**
  * Opens a pool, without connecting before the first query.
  * @param connectionsMax DB_POOL_MAX
- * @param isUsable false: the database is not to be used yet, and every call rejects with DatabaseUnavailable.
+ * @param isUsable false: the database must not be used yet, and every call rejects with DatabaseUnavailable.
  * @param onWaited called with the milliseconds that a query waited for its connection.
  * @param onError called when an idle connection is lost; the pool replaces it.
  */
@@ -218,7 +218,7 @@ async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) =
   const lost = (error: Error) => {
     failure = error;
     // End it at once, also while `work` does something else: libpq has closed the socket, but libuv still watches its descriptor. The
-    // next socket with that number would hear nothing, or abort the process (uv_poll_start).
+    // next socket with that number would get no events, or abort the process (uv_poll_start).
     void (client as unknown as pg.Client).end().catch(() => {});
   };
   client.on('error', lost);

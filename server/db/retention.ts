@@ -13,7 +13,7 @@ const KEYS_AT_A_TIME = 10_000;
 interface Expired {
   events: number;
   deliveries: number;
-  /** Of these deliveries, those that were not settled. */
+  /** Number of these deliveries that were not settled. */
   unhandled: number;
 }
 
@@ -39,7 +39,7 @@ export async function removeExpiredEvents(
   for (const group of await readRetentionGroups(database, retentionDays)) {
     const keptFromMs = nowMs - group.retentionDays * DAY_MS;
     const lastMs = keptFromMs - keepUndeliveredDays * DAY_MS;
-    // A spool that is drained late moves only the first mark back.
+    // Events of a spool that is drained late move only the first mark back.
     const allFromMs = Math.min(group.undeliveredBeforeMs ?? 0, group.removedBeforeMs ?? 0);
     const passes: Pass[] = [{ of: 'all', fromMs: allFromMs, toMs: lastMs }];
     if (keepUndeliveredDays > 0)
@@ -130,7 +130,7 @@ interface RetentionGroup {
   retentionDays: number;
   /** Unix milliseconds; null: nothing removed yet. */
   removedBeforeMs: number | null;
-  /** The same for undelivered events. */
+  /** The time up to which undelivered events were removed. */
   undeliveredBeforeMs: number | null;
 }
 

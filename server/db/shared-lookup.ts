@@ -28,7 +28,7 @@ export class SharedLookup<Row> {
     this.#read = read;
   }
 
-  /** Undefined: unknown. Rejects as the query does; those that wait for the next query reject with it, instead of after it. */
+  /** Resolves with undefined for an unknown key. Rejects with the error of the query, also when it waits for the next query. */
   find(key: string): Promise<Row | undefined> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ key, resolve, reject });

@@ -18,8 +18,8 @@ const ENTRY_BYTES = 64;
 /** What one byte of JSON counts: 3 bytes of it become an object of 56. */
 const JSON_BYTES = 16;
 /**
- * Length of a text times length of what is searched in it. V8 compares that often in the worst case, which nothing interrupts: 1.1e9
- * took 3.5 s forwards and 5.5 s backwards.
+ * Length of a text times the length of the text searched in it: the comparisons that V8 makes in the worst case. Nothing interrupts
+ * them, and 1.1e9 took 3.5 s forwards and 5.5 s backwards.
  */
 export const SEARCH_STEPS_MAX = 268_435_456;
 /** Length of a pattern and of a duration that are not constants. */
@@ -34,7 +34,7 @@ interface CelType {
   valueType?: CelType;
 }
 
-/** The evaluator, as nodes get it. */
+/** The members of the library's evaluator that nodes use. */
 export interface Evaluator {
   debugType(value: unknown): CelType;
   debugTypeDeep(value: unknown): CelType;
@@ -54,7 +54,7 @@ interface Scope {
 
 type Evaluate = (evaluator: Evaluator, node: Node, scope: { accuValue: unknown }) => unknown;
 
-/** What nodes have beyond the types of the library. */
+/** The members of nodes that the types of the library lack. */
 interface Node {
   op: string;
   args: unknown;
@@ -88,7 +88,7 @@ function depthOf({ kind, valueType }: CelType): number {
   return depthOf(valueType) + (kind === 'dyn' ? 0 : 1);
 }
 
-/** The same for the types of values: a body nested 3,000 deep made as many types, and names of 30 MB. */
+/** Bounds the types of values: a body nested 3,000 deep created 3,000 types, with names of 30 MB. */
 export function boundValueTypes(evaluator: Evaluator): void {
   const { registry } = evaluator;
   const typeOf = (value: unknown, depth: number): CelType => {
@@ -112,9 +112,9 @@ function firstEntry(map: object): [unknown, unknown] | undefined {
 }
 
 export interface Bounded {
-  /** Before an evaluation. */
+  /** Call it before an evaluation. */
   begin(): void;
-  /** After it. The scopes would keep the event until the next one: up to 1,000 filters, a parsed body each. */
+  /** Call it after an evaluation. The scopes would keep the event until the next one: up to 1,000 filters, a parsed body each. */
   end(): void;
 }
 
@@ -221,7 +221,7 @@ function sizeOf(value: unknown): number {
   return typeof value === 'object' && value !== null ? ITEM_BYTES : 0;
 }
 
-/** All nodes, each once: also those that macros have made. */
+/** Yields all nodes, each once, including the nodes that macros have created. */
 function nodesOf(root: ASTNode): Set<Node> {
   const nodes = new Set<Node>();
   const visit = (part: unknown): void => {

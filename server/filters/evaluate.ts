@@ -23,9 +23,9 @@ export type Verdict = (typeof verdicts)[keyof typeof verdicts];
 
 export interface Judgement {
   verdict: Verdict;
-  /** Why the filter failed; null: it did not. */
+  /** Why the filter failed; null if it did not fail. */
   failure: string | null;
-  /** It fails on every event: it does not compile. */
+  /** The filter does not compile, so it fails on every event. */
   broken?: true;
 }
 
@@ -35,7 +35,7 @@ export interface Judgement {
  */
 const BODY_BYTES_MAX = 4_194_304;
 
-/** Compiled expressions kept. At this number all are dropped. */
+/** Number of compiled expressions in memory. When it is reached, all are dropped. */
 const COMPILED_MAX = 1_000;
 const compiled = new Map<string, Compiled>();
 
@@ -85,7 +85,7 @@ function parsed(text: string): unknown {
   return mayName.test(text) ? withReadable(value) : value;
 }
 
-/** A member of this name, also written with an escape sequence. */
+/** Matches a member of this name, including one written with an escape sequence. */
 const mayName = /constructor"|\\u00/;
 
 /** The library tells the type of an object by its constructor, which a member of this name hides. A Map has no such member. */

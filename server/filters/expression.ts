@@ -109,7 +109,7 @@ export function compileFilter(text: string): Compiled {
 const PROBLEMS_KEPT_MAX = 5_000;
 const problems = new Map<string, string | null>();
 
-/** Why the expression cannot be saved, in a sentence that names the place; null: it can. */
+/** Why the expression cannot be saved, in a sentence that names the place; null when it can be saved. */
 export function filterProblem(text: string): string | null {
   const kept = problems.get(text);
   if (kept !== undefined) return kept;

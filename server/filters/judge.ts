@@ -5,8 +5,8 @@ import { type CandidateEvent, type Verdict, verdicts } from './evaluate.ts';
 
 const IDLE_MS = 30_000;
 /**
- * A task that the thread has not begun by then, and the time limit of an event a few times over, is undecided. One that it has begun gets
- * the same time once more; then the thread is replaced.
+ * Time limit of a task, to which THREAD_TIMEOUT_EVENTS time limits of an event are added. A task that no thread has begun by then is
+ * undecided. A task that was begun gets the same time again; then the thread is replaced.
  */
 const THREAD_TIMEOUT_MS = 10_000;
 const THREAD_TIMEOUT_EVENTS = 4;
@@ -16,7 +16,7 @@ const THREADS_MAX = 2;
 /** Heap of a thread, for the compiled filters, one parsed body and what an expression makes of it. */
 const HEAP_MEGABYTES_MAX = 256;
 
-/** `verdicts`: of each event, in order. `failures`: the last one of each filter that failed. */
+/** `verdicts`: one for each event, in order. `failures`: the last failure of each filter. */
 export interface Judged {
   verdicts: Verdict[];
   failures: FilterFailure[];
@@ -75,7 +75,7 @@ export class FilterJudge {
     const abort = new AbortController();
     const giveUp = () => abort.abort();
     let timer = setTimeout(() => {
-      // It may have waited for its turn until now.
+      // The task may have waited for a thread until now.
       if (begun[0] === 1) timer = setTimeout(giveUp, this.#threadTimeoutMs);
       else giveUp();
     }, this.#threadTimeoutMs);
@@ -84,7 +84,7 @@ export class FilterJudge {
       return judged(await this.#pool.run(task, { signal: abort.signal }));
     } catch (error) {
       const at = decided.indexOf(verdicts.undecided);
-      // No event is to blame for a task that was never begun.
+      // A task that was never begun does not show that one of its events is at fault.
       if (at < 0 || (abort.signal.aborted && begun[0] === 0)) return judged([]);
       decided[at] = verdicts.failed;
       return judged([{ filter: events[at]!.filter, reason: reasonOf(error as Error), slow: 1, broken: false }]);

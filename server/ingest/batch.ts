@@ -50,7 +50,7 @@ export function storeBatch({ rows, events, onStored }: StoreParts, linesMax: num
     );
 }
 
-/** Why a webhook takes no batches; null: it takes them. Checked before the body is read: it depends on the scheme only. */
+/** Returns why a webhook refuses batches; null when it accepts them. Checked before the body is read: it depends on the scheme only. */
 export function refusesBatches({ scheme }: Webhook): Problem | null {
   return scheme.takesBatches ? null : problem('batch_unsupported');
 }

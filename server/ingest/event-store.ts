@@ -9,7 +9,10 @@ import { sqlStateKind } from '../db/sql-states.ts';
 import type { QueueLimits, Waiting } from './commit-queue.ts';
 import { type CommitObserver, type CommitOutcome, GroupCommit, type Lane, type StoreOutcome } from './group-commit.ts';
 
-/** The events of one request: all have a distinct deduplication key, or none has. `settle` is called once: after their commit, or with the reason why they were not stored. */
+/**
+ * The events of one request: either each has its own deduplication key, or none has a key. `settle` is called once: after their commit,
+ * or with the reason why they were not stored.
+ */
 export type EventGroup = Waiting<EventRow, StoreOutcome>;
 
 export interface StoreObserver extends CommitObserver {
@@ -31,7 +34,7 @@ interface StoreOptions extends QueueLimits {
   observer: StoreObserver;
 }
 
-/** After a lost result: time limit of the lookup before the senders get 503, and how often keys are looked up. */
+/** After a lost result: time limit of the look-up, after which senders get 503, and interval of the look-ups of keys. */
 const IN_DOUBT_MS = 5_000;
 const LOOK_EVERY_MS = 100;
 
@@ -140,7 +143,7 @@ class CopyLane implements Lane<EventRow> {
 class KeyedLane implements Lane<KeyedRow> {
   readonly #options: StoreOptions;
   readonly #isUp: () => boolean;
-  /** A statement has not answered within the time limit. */
+  /** The statement did not answer within the time limit. */
   #hangs = false;
 
   /** @param isUp last known state of the database; does not query. */

@@ -37,7 +37,7 @@ export interface IngestParts {
   /** WEBHOOK_MAX_PAYLOAD_BYTES */
   capBytes: number;
   checkSignature: SignatureCheck;
-  /** Why the route takes no requests of a webhook; absent or null: it takes them. */
+  /** Returns why the route refuses requests of a webhook; null when it accepts them. Absent: it accepts all. */
   refuses?: (webhook: Webhook) => Problem | null;
   /** Called when a signature is refused. The body is released when this returns. */
   onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
@@ -105,7 +105,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     else this.#found(found);
   }
 
-  /** @param webhook undefined: the database is unavailable; null: there is none. */
+  /** @param webhook undefined: the database is unavailable; null: the webhook does not exist. */
   #found(webhook: Webhook | null | undefined): void {
     if (webhook === undefined) return this.#refuse(problemLater('database_unavailable', RETRY_SECONDS));
     if (webhook === null) return this.#refuse(problem('webhook_unknown'));

@@ -2,7 +2,7 @@
  * Stores events in the database, and in the spool while the database cannot commit them. This is the only place where that is decided.
  *
  * A commit with an unknown outcome is spooled as well, under the same ids, without a look-up: the drain skips events that are stored.
- * A queue that is full counts too, because a database that hangs is noticed by its queue first.
+ * A full queue also counts as a failed commit, because the queue is the first to show that a database hangs.
  */
 import type { EventRow } from '../db/copy-rows.ts';
 import type { SpoolWriter } from '../spool/writer.ts';
@@ -43,7 +43,7 @@ export class SpooledStore {
       if (outcome.kind === 'stored' || outcome.kind === 'refused') return group.settle(outcome);
       this.#spool.add({
         rows,
-        // A full spool is not the cause.
+        // Report the failure of the commit: the full spool is not its cause.
         settle: (spooled) => group.settle(spooled.kind === 'stored' ? spooled : outcome),
       });
     };

@@ -1,4 +1,4 @@
-/** The last steps of ingest.ts, from a verified body to its answer. Here for a body that is one event, in batch.ts for lines. */
+/** The last steps of ingest.ts, from a verified body to its answer. This file stores a body that is one event; batch.ts stores lines. */
 import type { EventRow } from '../db/copy-rows.ts';
 import { isoTime, uuidText, uuidv7Time } from '../db/ids.ts';
 import type { Exchange } from '../http/exchange.ts';

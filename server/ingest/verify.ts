@@ -42,13 +42,13 @@ export interface VerifyTask {
 /** Requests that are verified together. */
 interface Batch {
   readonly tasks: readonly VerifyTask[];
-  /** The failed batch that its only request was part of; null: it is verified for the first time. */
+  /** The failed batch that contained its only request; null when the requests are verified for the first time. */
   readonly failed: FailedBatch | null;
 }
 
 /** A batch whose requests are verified again one by one. */
 interface FailedBatch {
-  /** Threads that failed it or one of its requests. */
+  /** Number of threads that failed on the batch or on one of its requests. */
   failures: number;
 }
 
@@ -60,7 +60,7 @@ export class Verifier {
   readonly #pool: Piscina<MessagePort, void>;
   readonly #timeoutMs: number;
   readonly #observer: VerifyObserver;
-  /** One for each thread; null after a failure, until there is a batch for it. */
+  /** One entry for each thread; null after a failure, until there is a batch for a new thread. */
   readonly #threads: (VerifyThread | null)[];
   readonly #overdueCheck: NodeJS.Timeout;
   #waiting: VerifyTask[] = [];

@@ -78,7 +78,7 @@ async function runJob({ database, log, perSecond, onReplayed }: JobParts, id: st
       if (batch.kind === 'no_agent') return log('job_failed', { job_id: id, reason: NO_AGENT, final: true });
       if (batch.kind === 'ended') return;
       onReplayed(batch.events);
-      // Waiting claims of every process look again, as after a commit of new events.
+      // Wakes the waiting claims of every process, as after a commit of new events.
       if (batch.deliveries > 0) await database.query({ text: `notify ${ARRIVALS_CHANNEL}` });
       if (batch.kind === 'done') return log('job_done', { job_id: id });
       sliceEnd = batch.sliceEnd;

@@ -67,7 +67,7 @@ export class LiveHub {
     this.#parts.send(live);
   }
 
-  /** Not awaited, so that the count does not delay the seconds. */
+  /** Not awaited, so that counting does not delay the next second. */
   #countDeliveries(): void {
     this.#depthDueMs = Number.POSITIVE_INFINITY;
     this.#parts

@@ -30,7 +30,7 @@ const resolveByTheSystem: Resolve = (name) => lookup(name, { all: true, verbatim
 /** An address that must not be connected to. */
 export class AddressRefused extends Error {
   readonly address: string;
-  /** Whether it would be allowed with private networks. */
+  /** Whether `allowPrivate` permits it. */
   readonly isPrivate: boolean;
 
   constructor(host: string, address: string, isPrivate: boolean) {

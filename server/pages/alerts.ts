@@ -12,7 +12,7 @@ type ShownAlert = z.output<typeof alertSchema> & {
   role: Role;
 };
 
-/** The newest active alerts, then the newest that have ended; at most so many. Null: they could not be read. */
+/** Reads the newest active alerts, then the newest that have ended. Null when they could not be read. */
 export async function alertsOf(call: Call, activeMax: number, endedMax: number): Promise<ShownAlert[] | null> {
   const [active, ended] = await Promise.all([
     partOf(call('listAlerts', { query: { active: 'true', limit: String(activeMax) } })),

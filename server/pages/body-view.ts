@@ -22,9 +22,9 @@ interface ShownBody {
   /** Views available for this body, the most readable first. */
   views: BodyView[];
   text: string;
-  /** Of the view tree: escaped HTML. */
+  /** Escaped HTML, for the view tree. */
   tree: string | null;
-  /** Of the view form. */
+  /** The fields, for the view form. */
   form: FormFields | null;
   /** Null when the whole body is shown, or the view says what is missing. */
   shownBytes: number | null;

@@ -27,7 +27,7 @@ export interface Found {
   /** Path and anchor. */
   address: string;
   heading: string;
-  /** Text around the first word, in turns unmarked and marked. */
+  /** Text around the first word, as alternating unmarked and marked parts. */
   excerpt: string[];
 }
 

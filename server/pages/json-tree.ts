@@ -17,7 +17,7 @@ interface Tree {
   html: string;
   /** False: there are more or deeper values than the tree shows. */
   complete: boolean;
-  /** True: it has as many values as it may have, and the JSON has more. */
+  /** True when the limit on values ended the tree. */
   full: boolean;
 }
 

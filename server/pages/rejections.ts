@@ -18,7 +18,7 @@ const rejectionList: Page = async ({ call, query }) => {
     choicesOf(call, 'listWebhooks', [filters.webhook_id]),
     isFirst ? call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } }) : null,
   ]);
-  // One rejection is not a group: the list below has it.
+  // A single rejection is shown in the list below, not as a group.
   const groups = grouped?.kind === 'done' ? grouped.body.items.filter(({ rejections }) => rejections > 1) : [];
   const data = {
     filters,

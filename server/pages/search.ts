@@ -1,4 +1,4 @@
-/** /search: one field for what a person remembers of something: a name, a type, an id or its beginning, a text. */
+/** /search: one field that finds things by a name, a type, an id or its beginning, or a text. */
 import type { Database } from '../db/pool.ts';
 import { eventsByIdStart, ID_DIGITS_MIN } from '../db/queries/event-lists.ts';
 import { recordId } from '../resources/fields.ts';
@@ -56,7 +56,7 @@ const pagesOfIds = [
   ['showAgent', 'agents'],
 ] as const;
 
-/** The page of what has this id; null: nothing has it. */
+/** The page of the resource with this id; null when the id is unknown. */
 async function pathOfId(call: Call, id: string): Promise<string | null> {
   for (const [operation, folder] of pagesOfIds)
     if ((await call(operation, { id })).kind === 'done') return `/${folder}/${id}`;

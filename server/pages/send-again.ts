@@ -10,7 +10,7 @@ import { field } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, redirect, view } from './page.ts';
 
-/** Largest body that is edited; the operation accepts as many characters. */
+/** Largest body that can be edited; the operation has the same limit in characters. */
 const EDITED_BYTES_MAX = 65_536;
 
 /** Whether the body can be edited as text. */

@@ -4,7 +4,7 @@ import { type FirstSteps, readFirstSteps } from '../db/queries/start.ts';
 import { within } from '../net/within.ts';
 import { PART_MS_MAX, type Page, view } from './page.ts';
 
-/** The steps, or null once webhook, event, agent and acknowledged delivery are there: it is not read again after that. */
+/** The steps, or null once webhook, event, agent and acknowledged delivery are there: the steps are not read again after that. */
 export type Start = () => Promise<FirstSteps | null>;
 
 /** A colleague is optional: an installation of one person is complete without one. */

@@ -18,7 +18,7 @@ import type { PrimarySpool } from './spool.ts';
 
 /** Time between two evaluations. */
 const EVALUATE_EVERY_MS = 15_000;
-/** Time between two looks for requests that are due. */
+/** Interval at which requests that are due are looked for. */
 const DELIVER_EVERY_MS = 5_000;
 
 interface AlertParts {
@@ -31,7 +31,7 @@ interface AlertParts {
   startedMs: number;
 }
 
-/** Evaluates all conditions unless another machine does, sends the requests that are due, and has the metrics. */
+/** Evaluates all conditions unless another machine does, sends the requests that are due, and counts both for the metrics. */
 export class Alerts {
   readonly #parts: AlertParts;
   #active = new Map<string, number>();
@@ -61,7 +61,7 @@ export class Alerts {
       this.#active = new Map((await countActiveAlerts(database)).map(({ condition, count }) => [condition, count]));
       this.#failing = false;
     } catch (error) {
-      // The database is away, which other lines report: one line is enough.
+      // Other log lines report that the database is away, so one line is enough.
       if (!this.#failing) log('alerts_failed', { reason: (error as Error).message });
       this.#failing = true;
       if (spool !== null) this.#beginWithoutDatabase(spool, nowMs);

@@ -1,8 +1,8 @@
 /** Work that the primary repeats, such as maintenance and alerts. */
 
 /**
- * Runs `work` every `ms` milliseconds, and first after `firstMs`. A run that takes longer leaves out those that would overlap it. The
- * returned function ends this, and resolves when the run in progress is over.
+ * Runs `work` every `ms` milliseconds, and first after `firstMs`. Runs never overlap: while one takes longer, later ones are skipped. The
+ * returned function ends the repetition, and resolves when the run in progress is over.
  * @param work never rejects: it reports its failures itself.
  */
 export function every(ms: number, work: () => Promise<void>, firstMs = ms): () => Promise<void> {

@@ -130,7 +130,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       await unlessElsewhere(database, advisoryLocks.maintenance, upkeep);
       // Every machine has a log of its own.
       anchor = await anchorAudit(database, log, anchor);
-      // Also when another machine has the lock: a round of it that does not end shows in its own metric.
+      // Also report a round that another machine does. If that round does not end, the metric of that machine shows it.
       onMaintained();
     } catch (error) {
       log('maintenance_failed', { reason: (error as Error).message });
@@ -138,7 +138,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
   };
   const stops = [
     every(MINUTE_MS, runMinuteRound),
-    // First soon after the start: a machine that is switched off every night might never reach the hourly run.
+    // The first run follows soon after the start: a machine that is switched off every night might never reach the hourly run.
     every(HOUR_MS, runHourRound, MINUTE_MS),
   ];
   return async () => {

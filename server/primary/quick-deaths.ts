@@ -20,13 +20,13 @@ export class QuickDeaths {
     }, QUICK_DEATH_MS).unref();
   }
 
-  /** A process ended by itself. Returns the milliseconds for which none is to be forked; null: it had lived long enough. */
+  /** A process ended by itself. Returns the milliseconds to wait before the next fork; null if the process had lived long enough. */
   onDeath({ state, livedMs }: Pick<Member, 'state' | 'livedMs'>): number | null {
     if (state !== 'starting' && livedMs >= QUICK_DEATH_MS) return null;
     return backoffMs(this.#count++, PAUSE, Math.random());
   }
 
-  /** Why further forks are hopeless; null: they are not. @param last reason of the last death */
+  /** Why further forks are hopeless; null if they are not. @param last reason of the last death */
   hopeless(serving: readonly Pick<Member, 'livedMs'>[], last: string | number): string | null {
     if (this.#count < QUICK_DEATHS_MAX || serving.some(({ livedMs }) => livedMs >= QUICK_DEATH_MS)) return null;
     return `${QUICK_DEATHS_MAX} consecutive processes exited within ${QUICK_DEATH_MS / 1000} s of their start (last: ${last})`;

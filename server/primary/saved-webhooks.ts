@@ -30,12 +30,12 @@ interface Saved {
   rows: WebhookRow[];
 }
 
-/** As many as a process keeps, see Directory. */
+/** Maximum rows of the copy: as many as a process caches, see Directory. */
 const ROWS_MAX = 20_000;
-/** At most one copy in this time, however many webhooks change; and one after RENEW_EVERY_MS without a change. */
+/** Minimum time between two copies, however many webhooks change. Without a change, a copy is written every RENEW_EVERY_MS. */
 const SAVE_EVERY_MS = 1_000;
 const RENEW_EVERY_MS = 600_000;
-/** After a failed write, which may leave a replaced secret in the copy. */
+/** Waits after a failed write, which may leave a replaced secret in the copy. */
 const RETRY = { firstMs: 2_000, maxMs: 60_000 };
 const PURPOSE = 'saved-webhooks';
 
@@ -53,7 +53,7 @@ export class SavedWebhooks {
     this.#path = pathIn(parts.dataDir);
   }
 
-  /** The copy; null if there is none, or none that this build and these keys can use. */
+  /** Reads the copy; null if it does not exist, or if this build and these keys cannot use it. */
   read(): WebhookRow[] | null {
     try {
       const plain = unseal(readFileSync(this.#path), derivedKeys(this.#parts.keys, PURPOSE), PURPOSE);

@@ -61,7 +61,7 @@ export interface Serving {
   members: Members;
   supervisor: Supervisor;
   page: MetricsPage;
-  /** Not started: it needs a prepared database. */
+  /** Created but not started: it needs a prepared database. */
   listener: ChangeListener;
   setHorizon(horizon: Horizon): void;
   /** The database has the schema of this release: the processes may use it. */

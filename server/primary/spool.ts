@@ -26,14 +26,14 @@ interface SpoolParts {
 }
 
 export interface PrimarySpool {
-  /** Its part of the order to a process. */
+  /** The members of a process's start order that concern the spool. */
   order(): Pick<StartOrder, 'spoolFolder' | 'savedWebhooks'>;
   /** The copy of the webhooks may be outdated. */
   webhooksChanged(): void;
   families(): Promise<MetricsSnapshot>;
-  /** Its folder; null: there is none. */
+  /** The folder of this installation; null when it has no spool. */
   folder: string | null;
-  /** Empty when the folder cannot be read, or there is none. */
+  /** Empty when the folder cannot be read, or this installation has no spool. */
   contents(): Promise<SpoolContents>;
   /** Starts draining. The schema must be that of this release. */
   drain(): void;

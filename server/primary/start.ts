@@ -45,7 +45,10 @@ interface Started {
   address: string | null;
 }
 
-/** Resolves when Weir serves, or when it is to end; with null when it has not come to its processes. Rejects with a message for people when it cannot start. */
+/**
+ * Resolves when Weir serves, or when it must end; with null when it ends before its processes are started. Rejects with a message for
+ * people when it cannot start.
+ */
 export async function start(parts: StartParts): Promise<Started | null> {
   const { first, log, undo, ending } = parts;
   const state: State = { settings: first.settings, horizon: usualHorizon(Date.now()), isPrepared: false };

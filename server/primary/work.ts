@@ -1,4 +1,4 @@
-/** What the primary does with a prepared database: hear of changes, drain the spool, maintain, run jobs. */
+/** What the primary does with a prepared database: listen for changes, drain the spool, maintain, run jobs. */
 import { openDatabase } from '../db/pool.ts';
 import { runJobs } from '../jobs/run.ts';
 import { runMaintenance } from './maintenance.ts';
@@ -8,7 +8,7 @@ import type { PrimarySpool } from './spool.ts';
 /** One for the lock, one for the batches. */
 const JOB_CONNECTIONS = 2;
 
-/** Starts all of it, and pushes what stops it. */
+/** Starts this work, and pushes the steps that stop it. */
 export function startWork(
   { state, conninfo, database, log, undo }: Shared,
   serving: Serving,

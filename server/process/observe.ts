@@ -17,7 +17,7 @@ export interface Observers {
   databaseError(error: Error): void;
   secretUnreadable(webhookId: string): void;
   store: StoreObserver;
-  /** Events were spooled. */
+  /** Called after events were spooled. */
   spooled(events: number): void;
   verifier: VerifyObserver;
   rejections: RejectionObserver;
@@ -30,7 +30,7 @@ const STAGED_PREFIX = '/in/';
 const EVERY_MS = 1_000;
 const FAILED_LINES_MAX = 10;
 const REQUEST_IDS_MAX = 10;
-/** Spooling that begins again after this pause is a new line. */
+/** Spooling that begins again after this pause is logged again. */
 const SPOOLING_PAUSE_MS = 10_000;
 
 /** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */

@@ -66,7 +66,7 @@ export function runProcess(): void {
       case 'arrived':
         return app.arrived();
       case 'change':
-        // The reload may fail while the database is down. The cached state is already dropped, which is what matters.
+        // The reload may fail while the database is down. That is harmless, because the cached state is already dropped.
         await app.change(message.payload).catch(() => {});
         return send({ kind: 'applied', number: message.number });
       case 'horizon':

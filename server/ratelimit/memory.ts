@@ -8,7 +8,7 @@ interface Counter {
   bucket: number;
   previous: number;
   current: number;
-  /** From the last take. `windowMs` gives the time at which the counter expires, `max` the share of the limit used. */
+  /** Values of the last take. `windowMs` gives the time at which the counter expires, `max` the share of the limit used. */
   windowMs: number;
   max: number;
 }

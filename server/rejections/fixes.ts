@@ -19,7 +19,7 @@ export interface Fix {
   webhook_id: string | null;
 }
 
-/** Presets that one header names. More do not tell anything about the sender. */
+/** Maximum presets that one header names. A header of more presets does not identify the sender. */
 const SCHEMES_MAX = 12;
 
 /** Reasons that name one scheme. */

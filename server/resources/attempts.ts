@@ -1,4 +1,4 @@
-/** Attempts of a delivery, and what users did to it in between. */
+/** Attempts of a delivery, and the actions of users between them. */
 import { z } from 'zod';
 
 const attemptOutcomes = [

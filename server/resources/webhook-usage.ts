@@ -1,4 +1,4 @@
-/** What the stored events of a webhook take. */
+/** Number and size of the stored events of a webhook. */
 import { z } from 'zod';
 import { idOf } from './fields.ts';
 

@@ -59,7 +59,7 @@ function render(name, text, { Marked }) {
   };
   const marked = new Marked({ renderer });
   const html = marked.parse(text.replace(/<!--[\s\S]*?-->\n?/g, ''));
-  // The text of a section is what stands between its heading and the next one.
+  // The text of a section is the text between its heading and the next one.
   const parts = html.split(/<h\d id="[^"]*">.*?<\/h\d>\n/s).slice(1);
   for (const [i, section] of sections.entries()) section.text = plain(parts[i]);
   return { name, title: sections[0].heading, html, sections };

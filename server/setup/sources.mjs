@@ -52,7 +52,7 @@ export function stampDist(root, fingerprint, files) {
   writeFileSync(join(root, stamp), JSON.stringify({ fingerprint, files }));
 }
 
-/** What `stampDist` recorded; empty before the first build. */
+/** The record of `stampDist`; empty before the first build. */
 export function readStamp(root) {
   const text = readIfThere(join(root, stamp)).toString();
   // Releases before bundles wrote the fingerprint alone.

@@ -59,7 +59,7 @@ export function checkGraph(key: Uint8Array, body: Uint8Array): boolean {
   });
 }
 
-/** Reads the string or number at a compiled JSON Pointer of a body; null if there is none, or it is over POINTER_CHARACTERS_MAX. */
+/** Reads the string or number at a compiled JSON Pointer of a body; null if it is absent or longer than POINTER_CHARACTERS_MAX. */
 export function readPointer(body: Uint8Array, path: readonly PathStep[]): string | null {
   const text = scanJson(body, path, POINTER_CHARACTERS_MAX + 1);
   return text !== null && text.length > POINTER_CHARACTERS_MAX ? null : text;

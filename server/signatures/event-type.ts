@@ -46,7 +46,7 @@ export function eventTypeFault(text: string): string | null {
   return hidden === undefined ? null : `A type cannot be read from ${hidden}: such headers are never stored.`;
 }
 
-/** Bitbucket's X-Event-Key has the name of a credential, but is none. */
+/** Bitbucket's X-Event-Key has the name of a credential, but is not one. */
 function isOfPreset(part: string): boolean {
   return presets.some(({ eventType }) => eventType === part);
 }

@@ -46,7 +46,7 @@ for (const [byte, kind] of [
 const NEAR_CHARACTERS = 64;
 /** Longest text of a value, in UTF-16 units. The rest is cut off. */
 export const SCANNED_CHARACTERS_MAX = 200;
-/** What lies behind these bytes of a text is not found. */
+/** Bytes of a text that are scanned. A member behind them is not found. */
 export const SCANNED_BYTES_MAX = 1_048_576;
 /** Members and items that one scan steps over. */
 export const SCANNED_MEMBERS_MAX = 10_000;
@@ -108,7 +108,7 @@ export function everyItem(body: Uint8Array, path: readonly PathStep[], test: (it
   return false;
 }
 
-/** The bytes that are scanned; null: the text is not closed, so that it has no member. */
+/** The bytes that are scanned; null if the text is truncated, so that none of its members counts. */
 function beginning({ buffer, byteOffset, length }: Uint8Array): Buffer | null {
   const text = Buffer.from(buffer, byteOffset, length);
   return isClosed(text) ? text.subarray(0, SCANNED_BYTES_MAX) : null;

@@ -17,7 +17,7 @@ export function presetNamed(name: string): Preset | undefined {
   return byName.get(name);
 }
 
-/** Of a preset that a newer build set: without a usable public key, so that nothing verifies. */
+/** Stands for a preset that a newer build set. It has no usable public key, so no request verifies. */
 const UNKNOWN: SchemeDefinition = { algorithm: 'ed25519' };
 
 /** The members of a webhook that select its scheme. */

@@ -10,7 +10,7 @@ import { onlyValue, presentedSignature } from './signature.ts';
 
 /** Signatures read of one header. More are refused. */
 export const SIGNATURES_MAX = 16;
-/** The same for public keys: the body is hashed again for each signature. */
+/** Signatures read of one header for a public key: fewer, because the body is hashed again for each. */
 export const KEY_PAIR_SIGNATURES_MAX = 4;
 /** Items read of one header, signatures and others. A header with more is refused. */
 export const HEADER_ITEMS_MAX = 64;
@@ -176,7 +176,7 @@ export function compileScheme(source: SchemeSource, toleranceSeconds: number | n
           if (digest !== null) digests.push(digest);
         }
       }
-      // With two times the meant one is unknown.
+      // With two times, the signed one is unknown.
       if (digests.length === 0 || digests.length > signaturesMax || times.length > 1) return null;
       return { digests, time: times[0] ?? null };
     };
@@ -218,7 +218,7 @@ export function pointerOf(source: string | undefined): readonly string[] | null 
 const PADDING_CHARACTERS_MAX = 2;
 const alphabets = { hex: /^[0-9a-f]+$/i, base64: /^[A-Za-z0-9+/]+={0,2}$/, base64url: /^[A-Za-z0-9_-]+={0,2}$/ };
 
-/** Returns a function that decodes one signature; it returns null for text that is none. */
+/** Returns a function that decodes one signature; it returns null for text that is not a signature. */
 function decoder(algorithm: SchemeDefinition['algorithm'], encoding: keyof typeof alphabets, mark: string) {
   const bytes = SIGNATURE_BYTES[algorithm];
   if (isToken(algorithm))

@@ -28,7 +28,7 @@ export function presentedSignature(headers: readonly string[], configured: strin
   for (const name of configured === null ? defaultSignatureHeaders : [configured]) {
     const value = onlyValue(headers, name);
     if (value === undefined) continue;
-    // With two values the meant one is unknown: a proxy or an attacker may have added one. The whole request is refused.
+    // With two values, the sender's is unknown: a proxy or an attacker may have added one. The whole request is refused.
     if (value === null) return { kind: 'malformed', header: name };
     const digest = parseDigest(value);
     if (digest === null) malformed = name;

@@ -17,7 +17,7 @@ export interface SpoolContents {
   refused: number;
 }
 
-/** Of a spool without files. */
+/** The contents of a spool without files. */
 export const emptySpool: SpoolContents = { bytes: 0, files: 0, events: 0, oldestMs: null, damaged: 0, refused: 0 };
 
 interface Counted {
@@ -58,7 +58,7 @@ export class SpoolReader {
     return contents;
   }
 
-  /** A file that is drained in between counts as before. */
+  /** A file that was drained since the folder was listed has its last known count. */
   async #count({ stem, state }: SegmentName): Promise<Counted> {
     const counted = this.#counted.get(stem) ?? { head: null, next: 0, events: 0 };
     try {

@@ -99,7 +99,7 @@ export const realDisk: Disk = {
   },
 };
 
-/** Null when nothing is at the path. */
+/** Null when the path does not exist. */
 async function statOf(path: string): Promise<Stats | null> {
   try {
     return await lstat(path);

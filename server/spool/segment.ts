@@ -25,7 +25,7 @@ export interface Frame {
 
 /** How the frames of a file are recognized. */
 export interface Layout {
-  /** What each frame begins with: the magic, and the key of the file. */
+  /** The beginning of each frame: the magic, and the key of the file. */
   mark: Buffer;
   /** False: format 1, whose mark is known to everybody. */
   isKeyed: boolean;

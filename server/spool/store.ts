@@ -7,7 +7,7 @@ import type { Database } from '../db/pool.ts';
 import { sqlStateKind } from '../db/sql-states.ts';
 import { type Frame, receivedTimes } from './segment.ts';
 
-/** What became of the events of one transaction. */
+/** The outcome of one transaction, in numbers of events. */
 export interface DrainCounts {
   /** Events that are in the database now and were not before. */
   stored: number;
@@ -15,7 +15,7 @@ export interface DrainCounts {
   duplicates: number;
   /** Events that were in the database already: their first commit had succeeded, or an earlier drain was interrupted. */
   known: number;
-  /** Of the stored ones, events of a webhook that is deleted. */
+  /** Stored events whose webhook is deleted. */
   webhookDeleted: number;
 }
 

@@ -39,7 +39,7 @@ interface Segment {
 }
 
 const SEGMENT_BYTES = { min: 65_536, max: 16_777_216 };
-/** How long the state of the folder counts, and how long a failed disk is not asked again. */
+/** How long the known state of the folder is used, and how long a failed disk is not tried again. */
 const LOOK_EVERY_MS = 1_000;
 
 /** Size at which a writer starts its next file: every writer can have several within the limit. */
@@ -51,7 +51,7 @@ export class SpoolWriter {
   readonly #parts: WriterParts;
   readonly #segmentBytes: number;
   #segment: Segment | null = null;
-  /** Of the folder, at the last look. */
+  /** State of the folder when it was last checked. */
   #refusal: SpoolRefusal | null = null;
   #lookedMs = Number.NEGATIVE_INFINITY;
 
@@ -84,7 +84,7 @@ export class SpoolWriter {
     }
   }
 
-  /** Why an event would be refused now; null: there is room. Never rejects. */
+  /** Why an event would be refused now; null when it would be stored. Never rejects. */
   async refusal(): Promise<SpoolRefusal | null> {
     const { nowMs, ageMaxMs, bytesMax } = this.#parts;
     const elapsedMs = nowMs() - this.#lookedMs;

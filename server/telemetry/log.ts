@@ -169,7 +169,7 @@ export interface LogDestination {
   write(line: string): void;
   /** Writes the buffered lines before the process ends; waits for the reader as long as it takes. */
   flush(): void;
-  /** The same, but waits for at most END_PATIENCE_MS. Then it kills this process, and never resolves. */
+  /** Like `flush`, but waits for at most END_PATIENCE_MS. Then it kills this process, and never resolves. */
   finish(): Promise<void>;
   /** Lines that were not written. */
   dropped(): number;

@@ -81,7 +81,7 @@ const reject = (webhookId: string, atMs: number, rejected: number) =>
 
 interface Course {
   condition: AlertRow['condition'];
-  /** What comes before: a value below the threshold, or none. */
+  /** The state before: a value below the threshold, or no value. */
   calm: (id: string) => Promise<unknown>;
   begin: (id: string) => Promise<unknown>;
   /** Between the two thresholds: keeps an alert. */

@@ -182,7 +182,7 @@ test('a machine that ends during a request leaves it to another one, with the sa
   receiver.status = 200;
   await second.send();
   expect(receiver.got.map(({ id }) => id)).toEqual([receiver.got[0]!.id, receiver.got[0]!.id]);
-  // The late result of the first attempt does not count.
+  // The late result of the first attempt is ignored.
   receiver.got[0]!.answer(500);
   await sending;
   expect(await requests()).toMatchObject([{ state: 'sent', attempts: 2, last_error: null }]);

@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => fresh.drop());
 
-/** A machine whose spool is in use, with 12 events at first; `restart`: only its DATA_DIR and the database are left. */
+/** A machine whose spool is in use, with 12 events at first. `restart` keeps only its DATA_DIR and the database. */
 async function machine() {
   const receiver = await startAlertReceiver();
   const settings = settingsOf({

@@ -100,7 +100,7 @@ const answers: Record<OperationName, string> = {
   deleteUser: '404 user_unknown',
 };
 
-/** The same with a session, where it differs. */
+/** The answer with a session, where it differs from that with a token. */
 const bySession: Partial<typeof answers> = {
   signOut: '204',
   listSessions: '200',
@@ -134,7 +134,7 @@ describe('an operation for users', () => {
   test.each(rows.filter(({ access }) => access !== 'anyone'))('$method $path, allowed: $access', async (row) => {
     const needed = row.access === 'viewer or agent' ? 'viewer' : (row.access as Role);
     const lower = roles[roles.indexOf(needed) - 1];
-    // A person of its own: some of these end its session.
+    // Each row has its own person, because some of these operations end the session.
     const { cookie } = await addPerson(app, needed);
     const withToken = { cookie, 'x-csrf-token': await csrfToken(app.url, cookie), origin: allowedPage };
     const ofSession = bySession[row.name] ?? answers[row.name];

@@ -161,7 +161,7 @@ describe('a page of another origin gets no CORS header:', () => {
       const answer = await ask('GET', path, { origin, authorization: `Bearer ${viewer.token}` });
       for (const { headers } of [before, answer]) {
         expect(corsFields(headers)).toEqual([]);
-        // Else a cache could give this answer to a page of ours.
+        // Without it, a cache could give this answer to a page of CORS_ORIGINS.
         expect(words(headers, 'vary')).toContain('origin');
       }
     }

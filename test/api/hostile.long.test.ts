@@ -30,7 +30,7 @@ const inPath = (text: string) => (isText(text) ? encodeURIComponent(text) : '%ED
 interface Hostile {
   id?: string;
   query?: string;
-  /** As sent. */
+  /** The text as it is sent. */
   body?: string;
   headers?: Record<string, string>;
 }
@@ -59,7 +59,7 @@ function parametersOf(row: Row): string[] {
   return parameters.filter((given: { in: string }) => given.in === 'query').map(({ name }: { name: string }) => name);
 }
 
-/** Members of the body in the document. */
+/** The members of the body, as the OpenAPI document describes them. */
 function membersOf(row: Row): string[] {
   const { requestBody } = api.document.paths[api.operation(row.name).path][row.method.toLowerCase()];
   return Object.keys(requestBody?.content['application/json'].schema.properties ?? {});

@@ -119,7 +119,7 @@ function whileBlocked(key: string, input: object, work: () => Promise<unknown>):
     const text = 'select from idempotency_keys where key = $1';
     await until(async () => (await app.database.query({ text, values: [key] })).length === 1);
     await work();
-    // Not the promise itself, which would be awaited within the transaction.
+    // Returns an object, because the transaction would await a returned promise.
     return () => attempt;
   });
 }

@@ -71,7 +71,7 @@ describe('an agent', () => {
 });
 
 /**
- * Of every operation on one thing: whether other people in the same role may do it. A new operation fails here until its row
+ * For every operation on one resource: whether other users with the same role may do it. A new operation fails here until its row
  * is written.
  */
 const shared: Record<string, 'any user' | 'owner' | 'itself'> = {

@@ -31,7 +31,7 @@ type Name = keyof typeof changes;
 const names = Object.keys(changes) as Name[];
 const kinds = ['webhooks', 'agents', 'users'] as const;
 
-/** With which one of a kind is made. */
+/** The input that creates a resource of each kind. */
 const given = {
   webhooks: () => ({ name: 'test' }),
   agents: () => ({ name: randomUUID() }),
@@ -76,7 +76,7 @@ describe.each(names)('%s', (name) => {
   test('succeeds once for concurrent requests from the same state', async () => {
     const { path, tag } = await made(changes[name][1]);
     const answers = await Promise.all(Array.from({ length: 6 }, () => change(name, path, tag)));
-    // What is deleted is not found by those who come after.
+    // Requests after a deletion do not find the resource.
     const late = done(name) === 204 ? 404 : 412;
     expect(answers.map(({ status }) => status).toSorted()).toEqual([done(name), late, late, late, late, late]);
   });

@@ -32,7 +32,7 @@ test('50 concurrent changes, at two processes and to two kinds of resources, wri
         headers: { authorization: `Bearer ${token}` },
         body: JSON.stringify({ name: `token ${i}`, role: 'viewer' }),
       });
-      // Of two in a deadlock Postgres would fail one.
+      // In a deadlock, Postgres would end one of the two transactions.
       expect(status).toBe(201);
     }),
   );

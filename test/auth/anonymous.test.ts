@@ -35,7 +35,7 @@ const page = { accept: 'text/html' };
 const ask = (client: string, path: string, headers: Record<string, string> = {}, method = 'GET', { url } = app) =>
   fetch(url + path, { method, headers: { 'x-forwarded-for': client, ...headers }, redirect: 'manual' });
 
-/** Uses the limit of a client up. */
+/** Uses up the limit of a client. */
 async function useUp(client: string): Promise<void> {
   for (let i = 0; i < MAX; i++) expect((await ask(client, documents[1]!, {}, 'HEAD')).status).toBe(200);
 }

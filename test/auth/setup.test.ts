@@ -16,7 +16,7 @@ beforeAll(async () => {
   app = await startTestApp({ SECRETS_KEY: KEY, ADMIN_EMAIL: EMAIL, ADMIN_PASSWORD: PASSWORD });
 });
 afterAll(() => app.stop());
-/** As after the installation. */
+/** The state after the installation. */
 beforeEach(async () => {
   await app.database.query({ text: 'delete from users' });
   await app.database.query({ text: 'delete from sign_in_failures' });

@@ -119,7 +119,7 @@ test('a restored database equals the backup, and what arrived later is counted',
     migrated: [],
     arrived_after: 7,
   });
-  // The script is larger than the pipe to psql many times: a wait leaves no listener.
+  // The script is many times larger than the pipe to psql, and no wait leaves a listener.
   expect(warnings).toEqual([]);
   const second = await emptyDatabase();
   onTestFinished(() => second.drop());

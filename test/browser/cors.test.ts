@@ -1,4 +1,4 @@
-/** The API as pages of other origins meet it in a real browser, which has the last word about CORS. */
+/** The API from pages of other origins in a real browser, which enforces CORS. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Browser } from 'playwright-core';

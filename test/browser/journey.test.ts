@@ -99,7 +99,7 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   await go('Rejections');
   await page.locator('#rejections .tag', { hasText: 'accepted' }).waitFor();
 
-  // The agent gives up on the delivery while its page is open; replayed, it has it again.
+  // The agent gives up on the delivery while its page is open, and gets it again after a replay.
   const agent = new TestAgent(url, { id: agentPath, credential }, await signIn({ url }, credential));
   await go('Agents');
   await page.getByRole('link', { name: 'packer' }).click();

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => closeTabs(browser));
 
-/** What the page says of its connection, once it says something. */
+/** The text of the page about its connection, once it is not empty. */
 async function diagnosis(overrides: Parameters<typeof startPagesApp>[0], path = '/events'): Promise<string> {
   const app = await startPagesApp(overrides);
   try {

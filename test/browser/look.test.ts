@@ -36,7 +36,7 @@ afterAll(async () => {
   await app?.stop();
 });
 
-/** Every page that needs no id, but those that are not there once there is an administrator, or no identity provider. */
+/** Every page that needs no id, except those that do not exist with an administrator or without an identity provider. */
 const places = pageRoutes.filter(
   ([method, path]) => method === 'GET' && !path.includes(':') && path !== '/setup' && !path.startsWith('/oidc/'),
 );

@@ -88,7 +88,7 @@ test(
       faults: [],
     });
     expect(report.runs[0].process_memory_mb).toBeGreaterThan(20);
-    // Each part did work: the event loop's is more than a microsecond, the signature threads are found by their name.
+    // Each part has processor time: the event loop more than a microsecond, and the signature threads, which are found by their name.
     const { event_loop, signatures, postgres } = report.runs[0].cpu_us;
     for (const us of [event_loop, signatures, postgres]) expect(us).toBeGreaterThan(1);
     expect(await readdir(bench.folder)).toEqual([]);

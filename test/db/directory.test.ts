@@ -29,7 +29,7 @@ function table(rows: Row[], options = {}) {
 
 const row = (name = 'a'): Row => ({ id: randomUUID(), name });
 const now = () => Date.now();
-/** When a row that was just checked counts no more. */
+/** The time after which a checked row is no longer trusted. */
 const later = () => Date.now() + 1_001;
 
 describe('a row', () => {

@@ -100,7 +100,7 @@ describe('the embedded database', () => {
   });
 
   test('is stopped by the last user while its helper processes get TERM, as from a service manager', async () => {
-    // Of other files in this process: their Postgres and their browser.
+    // Processes of other test files in this process: their Postgres and their browser.
     const others = await childrenOf(process.pid);
     const signalled = new Set<number>();
     // A helper lives for a moment, so one look may come too late.

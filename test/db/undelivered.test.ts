@@ -1,4 +1,4 @@
-/** KEEP_UNDELIVERED_DAYS: events that no agent has settled outlive the others, and are announced before they go. */
+/** KEEP_UNDELIVERED_DAYS: events that no agent has settled are kept longer than others, and are reported before they are removed. */
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { dropOldPartitions } from '../../server/db/drop-partitions.ts';
@@ -64,7 +64,7 @@ test('a day with undelivered events is kept whole, other days are dropped', asyn
   );
   expect(await left()).toEqual(kept.sort());
 
-  // Settled since, the day goes.
+  // The deliveries are settled now, so the day is dropped.
   await settle(kept);
   expect((await drop()).partitions).toContain(partitionName('events', daysAgo(6)));
   expect(await left()).toEqual([]);
@@ -128,7 +128,7 @@ test('with retention_days of a webhook, only its undelivered events are kept', a
   expect(await left()).toEqual(undelivered.sort());
   expect(await remove()).toEqual({ events: 0, deliveries: 0, unhandled: 0 });
 
-  // One is settled late; both go after KEEP_UNDELIVERED_DAYS.
+  // One event is settled late. Both are removed after KEEP_UNDELIVERED_DAYS.
   await settle([undelivered[0]!]);
   expect(await remove(nowMs + KEEP_DAYS * DAY_MS)).toEqual({ events: 2, deliveries: 2, unhandled: 1 });
 });

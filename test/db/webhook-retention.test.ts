@@ -104,7 +104,7 @@ test('a stopped round continues where it was, and a completed one is not repeate
 test('deletions of a stopped round are counted', async () => {
   const webhook = await addWebhook(2, true);
   await storeEvents(fresh.database, webhook, 7_000, daysAgo(4));
-  // The statements before it delete nothing: stop within the day that has events.
+  // Earlier statements delete nothing. Stop within the day that has events.
   const deliveries = () => count('deliveries', webhook);
   let total = 0;
   for (let statements = 1; (await deliveries()) > 0; statements += 1) {

@@ -76,7 +76,7 @@ test('all events are delivered, and only leased deliveries are delivered again',
       await sender.acceptMore(200);
     }
     await sender.stop();
-    // Only the leases of the killed are left: they expire.
+    // Only the leases of the killed consumer are left, and they expire.
     const before = empty;
     await until(() => empty > before, { timeoutMs: PATIENCE_MS });
     await letPass(weir.database, LEASE_SECONDS);

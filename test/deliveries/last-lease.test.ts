@@ -65,7 +65,7 @@ test('is claimable again if DELIVERY_MAX_ATTEMPTS was raised since', async () =>
 test('more of them than one statement processes are all ended', async () => {
   await withLastLease(1_001);
   await letPass(app.database, 3_600);
-  // Weir stops: the rest is left to the next run.
+  // Weir stops, so the next run ends the other leases.
   expect(await endLastLeases(app.database, ATTEMPTS_MAX, undefined, () => true)).toBe(1_000);
   await withLastLease(1_001);
   await letPass(app.database, 3_600);

@@ -161,7 +161,7 @@ test('an acknowledgement that Postgres aborts in a deadlock is retried', async (
   const lock = (query: Query, id: string) =>
     query({ text: 'select from deliveries where id = $1 for update', values: [id] });
   const third = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
-  // The acknowledgement closes the circle, and it alone looks for one: so Postgres aborts it, however slow the machine is.
+  // The acknowledgement completes the deadlock, and only its session checks for one. So Postgres aborts it, however slow the machine is.
   const acknowledged = await app.database.transaction(async (query) => {
     await query({ text: `set local deadlock_timeout = '10min'` });
     await lock(query, last);

@@ -48,7 +48,7 @@ test('a notification between a query and its wait is not missed', async () => {
 
 test('deliveries below the watermark are not queried, except once in 15 seconds; then the next claim queries all', async () => {
   const clock = takeClock();
-  // The first look of all is one at everything, and takes place before the watermark is learnt.
+  // The first query ignores the watermarks, and runs before the watermark is learned.
   clock.forward(FULL_SCAN_EVERY_MS);
   const watermarks = new ClaimWatermarks();
   let looks = 0;

@@ -1,5 +1,5 @@
 /**
- * Random expressions on bodies of senders that mean harm, in the thread as claims evaluate them: the process lives, each event has a
+ * Random expressions on hostile bodies, in the thread as claims evaluate them: the process lives, each event has a
  * verdict, and no task holds the thread longer than its limits. FUZZ_FACTOR sets how many, FUZZ_SEED (default 1) which.
  */
 import { fileURLToPath } from 'node:url';
@@ -111,7 +111,7 @@ const makers: Record<Kind, readonly string[]> = {
 };
 const kindOf: Record<string, Kind> = { t: 'text', y: 'bytes', l: 'list', m: 'map', i: 'int', b: 'bool' };
 
-/** Bound again and again to what is made of it: values that grow are what the fuzz is for. */
+/** The variable is bound repeatedly to a value made from it, because growing values are the purpose of this test. */
 const growing = ['text', 'bytes', 'list'] as const;
 const doublers: Partial<Record<Kind, readonly string[]>> = {
   text: ['($ + $)', '[$, $].join()', '$.split("a").join("aa")', '($ + $.upperAscii())'],
@@ -130,7 +130,7 @@ const ends: Partial<Record<Kind, readonly string[]>> = {
   bytes: ['string($) == ""', '$.base64() == ""', '$.hex() == ""', 'size($) == 0'],
   list: ['$ == [1]', 'size($.map(x, [x, x])) == 0', '$.all(x, x == 1)', '$.join("") == ""'],
 };
-/** Where they begin, and how many doublings make of it what V8 holds only just: 400 MB of text, 80 million items. */
+/** The start values, and the number of doublings that reach the limit of V8: 400 MB of text, 80 million items. */
 const seeds: Partial<Record<Kind, readonly (readonly [string, number])[]>> = {
   text: [
     ['webhook', 26],

@@ -44,7 +44,7 @@ const slow = event({ text: `${'a'.repeat(60)}b` });
 const quick = event({ text: 'aaa' });
 
 test('an evaluation that takes too long is given up, and only its event fails', async () => {
-  // A task of no time ends after the event that is given up.
+  // A task without time left ends after the event that is given up.
   judge = new FilterJudge(workerFile, 100, { taskTimeoutMs: 0 });
   const { verdicts: given, failures } = await judge.judge([slowFilter], [slow, quick, slow]);
   expect(given).toEqual([failed, undecided, undecided]);

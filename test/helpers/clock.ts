@@ -1,4 +1,4 @@
-/** A monotonic clock in the hand of a test, so that it need not wait for the product's intervals. */
+/** A monotonic clock that a test controls, so that it need not wait for the product's intervals. */
 import { onTestFinished, vi } from 'vitest';
 
 /** From here to the end of the test `performance.now()` stands still until it is put forward. Timers go on as they are. */

@@ -23,7 +23,7 @@ export function weir({ conninfo }: TestApp, ...args: string[]): Promise<CommandR
   return weirOn(conninfo, ...args);
 }
 
-/** The same with more settings. */
+/** Runs it with additional settings. */
 export function weirWith(
   { conninfo }: TestApp,
   environment: Record<string, string>,
@@ -46,7 +46,7 @@ async function runOn(conninfo: string, more: Record<string, string>, args: strin
   }
 }
 
-/** The same with --json; returns the document. Throws when the command fails. */
+/** Runs `weir ARGS --json` and returns the document. Throws when the command fails. */
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests
 export async function weirJson(app: TestApp, ...args: string[]): Promise<any> {
   const { code, out, err } = await weir(app, ...args, '--json');
@@ -61,7 +61,7 @@ export interface Installation {
   remove(): Promise<void>;
 }
 
-/** Commands use a database of the run's Postgres: to join an embedded one takes each of them half a second. */
+/** Commands use a database of the run's Postgres: joining an embedded one takes each command half a second. */
 export async function makeInstallation(): Promise<Installation> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
   const { conninfo, drop } = await freshDatabase();
@@ -75,7 +75,7 @@ export async function makeInstallation(): Promise<Installation> {
   };
 }
 
-/** The same with an embedded Postgres, which runs already; otherwise each command would start and stop it. */
+/** A directory with an embedded Postgres that runs already; otherwise each command would start and stop it. */
 export async function makeEmbeddedInstallation(): Promise<Installation> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
   await chmod(directory, 0o711);

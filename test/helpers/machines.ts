@@ -16,14 +16,14 @@ import { makeDataDir, PATIENCE_MS, startWeir, type Weir } from './weir.ts';
 const eventually = { timeoutMs: PATIENCE_MS };
 const BALANCER_PORT = 80;
 
-/** What the tests of machines lack on this one; the empty string when nothing. */
+/** What this machine lacks for the tests of machines; the empty string when it lacks nothing. */
 export function lackingForMachines(): string {
   const lacking = lackingForNamespaces('nft', 'haproxy');
   return lacking !== '' || postgresServerFolder() !== undefined ? lacking : 'the server of Postgres from Debian';
 }
 
 export interface Machines {
-  /** Of each installation its machine, on which `cut` works. */
+  /** The machine of each installation; `cut` works on it. */
   readonly weirs: readonly { weir: Weir; machine: Machine }[];
   readonly database: Machine;
   readonly store: Machine;

@@ -15,10 +15,10 @@ const eventually = { timeoutMs: PATIENCE_MS };
 const ADDRESS = '127.0.0.1';
 /** A frozen Patroni does not answer. */
 const ANSWER_MS = 2_000;
-/** Of Patroni's log, when it does not start. */
+/** Lines of Patroni's log in the message when it does not start. */
 const LINES_SHOWN = 30;
 
-/** What a test of Patroni lacks on this machine; the empty string when nothing. The set-up of the tests installs it where it may. */
+/** What this machine lacks for a test of Patroni; the empty string when it lacks nothing. The set-up of the tests installs it where it may. */
 export function lackingForPatroni(): string {
   const folders = (process.env.PATH ?? '').split(':');
   const lacking = ['patroni', 'etcd'].filter((name) => !folders.some((folder) => existsSync(join(folder, name))));
@@ -50,7 +50,7 @@ const RUNNING = new Set(['running', 'streaming']);
 
 export interface Patroni {
   readonly nodes: readonly [Node, Node];
-  /** Of an empty database. Names both hosts, with target_session_attrs. */
+  /** Connection string of an empty database. It names both hosts, with target_session_attrs. */
   readonly conninfo: string;
   /** Waits for a leader and a synchronous standby that may be promoted; returns both. */
   settled(): Promise<{ leader: Node; standby: Node }>;

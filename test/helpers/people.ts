@@ -27,7 +27,7 @@ export interface TestPerson {
   token: string;
   /** A request with the token. `path` is below the origin; a body is sent as JSON. */
   api(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** The same with the cookie, as a page of Weir's own origin does. */
+  /** A request with the cookie, like a page of Weir's own origin sends it. */
   browse(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
 }
 

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 /** False: tests with a small disk are skipped. */
 export const canMount = process.getuid?.() === 0 && spawnSync('unshare', ['--mount', 'true']).status === 0;
 
-/** For the title of such tests. */
+/** A suffix for the titles of such tests. */
 export const skippedNote = canMount ? '' : ' (skipped: needs root and the right to mount)';
 
 /** Mounts it at this folder; `size` as in `400m`. Returns how to unmount it. Throws when it cannot. */

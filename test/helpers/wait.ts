@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 const LOOK_EVERY_MS = 10;
-/** The real one, also while a test has the clock in its hand. */
+/** The real clock, also while a test controls `performance.now`. */
 const realNow = performance.now.bind(performance);
 
 /** Polls every 10 ms until `condition` returns a truthy value, and resolves with it; rejects after `timeoutMs`. */

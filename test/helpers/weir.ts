@@ -88,12 +88,12 @@ export function spawnWeir(
 }
 
 export interface Weir extends WeirChild {
-  /** On a machine of its own: the doors to its ports. */
+  /** For a Weir on its own machine: the doors to its ports. */
   port: number;
   metricsPort: number;
-  /** Its PORT. */
+  /** PORT of this Weir. */
   insidePort: number;
-  /** Of the test. */
+  /** Connection string of the test's database. */
   conninfo: string;
   dataDir: string;
   /** A pool for queries of the test. */

@@ -58,7 +58,7 @@ describe('by default a trusted proxy gives the client in X-Forwarded-For', () =>
     ['only trusted ones', ['X-Forwarded-For: 10.0.0.9,10.0.0.8'], '10.0.0.9'],
     ['an unreadable one behind it', ['X-Forwarded-For: 203.0.113.1, unknown, 10.0.0.2'], '10.0.0.2'],
     ['an address that was seen as a peer', ['X-Forwarded-For: 203.0.113.1, 127.0.0.1'], '203.0.113.1'],
-    // The proxy passes these on unchanged.
+    // The proxy forwards these fields unchanged.
     ['and a Forwarded', ['Forwarded: for=6.6.6.6', 'X-Forwarded-For: 203.0.113.1'], '203.0.113.1'],
     ['a Forwarded alone', ['Forwarded: for=6.6.6.6'], '127.0.0.1'],
   ])('%s', async (_what, fields, expected) => {

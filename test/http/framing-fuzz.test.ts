@@ -112,7 +112,7 @@ function makeCase(seed: number, path: string, faulty: boolean): Case {
   const cuts = Array.from({ length: next(3) }, () => lineEnd + next(first.length - lineEnd)).sort((a, b) => a - b);
   const parts = [0, ...cuts].map((cut, i) => first.slice(cut, cuts[i]));
   const behind = event(`behind ${seed}`);
-  // In a separate piece, with the last one, or not at all.
+  // The request after it is sent in a separate piece, with the last piece, or not at all.
   const place = next(4);
   if (place < 2) parts.push(behind);
   else if (place === 2) parts.push(parts.pop() + behind);

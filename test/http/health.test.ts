@@ -81,7 +81,7 @@ describe('readiness', () => {
 
   test('fails when the disk is full, at the first probe, and recovers when there is space', async () => {
     const clock = takeClock();
-    // What Postgres says when it cannot make a table longer, for whatever needs a page more.
+    // The error of Postgres when it cannot extend a table by a page.
     await app.database.query({
       text: `create function refuse() returns trigger language plpgsql as
                $$ begin raise exception 'could not extend file' using errcode = '53100'; end $$;
@@ -109,7 +109,7 @@ describe('readiness', () => {
     await run(`create sequence probes;
       create function count_probe() returns trigger language plpgsql as $$ begin perform nextval('probes'); return null; end $$;
       create trigger count_probe before insert on deliveries for each statement execute function count_probe()`);
-    // Later than any clock of the tests before.
+    // Later than every clock value of the tests before.
     clock.forward(86_400_000);
     const answers = await Promise.all(Array.from({ length: 50 }, ready));
     const [row] = await run('select last_value::int as probes from probes where is_called');
@@ -120,7 +120,7 @@ describe('readiness', () => {
     expect(await app.database.query({ text: 'select from deliveries' })).toEqual([]);
   });
 
-  // The last test: draining cannot be undone.
+  // This is the last test, because draining cannot be undone.
   test('fails when the process is draining, which continues to serve', async () => {
     const webhook = await app.addWebhook({ secret: null });
     app.app.leave();

@@ -74,7 +74,7 @@ describe('the rate limit', () => {
     expect([(await post(webhook)).status, (await post(webhook)).status]).toEqual([202, 429]);
     expect(await post(own)).toEqual({ status: 202, policy: '"ingest";q=2;w=60', left: '"ingest";r=1;t' });
     expect([(await post(own)).status, (await post(own)).status]).toEqual([202, 429]);
-    // Also when the process has to load the webhook again.
+    // The limit also holds when the process has to load the webhook again.
     const another = await app.addWebhook({ secret: null, rate_limit_max: 1 });
     app.app.changesLost();
     expect([(await post(another)).status, (await post(another)).status]).toEqual([202, 429]);

@@ -152,7 +152,7 @@ test('events during an outage of the query are found after it', async () => {
     values ('${id}', '${webhookId}', now(), '127.0.0.1', '', '', 0);
     commit`);
   await until(() => failed > 0);
-  // By then the event is older than what a look reads that follows another.
+  // Now the event is older than the range that a later poll reads.
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + OVERLAP_MS + 2_000 });
   onTestFinished(() => void vi.useRealTimers());
   const failedBefore = failed;

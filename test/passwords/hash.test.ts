@@ -82,7 +82,7 @@ test('few hashes are computed at a time, and work over the limit is refused at o
   const work = Array.from({ length: HASHING_WORK_MAX + 2 }, () =>
     passwords.admit((hasher) => hasher.verify(null, 'a password')),
   );
-  // None of them can end before this turn does.
+  // No hash can end within this turn.
   expect([passwords.admitted, begun]).toEqual([HASHING_WORK_MAX, HASHES_AT_A_TIME]);
   const outcomes = await Promise.all(work);
   expect(outcomes.filter((outcome) => outcome === null)).toHaveLength(2);

@@ -96,7 +96,7 @@ test('a folder that cannot be written is reported; the older copy stays until th
   saved.save();
   await until(() => failed.length > 0);
   expect(saved.read()).not.toBeNull();
-  // Tried again: the secret may have been replaced.
+  // The write is tried again, because the secret may have been replaced.
   await rm(file);
   await rm(`${file}.draft`, { recursive: true });
   await until(() => saved.read() !== null);

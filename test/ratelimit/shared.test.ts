@@ -192,7 +192,7 @@ describe('an unavailable store', () => {
     let promised = 0;
     await until(() => {
       if (shared.take('a', ingest) instanceof Promise) promised += 1;
-      return performance.now() - startMs > 3200; // Past the time-out of the socket: the connection is given up too.
+      return performance.now() - startMs > 3200; // After the timeout of the socket, the connection is given up as well.
     });
     expect(promised).toBe(0);
     expect(warnings.length).toBeGreaterThanOrEqual(3);

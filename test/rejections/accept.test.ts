@@ -90,7 +90,7 @@ describe('after the webhook gets the sender’s secret, a rejection', () => {
     await fix(webhook);
     const repeated = (await (await fetch(webhook.url, sent(BODY, { [name]: 'the same' }))).json()) as { id: string };
     expect(await accept(id)).toEqual([200, repeated.id]);
-    // In the other order: a request accepted first is the event of later duplicates.
+    // In the other order, later duplicates get the event of the accepted request.
     const [status, eventId] = await accept(other.id);
     expect(status).toBe(201);
     const late = await fetch(webhook.url, sent('{"order": 18}', { [name]: 'another' }));

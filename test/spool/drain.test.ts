@@ -237,7 +237,7 @@ test('a torn end is dropped with its file; a file damaged inside is kept, and it
   expect(damaged).toEqual([second!.replace('open', 'damaged')]);
   expect(await readdir(folder)).toEqual(damaged);
   expect(await storedIds(fresh.database)).toContain(idOf(good[0]!));
-  // It is not drained again.
+  // The file is not drained again.
   expect(await drain.run()).toEqual({ kind: 'empty' });
 });
 

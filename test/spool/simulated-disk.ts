@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Disk, DiskFile } from '../../server/spool/disk.ts';
 
 const SECTOR_BYTES = 512;
-/** So that operations of several writers and a drain are mixed. */
+/** Maximum turns that an operation takes, so that operations of several writers and a drain are mixed. */
 const TURNS_MAX = 12;
 
 export class Crash extends Error {}

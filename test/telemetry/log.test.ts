@@ -41,7 +41,7 @@ test('a closed reader does not prevent the process from exiting', async () => {
 });
 
 test('a stopped reader costs memory up to a limit, and the dropped lines are counted', async () => {
-  // The end is not flushed, which would wait for the reader.
+  // The process ends without a flush, which would wait for the reader.
   const child = await logs(
     200_000,
     `process.stderr.end([process.memoryUsage().rss, destination.dropped()].join(' '));`,

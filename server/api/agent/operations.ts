@@ -37,7 +37,10 @@ interface AgentParts {
   attemptsMax: number;
 }
 
-/** For a claim that has settled, which the agent must learn: its next claim meets the outage, if it lasts. */
+/**
+ * Answers a claim that has settled receipts with no deliveries during an outage, because the agent must get their outcome. If the outage
+ * lasts, the next claim reports it.
+ */
 function nothingInOutage(error: unknown) {
   if (error instanceof DatabaseUnavailable) return { kind: 'claimed', deliveries: '[]' } as const;
   throw error;
@@ -49,7 +52,7 @@ export function ownAgentOperations({ database, auth, claim, settle, onOtherClien
     return { kind: 'nack', delaySeconds: delay_seconds ?? null, reason: reason ?? null, attemptsMax };
   }
 
-  /** Null: the claim settles nothing. Refusals that are equal share a statement. */
+  /** Returns null when the claim settles nothing. Equal refusals share a statement. */
   async function settleWithClaim(who: Agent, { ack = [], nack = [] }: z.output<typeof claimInput>) {
     if (ack.length + nack.length === 0) return null;
     const parts = ack.length === 0 ? [] : [await settle(who, ack, { kind: 'ack' })];

@@ -113,7 +113,7 @@ export function agentOperations(parts: ChangeParts) {
       representation: agentSchema,
       handle: async ({ actor, id, innerId, input, matches }) => {
         const changed = await by(actor).setFilter(id, innerId, input.filter, matches);
-        // The input is valid, so what the database refused is the webhook.
+        // The input is valid, so the database refused the webhook: it does not exist.
         if (changed.kind === 'invalid') return problem('webhook_unknown', changed.detail);
         return replyTo(changed, 'agent_unknown', (agent) => done(200, agent));
       },

@@ -47,7 +47,7 @@ export function deliveryOperations(database: Database) {
       answers: { 200: pageSchema(deliverySchema) },
       handle: async ({ who, query }) => {
         const { agent_id, webhook_id: webhookId = null, event_id: eventId = null, reason = null } = query;
-        // Dead letters have an index; among all deliveries, those with a reason would be searched for.
+        // Dead letters have an index. A filter by reason over all deliveries would read every delivery.
         const state = query.state ?? (reason === null ? null : 'dead');
         const agentId = agentIdOf(who) ?? agent_id ?? null;
         if (agent_id !== undefined && agent_id !== agentId) return done(200, { items: [], next_cursor: null });
@@ -144,7 +144,7 @@ export function deliveryOperations(database: Database) {
       },
     }),
 
-    /** Restores the deliveries to which nothing happened since. */
+    /** Restores the deliveries that have not changed since the action. */
     undoDeliveries: operation({
       input: undoInput,
       answers: { 200: undoneSchema },

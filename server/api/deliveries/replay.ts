@@ -42,9 +42,9 @@ export interface ActedOnMany {
   count: number;
   /** There may be other deliveries that match. */
   more: boolean;
-  /** For the next call with the same order. */
+  /** Pass it to the next call with the same order. */
   finishedBefore: string;
-  /** By which it can be undone; null: no delivery matched. */
+  /** Id that undoes the action; null when no delivery matched. */
   actionId: string | null;
 }
 
@@ -65,7 +65,7 @@ export function actOnMany(database: Database, actor: Actor, order: ActionOrder):
   });
 }
 
-/** Undoes actOnMany. Null: no action of the last day that was not undone has this id. */
+/** Undoes actOnMany. Null when the action does not exist, is older than a day, or was undone. */
 export function undoMany(database: Database, actor: Actor, actionId: string): Promise<Undone | null> {
   return changing(database, async (query) => {
     const undone = await undoAction({ query }, actionId);
@@ -76,7 +76,7 @@ export function undoMany(database: Database, actor: Actor, actionId: string): Pr
   });
 }
 
-/** A row that another change has moved in between is looked up again. */
+/** Repeats the transaction when another change has moved one of its rows to another partition. */
 function changing<T>(database: Database, work: (query: Query) => Promise<T>): Promise<T> {
   return repeatConflicts(() => database.transaction(work));
 }

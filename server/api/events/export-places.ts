@@ -1,12 +1,12 @@
 /**
- * Limits of exports. An export takes a connection of the database again and again, so READS_MAX read at a time, in turn; one whose client
- * reads slowly waits outside of the turns. What a client has not read is held in memory, so exports in progress are limited too.
+ * Limits of exports. An export takes a connection of the database again and again, so READS_MAX read at a time, in turn. An export whose
+ * client reads slowly takes no turn while it waits. What a client has not read is held in memory, so exports in progress are limited too.
  */
 import { type Problem, problemLater } from '../../http/problem.ts';
 
 /** Exports in progress of a process. Each holds up to 5 MiB that its client has not read. */
 export const EXPORTS_MAX = 8;
-/** The same of one user, so that no user can hold all places. */
+/** Exports in progress of one user, so that no user can hold all places. */
 export const USER_EXPORTS_MAX = 2;
 /** Exports that read from the database at a time: half of the default DB_POOL_MAX. */
 const READS_MAX = 2;
@@ -38,7 +38,7 @@ export class ExportPlaces {
 
   /** Runs `read` in turn. */
   async inTurn<T>(read: () => Promise<T>): Promise<T> {
-    // The one before passes its turn on, so that a newcomer does not take it.
+    // An export that finishes gives its turn to the oldest waiting one, so that a new export cannot take it.
     if (this.#reading < READS_MAX) this.#reading++;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {

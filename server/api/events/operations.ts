@@ -175,7 +175,7 @@ export function eventOperations(database: Database, unreadSeconds: number) {
   };
 }
 
-/** @param unknown those of the given ids that no active agent has */
+/** @param unknown the given ids that are not ids of active agents */
 function agentsUnknown(given: readonly string[], unknown: readonly string[]) {
   const errors = unknown.map((id) => ({
     pointer: `/agent_ids/${given.indexOf(id)}`,

@@ -54,7 +54,7 @@ export async function tryFilter(
   const order = { webhookId, readsBody: filter.includes('body'), max: events, bytesMax: BODY_BYTES_MAX };
   const found = await readEventsToTry(database, order);
   if (found === undefined) return undefined;
-  // The filter once for each event, so that each failure has its reason.
+  // Pass the filter once for each event, so that each failure has its own reason.
   const judged = await judge(
     found.map(() => filter),
     found.map((event, place) => ({ ...event, filter: place })),

@@ -20,7 +20,7 @@ import { type CallRecord, isFor, isListedFor, listing, type Operations, type Too
 const tools: readonly Tool[] = [...leaseTools, ...eventTools, ...managementTools, ...rejectionTools];
 const listings = new Map(tools.map((tool) => [tool, listing(tool)]));
 
-/** The SDK validates with it what clients answer to questions of the server. There are none; the default is a new Ajv for each request. */
+/** Validates the answers of clients to requests of the server. This server sends none, and the SDK's default creates an Ajv for each request. */
 const noValidator = {
   getValidator: () => {
     throw new Error('this server asks clients nothing');
@@ -35,7 +35,7 @@ export interface McpRequest {
   /** The JSON-RPC message, not yet validated. */
   message: unknown;
   operations: Operations;
-  /** Records a call of an agent. It was done, so this resolves and logs a failure. */
+  /** Records a completed call of an agent. Never rejects: a failure to record is logged. */
   recordCall(call: CallRecord): Promise<void>;
 }
 
@@ -95,7 +95,7 @@ function listedFor(requester: Reader) {
   return tools.filter((tool) => isListedFor(tool, requester)).map((tool) => listings.get(tool)!);
 }
 
-/** Of the name of an unknown tool in its error. */
+/** Longest part of an unknown tool's name that its error repeats. */
 const NAME_CHARACTERS_SHOWN = 100;
 
 async function callTool({ name, arguments: given = {} }: { name: string; arguments?: unknown }, request: McpRequest) {

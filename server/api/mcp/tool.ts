@@ -103,7 +103,7 @@ export function listing({ name, title, description, input, output, hints }: Tool
       readOnlyHint: hints.readOnly,
       destructiveHint: hints.destructive ?? false,
       idempotentHint: hints.idempotent ?? hints.readOnly,
-      // What happens depends on Weir alone.
+      // The tool works on Weir alone, not on other systems.
       openWorldHint: false,
     },
   };

@@ -36,7 +36,7 @@ const PORT_COUNT = 10_000;
 let next = Math.floor(Math.random() * PORT_COUNT);
 
 /**
- * Returns a port of 127.0.0.1 on which nothing listens, another one at each call: what was returned may not be listened on yet.
+ * Returns a port of 127.0.0.1 on which nothing listens. Each call returns another port, because the caller of an earlier one may not listen yet.
  * With `besides`, the port that many above it is free as well.
  */
 export async function freePort({ besides = 0 } = {}): Promise<number> {

@@ -54,7 +54,7 @@ function threadsOf(pid: number): number[] {
   }
 }
 
-/** schedstat has nanoseconds; /proc/PID/stat has hundredths of a second. Null: it ended. */
+/** schedstat has nanoseconds; /proc/PID/stat has hundredths of a second. Null when it has ended. */
 function microseconds(folder: string): number | null {
   const text = textOf(`${folder}/schedstat`);
   return text === null ? null : Number(text.split(' ')[0]) / 1000;

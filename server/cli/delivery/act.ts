@@ -17,7 +17,7 @@ interface ActOptions {
 
 /** One delivery, or the sum of the answers for many. */
 interface Acted {
-  /** The answer of the operation: the delivery, or of many those of the last request with the sum of all. */
+  /** The answer of the operation: the delivery, or for many the answer of the last request with the sum of all requests. */
   answer: object;
   count: number;
   actionIds: string[];

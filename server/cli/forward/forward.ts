@@ -17,7 +17,7 @@ export interface Attempted {
   delivery: ForwardedDelivery;
   /** Null: no response. */
   status: number | null;
-  /** What was wrong; null: the target answered 2xx. */
+  /** What was wrong; null when the target answered 2xx. */
   problem: string | null;
   ms: number;
 }

@@ -9,7 +9,7 @@ import { visibleLine } from '../../telemetry/visible.ts';
 import type { ForwardedWebhook } from '../forward/signing.ts';
 import { CommandError, type CommandIo } from '../io.ts';
 
-/** Throws CommandError (usage) when there is no token, or the text is none. */
+/** Throws CommandError (usage) when there is no token, or the text is not a token. */
 export async function readToken(
   { token, tokenFile }: { token?: string; tokenFile?: string },
   io: Pick<CommandIo, 'directory' | 'environment'>,

@@ -12,7 +12,7 @@ import { AgentSession } from '../../client/session.ts';
 /** wait_for_events takes at most 30 seconds. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
-/** JSON-RPC 2.0, section 5.1; the last is of the range for servers. */
+/** Error codes of JSON-RPC 2.0, section 5.1. The last one is from the range for servers. */
 const PARSE_ERROR = -32_700;
 const SERVER_ERROR = -32_000;
 

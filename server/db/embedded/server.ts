@@ -121,7 +121,7 @@ export async function settledState(server: Server): Promise<Exclude<EmbeddedStat
   for (let pauseMs = POLL_MS; ; pauseMs = longer(pauseMs)) {
     const state = await probeServer(server);
     if (state.kind === 'ready') return state;
-    // Without a socket, only the process tells a starting or stopping server from one that does not run.
+    // Without a socket, only the process shows whether the server is starting or stopping, or does not run.
     if (state.kind === 'down' && (await alivePid(server)) === null) return state;
     if (Date.now() > until) throw tooSlow(server, state);
     await delay(pauseMs);

@@ -64,7 +64,7 @@ export interface ClaimedRequest {
   alert_id: string;
   type: 'alert.began' | 'alert.ended';
   body: string;
-  /** Of this attempt, from 1. */
+  /** Number of this attempt, from 1. */
   attempts: number;
   /** It is too old to be sent. */
   too_old: boolean;
@@ -103,7 +103,7 @@ interface AttemptResult {
   state: 'pending' | 'sent' | 'failed';
   status: number | null;
   error: string | null;
-  /** Until the next attempt of a pending one. */
+  /** Time until the next attempt; only for a pending request. */
   retrySeconds: number;
 }
 

@@ -13,7 +13,7 @@ import { isoText, Placeholders } from './sql.ts';
 
 /** Events of all webhooks that a search for a neighbour reads, in either direction: 4 ms if none of them is found. */
 const NEIGHBOURS_READ_MAX = 10_000;
-/** The same when their bodies are searched. */
+/** Number of events when the filter searches their bodies. */
 const BODIES_READ_MAX = 500;
 
 /** Ids of the previous and the next event that pass the filter, near in time; null: none was found. */

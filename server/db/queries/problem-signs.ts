@@ -18,7 +18,7 @@ interface RefusedRequests {
   accepted: number;
   rejected: number;
   limited: number;
-  /** Most rejections of a minute, of the current one and the last one. */
+  /** The larger number of rejections in a minute, of the current minute and the one before. */
   minute_max: number;
   /** Start of the first of these two minutes with rejections; null: there are none. */
   minute_at: string | null;

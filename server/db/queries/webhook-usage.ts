@@ -1,4 +1,4 @@
-/** What the stored events of webhooks take. From the history: to count the events themselves would read all of them. */
+/** Number and size of the stored events of webhooks, from the history: counting the events themselves would read all of them. */
 import type { z } from 'zod';
 import type { webhookUsageSchema } from '../../resources/webhook-usage.ts';
 import { DAY_MS } from '../partitions.ts';

@@ -62,12 +62,12 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
     },
     auth,
     directory,
-    /** Events were committed by this process. */
+    /** Call it after this process has committed events. */
     committed: () => notifier.committed(),
-    /** Events were committed somewhere. */
+    /** Call it after any process has committed events. */
     arrived: () => waiters.committed(),
     close: () => waiters.close(),
-    /** After the last claim was answered. */
+    /** Call it after the last claim was answered. */
     closeFilters: () => filters.close(),
   };
 }

@@ -5,16 +5,16 @@ import { FilterJudge } from '../../filters/judge.ts';
 import { WriteBehind } from '../../ingest/write-behind.ts';
 import type { Base } from '../base.ts';
 
-/** Broken filters that were logged. At this number all are forgotten, and logged again. */
+/** Number of broken filters remembered as logged. When it is reached, all are forgotten and logged again. */
 const LOGGED_MAX = 1_000;
 
-/** Tries of a filter that wait for their thread. Each holds the events that it tries in memory. Further ones are undecided. */
+/** Number of tries of a filter that wait for a thread. Each holds the events that it tries in memory. Further tries are undecided. */
 const TRIES_WAITING_MAX = 4;
 
 /** @param workerFile compiled workers/filter.js */
 export function composeFilters({ settings, database, metrics, log }: Base, workerFile: string) {
   const judge = new FilterJudge(workerFile, settings.FILTER_TIMEOUT_MS);
-  // A thread of its own: claims do not wait for tries of slow expressions.
+  // Tries have their own thread, so that claims do not wait for slow expressions.
   const tryJudge = new FilterJudge(workerFile, settings.FILTER_TIMEOUT_MS, {
     queueMax: TRIES_WAITING_MAX,
     threadsMax: 1,
@@ -34,7 +34,7 @@ export function composeFilters({ settings, database, metrics, log }: Base, worke
       metrics.filterFailed(agentId, events);
       const key = `${agentId} ${webhookId} ${filter}`;
       failures.note(key, { agentId, webhookId, filter, events, slow, reason });
-      // The next claim would ask it again.
+      // Store the failure at once: the next claim would evaluate the filter again.
       if (slow > 0) void failures.flush();
       if (!broken || logged.has(key)) return;
       if (logged.size >= LOGGED_MAX) logged.clear();

@@ -154,7 +154,7 @@ export function composeIngest(
      * the database.
      */
     spools: async () => writer !== null && directory.size > 0 && (await writer.refusal()) === null,
-    /** The same, as last seen. */
+    /** The last known result of `spools`. */
     spoolsNow: () => {
       if (writer === null || directory.size === 0) return false;
       void writer.refusal();

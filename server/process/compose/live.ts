@@ -34,7 +34,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
       ...alertOperations({ settings, database }),
     },
     streams,
-    /** A second went by, as the primary counted it. */
+    /** Records the counts of the last second, as the primary summed them. */
     recordSecond: (live: Live) => {
       history.add(live);
       streams.live(live);

@@ -104,7 +104,7 @@ interface Scenario {
   action: string;
   /** Prepares the change; the returned function performs it. */
   prepare: () => Promise<Act>;
-  /** Where the change is made, if not in the usual app. */
+  /** The app in which the change is made, if it is not the usual one. */
   at?: () => TestApp;
 }
 
@@ -353,7 +353,7 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
   },
 };
 
-/** Of the operations that are not GET, those that change nothing. */
+/** The operations that are not GET and change nothing. */
 const reading: readonly string[] = ['testFilter'];
 const changing = userRoutes
   .filter(([method, , name]) => (method as string) !== 'GET' && !reading.includes(name))

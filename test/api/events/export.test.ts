@@ -133,7 +133,7 @@ describe('a client that reads slowly', () => {
     const head = `host: a\r\nauthorization: Bearer ${viewer.token}\r\nconnection: close`;
     socket.write(`GET /api/v1/events/export?${query} HTTP/1.1\r\n${head}\r\n\r\n`);
     await new Promise((resolve) => socket.once('readable', resolve));
-    // While this export could read all, another one does.
+    // Another export reads all events in this time, so this one could have read them too.
     expect((await (await get(query)).text()).length).toBeGreaterThan(24_000_000);
     await app.database.query({
       text: `update events set body = 'changed' where id in (

@@ -15,7 +15,7 @@ let viewer: TestPerson;
 let agent: TestAgent;
 let pushed: TestWebhook;
 let other: TestWebhook;
-/** By name; each a minute older than the previous one. */
+/** Events by name; each is a minute older than the previous one. */
 let events: Record<string, string>;
 
 const NEWEST_MS = Date.now() - 60_000;

@@ -44,7 +44,7 @@ async function send(to: TestWebhook = webhook): Promise<string> {
   return ((await response.json()) as { id: string }).id;
 }
 
-/** A further event: what its look found again would have been reported before it. */
+/** Send a further event: an event that a later poll finds again would be reported before it. */
 async function sendAndSee(stream: TestStream, to?: TestWebhook): Promise<string> {
   const id = await send(to);
   await stream.next('event', (event) => event.id === id);
@@ -180,7 +180,7 @@ describe('a client that reconnects', () => {
     const stream = await watch(`?webhook_id=${own.id}`, { cookie: viewer.cookie, 'last-event-id': known });
     await stream.next('event', (event) => event.id === known);
     expect(idsOf(stream)).toEqual([late, known]);
-    // It continues from the highest id.
+    // The stream continues from the highest id.
     expect(stream.frames.filter(({ event }) => event === 'event').map(({ id }) => id)).toEqual([undefined, undefined]);
   });
 
@@ -214,7 +214,7 @@ describe('a client that reconnects', () => {
 });
 
 describe('a stream ends', () => {
-  /** A change is announced: its streams do not wait for the check that comes every 15 s. */
+  /** A change is announced, so its streams end without the check of every 15 s. */
   const BEFORE_RECHECK_MS = 10_000;
   const sql = (text: string, values: unknown[]) => app.database.query({ text, values });
 
@@ -269,7 +269,7 @@ describe('a stream ends', () => {
     const changes = ['expires_at = now()', `last_seen_at = now() - interval '1 day'`];
     const people = await Promise.all(changes.map(() => addPerson(app, 'viewer')));
     const streams = await Promise.all(people.map(({ cookie }) => watch('', { cookie })));
-    // Done after the check at the start of each stream, which would find the change below.
+    // Wait until each stream has made its first check, which would otherwise find the change below.
     for (const { id } of people) await app.app.change(`user:${id}`);
     for (const [i, change] of changes.entries())
       await sql(`update sessions set ${change} where id = $1`, [people[i]!.sessionId]);
@@ -283,7 +283,7 @@ describe('a stream ends', () => {
 describe('counters', () => {
   let hub: LiveHub;
   beforeAll(() => {
-    // Done by the primary for its processes; here for one.
+    // In production the primary does this for each process; the test does it for one.
     hub = new LiveHub({
       collect: async () => hub.take(process.pid, app.app.sample()),
       send: (live) => app.app.live(live),
@@ -350,7 +350,7 @@ function largeLive(processes: number) {
   return tally.second(Date.now(), null);
 }
 
-/** Bytes. */
+/** Resident bytes after a garbage collection. */
 function rssWithoutGarbage(): number {
   setFlagsFromString('--expose-gc');
   runInNewContext('gc')();
@@ -367,7 +367,7 @@ describe('a client that does not read', () => {
     return client;
   }
 
-  /** More than the buffers of the kernel ever take: from here on the client is behind. */
+  /** Send more than the buffers of the kernel can take, so that the client falls behind. */
   const fillBuffers = () => app.app.live(largeLive(40_000));
 
   test('is disconnected after ten seconds, with bounded memory', async () => {
@@ -382,7 +382,7 @@ describe('a client that does not read', () => {
     expect(JSON.stringify(live).length * 200).toBeGreaterThan(100_000_000);
     expect(heldBytes).toBeLessThan(60_000_000);
     clock.forward(SLOW_MS - 1);
-    // It is looked at once a second.
+    // The stream is checked once a second.
     await delay(1_200);
     expect(await app.metric('weir_streams_dropped_total')).toBe(cutBefore);
     clock.forward(1);
@@ -395,7 +395,7 @@ describe('a client that does not read', () => {
     const client = await openUnread();
     fillBuffers();
     await send();
-    // The look for new events comes once a second.
+    // New events are polled once a second.
     await delay(1_500);
     let received = '';
     client.setEncoding('utf8').on('data', (text) => {

@@ -63,7 +63,7 @@ async function leased(): Promise<string> {
   return (await agent.claimOne()).receipt;
 }
 
-/** A call of each tool whose answer tells of what a stranger sent. */
+/** A call of each tool whose answer contains what a stranger sent. */
 const calls: Record<string, [who: () => McpAgent, given: () => Promise<Record<string, unknown>>, blocks: number]> = {
   wait_for_events: [() => asAgent, async () => ({ max: (await strangeEvent()) && 1 }), 1],
   acknowledge: [() => asAgent, async () => ({ receipts: [await leased()] }), 0],

@@ -76,7 +76,7 @@ test('problems are listed with what they concern; what is usual is none', async 
     values: [late.id],
   });
 
-  // As after an upgrade.
+  // The state after an upgrade.
   const upgraded = await addAgent(app, [refused, strays, limited]);
   for (const [{ id }, filter] of [
     [refused, 'gone(body)'],
@@ -88,7 +88,7 @@ test('problems are listed with what they concern; what is usual is none', async 
       values: [upgraded.id, id, filter],
     });
 
-  // Retention keeps 30 days: this one goes at the end of today.
+  // Retention keeps 30 days, so this day is dropped at the end of today.
   const oldMs = nowMs - 30 * 24 * HOUR_MS;
   await createPartitions(app.database, oldMs);
   await app.database.query({

@@ -229,13 +229,13 @@ describe('the last active administrator', () => {
 
   test.each(ends)('is there still when all are %s at once', async (_how, end) => {
     const all = [root, ...(await Promise.all([1, 2, 3].map(() => addPerson(app, 'administrator', PASSWORD))))];
-    // Each removes the next one, concurrently.
+    // Each administrator deletes the next one, concurrently.
     const answers = await Promise.all(all.map((by, i) => end(by, all[(i + 1) % all.length]!.id)));
     const rows = await app.database.query({
       text: `select from users where role = 'administrator' and disabled_at is null`,
     });
     expect(rows.length).toBeGreaterThanOrEqual(1);
-    // Some requests came too late to be from an administrator, and the remaining ones were kept.
+    // Some requests arrived after their sender was deleted, and the remaining administrators were kept.
     for (const { status } of answers) expect([200, 204, 401, 403, 409]).toContain(status);
     await app.database.query({ text: 'delete from users where id <> $1', values: [root.id] });
     if (rows.length > 0) root = await restore(root);

@@ -19,7 +19,7 @@ async function account(browser: WebClient): Promise<{ status: number; body: Reco
   return { status, body: JSON.parse(text) };
 }
 
-/** From the first request to the callback URL, which is not opened yet. */
+/** Follows the sign-in from its first request to the callback URL, which it does not open. */
 async function untilCallback(browser: WebClient, login = 'olga', change = (authorization: URL) => authorization) {
   const start = await browser.open(`${PUBLIC_URL}/oidc/start`);
   const authorization = change(new URL(start.location!));

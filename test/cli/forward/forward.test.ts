@@ -284,7 +284,7 @@ describe('the breaker', () => {
 
   test('closes after one success of a trial, and opens again after one failure', () => {
     const breaker = failing(FAILURES_MAX);
-    // In flight when it opened.
+    // This request was in flight when the breaker opened.
     expect(breaker.succeeded()).toBe(false);
     expect(breaker.is('open')).toBe(true);
     breaker.tryOne();

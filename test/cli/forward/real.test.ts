@@ -182,7 +182,7 @@ test('an agent that is killed after the 2xx and before the acknowledgement deliv
   );
   const exited = new Promise((resolve) => child.once('exit', (_, signal) => resolve(signal)));
   target.answering = (response) => {
-    // The target has processed the request; its agent does not live to see the answer.
+    // The target has processed the request, and the agent is killed before it reads the answer.
     child.kill('SIGKILL');
     response.writeHead(200).end();
   };
