@@ -48,7 +48,7 @@ export function outcomeOf({ status, headers }: Answer): Outcome {
   return (status === 429 || status === 503) && later ? 'refused' : 'broken';
 }
 
-/** The event id in a 202 answer; null when there is none, or when k6 discarded the body. */
+/** The event id in a 202 answer; null when the answer has no id, or when k6 discarded the body. */
 export function eventIdOf({ body }: Answer): string | null {
   const { id } = parse(body);
   return typeof id === 'string' ? id : null;

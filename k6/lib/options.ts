@@ -29,7 +29,7 @@ export function loadOptions(settings: LoadSettings): Options {
 
 /**
  * Dropped iterations do not fail the run: when all virtual users are waiting, the server has enough load. A run without
- * refusals fails, because it was no overload. A run in which no event could be looked up fails too.
+ * refusals fails, because the server was not overloaded. A run in which no event could be looked up fails too.
  *
  * Recovery is a separate scenario, because k6 itself sends late when it lacks processor time. All virtual users have
  * finished before it starts, so it reuses them with the event ids that they received.

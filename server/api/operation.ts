@@ -78,7 +78,7 @@ export type Who = Person | Reader | Agent | null;
 interface OperationFacts {
   /** Schema of the id in the path. Text that does not match is answered with `problem`, like an unknown id. */
   id?: { schema: z.ZodType<string>; problem: ProblemCode };
-  /** The same of the second id in the path, of a resource below the first. */
+  /** Schema of the second id in the path, that of a resource below the first. */
   innerId?: { schema: z.ZodType<string>; problem: ProblemCode };
   /** For a 200 without a schema. */
   bytes?: AnswerBytes;

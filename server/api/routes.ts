@@ -23,7 +23,7 @@ export const plainRoutes = [
   ['GET', '/healthz', 'live', 'anyone', '200 while the process is alive'],
   ['GET', '/readyz', 'ready', 'anyone', '200 if events can be stored; else 503 with the failing check'],
   ['POST', '/in/:webhook_id', 'ingest', 'signature', '202 once the event is committed; 200 for a duplicate'],
-  ['GET', '/in/:webhook_id', 'handshake', 'anyone', "answers a sender's check of the URL; 405 if it is none"],
+  ['GET', '/in/:webhook_id', 'handshake', 'anyone', "answers a sender's check of the URL; 405 for another request"],
   ['OPTIONS', '/in/:webhook_id', 'handshakeOptions', 'anyone', 'the same for CloudEvents'],
   ['POST', '/in/:webhook_id/batch', 'ingestBatch', 'signature', '202 once every line is committed as an event'],
   ['POST', '/mcp', 'mcp', 'viewer or agent', 'answers a message of the Model Context Protocol, see AI agents by MCP'],
@@ -36,7 +36,13 @@ export const plainRoutes = [
 export const agentRoutes = [
   ['POST', '/api/v1/agent/session', 'agentSession', 'agent credential', 'creates a session for an agent credential'],
   ['GET', '/api/v1/agent/me', 'agentMe', 'agent', 'the agent itself'],
-  ['POST', '/api/v1/agent/deliveries/claim', 'claim', 'agent', 'claims deliveries; waits for one if there is none'],
+  [
+    'POST',
+    '/api/v1/agent/deliveries/claim',
+    'claim',
+    'agent',
+    'claims deliveries; waits when no delivery can be claimed',
+  ],
   ['POST', '/api/v1/agent/deliveries/ack', 'ack', 'agent', 'acknowledges deliveries; lists lost leases'],
   ['POST', '/api/v1/agent/deliveries/nack', 'nack', 'agent', 'returns deliveries for a later retry; lists lost leases'],
   ['POST', '/api/v1/agent/deliveries/extend', 'extend', 'agent', 'extends leases; lists lost leases'],

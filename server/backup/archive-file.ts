@@ -69,7 +69,7 @@ export async function readArchive(path: string, keys: readonly Buffer[] = []): P
   }
 }
 
-/** The record as text and parsed. Null: there is none. */
+/** The record as text and parsed. Null when the file has none. */
 async function readRecord(file: FileHandle, path: string): Promise<{ text: string; record: BackupRecord } | null> {
   const { size } = await file.stat();
   const tail = await readAt(file, Math.max(0, size - FOOTER_BYTES_MAX), Math.min(size, FOOTER_BYTES_MAX));

@@ -28,7 +28,7 @@ interface BackupOrder {
   path: string;
   /** Replaces an existing file. */
   overwrite: boolean;
-  /** Authenticates the backup; null: there is none, and a restore needs --trust-file. */
+  /** Key that authenticates the backup. With null, the backup is not authenticated, and a restore needs --trust-file. */
   key: Buffer | null;
   watcher: TableWatcher;
   signal?: AbortSignal;

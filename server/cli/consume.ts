@@ -110,7 +110,7 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
   const { read: credential, advice } = await openCredentialFile(options.credentialFile, io.directory);
 
   const stop = new AbortController();
-  const hurry = new AbortController();
+  const stopNow = new AbortController();
   const tally = new ConsumeTally();
   const progress = showConsumeProgress(tally, io.stderr);
   if (advice !== null) progress.report(advice);
@@ -151,7 +151,7 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
   const ending = watchEnd(
     () => stop.abort(),
     () => {
-      hurry.abort();
+      stopNow.abort();
       agent.close();
     },
   );
@@ -167,13 +167,13 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
       ...(options.webhook !== undefined && { webhookIds: options.webhook }),
     };
     if (target === null) {
-      const work = counted(handler(options, io, progress, hurry.signal));
+      const work = counted(handler(options, io, progress, stopNow.signal));
       await agent.run(work, { ...runOptions, signal: stop.signal, counts: tally });
     } else {
       progress.report(`Forwarding deliveries to ${targetName(target)}.`);
       const parts = {
         agent: { run: (work: Handler, more: RunOptions) => agent.run(counted(work), more), me: agent.me.bind(agent) },
-        signingOf: signingReader(keys, async (id) => readWebhook(client, await credential(), id, hurry.signal)),
+        signingOf: signingReader(keys, async (id) => readWebhook(client, await credential(), id, stopNow.signal)),
         print: (line: string) => void progress.write(io.stdout, line),
         lines: { json: options.json === true, colour: hasColour(io), names: true },
       };
@@ -206,7 +206,7 @@ function handler(
   { exec, json }: ConsumeOptions,
   io: CommandIo,
   progress: ConsumeProgress,
-  hurry: AbortSignal,
+  stopNow: AbortSignal,
 ): Handler {
   if (exec === undefined) return printer((line) => progress.write(io.stdout, line));
   return executor({
@@ -215,7 +215,7 @@ function handler(
     environment: io.environment,
     output: (chunk) => progress.write(json === true ? io.stderr : io.stdout, chunk),
     complaint: (chunk) => progress.write(io.stderr, chunk),
-    hurry,
+    stopNow,
   });
 }
 

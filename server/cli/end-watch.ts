@@ -9,14 +9,14 @@ interface EndWatch {
 }
 
 /** TERM, INT and HUP start a drain; another INT ends everything at once. */
-export function watchEnd(drain: () => void, hurry: () => void): EndWatch {
+export function watchEnd(drain: () => void, stopNow: () => void): EndWatch {
   let drainedAtMs: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {
     const nowMs = performance.now();
     if (drainedAtMs === null) {
       drainedAtMs = nowMs;
       drain();
-    } else if (signal === 'SIGINT' && nowMs - drainedAtMs >= SAME_INTERRUPT_MS) hurry();
+    } else if (signal === 'SIGINT' && nowMs - drainedAtMs >= SAME_INTERRUPT_MS) stopNow();
   };
   const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
   for (const signal of signals) process.on(signal, onSignal);

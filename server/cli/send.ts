@@ -113,7 +113,7 @@ async function signer(url: URL, options: SendOptions, io: CommandIo): Promise<(p
     signatureScheme: scheme,
     schemeDefinition: null,
     signatureHeader,
-    // Of a scheme that takes either, the private key selects the definition as the public one does.
+    // When a scheme takes either kind of key, the private key selects the definition like the public one.
     publicKey: options.privateKey ?? null,
   });
   if (definition === null)

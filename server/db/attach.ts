@@ -69,7 +69,7 @@ export async function attachDatabase(
   }
 }
 
-/** The same without a migration. Does not connect to an external server. */
+/** Attaches the database without a migration. Does not connect to an external server. */
 export async function attachUnmigrated(
   settings: Settings,
   log: (line: string) => void,

@@ -1,6 +1,6 @@
 /**
  * In-memory cache of one small table for the hot path: a cached row needs no query. LISTEN/NOTIFY keeps the cache current
- * (see listen.ts). A process that has not heard from its primary for a second rechecks rows before use.
+ * (see listen.ts). A process that got no heartbeat from its primary for a second rechecks rows before use.
  */
 import { isUuid } from './ids.ts';
 
@@ -41,7 +41,7 @@ export class Directory<Row extends { readonly id: string }> {
 
   /**
    * @param keepsServing while the database does not answer, a row is used as it was last read, unless it was announced as changed. A
-   * change that this process has not heard of is then not applied.
+   * change that was not announced to this process is then not applied.
    */
   constructor(read: ReadRows<Row>, { keepsServing = false } = {}) {
     this.#read = read;
@@ -69,7 +69,7 @@ export class Directory<Row extends { readonly id: string }> {
     return this.#rows.size;
   }
 
-  /** Returns the cached row without a query, current or not; undefined if there is none. */
+  /** Returns the cached row without a query, current or not; undefined if it is not cached. */
   known(id: string): Row | undefined {
     return this.#rows.get(id)?.row;
   }

@@ -124,7 +124,7 @@ export async function describeHolder(path: string): Promise<string> {
   }
 }
 
-/** The process that has the locked file open; null if there is none or it is hidden, as those of other users are except for root. */
+/** The process that has the locked file open; null if no process has, or it is hidden, as processes of other users are except for root. */
 async function holderOf(path: string): Promise<number | null> {
   const { dev, ino } = await stat(path);
   for (const pid of (await readdir('/proc')).map(Number).filter((pid) => pid > 0)) {

@@ -67,7 +67,7 @@ export async function missingPartitions(database: Database, nowMs: number): Prom
     .filter(({ name }) => !attached.has(name));
 }
 
-/** The range in which every table has partitions, from the first day to the last; null if there is none. The range may have gaps. */
+/** The range in which every table has partitions, from the first day to the last; null without partitions. The range may have gaps. */
 export async function readHorizon(database: Database): Promise<Horizon | null> {
   const rows = await database.query<{ first: string; last: string }>({
     name: 'partition-horizon',

@@ -20,7 +20,7 @@ export function commandOn(path: string, entry: string): string {
   return first !== undefined && first === targetOf(entry) ? 'weir' : 'npx --no weir';
 }
 
-/** The file behind links; undefined if there is none. */
+/** The file behind links; undefined if it does not exist. */
 function targetOf(path: string): string | undefined {
   try {
     return realpathSync(path);

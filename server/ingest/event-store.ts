@@ -21,7 +21,7 @@ export interface StoreObserver extends CommitObserver {
 }
 
 interface StoreOptions extends QueueLimits {
-  /** Of the COPY connections. */
+  /** Connection string of the COPY connections. */
   conninfo: string;
   /** COMMIT_TIMEOUT_MS, of a COPY. */
   commitTimeoutMs: number;

@@ -42,7 +42,7 @@ export interface Webhook {
   readonly secretIds: readonly string[];
   /** When the last valid secret that no key decrypts expires: Infinity for the current secret; 0 if every secret is readable. */
   readonly unreadableUntilMs: number;
-  /** When the previous secret expires; null: there is none. */
+  /** When the previous secret expires; null without one. */
   readonly previousExpiresAtMs: number | null;
   /** Requests since the last write of the history; the same object after a change of the webhook. */
   readonly counts: HistoryCounts;

@@ -23,7 +23,7 @@ interface BodyDiff {
   complete: boolean;
 }
 
-/** @param previous undefined: there is none */
+/** @param previous undefined when no earlier event was found */
 export function diffOf(body: Buffer, previous: PreviousEvent | undefined): BodyDiff {
   if (previous === undefined) return { previous: null, groups: null, complete: true };
   const { body: oldBody, ...named } = previous;

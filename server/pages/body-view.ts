@@ -30,7 +30,7 @@ interface ShownBody {
   shownBytes: number | null;
   /** False: a tree or formatted JSON is cut. */
   complete: boolean;
-  /** Values of a larger tree that can be asked for; null: there is none. */
+  /** Number of values of a larger tree that can be requested; null when the tree cannot be larger. */
   moreValues: number | null;
 }
 

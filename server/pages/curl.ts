@@ -1,7 +1,7 @@
 /** Requests as shell commands. */
 
 /** Characters that terminals do not show or that control them: controls, formats such as bidirectional overrides, line separators. */
-const unseen = /[\p{C}\p{Zl}\p{Zp}]/u;
+const invisible = /[\p{C}\p{Zl}\p{Zp}]/u;
 /** Escaped in `$'...'`: invisible characters, quote, backslash, and `!`, which an interactive shell may expand there. */
 const escapedInAnsi = /[\p{C}\p{Zl}\p{Zp}'\\!]/gu;
 
@@ -12,7 +12,7 @@ const escapedInAnsi = /[\p{C}\p{Zl}\p{Zp}'\\!]/gu;
 export function shellWord(text: string): string {
   // `=` needs quotes: zsh replaces a word `=ls` with the path of ls.
   if (/^[A-Za-z0-9_./:@%+-]+$/.test(text)) return text;
-  if (!unseen.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
+  if (!invisible.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
   return `$'${text.replace(escapedInAnsi, escapedBytes)}'`;
 }
 

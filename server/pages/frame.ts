@@ -18,7 +18,7 @@ export interface Frame extends Appearance {
   dead: number;
   /** Requests rejected in the seconds of the history. */
   rejected: number;
-  /** Before the title of a page; '' when there is no problem. */
+  /** Text before the title of a page; '' without problems. */
   badge: string;
 }
 

@@ -107,7 +107,7 @@ export class Alerts {
     return [metricFamily('weir_alerts_active', values, 'max'), metricFamily('weir_alert_requests_total', requests)];
   }
 
-  /** Of all conditions, only the spool can be judged without the database. */
+  /** The spool is the only condition that can be judged without the database. */
   #beginWithoutDatabase(spool: MachineSpool, nowMs: number): void {
     try {
       const alert = this.#spoolAlert!.begin(spool, this.#parts.settings().PUBLIC_URL, nowMs);

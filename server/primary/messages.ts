@@ -21,7 +21,7 @@ export interface StartOrder {
   conninfo: string;
   keys: SecretsKeys;
   horizon: Horizon;
-  /** Folder of this installation's spool. Absent: there is none, or the primary is of a build without one. */
+  /** Folder of this installation's spool. Absent when it has no spool, or when the build of the primary knows none. */
   spoolFolder?: string;
   /** With a spool: the webhooks as the primary last read them, newest first. */
   savedWebhooks?: readonly WebhookRow[];
@@ -39,7 +39,7 @@ export type SentOrder = Omit<StartOrder, 'settings'> & { given: Given };
 export type ToProcess =
   | { kind: 'start'; order: SentOrder }
   /** The primary is subscribed to database notifications: caches are valid. */
-  | { kind: 'heard' }
+  | { kind: 'heartbeat' }
   /** Notifications may have been missed. */
   | { kind: 'changes_lost' }
   /** A payload of weir_changes; answered by `applied` with the same number. */

@@ -198,7 +198,7 @@ function createListener({ conninfo, log, spool, revive }: ServingParts, members:
       return members.applyEverywhere(payload);
     },
     arrived: () => members.broadcast({ kind: 'arrived' }),
-    alive: () => members.broadcast({ kind: 'heard' }),
+    alive: () => members.broadcast({ kind: 'heartbeat' }),
     lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
     up: () => {
       log('listener_up');

@@ -136,7 +136,7 @@ export async function openSpool({ settings, conninfo, database, keys, log, owner
   };
 }
 
-/** Null: there is none. */
+/** Null when no file waits. */
 function differences(total: DrainTotals, before: DrainTotals): Record<string, number> | null {
   const { stored, duplicates, known, webhookDeleted, refused } = total;
   const fields = {

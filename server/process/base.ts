@@ -16,7 +16,7 @@ export interface Base {
   settings: Settings;
   conninfo: string;
   keys: SecretsKeys;
-  /** Folder of this installation's spool; undefined: there is none. */
+  /** Folder of this installation's spool; undefined when it has no spool. */
   spoolFolder: string | undefined;
   savedWebhooks: readonly WebhookRow[] | undefined;
   log: Log;

@@ -59,7 +59,7 @@ export function runProcess(): void {
     if (message.kind === 'start') return start(message.order);
     if (app === null) return miss(message);
     switch (message.kind) {
-      case 'heard':
+      case 'heartbeat':
         return app.recordHeartbeat();
       case 'changes_lost':
         return app.changesLost();

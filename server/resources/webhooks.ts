@@ -49,7 +49,7 @@ export const webhookFields = {
   },
   has_secret: { output: z.boolean().describe('false: signatures are not checked'), example: true },
   previous_secret_expires_at: {
-    output: z.iso.datetime().nullable().describe('end of validity of the previous secret; null: there is none'),
+    output: z.iso.datetime().nullable().describe('end of validity of the previous secret; null without one'),
     example: null,
   },
   ...schemeFields,

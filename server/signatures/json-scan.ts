@@ -78,7 +78,7 @@ export function compilePath(names: readonly string[]): readonly PathStep[] {
 }
 
 /**
- * The string or number at this path, cut to `charactersMax` UTF-16 units; null if there is none, or if the text is not JSON up to
+ * The string or number at this path, cut to `charactersMax` UTF-16 units; null if it is absent, or if the text is not JSON up to
  * there. Never throws. @param body bytes of the text; any bytes are allowed.
  */
 export function scanJson(
@@ -114,7 +114,7 @@ function beginning({ buffer, byteOffset, length }: Uint8Array): Buffer | null {
   return isClosed(text) ? text.subarray(0, SCANNED_BYTES_MAX) : null;
 }
 
-/** Position of the value at a path; -1: there is none. */
+/** Position of the value at a path; -1 if it is absent. */
 function positionOf(text: Buffer, path: readonly PathStep[]): number {
   let at = afterSpace(text, 0);
   const last = path[path.length - 1]!;
@@ -141,7 +141,7 @@ function isClosed(text: Buffer): boolean {
   return text[at] === OBJECT ? text[end] === OBJECT_END : text[at] === ARRAY && text[end] === ARRAY_END;
 }
 
-/** Position of the value of a member; -1 if there is none. @param at of the bracket */
+/** Position of the value of a member; -1 if it is absent. @param at of the bracket */
 function memberOf(text: Buffer, at: number, step: PathStep): number {
   let next = afterSpace(text, at + 1);
   while (text[next] === QUOTE && membersLeft-- > 0) {
@@ -160,7 +160,7 @@ function memberOf(text: Buffer, at: number, step: PathStep): number {
   return -1;
 }
 
-/** Position of an item; -1 if there is none. */
+/** Position of an item; -1 if it is absent. */
 function itemOf(text: Buffer, at: number, index: number): number {
   if (index < 0 || index > membersLeft) return -1;
   membersLeft -= index;
@@ -216,7 +216,7 @@ function unescaped(raw: string, isCut = false): string | null {
   }
 }
 
-/** Position after the value at `at`; -1 if the text ends before or there is none. */
+/** Position after the value at `at`; -1 if the text ends before it or has no value there. */
 function afterValue(text: Buffer, at: number): number {
   const first = text[at];
   if (first === QUOTE) return afterString(text, at + 1);

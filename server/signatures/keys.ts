@@ -4,7 +4,7 @@ import type { Algorithm, SchemeDefinition } from './definition.ts';
 
 /** Start of an Ed25519 public key as SubjectPublicKeyInfo (RFC 8410); the 32 bytes of the key follow. */
 const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
-/** The same for an uncompressed point on P-256 (RFC 5480); 65 bytes follow. */
+/** Start of an uncompressed point on P-256 as SubjectPublicKeyInfo (RFC 5480); 65 bytes follow. */
 const P256_SPKI = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex');
 const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
 

@@ -25,7 +25,7 @@ export interface SchemeSettings {
   signatureScheme: string;
   schemeDefinition: SchemeDefinition | null;
   signatureHeader: string | null;
-  /** Of a preset that takes a secret or a public key, it selects the definition; null: the webhook has none. */
+  /** Null when the webhook has none. For a preset that takes a secret or a public key, it selects the definition. */
   publicKey: string | null;
   toleranceSeconds: number | null;
 }

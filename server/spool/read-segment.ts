@@ -90,7 +90,7 @@ export async function readFrame(file: DiskFile, { layout, columns }: Head, at: n
   return (await mayHoldFrame(file, at + 1)) ? { kind: 'damaged', next: null } : { kind: 'torn' };
 }
 
-/** Reads the size of the frame at a place without its payload, so unchecked. Null: there is none, or it is incomplete. */
+/** Reads the size of the frame at a place without its payload, so unchecked. Null when no frame begins there, or it is incomplete. */
 export async function readFrameSize(
   file: DiskFile,
   { layout }: Head,

@@ -3,7 +3,7 @@ import { type MetricName, metricTable } from './metric-table.ts';
 
 interface Row {
   title: string;
-  /** Of the whole database: every machine reports the same value, so the largest is shown instead of one a machine. */
+  /** Whether the metric is of the whole database: every machine reports the same value, so the largest is shown instead of one a machine. */
   wholeDatabase?: true;
   /** The metrics in the order of their panels, each with the labels that its series are split by. */
   metrics: Partial<Record<MetricName, readonly string[]>>;

@@ -139,14 +139,14 @@ describe('an operation for users', () => {
     const withToken = { cookie, 'x-csrf-token': await csrfToken(app.url, cookie), origin: allowedPage };
     const ofSession = bySession[row.name] ?? answers[row.name];
     const reported = {
-      nobody: await ask(row, {}),
+      anonymous: await ask(row, {}),
       lower: lower && (await ask(row, bearer(people[lower]))),
       token: await ask(row, bearer(people[needed])),
       cookieAlone: await ask(row, { cookie }),
       cookie: await ask(row, withToken),
     };
     expect(reported).toEqual({
-      nobody: row.access === 'viewer or agent' ? '401 agent_unauthenticated' : '401 unauthenticated',
+      anonymous: row.access === 'viewer or agent' ? '401 agent_unauthenticated' : '401 unauthenticated',
       lower: lower && '403 forbidden',
       token: answers[row.name],
       cookieAlone: row.changes ? '403 csrf_refused' : ofSession,

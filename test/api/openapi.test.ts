@@ -182,7 +182,7 @@ describe('every other route responds as documented', () => {
   });
 });
 
-test('an undocumented response is detected', () => {
+test('a response that the OpenAPI document lacks is detected', () => {
   const operation = documented('showAccount');
   const fields = { 'content-type': 'application/json', 'x-request-id': 'x' };
   const answer = (status: number, body: unknown, headers: Record<string, string> = fields) =>

@@ -43,14 +43,14 @@ describe.each<[string, () => string, () => string]>([
   });
 });
 
-test('of a request without a content type has no such header', async () => {
+test('a stored body without a content type has no header with the type of the sender', async () => {
   const webhook = await app.addWebhook({ secret: null });
   const stored = await fetch(webhook.url, { method: 'POST', body: new Uint8Array([1]) });
   const { headers } = await open(`/api/v1/events/${((await stored.json()) as { id: string }).id}/body`);
   expect([headers.get('x-weir-content-type'), headers.get('content-type')]).toEqual([null, 'application/octet-stream']);
 });
 
-test('the OpenAPI document describes type and header', async () => {
+test('the OpenAPI document describes the type and the header of a stored body', async () => {
   const { paths } = (await viewer.api('GET', '/api/v1/openapi.json')).body;
   for (const path of ['/api/v1/events/{id}/body', '/api/v1/rejections/{id}/body']) {
     const { content, headers } = paths[path].get.responses[200];
@@ -59,7 +59,7 @@ test('the OpenAPI document describes type and header', async () => {
   }
 });
 
-test('of a request with a content type has it unchanged', async () => {
+test('a stored body with a content type has it unchanged in the header', async () => {
   const webhook = await app.addWebhook();
   const stored = await fetch(webhook.url, signedRequest({ secret: webhook.secret }));
   const { headers } = await open(`/api/v1/events/${((await stored.json()) as { id: string }).id}/body`);

@@ -18,19 +18,19 @@ test('a session contains its agent, generation and expiry', () => {
   expect(readSession(token, [key], nowMs, longestMs)).toEqual(read);
 });
 
-test.each([0x7fffffff, 0xffffffff])('generation %d is accepted', (generation) => {
+test.each([0x7fffffff, 0xffffffff])('a session of generation %d is valid', (generation) => {
   expect(readSession(signSession({ ...claim, generation }, key), [key], nowMs, longestMs)).toEqual({
     ...read,
     generation,
   });
 });
 
-test('is valid until its last millisecond', () => {
+test('a session is valid until its last millisecond', () => {
   expect(readSession(token, [key], claim.expiresAtMs - 1, longestMs)).toEqual(read);
   expect(readSession(token, [key], claim.expiresAtMs, longestMs)).toBeNull();
 });
 
-test('with a longer lifetime than Weir allows is invalid, even with a correct signature', () => {
+test('a session with a longer lifetime than Weir allows is invalid, even with a correct signature', () => {
   expect(readSession(token, [key], nowMs, longestMs - 1)).toBeNull();
   expect(
     readSession(signSession({ ...claim, expiresAtMs: nowMs + 3_600_000 }, key), [key], nowMs, longestMs),
@@ -43,7 +43,7 @@ test('a replaced key still verifies its sessions; an unknown key does not', () =
   expect(readSession(token, [], nowMs, longestMs)).toBeNull();
 });
 
-test('no single character can be changed: a session has exactly one text', () => {
+test('no single character of a session can be changed: it has exactly one text', () => {
   for (let i = 3; i < token.length; i++)
     for (const other of base64url) {
       if (other === token[i]) continue;
@@ -52,7 +52,7 @@ test('no single character can be changed: a session has exactly one text', () =>
     }
 });
 
-test('no single bit can be changed', () => {
+test('no single bit of a session can be changed', () => {
   const bytes = Buffer.from(token.slice(3), 'base64url');
   for (let bit = 0; bit < bytes.length * 8; bit++) {
     const tampered = Buffer.from(bytes);

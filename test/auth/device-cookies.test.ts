@@ -31,7 +31,7 @@ async function pause({ email }: TestPerson): Promise<void> {
   expect((await attempt(email, PASSWORD)).status).toBe(429);
 }
 
-test('a sign-in sets it as HttpOnly and SameSite, and as Secure for an https origin', async () => {
+test('a sign-in sets a device cookie that is HttpOnly and SameSite, and Secure for an https origin', async () => {
   const { email } = await newAccount();
   const value = /[\w-]{22}\.\d{10}\.[\w-]{43}/.source;
   const attributes = `Path=/; Max-Age=${DEVICE_SECONDS}; HttpOnly; SameSite=Lax`;
@@ -48,7 +48,7 @@ test('a sign-in sets it as HttpOnly and SameSite, and as Secure for an https ori
   }
 });
 
-test('the owner of a paused account can sign in with it, while the account stays paused for others', async () => {
+test('the owner of a paused account can sign in with a device cookie, while the account stays paused for others', async () => {
   const person = await newAccount();
   const device = deviceOf(await attempt(person.email, PASSWORD));
   await pause(person);
@@ -56,7 +56,7 @@ test('the owner of a paused account can sign in with it, while the account stays
   expect((await attempt(person.email, PASSWORD)).status).toBe(429);
 });
 
-test('the owner can sign in with it from a locked-out address', async () => {
+test('the owner can sign in with a device cookie from a locked-out address', async () => {
   const [person, address] = [await newAccount(), newAddress()];
   const device = deviceOf(await attempt(person.email, PASSWORD));
   for (let i = 0; i < ADDRESS_LIMIT.max; i++) await attempt(`nobody-${i}@example.org`, 'x', '', address);
@@ -64,7 +64,7 @@ test('the owner can sign in with it from a locked-out address', async () => {
   expect((await attempt(person.email, PASSWORD, device, address)).status).toBe(200);
 });
 
-test('it has a separate counter, which pauses neither the account nor the address', async () => {
+test('a device cookie has a separate counter, which pauses neither the account nor the address', async () => {
   const [person, address] = [await newAccount(), newAddress()];
   const device = deviceOf(await attempt(person.email, PASSWORD));
   for (let i = 0; i < ACCOUNT_LIMIT.free; i++)
@@ -85,14 +85,14 @@ test.each([
   ['one whose nonce was changed', async (own: string) => own.replace(/=[\w-]+/, `=${'A'.repeat(22)}`)],
   ['one that was cut', async (own: string) => own.slice(0, -1)],
   ['nonsense', async () => 'weir_device=..'],
-])('%s is invalid', async (_what, make) => {
+])('a device cookie is invalid: %s', async (_what, make) => {
   const person = await newAccount();
   const cookie = await make(deviceOf(await attempt(person.email, PASSWORD)));
   await pause(person);
   expect((await attempt(person.email, PASSWORD, cookie)).status).toBe(429);
 });
 
-test('it is valid for a fixed number of days, and only under the current key', () => {
+test('a device cookie is valid for a fixed number of days, and only under the current key', () => {
   const kept: string[] = [];
   const exchange = {
     setHeader: (_name: string, value: string) => kept.push(value),

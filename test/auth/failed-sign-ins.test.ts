@@ -82,7 +82,7 @@ describe.each([
   });
 });
 
-test('a recorded count is not recorded again', async () => {
+test('a recorded count of failed sign-ins is not recorded again', async () => {
   await fail(1, ada.email);
   await pass(TALLY_SECONDS);
   await recordTallies(app.database);
@@ -98,7 +98,7 @@ test('concurrent failures are counted once each', async () => {
   expect(await counts()).toEqual([1, ACCOUNT_LIMIT.free]);
 });
 
-test('of more accounts than are counted separately are counted together', async () => {
+test('failed sign-ins of more accounts than are counted separately are counted together', async () => {
   await app.database.query({
     text: `insert into sign_in_tallies (key, target) select 'account:' || n, '{"kind":"user","id":null,"name":"x"}' from generate_series(1, $1::int) n`,
     values: [TALLIES_MAX - 1],

@@ -209,7 +209,7 @@ test('maintenance deletes expired sessions and old failures, and nothing else', 
   expect(await database.query({ text: 'select key from sign_in_failures' })).toEqual([{ key: 'ip:b' }]);
 });
 
-test('of an https origin the cookie has the prefix and is Secure', async () => {
+test('the session cookie of an https origin has the prefix __Host- and is Secure', async () => {
   const secure = await startTestApp({ PUBLIC_URL: 'https://weir.example' }, app);
   try {
     const answer = await signIn(secure, ada.email);

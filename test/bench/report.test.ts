@@ -36,7 +36,7 @@ test.each([
   [{ value: 0.449, atLeast: 0.45 }, false],
   [{ value: 59.9, below: 60 }, true],
   [{ value: 60, below: 60 }, false],
-])('%o is met: %s', (limits, met) => {
+])('the goal %o is met: %s', (limits, met) => {
   expect(isMet({ what: 'it', unit: '', ...limits } as Goal)).toBe(met);
 });
 

@@ -20,38 +20,41 @@ afterAll(async () => {
   await app?.stop();
 });
 
-test.each([true, false])('asks with the count, then shows the job (JavaScript: %s)', async (javaScriptEnabled) => {
-  const webhook = await app.addWebhook({ name: `shop ${javaScriptEnabled}` });
-  await addAgent(app, [webhook]);
-  await storeEvents(app.database, webhook.id, 120, Date.now() - 1_000);
-  const tab = await openTab(browser, app, operator, { javaScriptEnabled });
-  await tab.page.goto(`/events?webhook_id=${webhook.id}`);
-  const open = async () => {
-    await tab.page.getByRole('link', { name: 'Replay all that match' }).click();
-    await tab.page.getByRole('button', { name: 'Replay 120 events' }).click();
-    await tab.page.waitForURL(/\/jobs\/[0-9a-f-]{36}/);
-  };
-  await open();
-  const job = tab.page.locator('#job');
-  await job.getByText('queued').waitFor();
-  if (javaScriptEnabled) expect(await accessibilityViolations(tab.page)).toEqual([]);
-  await job.getByRole('button', { name: 'Cancel' }).click();
-  await job.getByText('cancelled').waitFor();
+test.each([true, false])(
+  'a replay of matching events asks with the count, then shows the job (JavaScript: %s)',
+  async (javaScriptEnabled) => {
+    const webhook = await app.addWebhook({ name: `shop ${javaScriptEnabled}` });
+    await addAgent(app, [webhook]);
+    await storeEvents(app.database, webhook.id, 120, Date.now() - 1_000);
+    const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+    await tab.page.goto(`/events?webhook_id=${webhook.id}`);
+    const open = async () => {
+      await tab.page.getByRole('link', { name: 'Replay all that match' }).click();
+      await tab.page.getByRole('button', { name: 'Replay 120 events' }).click();
+      await tab.page.waitForURL(/\/jobs\/[0-9a-f-]{36}/);
+    };
+    await open();
+    const job = tab.page.locator('#job');
+    await job.getByText('queued').waitFor();
+    if (javaScriptEnabled) expect(await accessibilityViolations(tab.page)).toEqual([]);
+    await job.getByRole('button', { name: 'Cancel' }).click();
+    await job.getByText('cancelled').waitFor();
 
-  await tab.page.goto(`/events?webhook_id=${webhook.id}`);
-  await open();
-  const runner = startRunner(app, FAST);
-  try {
-    await until(async () => {
-      if (!javaScriptEnabled) await tab.page.reload();
-      return (await job.getByText('done', { exact: true }).count()) === 1;
-    });
-  } finally {
-    await runner.stop();
-  }
-  expect(await job.textContent()).toMatch(/Events replayed\s*120\s*New deliveries\s*120/);
-  await tab.page.goto('/jobs');
-  expect(await tab.page.locator('#jobs tbody tr').count()).toBeGreaterThanOrEqual(2);
-  expect(tab.complaints).toEqual([]);
-  await tab.close();
-});
+    await tab.page.goto(`/events?webhook_id=${webhook.id}`);
+    await open();
+    const runner = startRunner(app, FAST);
+    try {
+      await until(async () => {
+        if (!javaScriptEnabled) await tab.page.reload();
+        return (await job.getByText('done', { exact: true }).count()) === 1;
+      });
+    } finally {
+      await runner.stop();
+    }
+    expect(await job.textContent()).toMatch(/Events replayed\s*120\s*New deliveries\s*120/);
+    await tab.page.goto('/jobs');
+    expect(await tab.page.locator('#jobs tbody tr').count()).toBeGreaterThanOrEqual(2);
+    expect(tab.complaints).toEqual([]);
+    await tab.close();
+  },
+);

@@ -40,7 +40,7 @@ async function replay(stdin: string, ...args: string[]) {
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
 }
 
-test('asks with the count, and replays when the answer is y', async () => {
+test('weir event replay asks with the count, and replays when the answer is y', async () => {
   await app.database.query({ text: 'delete from deliveries' });
   runner = startRunner(app, FAST);
   const { code, out, err } = await replay('y\n', '--webhook', webhook.id);
@@ -50,7 +50,7 @@ test('asks with the count, and replays when the answer is y', async () => {
   expect(await countOf('deliveries')).toBe(EVENTS);
 });
 
-test.each([['n\n'], ['']])('with the answer %j it creates nothing', async (answer) => {
+test.each([['n\n'], ['']])('weir event replay creates nothing when the answer is %j', async (answer) => {
   const { code, err } = await replay(answer, '--webhook', webhook.id);
   expect(code).toBe(1);
   expect(err).toContain('nothing was replayed');
@@ -103,7 +103,7 @@ test.each([
     1,
     /not active/,
   ],
-] as const)('%s is refused', async (_what, args, code, message) => {
+] as const)('weir event replay with %s is refused', async (_what, args, code, message) => {
   expect(await replay('', ...args)).toMatchObject({ code, err: expect.stringMatching(message) });
   expect(await countOf('jobs')).toBe(0);
 });

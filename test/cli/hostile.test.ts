@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-describe('as text', () => {
+describe('output as text', () => {
   test.each<[string, () => string[], RegExp]>([
     [
       'an event',
@@ -44,7 +44,7 @@ describe('as text', () => {
     expect(out).not.toMatch(OBEYED);
   });
 
-  test('so has an error that repeats the input', async () => {
+  test('an error that repeats the input has its control characters escaped', async () => {
     const { code, err } = await weir(app, 'event', 'show', `x${CONTROLS}`);
     expect(code).toBe(2);
     expect(err).toContain('\\x1b[2J');
@@ -52,7 +52,7 @@ describe('as text', () => {
   });
 });
 
-describe('as JSON', () => {
+describe('output as JSON', () => {
   test.each<[string, () => string[]]>([
     ['event', () => ['event', 'show', sent.eventId]],
     ['rejection', () => ['rejection', 'show', sent.rejectionId]],

@@ -50,7 +50,7 @@ async function agents(): Promise<string[]> {
   return agent_ids;
 }
 
-test('forwards new events until Ctrl-C, then removes its agent', async () => {
+test('weir listen forwards new events until Ctrl-C, then removes its agent', async () => {
   await send(webhook, '{"early":true}');
   const { ended, err, out } = listen([...usual(), '--secret', 'of the target']);
   await until(() => err().includes('Press Ctrl-C'));

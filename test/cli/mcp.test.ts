@@ -97,7 +97,7 @@ function spawned(): Running & { child: ChildProcess } {
   return { ...follow(child.stdin, child.stdout, child.stderr, ended), child };
 }
 
-/** The same in this process. */
+/** `weir mcp` in this process. */
 function started(url = app.url, credentialFile = 'credential'): Running {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
   const args = ['mcp', '--url', url, '--credential-file', credentialFile];

@@ -39,7 +39,7 @@ describe('weir scheme', () => {
     expect(out).toMatch(/^discord +Discord +public key +ed25519$/m);
   });
 
-  test('show tells how to set up one', async () => {
+  test('show explains how to set up a sender', async () => {
     const { out } = await weir(app, 'scheme', 'show', 'stripe');
     expect(out).toMatch(/^Stripe\nhttps:\/\/docs\.stripe\.com/);
     expect(out).toMatch(/^ {2}1\. In the Stripe Dashboard/m);
@@ -93,7 +93,7 @@ describe('weir send --scheme', () => {
   });
 });
 
-test('a webhook of a definition in a file', async () => {
+test('webhook add --scheme-file verifies by the definition in the file', async () => {
   const definition = { algorithm: 'hmac-sha1', header: 'x-own', encoding: 'base64' };
   const path = await file('scheme.json', JSON.stringify(definition));
   const args = ['webhook', 'add', '--name', 'own', '--scheme-file', path, '--secret', 'x'];
@@ -102,7 +102,7 @@ test('a webhook of a definition in a file', async () => {
   expect([bad.code, bad.err]).toEqual([2, expect.stringContaining('cannot be read as JSON')]);
 });
 
-test('the members of a handshake and the tolerance', async () => {
+test('webhook add and update set the verify token and the tolerance', async () => {
   const meta = ['--scheme', 'meta', '--secret', 'x', '--verify-token', 'a token'];
   expect(await weirJson(app, 'webhook', 'add', '--name', 'a', ...meta)).toMatchObject({ has_verify_token: true });
   const stripe = ['--scheme', 'stripe', '--secret', 'x', '--tolerance-seconds', '0'];

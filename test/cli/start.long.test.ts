@@ -129,7 +129,7 @@ const refusals: Case[] = [
   ],
 ];
 
-test.each(refusals)('is refused: %s', { timeout: TEST_MS }, async (_what, prepare, says) => {
+test.each(refusals)('weir start is refused: %s', { timeout: TEST_MS }, async (_what, prepare, says) => {
   const ports = { PORT: await freePort(), METRICS_PORT: await freePort() };
   const given = { WORKERS: 1, DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, ...ports, ...(await prepare()) };
   const weir = spawnWeir({ DATA_DIR: dataDir, ...given });

@@ -26,7 +26,7 @@ async function insert(state: string, count: number, id = randomUUID()): Promise<
   });
 }
 
-test('is by state, without done deliveries', async () => {
+test('the count of deliveries is by state, without done deliveries', async () => {
   expect(await countDeliveries(fresh.database)).toEqual({ pending: 0, leased: 0, dead: 0, exact: true });
   await insert('pending', 5);
   await insert('leased', 3);
@@ -45,7 +45,7 @@ test.each([
   expect(await countDeliveries(fresh.database)).toMatchObject(expected);
 });
 
-test('reads no more rows than it counts', async () => {
+test('the count of deliveries reads no more rows than it counts', async () => {
   await insert('done', 50_000);
   await insert('dead', 3);
   await insert('pending', 30_000);
@@ -59,7 +59,7 @@ test('reads no more rows than it counts', async () => {
   expect(plan).not.toMatch(/Rows Removed/);
 });
 
-test('is estimated beyond the limit, in total, for an agent, and for each agent', async () => {
+test('the count of deliveries is estimated beyond the limit, in total, for an agent, and for each agent', async () => {
   const [flooded, quiet] = [randomUUID(), randomUUID()];
   await insert('done', 20_000);
   await insert('pending', 25_000, flooded);

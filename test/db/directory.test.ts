@@ -83,7 +83,7 @@ test('a row is looked up again when the clock was set back since its last check 
   expect(asked.length).toBe(before + 1);
 });
 
-test('of one turn share one query, and many lookups of one row are one lookup', async () => {
+test('look-ups of one turn share one query, and many look-ups of one row are one', async () => {
   const many = Array.from({ length: 50 }, () => row());
   const { directory, asked } = table(many);
   const finds = [...many, ...many].map(({ id }) => directory.find(id, now()));

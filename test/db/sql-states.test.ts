@@ -19,6 +19,6 @@ test.each([
   ['22021', 'data', false],
   ['42601', undefined, false],
   ['', undefined, false],
-])('SQLSTATE %s', (sqlState, kind, outage) => {
+])('the SQLSTATE %s means %s, an outage: %s', (sqlState, kind, outage) => {
   expect([sqlStateKind(sqlState), isOutage(sqlState)]).toEqual([kind, outage]);
 });

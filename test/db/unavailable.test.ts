@@ -33,17 +33,17 @@ test.each([
   [`${at('10.0.0.1')}server does not support SSL, but SSL was required`, false],
   [`${refused}\n${at('10.0.0.2')}FATAL:  password authentication failed for user "weir"`, false],
   ['invalid connection option "sslmod"', false],
-])('%j', (message, passing) => {
+])('the message %j counts as an outage: %s', (message, passing) => {
   expect(isPassing(new DatabaseUnavailable(new Error(message)))).toBe(passing);
 });
 
-test('of a session the SQLSTATE decides', () => {
+test('the SQLSTATE decides whether an error of a session counts as an outage', () => {
   const failed = (code: string) => new DatabaseUnavailable(Object.assign(new Error('any'), { code }));
   expect(['57P01', '25006', '42P01'].map((code) => isPassing(failed(code)))).toEqual([true, true, false]);
   expect(isPassing(new Error('Connection refused'))).toBe(false);
 });
 
-test('the words of libpq itself', async () => {
+test('messages of the installed libpq count as outages or as faults', async () => {
   const fresh = await freshDatabase();
   const failureAt = async (conninfo: string) => {
     const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'test' });

@@ -46,7 +46,7 @@ async function waiting(where: { metrics: TestApp['app']['metrics'] }): Promise<n
 test.each([
   ['the process that commits', () => agent, () => app.app],
   ['another process on the same database', () => agent.at(second), () => second.app],
-])('wakes on a commit before its next query: %s', async (_where, claimer, at) => {
+])('a waiting claim wakes on a commit before its next query: %s', async (_where, claimer, at) => {
   holdTimers(CHECK_EVERY_MS);
   for (let round = 0; round < 9; round++) {
     const before = await waiting(at());
@@ -84,7 +84,7 @@ test('a lost notification costs at most a second', { timeout: 20_000 }, async ()
   expect((await claim).map(({ event }) => event.id)).toEqual(ids);
 });
 
-test('the end of a lease and of a delay wake it', async () => {
+test('the end of a lease and of a delay wake a waiting claim', async () => {
   await send(webhook);
   const { id, receipt } = await agent.claimOne();
   const first = agent.claim({ wait_seconds: 30 });
@@ -94,14 +94,14 @@ test('the end of a lease and of a delay wake it', async () => {
   expect(await agent.ack([receipt])).toEqual({ done: [], gone: [receipt] });
 });
 
-test('without deliveries it ends at wait_seconds with an empty list, and is not logged as slow', async () => {
+test('a waiting claim without deliveries ends at wait_seconds with an empty list, and is not logged as slow', async () => {
   const startedMs = performance.now();
   expect(await agent.claim({ wait_seconds: 1 })).toEqual([]);
   expect(performance.now() - startedMs).toBeGreaterThan(950);
   expect(app.logLines.filter((line) => line.includes('request_slow') && line.includes('claim'))).toEqual([]);
 });
 
-test('without wait_seconds it returns before one that waits', async () => {
+test('a claim without wait_seconds returns before one that waits', async () => {
   const order: string[] = [];
   const waits = agent.claim({ wait_seconds: 30 }).then(() => order.push('waits'));
   await until(async () => (await waiting(app.app)) === 1);
@@ -179,9 +179,9 @@ test('a database outage during waiting claims causes no wrong result, and claims
   const claims = Array.from({ length: 3 }, () => agent.post('claim', { max: 1, wait_seconds: 20 }));
   await until(async () => (await waiting(app.app)) === 3);
   await app.cutOff();
-  const meanwhile = await agent.post('claim', {});
+  const second = await agent.post('claim', {});
   await app.restore();
-  expect([meanwhile.status, meanwhile.headers.get('retry-after')]).toEqual([503, '1']);
+  expect([second.status, second.headers.get('retry-after')]).toEqual([503, '1']);
   await until(async () => (await app.metric('weir_database_up')) === 1);
   await until(async () => (await rowCount()) !== null);
   for (let i = 0; i < 3; i++) await until(() => send(webhook).catch(() => null));

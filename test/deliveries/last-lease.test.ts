@@ -27,7 +27,7 @@ async function withLastLease(count: number) {
   return { agent, deliveries };
 }
 
-test('an expired one is a dead letter, and its receipt is gone', async () => {
+test('a delivery whose last lease expired is a dead letter, and its receipt is gone', async () => {
   const { agent, deliveries } = await withLastLease(1);
   const { id, receipt } = deliveries[0]!;
   expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(0);
@@ -43,7 +43,7 @@ test('an expired one is a dead letter, and its receipt is gone', async () => {
   expect(await agent.nack([receipt])).toEqual({ done: [], gone: [receipt] });
 });
 
-test('those with attempts left remain claimable', async () => {
+test('deliveries with attempts left remain claimable after an expired lease', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await storeEvents(app.database, webhook.id, 3);
@@ -55,14 +55,14 @@ test('those with attempts left remain claimable', async () => {
   await agent.ack(again.map(({ receipt }) => receipt));
 });
 
-test('is claimable again if DELIVERY_MAX_ATTEMPTS was raised since', async () => {
+test('a delivery whose last lease expired is claimable again if DELIVERY_MAX_ATTEMPTS was raised', async () => {
   await withLastLease(1);
   await letPass(app.database, 3_600);
   expect(await endLastLeases(app.database, ATTEMPTS_MAX + 1)).toBe(0);
   expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(1);
 });
 
-test('more of them than one statement processes are all ended', async () => {
+test('more expired last leases than one statement processes are all ended', async () => {
   await withLastLease(1_001);
   await letPass(app.database, 3_600);
   // Weir stops, so the next run ends the other leases.

@@ -82,7 +82,7 @@ test('a claim behind another one leases nothing after its client has disconnecte
   expect(row!.leases).toBe(2);
 });
 
-test('concurrent claims at two processes never exceed it, and get everything', async () => {
+test('concurrent claims at two processes never exceed max_leased, and get everything', async () => {
   const agent = await limitedAgent(10, 400);
   let held = 0;
   let heldMax = 0;
@@ -119,7 +119,7 @@ test('a claim counts what another process leases while it waits for the lock', a
   expect(await claim).toHaveLength(1);
 });
 
-test('lowered below the current number, nothing is claimed until enough are settled; null is not a limit', async () => {
+test('with max_leased below the current number, nothing is claimed until enough are settled; null is not a limit', async () => {
   const agent = await limitedAgent(5, 20);
   const receipts = receiptsOf(await agent.claim());
   expect(receipts).toHaveLength(5);
@@ -180,7 +180,7 @@ test('an expired lease is not extended: another may have its place. Without a li
   }
 });
 
-test.each([0, -1, 1.5, 10_001, '5'])('%j is refused', async (max) => {
+test.each([0, -1, 1.5, 10_001, '5'])('max_leased of %j is refused', async (max) => {
   const operator = await addPerson(app, 'operator');
   const answer = await operator.api('POST', '/api/v1/agents', { name: randomUUID(), max_leased: max });
   expect(answer.status).toBe(422);

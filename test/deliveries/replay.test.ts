@@ -42,7 +42,7 @@ test('all dead deliveries of an agent are replayed together, or those of one web
   const { agent, webhook } = await agentWithEvents(3);
   const dead = await agent.claim({ max: 3 });
   await agent.nack(dead.map(({ receipt }) => receipt));
-  const other = { kind: 'replay', agentId: agent.id, state: 'dead', webhookId: nobody } as const;
+  const other = { kind: 'replay', agentId: agent.id, state: 'dead', webhookId: unknownId } as const;
   const replay = (order: ActionOrder) =>
     app.database.transaction((query) => actOnDeliveries({ query }, randomUUID(), order));
   expect((await replay(other)).count).toBe(0);
@@ -57,9 +57,9 @@ test('an event is delivered again to every subscribed agent, or to the given age
   expect(await deliverAgain(app.database, [first.event.id], null)).toHaveLength(1);
   expect((await agent.claimOne()).event.id).toBe(first.event.id);
   expect(await deliverAgain(app.database, [first.event.id], [stranger.id])).toHaveLength(1);
-  expect(await deliverAgain(app.database, [nobody], null)).toEqual([]);
+  expect(await deliverAgain(app.database, [unknownId], null)).toEqual([]);
   expect(webhook.id).toBe(first.event.webhook_id);
 });
 
 /** An unused id. */
-const nobody = '01900000-0000-7000-8000-000000000000';
+const unknownId = '01900000-0000-7000-8000-000000000000';

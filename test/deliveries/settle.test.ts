@@ -96,10 +96,10 @@ describe('several receipts', () => {
     const first = await oneLeased();
     await send(webhook);
     const second = await agent.claimOne();
-    const unborn = `${uuidText(uuidv7(Date.now(), randomBytes(16)))}.1`;
+    const unknownReceipt = `${uuidText(uuidv7(Date.now(), randomBytes(16)))}.1`;
     const otherAttempt = second.receipt.replace(/1$/, '2');
     const given = [
-      unborn,
+      unknownReceipt,
       second.receipt,
       'garbage',
       '',
@@ -110,7 +110,7 @@ describe('several receipts', () => {
     ];
     expect(await agent.ack(given)).toEqual({
       done: [second.receipt, first.receipt, second.receipt],
-      gone: [unborn, 'garbage', '', otherAttempt, 'ffffffff-ffff-7fff-bfff-ffffffffffff.1'],
+      gone: [unknownReceipt, 'garbage', '', otherAttempt, 'ffffffff-ffff-7fff-bfff-ffffffffffff.1'],
     });
   });
 

@@ -13,7 +13,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['smoke.test.ts', 'a process that is killed is replaced, and the others serve'],
       ['smoke.test.ts', 'the primary that is killed: the next one finds everything'],
       ['smoke.test.ts', 'Postgres that is killed: 202 from the spool'],
-      ['spool/crash.test.ts', '%s at every operation'],
+      ['spool/crash.test.ts', 'a crash (%s) at every operation'],
       ['doctor/database.test.ts', 'whose setting %s could lose committed events'],
       ['faults/kill.test.ts', 'a killed process is replaced'],
       ['faults/kill.test.ts', 'Postgres itself'],
@@ -34,7 +34,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     ],
     'with a spool: 202 after fsync, and each event is stored once': [
       ['smoke.test.ts', 'Postgres that is killed: 202 from the spool'],
-      ['spool/crash.test.ts', '%s at every operation'],
+      ['spool/crash.test.ts', 'a crash (%s) at every operation'],
       ['faults/spool.test.ts', 'Postgres away: requests get 202'],
       ['faults/away-at-start.test.ts', 'with a spool: events are verified'],
     ],
@@ -60,14 +60,14 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
   'Redis away or frozen': {
     'the limit fails open within 50 ms, warns once a second at most, and recovers by itself': [
       ['smoke.test.ts', 'Redis that is killed limits nothing, and counts again when it is back'],
-      ['ratelimit/shared.test.ts', 'hung: one budget for all waiting calls'],
+      ['ratelimit/shared.test.ts', 'that hangs: one budget for all waiting calls'],
       ['faults/redis.test.ts', 'Redis killed under load: no request is refused'],
       ['faults/redis.test.ts', 'after recovery the processes count together again'],
       ['faults/redis-failover.test.ts', 'counters survive a failover, a read-only replica fails open'],
     ],
     'at the start of Weir: refused with the reason; at that of a later process: served without the limit': [
       ['ratelimit/shared.test.ts', 'refused when %s, with a sentence that is free of secrets'],
-      ['ratelimit/shared.test.ts', 'without requireAtStart it starts degraded'],
+      ['ratelimit/shared.test.ts', 'without requireAtStart succeeds degraded'],
       ['faults/redis.test.ts', 'a start without Redis is refused'],
       ['faults/redis.test.ts', 'a process that exits during the outage is replaced by one that starts degraded'],
     ],
@@ -184,8 +184,8 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   'Failed attempts pause the account and the client address, but no browser in which the user has signed in before.': [
     ['auth/throttle.test.ts', '%s has a number of free failures; then it is paused'],
     ['auth/throttle.test.ts', 'has a number of free failures over all accounts; then one each interval'],
-    ['auth/device-cookies.test.ts', 'the owner of a paused account can sign in with it'],
-    ['auth/device-cookies.test.ts', 'the owner can sign in with it from a locked-out address'],
+    ['auth/device-cookies.test.ts', 'the owner of a paused account can sign in with a device cookie'],
+    ['auth/device-cookies.test.ts', 'the owner can sign in with a device cookie from a locked-out address'],
   ],
   'A stolen cookie cannot create lasting access without the password.': [
     ['auth/step-up.test.ts', 'every operation that changes something is in one of the two tables'],
@@ -312,12 +312,12 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   '**Exactly once.** An event keeps the id of its 202. A commit whose outcome is unknown is spooled as well, under the same ids; events that are stored already are skipped.':
     [
       ['smoke.test.ts', 'Postgres that is killed: 202 from the spool, and each event is stored once'],
-      ['spool/crash.test.ts', '%s at every operation'],
+      ['spool/crash.test.ts', 'a crash (%s) at every operation'],
       ['spool/drain.test.ts', 'events that are in the database already are skipped by their ids'],
       ['faults/spool.test.ts', 'Postgres frozen, and killed during the drain'],
     ],
   'An incomplete record at the end of a file was never answered and is ignored.': [
-    ['spool/crash.test.ts', '%s at every operation'],
+    ['spool/crash.test.ts', 'a crash (%s) at every operation'],
     ['spool/drain.test.ts', 'a torn end is dropped with its file'],
   ],
   'The events of a machine that never comes back are stored from its disk by any other installation of the same release:':

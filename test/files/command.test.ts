@@ -25,7 +25,7 @@ test.each([
   expect(commandOn(names.map((name) => join(directory, name)).join(':'), entry)).toBe(command);
 });
 
-test('without a build the command is npx --no weir', () => {
+test('without a build the command line is called by npx --no weir', () => {
   rmSync(entry);
   expect(commandOn(join(directory, 'link'), entry)).toBe('npx --no weir');
 });

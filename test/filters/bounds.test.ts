@@ -40,7 +40,7 @@ const LONG = 'a'.repeat(1_048_576);
 const event = eventOf({
   text: LONG,
   digits: '1'.repeat(200),
-  /** Of the patterns that V8 searches for slowest. */
+  /** Examples of the patterns that V8 searches for slowest. */
   needle: `${'a'.repeat(511)}b${'a'.repeat(512)}`,
   texts: Array.from({ length: 1_000 }, () => 'abc'),
   numbers: Array.from({ length: 20_000 }, (_, place) => place),
@@ -74,14 +74,14 @@ test.each([
   ['a list of 4 MiB', repeated(18, '[1]', '$ + $', 'size($) == 262144')],
   ['30 MiB in all', `[${'body.text + "", '.repeat(30)}].all(text, size(text) == 1048576)`],
   ['a search of 256 Mi steps', 'body.text.contains(body.needle.substring(0, 256)) && !webhook.contains(body.text)'],
-])('%s is not too much', async (_what, filter) => {
+])('a filter with %s is within the bounds', async (_what, filter) => {
   expect(await judge.judge([filter], [event])).toEqual({ verdicts: [passed], failures: [] });
 });
 
 test.each([
   ['at the limit', 4_194_304, passed],
   ['one over it', 4_194_305, failed],
-])('a body %s', async (_what, bytes, verdict) => {
+])('the limit on bodies that filters read, %s', async (_what, bytes, verdict) => {
   const body = `[${' '.repeat(bytes - 3)}1]`;
   const { verdicts: given } = await judge.judge(['body == [1]'], [eventOf(body)]);
   expect(given).toEqual([verdict]);

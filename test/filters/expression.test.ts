@@ -37,7 +37,7 @@ test.each([
   ['content_type == "application/json"', true],
   ['webhook ==\n  "orders"', true],
   ['body.?missing.orValue(1) == 1', true],
-])('%s is %s', (text, verdict) => {
+])('the filter %s gives %s', (text, verdict) => {
   expect(judge(text)).toBe(verdict);
 });
 

@@ -27,7 +27,7 @@ afterAll(() => judge.close());
 
 type Kind = 'text' | 'bytes' | 'list' | 'map' | 'int' | 'bool';
 
-/** Of each kind: values, and what makes one from others (t: text, y: bytes, l: list, m: map, i: int, b: bool, $: bound variable). */
+/** For each kind: values, and expressions that make one from other values (t: text, y: bytes, l: list, m: map, i: int, b: bool, $: bound variable). */
 const leaves: Record<Kind, readonly string[]> = {
   text: [
     'webhook',

@@ -87,7 +87,7 @@ export class TestAgent {
     return answer.body.deliveries;
   }
 
-  /** Claims one delivery; throws when there is none. */
+  /** Claims one delivery; throws when none can be claimed. */
   async claimOne(order: ClaimOrder = {}): Promise<Delivery> {
     const [delivery] = await this.claim({ max: 1, ...order });
     if (delivery === undefined) throw new Error('there is nothing to claim');

@@ -42,7 +42,7 @@ export class ApiDocument {
     return this.operations.find(({ operationId }) => operationId === name)!;
   }
 
-  /** A documented response, undefined if there is none, and its place in the document: equal ones are in the components. */
+  /** A documented response, undefined if the document lacks it, and its place in the document: equal ones are in the components. */
   response({ method, path }: Pick<DocumentedOperation, 'method' | 'path'>, status: number) {
     const place = ['paths', path, method.toLowerCase(), 'responses', String(status)];
     const own = this.document.paths[path][method.toLowerCase()].responses[status];
@@ -71,7 +71,7 @@ export class ApiDocument {
   }
 }
 
-/** Of a stream, which does not end, only the headers. */
+/** For a stream, which does not end, only the headers are compared. */
 export async function receiveAnswer(url: string, init: RequestInit): Promise<ReceivedAnswer> {
   const response = await fetch(url, { redirect: 'manual', ...init });
   const { status, headers } = response;

@@ -152,7 +152,7 @@ async function startEtcd(place: Place): Promise<void> {
 
 async function prepareNode(name: string, place: Place): Promise<Node> {
   const port = await freePort();
-  /** Of Patroni's REST interface. */
+  /** Port of Patroni's REST interface. */
   const restPort = await freePort();
   const home = join(place.directory, name);
   await mkdir(home);

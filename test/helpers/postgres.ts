@@ -70,7 +70,7 @@ async function createDatabase(prepare: (conninfo: string, run: Run) => Promise<s
 
 type Run = (sql: string) => Promise<object[]>;
 
-/** The same server, another database. */
+/** Connection string of another database on the same server. */
 function withName(conninfo: string, name: string): string {
   return conninfo.replace(/dbname=\w+/, `dbname=${name}`);
 }

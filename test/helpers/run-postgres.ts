@@ -18,12 +18,12 @@ export function joinRunPostgres(): Promise<EmbeddedPostgres> {
 async function startOrJoin(): Promise<EmbeddedPostgres> {
   const dataDir = join(tmpdir(), 'all');
   const postgres = await joinEmbeddedPostgres({ dataDir, maxConnections: CONNECTIONS_MAX, log: () => {} });
-  if (postgres.started) await forgoTheDisk(postgres.conninfo);
+  if (postgres.started) await turnOffDurability(postgres.conninfo);
   return postgres;
 }
 
 /** Not durable: the data is deleted with the run. Tests of crashes start separate servers with Weir's settings. */
-async function forgoTheDisk(conninfo: string): Promise<void> {
+async function turnOffDurability(conninfo: string): Promise<void> {
   const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
   try {
     for (const name of ['fsync', 'full_page_writes']) await database.query({ text: `alter system set ${name} = off` });

@@ -54,7 +54,7 @@ export class WebClient {
     };
   }
 
-  /** Follows redirects until the next target begins with `until`, or there is none. */
+  /** Follows redirects until the next target begins with `until`, or a response is not a redirect. */
   async follow(page: Page, until?: string): Promise<Page> {
     let at = page;
     for (let hops = 0; hops < 20; hops++) {

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-describe('HEAD', () => {
+describe('the response to HEAD', () => {
   test.each(['/healthz', '/readyz'])('of %s is GET without the body', async (path) => {
     const get = await rawRequest(app.port, `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
     const head = await rawRequest(app.port, `HEAD ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
@@ -66,7 +66,7 @@ describe('another method of a known path', () => {
   });
 });
 
-describe('an error', () => {
+describe('the response to an error', () => {
   test('is a problem document as in RFC 9457', async () => {
     const response = await fetch(`${app.url}/nowhere`, { headers: { 'x-request-id': 'mine' } });
     expect(response.status).toBe(404);

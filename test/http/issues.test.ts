@@ -22,7 +22,7 @@ test.each([
   expect(refused(strict, unknown(count))).toEqual(expected);
 });
 
-test('so are invalid values, and fields of several objects', () => {
+test('invalid values, and fields of several objects, are reported up to the same limit', () => {
   expect(refused(z.array(z.number()), names(25))).toEqual([20, 5]);
   expect(refused(z.array(strict), [unknown(12), unknown(12)])).toEqual([20, 6]);
 });

@@ -40,7 +40,7 @@ const hostile: [what: string, body: (bytes: number) => string][] = [
 const API = ['/api/v1/session', '/api/v1/setup', '/api/v1/agent/session'];
 const PAGES = ['/sign-in', '/setup'];
 
-describe('a body', () => {
+describe('a body before sign-in', () => {
   beforeAll(async () => {
     app = await startAgentApp();
   });

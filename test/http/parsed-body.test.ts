@@ -60,7 +60,7 @@ test('the first 20 of many invalid members are reported, and the others counted'
   expect([status, body.errors.length, body.errors_omitted]).toEqual([422, 20, 9_981]);
 });
 
-test('so are query parameters', async () => {
+test('the first 20 of many invalid query parameters are reported, and the others counted', async () => {
   const query = (count: number) => Array.from({ length: count }, (_, i) => `k${i}=`).join('&');
   const errorsOf = async (count: number) => {
     const { body } = await operator.api('GET', `/api/v1/webhooks?${query(count)}`);
@@ -70,7 +70,7 @@ test('so are query parameters', async () => {
   expect(await errorsOf(21)).toEqual(['invalid_request', 20, 1]);
 });
 
-describe('a form', () => {
+describe('the body of a form', () => {
   async function send(fields: number, cookie: string) {
     const csrf = cookie === '' ? '' : await csrfToken(app.url, cookie);
     const response = await fetch(`${app.url}/webhooks/new`, {

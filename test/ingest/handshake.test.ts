@@ -1,4 +1,4 @@
-/** Handshakes of senders, and that nobody can have a text of their choice signed or returned. */
+/** Handshakes of senders, and that a stranger cannot have a text of their choice signed or returned. */
 import { createHmac, generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { NewWebhook } from '../../server/resources/webhooks.ts';
@@ -36,7 +36,7 @@ const countEvents = async ({ id }: TestWebhook) => {
   return (await app.database.query<{ events: number }>({ text, values: [id] }))[0]!.events;
 };
 
-describe('Meta', () => {
+describe('a handshake of Meta', () => {
   const query = (token: string, challenge: string) =>
     `?hub.mode=subscribe&hub.verify_token=${encodeURIComponent(token)}&hub.challenge=${encodeURIComponent(challenge)}`;
   let hook: TestWebhook;
@@ -66,7 +66,7 @@ describe('Meta', () => {
   });
 });
 
-describe('Dropbox', () => {
+describe('a handshake of Dropbox', () => {
   test.each([
     ['its challenge', 'abc-123', 200],
     ['markup', MARKUP, 405],
@@ -81,7 +81,7 @@ describe('Dropbox', () => {
   });
 });
 
-describe('Microsoft Graph', () => {
+describe('a handshake of Microsoft Graph', () => {
   test('gets its validation token back as text, without a signature', async () => {
     const { path } = await app.addWebhook({ signature_scheme: 'microsoft-graph' });
     const token = 'Validation: Testing client application reachability for subscription Request-Id: 1';
@@ -168,7 +168,7 @@ describe('a signed handshake', () => {
   });
 });
 
-describe('CloudEvents', () => {
+describe('a handshake of CloudEvents', () => {
   const options = (origin: string) => ({ method: 'OPTIONS', headers: { 'webhook-request-origin': origin } });
 
   test.each([

@@ -29,7 +29,7 @@ function parses(bytes: Uint8Array): boolean {
   }
 }
 
-describe('lines', () => {
+describe('the lines of a body', () => {
   test.each<[string, string, [number, string][]]>([
     [
       'end with LF',
@@ -78,7 +78,7 @@ describe('lines', () => {
     expect(linesOf(body)).toEqual(lines);
   });
 
-  test.each(['', '\n', '\r\n\r\n', '\n'.repeat(1000)])('in %j are none', (body) => {
+  test.each(['', '\n', '\r\n\r\n', '\n'.repeat(1000)])('are absent in %j', (body) => {
     expect(read(body).outcome).toEqual({ kind: 'empty' });
   });
 
@@ -188,7 +188,7 @@ describe('a JSON text', () => {
   });
 
   test('is valid exactly when JSON.parse accepts it', () => {
-    const spoilt = fc
+    const mutated = fc
       .tuple(fc.json(), fc.nat(), fc.constantFrom(...'{}[]",:\\0-.eEtfnu \n\u0001é'), fc.integer({ min: 0, max: 2 }))
       .map(([text, place, given, cut]) => {
         const at = place % (text.length + 1);
@@ -201,7 +201,7 @@ describe('a JSON text', () => {
       fc
         .oneof(
           fc.json(),
-          spoilt,
+          mutated,
           grammar.map((parts) => parts.join('')),
         )
         .map((text) => Buffer.from(text)),

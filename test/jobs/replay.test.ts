@@ -74,7 +74,7 @@ async function storeMany(count: number, ageMs = 60_000): Promise<string[]> {
   return ids.sort();
 }
 
-test('replays every event once, oldest first, and none that arrived later', async () => {
+test('a job replays every event once, oldest first, and none that arrived later', async () => {
   const older = await storeMany(BATCH + 30, 120_000);
   const newer = await storeMany(BATCH + 30);
   const id = await create({ webhook_id: webhook.id });
@@ -153,7 +153,7 @@ test('sessions that are cut between and inside batches neither skip nor repeat a
   expect(await replayed()).toEqual(ids);
 }, 120_000);
 
-test('two installations run it once', async () => {
+test('two installations run a job once', async () => {
   const ids = await storeMany(10 * BATCH);
   const id = await create();
   const runners = [start(FAST), start(FAST)];
@@ -162,7 +162,7 @@ test('two installations run it once', async () => {
   expect(runners.reduce((sum, { events }) => sum + events, 0)).toBe(ids.length);
 });
 
-test('while the database is away it waits, and continues by itself', async () => {
+test('a job waits while the database is away, and continues by itself', async () => {
   const ids = await storeMany(3 * BATCH);
   const id = await create();
   start(HELD);

@@ -38,7 +38,7 @@ test('the overload rises and stays; the recovery begins when its last request is
       rate: 10,
       timeUnit: '1s',
       duration: '60000ms',
-      // The same number as under overload.
+      // As many virtual users as under overload.
       preAllocatedVUs: 20,
       startTime: '130000ms',
     },

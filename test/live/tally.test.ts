@@ -151,7 +151,7 @@ describe('a database that does not answer the primary', () => {
   });
 });
 
-test('is counted while any process has a stream', () => {
+test('deliveries are counted while any process has a stream', () => {
   const tally = new Tally(0);
   tally.take(1, sample(), 1_000);
   expect(tally.watched).toBe(false);

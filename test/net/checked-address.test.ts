@@ -46,7 +46,7 @@ test.each([
   ['224.0.0.1', 'refused', 'refused'],
   ['255.255.255.255', 'refused', 'refused'],
   ['240.0.0.1', 'refused', 'refused'],
-])('%s is %s; with private networks %s', async (address, usual, withPrivate) => {
+])('the address %s is %s; with private networks %s', async (address, usual, withPrivate) => {
   expect(await verdict([address], false)).toBe(usual);
   expect(await verdict([address], true)).toBe(withPrivate);
 });

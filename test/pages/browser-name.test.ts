@@ -20,6 +20,6 @@ test.each([
   ['python-requests/2.32.3', 'python-requests/2.32.3'],
   ['x'.repeat(500), 'x'.repeat(40)],
   ['', 'Unknown'],
-])('%s is %s', (userAgent, name) => {
+])('the User-Agent %s is shown as %s', (userAgent, name) => {
   expect(browserName(userAgent)).toBe(name);
 });

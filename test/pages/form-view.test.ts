@@ -19,7 +19,7 @@ test.each([
   ],
   ['%=%zz', [['%', '%zz']]],
   ['p={"a":', [['p', '{"a":']]],
-])('the fields of %j', (text, expected) => {
+])('the form body %j has these fields', (text, expected) => {
   expect(formFields(Buffer.from(text))!.fields.map(({ name, value }) => [name, value])).toEqual(expected);
 });
 
@@ -36,11 +36,11 @@ test.each([
   ['text beside elements', '<a>one<b/>two</a>', '<a>\n  one\n  <b/>\n  two\n</a>'],
   ['too many ends', '</a></b><c/>', '</a>\n</b>\n<c/>'],
   ['what never ends', '<a><!-- x', '<a>\n  <!-- x'],
-])('XML with %s', (_what, text, expected) => {
+])('XML with %s is indented', (_what, text, expected) => {
   expect(prettyXml(text)).toBe(expected);
 });
 
-test('of any text, only white space changes', () => {
+test('indenting changes only white space, in any text', () => {
   const hostile = fc.string({ unit: fc.constantFrom('<', '>', '/', '!', '-', '[', ']', '?', 'a', ' ', '\n') });
   fc.assert(
     fc.property(hostile, (text) => {

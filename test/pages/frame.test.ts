@@ -15,7 +15,7 @@ function historyOf(latest: Live | null, rejected: number[] = []): History {
   return history;
 }
 
-describe('the frame', () => {
+describe('the frame of a page', () => {
   test.each([
     ['no problem', historyOf(live(0)), { dead: 0, rejected: 0, badge: '' }],
     ['dead letters', historyOf(live(12)), { dead: 12, badge: '(12) ' }],

@@ -47,7 +47,7 @@ test('any JSON becomes a balanced tree', () => {
   );
 });
 
-describe('is limited', () => {
+describe('a tree is limited', () => {
   test(`to ${TREE_VALUES_MAX} values`, () => {
     const whole = tree(Array.from({ length: TREE_VALUES_MAX - 1 }, (_, i) => i));
     expect([whole.complete, values(whole.html)]).toEqual([true, TREE_VALUES_MAX]);

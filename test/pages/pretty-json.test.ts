@@ -4,7 +4,7 @@ import { prettyJson } from '../../server/pages/pretty-json.ts';
 
 const pretty = (text: string) => prettyJson(Buffer.from(text))?.text ?? null;
 
-test('formats like JSON.stringify', () => {
+test('formatted JSON equals that of JSON.stringify', () => {
   fc.assert(
     fc.property(fc.json(), (text) => {
       expect(pretty(text)).toBe(JSON.stringify(JSON.parse(text), null, 2));
@@ -20,7 +20,7 @@ test.each([
   ['brackets and colons inside strings', '{"a":"{[:,]}"}', '{\n  "a": "{[:,]}"\n}'],
   ['what is empty', '{ "a" : [ ] , "b" : { } }', '{\n  "a": [],\n  "b": {}\n}'],
   ['a text that was pretty already', '[\n 1,\n\n 2 ]', '[\n  1,\n  2\n]'],
-])('keeps %s', (_, text, expected) => {
+])('formatted JSON keeps %s', (_, text, expected) => {
   expect(pretty(text)).toBe(expected);
 });
 
@@ -29,11 +29,11 @@ test.each([
   ['no JSON', 'a=b&c=d'],
   ['JSON with something after it', '{} {}'],
   ['JSON that ends too early', '{"a":'],
-])('returns nothing for %s', (_, text) => {
+])('formatted JSON is absent for %s', (_, text) => {
   expect(pretty(text)).toBeNull();
 });
 
-test('is cut at the limit, and says so', () => {
+test('formatted JSON is cut at the limit, and says so', () => {
   const text = Buffer.from('[1,2,3]');
   expect(prettyJson(text, 15)).toEqual({ text: '[\n  1,\n  2,\n  3', complete: false });
   expect(prettyJson(text, 17)).toEqual({ text: '[\n  1,\n  2,\n  3\n]', complete: true });

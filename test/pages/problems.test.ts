@@ -47,7 +47,7 @@ test.each([
     'Stripe is silent for 3 h',
     '/webhooks/w',
   ],
-] as const)('%j', (problem, level, title, href) => {
+] as const)('the problem %j has this sentence and page', (problem, level, title, href) => {
   const role = href.startsWith('/status') ? 'operator' : 'viewer';
   expect(of(problem)).toMatchObject({ level, title, href, role });
 });

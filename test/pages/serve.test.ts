@@ -60,7 +60,7 @@ describe('after the session of a form has ended', () => {
   });
 });
 
-describe('an error', () => {
+describe('an error of a page', () => {
   const html = 'text/html,application/xhtml+xml';
 
   test.each([
@@ -134,7 +134,7 @@ describe('the table of pages', () => {
   );
 });
 
-describe('a response', () => {
+describe('the response of a page', () => {
   test('is a complete page for a browser, and the main part for htmx', async () => {
     const whole = await (await get('/webhooks')).text();
     const part = await (await get('/webhooks', { 'hx-request': 'true' })).text();
@@ -223,7 +223,7 @@ describe('an asset', () => {
   });
 });
 
-describe('a form', () => {
+describe('a form of a page', () => {
   test.each([
     ['without its token', { csrf: '' }, {}],
     ['with the token of another session', { csrf: 'A'.repeat(43) }, {}],

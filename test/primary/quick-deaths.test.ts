@@ -16,13 +16,13 @@ function after(count: number): QuickDeaths {
   return deaths;
 }
 
-test('the tenth is hopeless, unless a proven process serves', () => {
+test('the tenth quick death in a row is hopeless, unless a proven process serves', () => {
   expect(after(9).hopeless([], 1)).toBeNull();
   expect(after(10).hopeless([dead(2_999)], 1)).toMatch(/^10 consecutive .* within 3 s .*\(last: 1\)$/);
   expect(after(10).hopeless([dead(3_000)], 1)).toBeNull();
 });
 
-test('a process that ends later than that does not count, and one that never served always does', () => {
+test('a process that ends after 3 seconds is not a quick death, and one that never served always is', () => {
   const deaths = after(9);
   expect(deaths.onDeath(dead(3_000))).toBeNull();
   expect(deaths.hopeless([], 1)).toBeNull();
@@ -30,7 +30,7 @@ test('a process that ends later than that does not count, and one that never ser
   expect(deaths.hopeless([], 1)).not.toBeNull();
 });
 
-test('the count begins again when a process has served for 3 seconds', () => {
+test('the count of quick deaths begins again when a process has served for 3 seconds', () => {
   const deaths = after(9);
   deaths.onReady({ state: 'ended' });
   vi.advanceTimersByTime(3_000);

@@ -45,7 +45,7 @@ function held(breaker: Breaker) {
   return { outcome: breaker.run('key', () => work), answer };
 }
 
-test('closed, it passes responses on', async () => {
+test('a closed breaker passes responses on', async () => {
   const { breaker, call } = breakerBefore({ answerMs: 1 });
   expect(await Promise.all([call(), call()])).toEqual(['counted', 'counted']);
   expect(breaker.isOpen).toBe(false);
@@ -54,13 +54,13 @@ test('closed, it passes responses on', async () => {
 test.each([
   ['that fails', null],
   ['that is too late', 2000],
-] as const)('a call %s opens it and releases concurrent calls', async (_, answerMs) => {
+] as const)('a call %s opens the breaker and releases concurrent calls', async (_, answerMs) => {
   const { breaker, call } = breakerBefore({ answerMs }, () => performance.now());
   expect(await Promise.all([call(), call()])).toEqual([null, null]);
   expect(breaker.isOpen).toBe(true);
 });
 
-test('a call within its budget does not open it, however many came before', async () => {
+test('a call within its budget does not open the breaker, however many came before', async () => {
   let nowMs = 0;
   const { breaker } = breakerBefore({ answerMs: null }, () => nowMs);
   let last = held(breaker);
@@ -88,7 +88,7 @@ test('a busy event loop of the process does not count as a failure of the store:
   expect(breaker.isOpen).toBe(true);
 });
 
-test('probes follow after 100 ms, 200 ms, and so on, and the first success closes it', async () => {
+test('probes follow after 100 ms, 200 ms, and so on, and the first success closes the breaker', async () => {
   const store = { answerMs: null as number | null };
   const { breaker, seen, call } = breakerBefore(store);
   const openedMs = performance.now();
@@ -109,7 +109,7 @@ test('one probe at a time: a hung one is awaited', async () => {
   expect(breaker.isOpen).toBe(true);
 });
 
-test('after its end it stays open, sends nothing and logs nothing', async () => {
+test('after its end the breaker stays open, sends nothing and logs nothing', async () => {
   const { breaker, seen, call } = breakerBefore({ answerMs: null });
   const underWay = call();
   breaker.end();

@@ -13,7 +13,7 @@ function block(target: MemoryLimiter, key: string, policy = ingest) {
   while (target.take(key, policy).allowed);
 }
 
-test('allows the quota, refuses the next, and returns when one more is allowed', () => {
+test('the memory limiter allows the quota, refuses the next, and returns when one more is allowed', () => {
   const { clock, limiter: memory } = limiter();
   const answers = Array.from({ length: 6 }, () => memory.take('a', ingest));
   expect(answers.map((answer) => answer.allowed)).toEqual([true, true, true, true, true, false]);
@@ -48,7 +48,7 @@ test('after two windows without requests a counter is empty', () => {
   expect(memory.take('a', ingest).remaining).toBe(4);
 });
 
-test('stores at most keysMax keys', () => {
+test('the memory limiter stores at most keysMax keys', () => {
   const { limiter: memory } = limiter({ keysMax: 10 });
   for (let address = 0; address < 10; address += 1) memory.take(`a${address}`, ingest);
   expect(memory.size).toBe(10);
@@ -75,7 +75,7 @@ test('expired counters are evicted first, even of clients that were blocked', ()
   expect(memory.size).toBe(8);
 });
 
-test('keysMax = 1 works', () => {
+test('with keysMax = 1 each new key evicts the other', () => {
   const { limiter: memory } = limiter({ keysMax: 1 });
   for (const key of ['a', 'b', 'a']) expect(memory.take(key, ingest).remaining).toBe(4);
 });

@@ -55,7 +55,7 @@ async function takes(target: RateLimiter, key: string, count: number, policy = i
 
 const allowed = (decisions: Decision[]) => decisions.filter((decision) => decision.allowed).length;
 
-describe('counting', () => {
+describe('counting in Redis', () => {
   test('two limiters count together', async () => {
     const { url } = await redis();
     const [one, two] = [await patientLimiter([url]), await patientLimiter([url])];
@@ -165,7 +165,7 @@ describe('counting', () => {
 });
 
 describe('an unavailable store', () => {
-  test('hung: one budget for all waiting calls, no wait for later ones, one warning a second, and recovery', async () => {
+  test('that hangs: one budget for all waiting calls, no wait for later ones, one warning a second, and recovery', async () => {
     const server = await redis();
     const { shared, warnings, setClock, uncounted } = await patientLimiter([server.url]);
     await takes(shared, 'a', 5);
@@ -212,7 +212,7 @@ describe('an unavailable store', () => {
     await until(() => warnings.at(-1)!.message.includes('available again'));
   });
 
-  test('hung for a moment: counting continues on the same connection', async () => {
+  test('that hangs for a moment counts again on the same connection', async () => {
     const server = await redis();
     const { shared, setClock } = await patientLimiter([server.url]);
     server.pause();
@@ -226,7 +226,7 @@ describe('an unavailable store', () => {
     expect(await server.cli('info', 'stats')).toMatch(/rejected_connections:0/);
   });
 
-  test('stopped and started again', async () => {
+  test('that is stopped and started again fails open, and then counts again', async () => {
     const server = await redis();
     const { shared, setClock } = await patientLimiter([server.url]);
     await takes(shared, 'a', 5);
@@ -240,7 +240,7 @@ describe('an unavailable store', () => {
     expect(allowed(await takes(shared, 'a', 9))).toBe(5);
   });
 
-  test('turned into a read-only replica: open, and closed again once it accepts writes', async () => {
+  test('that becomes a read-only replica fails open, and counts again once it accepts writes', async () => {
     const server = await redis({ settings: ['--replica-serve-stale-data', 'yes'] });
     const { shared, warnings } = await patientLimiter([server.url]);
     await server.cli('replicaof', '127.0.0.1', String(await freePort()));
@@ -264,7 +264,7 @@ describe('an unavailable store', () => {
   });
 });
 
-describe('at start', () => {
+describe('opening the shared store at the start', () => {
   const secret = 'hush-hush-hush';
   const bad: [string, () => Promise<string>, RegExp][] = [
     ['nothing listens', async () => `127.0.0.1:${await freePort()}`, /nothing listens there \(ECONNREFUSED\)/],
@@ -279,7 +279,7 @@ describe('at start', () => {
       /no response within 2000 ms|there is no connection/,
     ],
   ];
-  test.each(bad)('refused when %s, with a sentence that is free of secrets', async (_, place, cause) => {
+  test.each(bad)('is refused when %s, with a sentence that is free of secrets', async (_, place, cause) => {
     const at = await place();
     const url = `redis://operator:${secret}@${at}/0?key=${secret}`;
     const error = await limiter([url]).catch((reason: unknown) => reason);
@@ -291,12 +291,12 @@ describe('at start', () => {
     expect(`${message}${stack}`).not.toMatch(/hush|operator/);
   });
 
-  test('a plain server at a rediss:// address is refused', async () => {
+  test('is refused for a plain server at a rediss:// address', async () => {
     const { port } = await redis();
     await expect(limiter([`rediss://127.0.0.1:${port}`])).rejects.toThrow(SharedStoreError);
   });
 
-  test('without requireAtStart it starts degraded and counts once the store is available', async () => {
+  test('without requireAtStart succeeds degraded, and counting begins once the store is available', async () => {
     const port = await freePort();
     const url = `redis://:${secret}@127.0.0.1:${port}`;
     const { shared, warnings } = await patientLimiter([url], { requireAtStart: false });

@@ -126,7 +126,7 @@ async function flood(webhook: TestWebhook, requests: number, bodyBytes: number):
   return refused;
 }
 
-test('is limited by the settings: a number, a fifth of it for one webhook, and a body size', async () => {
+test('the settings limit the rejections: a number, a fifth of it for one webhook, and a body size', async () => {
   const small = await startTestApp({ REJECTIONS_KEPT_MAX: 10, REJECTION_BODY_BYTES_MAX: 100 });
   onTestFinished(() => small.stop());
   const webhook = await small.addWebhook();

@@ -111,7 +111,7 @@ describe('a scan', () => {
   });
 });
 
-/** The same by JSON.parse. Documents of JSON.stringify have no duplicate names. */
+/** The expected result, by JSON.parse. Documents of JSON.stringify have no duplicate names. */
 function found(value: unknown, path: readonly string[]): string | null {
   let at = value;
   for (const name of path) {

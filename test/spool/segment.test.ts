@@ -114,7 +114,7 @@ test('the rows of a frame are divided, and have their times', async () => {
   expect((await readFile(path)).length).toBe(result.next);
 });
 
-test('names', () => {
+test('names of segments are read as they were written, and other names are refused', () => {
   const stem = newStem(1_700_000_000_123.9);
   expect(parseName(fileName(stem, 'open'))).toEqual({
     stem,

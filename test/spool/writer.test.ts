@@ -182,7 +182,7 @@ test('files of other kinds count, and other names are ignored by age', async () 
   expect(await open().append([newRow()])).toBe('full');
 });
 
-test('size of a file by limit and number of writers', () => {
+test('the size of a file follows from the limit and the number of writers', () => {
   expect([segmentBytes(1_073_741_824, 2), segmentBytes(16_777_216, 8), segmentBytes(16_777_216, 1024)]).toEqual([
     16_777_216, 262_144, 65_536,
   ]);

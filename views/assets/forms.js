@@ -52,7 +52,7 @@
     if (isForm(elt)) elt.ownerDocument.getElementById('refused')?.remove();
   });
 
-  // A refusal that is no form again, such as 503, 409, 429, or the end of the session.
+  // A refusal that does not contain the form, such as 503, 409, 429, or the end of the session.
   document.addEventListener('htmx:beforeOnLoad', (event) => {
     const { elt, xhr } = event.detail;
     if (!isForm(elt)) return;

@@ -92,7 +92,7 @@ document.addEventListener('htmx:configRequest', (event) => {
   for (const input of elt.querySelectorAll(TIME_FIELDS))
     if (input.value !== '') parameters[input.name] = new Date(input.value).toISOString();
   if (!elt.matches('form[method="get"]')) return;
-  // An empty field is no filter, and the URL is what users share.
+  // An empty field does not filter, and users share the URL.
   for (const [name, value] of Object.entries(parameters)) if (value === '') delete parameters[name];
   focusBack = elt.contains(document.activeElement) ? document.activeElement.id : '';
 });

@@ -90,7 +90,7 @@ export const claimInput = z
       .min(0)
       .max(30)
       .default(0)
-      .describe('how long the request waits for a delivery when there is none'),
+      .describe('how long the request waits when no delivery can be claimed'),
     webhook_ids: z.array(z.guid()).max(1000).optional().describe('only deliveries of these webhooks; absent: of all'),
     ack: receipts
       .optional()

@@ -22,7 +22,7 @@ interface ExecParts {
   output: Sink;
   complaint: Sink;
   /** Kills the commands at once. */
-  hurry: AbortSignal;
+  stopNow: AbortSignal;
 }
 
 /**
@@ -30,7 +30,7 @@ interface ExecParts {
  * leads its own process group: Ctrl-C at the terminal reaches only this process, and stopping a command stops all processes
  * that it started.
  */
-export function executor({ command, directory, environment, output, complaint, hurry }: ExecParts): Handler {
+export function executor({ command, directory, environment, output, complaint, stopNow }: ExecParts): Handler {
   return async (delivery, { signal }) => {
     const child = start(command, directory, { ...environment, ...environmentOf(delivery) });
     const lastLine = new LastLine();
@@ -60,11 +60,11 @@ export function executor({ command, directory, environment, output, complaint, h
       killTimer ??= setTimeout(kill, KILL_AFTER_MS);
     };
     signal.addEventListener('abort', stop);
-    hurry.addEventListener('abort', kill);
+    stopNow.addEventListener('abort', kill);
     if (signal.aborted) stop();
     const end = await endOf(child).finally(() => {
       signal.removeEventListener('abort', stop);
-      hurry.removeEventListener('abort', kill);
+      stopNow.removeEventListener('abort', kill);
       clearTimeout(killTimer);
     });
     await Promise.all(copies.map((copy) => copy.end()));
@@ -147,7 +147,7 @@ class LastLine {
     this.#tail = Buffer.concat([this.#tail, chunk]).subarray(-TAIL_BYTES_MAX);
   }
 
-  /** The last non-empty line without control characters; an empty string when there is none. */
+  /** The last non-empty line without control characters; an empty string when every line is empty. */
   text(): string {
     const lines = stripVTControlCharacters(this.#tail.toString('utf8')).split(/[\r\n]+/);
     return (

@@ -40,7 +40,7 @@ export interface Binaries {
 /** The system user that runs Postgres when Weir runs as root, because Postgres refuses to run as root. */
 export const SYSTEM_USER = 'weir';
 
-/** Finds the binaries for this platform among the installed packages. Throws EmbeddedPostgresError if there are none. */
+/** Finds the binaries for this platform among the installed packages. Throws EmbeddedPostgresError if no package has them. */
 export async function findBinaries(
   platform: string = process.platform,
   arch: string = process.arch,

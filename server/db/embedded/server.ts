@@ -232,7 +232,7 @@ function tooSlow(server: Server, state: EmbeddedState): EmbeddedPostgresError {
 
 const pidFile = (server: Server) => join(server.pgdata, 'postmaster.pid');
 
-/** The process id in the first line of the file; null if there is none. */
+/** The process id in the first line of the file; null if the file or the id is missing. */
 async function pidIn(path: string): Promise<number | null> {
   const text = await readFile(path, 'utf8').catch(() => '');
   const pid = Number.parseInt(text, 10);

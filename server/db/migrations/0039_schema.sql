@@ -518,7 +518,7 @@ comment on column jobs.state is 'queued, running, done, cancelled or failed. A r
 comment on column jobs.filter is 'Which events, as in the request.';
 comment on column jobs.agent_ids is 'To these agents; null: to all that are subscribed to the webhook of an event when it is replayed.';
 comment on column jobs.until is 'Events received from this time on are not included: at most when the job was created.';
-comment on column jobs.first_at is 'When the first event in its range was received; null: not read yet, or there is none.';
+comment on column jobs.first_at is 'When the first event in its range was received; null: not read yet, or no event matches.';
 comment on column jobs.cursor is 'Last event that was read; the next batch continues after it.';
 comment on column jobs.replayed_to is 'When that event was received.';
 comment on column jobs.events is 'Events replayed.';

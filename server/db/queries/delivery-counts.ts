@@ -77,7 +77,7 @@ export function withinTimeout<T>(database: Database, work: (query: Query) => Pro
 }
 
 /**
- * Limit on the blocks that one sample reads: 32 MiB in blocks of 8 KiB. Planner statistics are no alternative: they are missing after a
+ * Limit on the blocks that one sample reads: 32 MiB in blocks of 8 KiB. Planner statistics are not an alternative: they are missing after a
  * bulk load, and they treat state, agent and webhook as independent. An agent that is the only one behind would be reported with a
  * fraction of its backlog.
  */

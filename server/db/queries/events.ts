@@ -68,7 +68,7 @@ export interface EventSpan {
  * the page of a rarely used webhook as fast, but adds an index entry to each stored row. Without it, webhook_id is compared inside the
  * primary key, which walks a million events in 100 ms. A type that no event has takes 1.3 s of a million events, a common one 1 ms. A
  * partial index on (event_type, received_at, id) was measured to add 2 us to the 6 us of CPU time that Postgres needs to
- * insert such a row, and 150 bytes of WAL, so there is none. The search stops after its time limit instead, and its cursor continues it.
+ * insert such a row, and 150 bytes of WAL, so it does not exist. The search stops after its time limit instead, and its cursor continues it.
  */
 export function listEvents(
   database: Database,

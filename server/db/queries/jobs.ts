@@ -70,7 +70,7 @@ export function listJobs({ query }: { query: Query }, before: string | null, lim
   });
 }
 
-/** Ends an unfinished job after the batch in progress. Returns false when there is none with this id. */
+/** Ends an unfinished job after the batch in progress. Returns false when no unfinished job has this id. */
 export async function cancelJob(query: Query, id: string): Promise<boolean> {
   const rows = await query({
     text: `update jobs set state = 'cancelled', finished_at = now() where id = $1 and state in ('queued', 'running') returning 1`,

@@ -20,7 +20,7 @@ interface RefusedRequests {
   limited: number;
   /** The larger number of rejections in a minute, of the current minute and the one before. */
   minute_max: number;
-  /** Start of the first of these two minutes with rejections; null: there are none. */
+  /** Start of the first of these two minutes with rejections; null when neither has any. */
   minute_at: string | null;
 }
 

@@ -2,10 +2,10 @@
 import type { Database } from '../pool.ts';
 
 export interface FirstSteps {
-  /** Id of the newest webhook; null: there is none. */
+  /** Id of the newest webhook; null without webhooks. */
   webhook: string | null;
   event: boolean;
-  /** Id of the newest active agent; null: there is none. */
+  /** Id of the newest active agent; null without active agents. */
   agent: string | null;
   acknowledged: boolean;
   colleague: boolean;

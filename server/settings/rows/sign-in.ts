@@ -8,7 +8,7 @@ export const signInSettings = {
     fallback: null,
     allowed: 'an email address',
     meaning:
-      'email of the first administrator, created at the start when there is none; an existing user is never changed',
+      'email of the first administrator, created at the start when no administrator exists; an existing user is never changed',
   },
   ADMIN_PASSWORD: {
     ...optionalText(

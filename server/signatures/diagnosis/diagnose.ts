@@ -106,7 +106,7 @@ function schemeFinding({ name, value, scheme }: SignatureField, { headers, body,
   return { reason: scheme!.reason, header: name, otherwiseValid };
 }
 
-/** The reason that explains the digest of a field; null if there is none. */
+/** The reason that explains the digest of a field; null if no reason does. */
 function explained(
   { loose }: SignatureField,
   digests: ReadonlyMap<string, RejectionReason> | null,

@@ -68,7 +68,7 @@ const stored = [
     state: null,
   },
   {
-    name: 'unheard',
+    name: 'undelivered',
     headers: '',
     event: 'issues.opened',
     type: 'text/plain',
@@ -156,7 +156,7 @@ const delivered = all.slice(0, 4);
 describe('the events of a user', () => {
   test.each<[Record<string, string>, readonly string[]]>([
     [{}, all],
-    [{ type: 'issues.opened' }, ['json', 'unheard']],
+    [{ type: 'issues.opened' }, ['json', 'undelivered']],
     [{ type: 'größer' }, ['unicode']],
     [{ type: 'issues' }, []],
     [{ type: 'Issues.opened' }, []],
@@ -167,7 +167,7 @@ describe('the events of a user', () => {
     [{ content_type: '%' }, []],
     [{ source: '192.0.2.1' }, ['json', 'unicode']],
     [{ source: '192.0.2.0/24' }, ['json', 'charset', 'unicode']],
-    [{ source: '192.0.2.9/16' }, ['json', 'charset', 'unicode', 'unheard']],
+    [{ source: '192.0.2.9/16' }, ['json', 'charset', 'unicode', 'undelivered']],
     [{ source: '::ffff:192.0.2.77' }, ['charset']],
     [{ source: '2001:db8::/32' }, ['text']],
     [{ source: '0.0.0.0/0' }, all.filter((name) => name !== 'text')],
@@ -175,13 +175,13 @@ describe('the events of a user', () => {
     [{ delivery_state: 'leased' }, ['charset']],
     [{ delivery_state: 'done' }, ['text']],
     [{ delivery_state: 'dead' }, ['binary']],
-    [{ delivery_state: 'none' }, ['unicode', 'unheard']],
+    [{ delivery_state: 'none' }, ['unicode', 'undelivered']],
     [{ header: 'x-kind: Order' }, ['json']],
     [{ header: 'X-Kind: Order' }, ['json']],
     [{ header: 'x-kind: order' }, []],
     [{ header: 'Ord' }, ['json']],
     [{ header: 'nö' }, ['charset']],
-    [{ q: 'needle' }, ['unheard']],
+    [{ q: 'needle' }, ['undelivered']],
     [{ q: 'Needle' }, ['json']],
     [{ q: '%' }, ['json']],
     [{ q: '_' }, ['charset']],
@@ -192,7 +192,7 @@ describe('the events of a user', () => {
     [{ q: 'nowhere' }, []],
     [{ from: minutesAgo(1), to: minutesAgo(0) }, ['charset']],
     [{ from: minutesAgo(1) }, ['json', 'charset']],
-    [{ to: minutesAgo(4) }, ['unheard']],
+    [{ to: minutesAgo(4) }, ['undelivered']],
     [{ from: minutesAgo(1).replace('Z', '') }, ['json', 'charset']],
     [{ from: '2020-01-01T00:00:00+02:00', to: '2020-01-02T00:00' }, []],
     [{ from: '0001-01-01T00:00:00Z', to: '9999-12-31T23:59:59.999Z' }, all],
@@ -211,7 +211,7 @@ describe('the events of a user', () => {
 
   test('are those of a webhook', async () => {
     expect(await namesOf({ webhook_id: pushed.id })).toEqual(delivered);
-    expect(await namesOf({ webhook_id: other.id.toUpperCase() }, asViewer, 1)).toEqual(['unicode', 'unheard']);
+    expect(await namesOf({ webhook_id: other.id.toUpperCase() }, asViewer, 1)).toEqual(['unicode', 'undelivered']);
   });
 });
 

@@ -88,13 +88,13 @@ describe('a replayed event', () => {
 });
 
 describe('nothing is replayed, and the response states the reason', () => {
-  const unheard = async () => send(await app.addWebhook());
+  const unsubscribed = async () => send(await app.addWebhook());
   test.each<[string, () => Promise<string>, () => unknown, number, string]>([
     ['when there is no such event', async () => NOTHING, () => undefined, 404, 'event_unknown'],
-    ['when no agent is subscribed', unheard, () => ({}), 409, 'no_subscribers'],
-    ['when the list of agents is empty', unheard, () => ({ agent_ids: [] }), 422, 'invalid_request'],
-    ['when an agent is not an id', unheard, () => ({ agent_ids: ['*'] }), 422, 'invalid_request'],
-    ['when the field is another', unheard, () => ({ agents: [] }), 422, 'invalid_request'],
+    ['when no agent is subscribed', unsubscribed, () => ({}), 409, 'no_subscribers'],
+    ['when the list of agents is empty', unsubscribed, () => ({ agent_ids: [] }), 422, 'invalid_request'],
+    ['when an agent is not an id', unsubscribed, () => ({ agent_ids: ['*'] }), 422, 'invalid_request'],
+    ['when the field is another', unsubscribed, () => ({ agents: [] }), 422, 'invalid_request'],
   ])('%s', async (_what, make, input, status, code) => {
     const event = await make();
     const before = await stateOf(event);

@@ -43,7 +43,7 @@ function postByHttp(headers: Record<string, string>): Promise<{ status: number; 
   });
 }
 
-describe('bearer', () => {
+describe('a bearer token', () => {
   test.each([
     ['none', null],
     ['unknown credential', `wa_${'a'.repeat(40)}`],
@@ -55,7 +55,7 @@ describe('bearer', () => {
     expect(body.detail).toContain('API token');
   });
 
-  test('a session cookie of the pages is none: another site could use it', async () => {
+  test('a session cookie of the pages is not accepted instead: another site could use it', async () => {
     const viewer = await addPerson(app, 'viewer');
     expect((await post(app.url, null, list, { cookie: viewer.cookie })).status).toBe(401);
     expect((await post(app.url, viewer.token, list)).status).toBe(200);
@@ -95,7 +95,7 @@ describe('Origin and Host', () => {
   });
 });
 
-describe('message', () => {
+describe('a message', () => {
   test.each([
     ['not JSON', '{"jsonrpc":', 400, 'invalid_json'],
     ['nested too deep', `${'['.repeat(100_000)}${']'.repeat(100_000)}`, 400, 'invalid_json'],
@@ -135,7 +135,7 @@ describe('message', () => {
     expect([answer.status, answer.body]).toEqual([202, null]);
   });
 
-  test.each(['GET', 'DELETE'])('%s: 405, as there are no sessions and no streams', async (method) => {
+  test.each(['GET', 'DELETE'])('%s: 405, because /mcp has neither sessions nor streams', async (method) => {
     const response = await fetch(`${app.url}/mcp`, { method, headers: { accept: 'text/event-stream' } });
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST, OPTIONS']);
   });

@@ -89,22 +89,25 @@ function trusted(data: unknown): string {
   return JSON.stringify(data, (name, value) => (name === 'untrusted_content' ? undefined : value));
 }
 
-test.each(Object.entries(calls))('%s keeps it apart', async (name, [who, given, blocks]) => {
-  const { isError, text, data } = await who().call(name, await given());
-  expect(isError).toBe(false);
-  expect(trusted(data)).not.toContain(MARK);
-  const block =
-    /----- BEGIN UNTRUSTED WEBHOOK CONTENT (\w{16}) -----\n(.*)\n----- END UNTRUSTED WEBHOOK CONTENT \1 -----/g;
-  const found = [...text.matchAll(block)];
-  expect(found).toHaveLength(blocks);
-  for (const [, , content] of found) {
-    expect(JSON.parse(content!)).toHaveProperty('content_type', `text/x-${MARK}`);
-    expect(content).not.toMatch(/-{5}|[\u0085\u2028\u2029]/);
-  }
-  const rest = text.replace(block, '');
-  expect(rest).not.toContain(MARK);
-  expect(rest).not.toContain('-----');
-});
+test.each(Object.entries(calls))(
+  'the answer of %s keeps content of senders apart',
+  async (name, [who, given, blocks]) => {
+    const { isError, text, data } = await who().call(name, await given());
+    expect(isError).toBe(false);
+    expect(trusted(data)).not.toContain(MARK);
+    const block =
+      /----- BEGIN UNTRUSTED WEBHOOK CONTENT (\w{16}) -----\n(.*)\n----- END UNTRUSTED WEBHOOK CONTENT \1 -----/g;
+    const found = [...text.matchAll(block)];
+    expect(found).toHaveLength(blocks);
+    for (const [, , content] of found) {
+      expect(JSON.parse(content!)).toHaveProperty('content_type', `text/x-${MARK}`);
+      expect(content).not.toMatch(/-{5}|[\u0085\u2028\u2029]/);
+    }
+    const rest = text.replace(block, '');
+    expect(rest).not.toContain(MARK);
+    expect(rest).not.toContain('-----');
+  },
+);
 
 test('the text between the markers has the same content as untrusted_content', async () => {
   const { text, data } = await asUser.call('get_event', { event_id: await strangeEvent() });

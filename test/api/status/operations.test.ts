@@ -18,7 +18,7 @@ const secrets: Record<string, string> = {
   ADMIN_PASSWORD: 'a long enough password',
 };
 
-test('shows no secret, only that it is set', () => {
+test('the status shows whether a secret setting is set, and never its value', () => {
   const names = Object.entries<Setting>(settingTable).flatMap(([name, { secret }]) => (secret ? [name] : []));
   expect(Object.keys(secrets).sort()).toEqual(names.sort());
   const rows = describeSettings(settingsOf({ ...secrets, ADMIN_EMAIL: 'first@example.org' }));
@@ -29,7 +29,7 @@ test('shows no secret, only that it is set', () => {
   expect(text).not.toContain('hunter2');
 });
 
-test('all other settings are shown with their current values', () => {
+test('the status shows all other settings with their current values', () => {
   const rows = describeSettings(settingsOf({ CORS_ORIGINS: 'https://a.example, https://b.example', WORKERS: '3' }));
   const value = (name: string) => rows.find((row) => row.name === name)!.value;
   expect(rows).toHaveLength(Object.keys(settingTable).length);

@@ -21,10 +21,10 @@ describe('the first request after a change', () => {
 
   test('sees a webhook that was requested before it existed', async () => {
     const id = randomUUID();
-    const unborn = { id, path: `/in/${id}`, url: `${app.url}/in/${id}`, secret: null };
-    expect(await statusOf(unborn)).toBe(404);
+    const future = { id, path: `/in/${id}`, url: `${app.url}/in/${id}`, secret: null };
+    expect(await statusOf(future)).toBe(404);
     await app.database.query({ text: 'insert into webhooks (id, name) values ($1, $2)', values: [id, 'by hand'] });
-    await until(async () => (await statusOf(unborn)) === 202);
+    await until(async () => (await statusOf(future)) === 202);
   });
 
   test('sees a webhook that is disabled, enabled again, and deleted', async () => {
@@ -76,7 +76,7 @@ describe('a stored secret that no key decrypts', () => {
     return [answer.status, checks.secrets];
   };
   /** Copies the ciphertext of another row. */
-  const spoil = async (webhook: TestWebhook) => {
+  const breakSecret = async (webhook: TestWebhook) => {
     const other = await app.addWebhook();
     await app.database.query({
       text: `update webhook_secrets set sealed = (select sealed from webhook_secrets where webhook_id = $2)
@@ -89,7 +89,7 @@ describe('a stored secret that no key decrypts', () => {
   test('is answered with a retryable error for any signature, and reported to the operator', async () => {
     const webhook = await app.addWebhook();
     expect(await checks()).toEqual([200, 'ok']);
-    await spoil(webhook);
+    await breakSecret(webhook);
     expect(await sent(webhook)).toEqual(unavailable);
     expect(await sent(webhook, 'another')).toEqual(unavailable);
     expect(await sent(webhook, null)).toEqual(unavailable);
@@ -102,7 +102,7 @@ describe('a stored secret that no key decrypts', () => {
 
   test('beside a new secret that decrypts: the new one verifies, and other signatures get a retryable error during the overlap', async () => {
     const webhook = await app.addWebhook({ secret: 'lost' });
-    await spoil(webhook);
+    await breakSecret(webhook);
     const rotate = (secret: string, overlap_seconds: number) =>
       app.webhooks.rotate(webhook.id, { secret, overlap_seconds });
     made(await rotate('new', 3_600));
@@ -119,7 +119,7 @@ describe('a stored secret that no key decrypts', () => {
   test('beside a previous secret that decrypts: the previous one verifies', async () => {
     const webhook = await app.addWebhook({ secret: 'old' });
     made(await app.webhooks.rotate(webhook.id, { secret: 'lost', overlap_seconds: 3_600 }));
-    await spoil(webhook);
+    await breakSecret(webhook);
     expect(await sent(webhook, 'old')).toEqual([202, undefined, null]);
     expect(await sent(webhook, 'lost')).toEqual(unavailable);
     await app.webhooks.remove(webhook.id);

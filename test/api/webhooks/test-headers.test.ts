@@ -17,7 +17,7 @@ const sendTest = async (input: object) => {
   return operator.api('POST', `/api/v1/webhooks/${id}/test`, input);
 };
 
-test('are stored with the event, and do not replace those of the signature', async () => {
+test('headers of a test request are stored with the event, and do not replace those of the signature', async () => {
   const headers = { 'X-Kind': 'order', 'x-hub-signature-256': 'sha256=00' };
   const { body } = await sendTest({ body: '{"a":1}', headers });
   expect(body.status).toBe(202);
@@ -30,7 +30,7 @@ test.each([
   ['of proxies', { 'X-Forwarded-For': '192.0.2.1' }],
   ['with a line end', { 'x-a': 'b\r\nx-c: d' }],
   ['that are not names', { 'x a': 'b' }],
-])('%s are refused', async (_what, headers) => {
+])('headers %s are refused in a test request', async (_what, headers) => {
   const { status, body } = await sendTest({ headers });
   expect([status, body.code]).toEqual([422, 'invalid_request']);
 });

@@ -21,7 +21,7 @@ interface UserRow {
 }
 
 /** A new person at the provider. */
-function somebody(claims: Claims): string {
+function newPerson(claims: Claims): string {
   const login = `p-${randomUUID()}`;
   hosted.provider.people[login] = claims;
   return login;
@@ -62,7 +62,7 @@ describe('the role comes from the claim', () => {
     ['in any order', { weir_role: ['administrator', 'viewer'] }, 'administrator'],
     ['among names of other services', { weir_role: ['offline_access', 7, null, 'operator'] }, 'operator'],
   ])('%s', async (_, claims, role) => {
-    const login = somebody(claims);
+    const login = newPerson(claims);
     expect(await outcome(login)).toEqual([303]);
     expect((await userOf(login))!.role).toBe(role);
   });
@@ -76,13 +76,13 @@ describe('the role comes from the claim', () => {
     ['an object', { weir_role: { administrator: true } }],
     ['names in one text', { weir_role: 'viewer operator' }],
   ])('%s is refused, and no user is created', async (_, claims) => {
-    const login = somebody(claims);
+    const login = newPerson(claims);
     expect(await outcome(login)).toEqual([403, 'role_missing']);
     expect(await userOf(login)).toBeUndefined();
   });
 
   test('each time: a role that was removed at the provider is removed at the next sign-in', async () => {
-    const login = somebody({ email: address(), weir_role: 'administrator' });
+    const login = newPerson({ email: address(), weir_role: 'administrator' });
     await hosted.signIn(login);
     hosted.provider.people[login]!.weir_role = 'viewer';
     await hosted.signIn(login);
@@ -123,7 +123,7 @@ describe('the role comes from the claim', () => {
 
 describe('the user', () => {
   test('is created once, and found again by its subject when everything else changed', async () => {
-    const login = somebody({ email: address(), name: 'Before', weir_role: 'viewer' });
+    const login = newPerson({ email: address(), name: 'Before', weir_role: 'viewer' });
     await hosted.signIn(login);
     const before = (await userOf(login))!;
     const email = address();
@@ -133,7 +133,7 @@ describe('the user', () => {
   });
 
   test('is created once for concurrent sign-ins', async () => {
-    const login = somebody({ email: address(), weir_role: 'viewer' });
+    const login = newPerson({ email: address(), weir_role: 'viewer' });
     const answers = await Promise.all(Array.from({ length: 5 }, () => outcome(login)));
     expect(answers).toEqual(Array.from({ length: 5 }, () => [303]));
     expect(await actionsOn((await userOf(login))!.id)).toEqual(['user.create', ...Array(5).fill('session.sign_in')]);
@@ -145,15 +145,15 @@ describe('the user', () => {
     ['a control character', 'a\u0000b@example.org'],
     ['one that is too long', `${'a'.repeat(250)}@example.org`],
   ])('whose email is %s gets a placeholder email', async (_, email) => {
-    const login = somebody({ email, weir_role: 'viewer' });
+    const login = newPerson({ email, weir_role: 'viewer' });
     expect(await outcome(login)).toEqual([303]);
     expect((await userOf(login))!.email).toMatch(/^[0-9a-f]{32}@oidc\.invalid$/);
   });
 
   test('keeps the email when the new one belongs to another user', async () => {
     const [mine, yours] = [address(), address()];
-    await hosted.signIn(somebody({ email: yours, weir_role: 'viewer' }));
-    const login = somebody({ email: mine, weir_role: 'viewer' });
+    await hosted.signIn(newPerson({ email: yours, weir_role: 'viewer' }));
+    const login = newPerson({ email: mine, weir_role: 'viewer' });
     await hosted.signIn(login);
     hosted.provider.people[login]!.email = yours;
     expect(await outcome(login)).toEqual([303]);
@@ -161,7 +161,7 @@ describe('the user', () => {
   });
 
   test('that is disabled is refused, for any response of the provider', async () => {
-    const login = somebody({ email: address(), weir_role: 'administrator' });
+    const login = newPerson({ email: address(), weir_role: 'administrator' });
     await hosted.signIn(login);
     await hosted.app.database.query({
       text: 'update users set disabled_at = now() where subject = $1',
@@ -171,7 +171,7 @@ describe('the user', () => {
   });
 
   test('has a maximum number of sessions; one more ends the oldest', async () => {
-    const login = somebody({ email: address(), weir_role: 'viewer' });
+    const login = newPerson({ email: address(), weir_role: 'viewer' });
     const browser = hosted.browser();
     await hosted.signIn(login, browser);
     const { database } = hosted.app;
@@ -196,7 +196,7 @@ describe('an existing user of Weir', () => {
   test('is linked when the provider confirms the email, in any case', async () => {
     const email = address();
     const id = await addLocal(email);
-    const login = somebody({ email: email.toUpperCase(), email_verified: true, weir_role: 'operator' });
+    const login = newPerson({ email: email.toUpperCase(), email_verified: true, weir_role: 'operator' });
     expect(await outcome(login)).toEqual([303]);
     expect(await userOf(login)).toMatchObject({ id, role: 'operator' });
     expect(await actionsOn(id)).toEqual(['user.link', 'session.sign_in']);
@@ -209,7 +209,7 @@ describe('an existing user of Weir', () => {
   ])('is not linked when the email %s', async (_, claims) => {
     const email = address();
     const id = await addLocal(email);
-    const login = somebody({ email, weir_role: 'administrator', ...claims });
+    const login = newPerson({ email, weir_role: 'administrator', ...claims });
     expect(await outcome(login)).toEqual([409, 'email_of_another_user']);
     expect(await userOf(login)).toBeUndefined();
     expect(await actionsOn(id)).toEqual([]);
@@ -218,14 +218,14 @@ describe('an existing user of Weir', () => {
   test('stays disabled', async () => {
     const email = address();
     await addLocal(email, true);
-    const login = somebody({ email, email_verified: true, weir_role: 'administrator' });
+    const login = newPerson({ email, email_verified: true, weir_role: 'administrator' });
     expect(await outcome(login)).toEqual([403, 'user_disabled']);
   });
 
   test('is not taken over by another person with the same email', async () => {
     const email = address();
-    await hosted.signIn(somebody({ email, email_verified: true, weir_role: 'viewer' }));
-    const second = somebody({ email, email_verified: true, weir_role: 'administrator' });
+    await hosted.signIn(newPerson({ email, email_verified: true, weir_role: 'viewer' }));
+    const second = newPerson({ email, email_verified: true, weir_role: 'administrator' });
     expect(await outcome(second)).toEqual([409, 'email_of_another_user']);
   });
 });
@@ -233,7 +233,7 @@ describe('an existing user of Weir', () => {
 describe('a user who signs out', () => {
   test('gets the sign-out URL of the provider, and is signed out of Weir', async () => {
     const browser = hosted.browser();
-    await hosted.signIn(somebody({ email: address(), weir_role: 'viewer' }), browser);
+    await hosted.signIn(newPerson({ email: address(), weir_role: 'viewer' }), browser);
     const cookie = `weir_session=${browser.cookie('weir_session')!.value}`;
     const { url } = hosted.app;
     const account = async () => (await fetch(`${url}/api/v1/account`, { headers: { cookie } })).json();
