@@ -7,7 +7,8 @@
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Bench } from 'tinybench';
-import { type Verdict, Verifier } from '../server/ingest/verify.ts';
+import { Verifier } from '../server/ingest/verify.ts';
+import type { Verdict } from '../server/ingest/verify-thread.ts';
 import type { Keyring } from '../server/signatures/check.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { hmacWorkerFile } from './lib/paths.ts';

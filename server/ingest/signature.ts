@@ -3,10 +3,12 @@ import { problems } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type Problem, problem } from '../http/problem.ts';
 import { findKey, type Keyring } from '../signatures/check.ts';
+import { clockDistance } from '../signatures/clock.ts';
 import { isToken } from '../signatures/keys.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
-import { clockDistance, type PresentedSignatures } from '../signatures/scheme.ts';
-import type { Claims, Verdict, Verifier, VerifyTask } from './verify.ts';
+import type { PresentedSignatures } from '../signatures/scheme.ts';
+import type { Verifier } from './verify.ts';
+import type { Claims, Verdict, VerifyTask } from './verify-thread.ts';
 import { keyringAt, type Webhook } from './webhook.ts';
 
 export type SignatureOutcome =

@@ -13,7 +13,8 @@ import { type EventTypeReader, eventTypeReader } from '../signatures/event-type.
 import { compilePath, type PathStep } from '../signatures/json-scan.ts';
 import { isAsymmetric, keyOf, publicKeyOf, sha256 } from '../signatures/keys.ts';
 import { schemeOf } from '../signatures/presets.ts';
-import { headerOf, pointerOf, type Scheme } from '../signatures/scheme.ts';
+import type { Scheme } from '../signatures/scheme.ts';
+import { headerOf, pointerOf } from '../signatures/sources.ts';
 
 export interface Webhook {
   readonly id: string;

@@ -1,6 +1,6 @@
 /** The names that a header of a request can have. */
 import type { SchemeDefinition } from './definition.ts';
-import { headerOf } from './scheme.ts';
+import { headerOf } from './sources.ts';
 
 /** Narrower than a token of RFC 9110: on Node 20 uWebSockets.js closes a connection whose request has another character in a header name. */
 export const HEADER_NAME = /^[a-z0-9-]{1,100}$/;

@@ -7,43 +7,27 @@
  *     this scanner                       1.1       2.5         34      2,200
  *     a text without the member          0.4       0.7          8        550
  *
- * Values beside the path are skipped by counting brackets, so that depth needs no stack. The first member of a name counts. What
- * follows it is not checked, except that the last byte must close the first bracket.
+ * Values beside the path are skipped (json-bytes.ts). The first member of a name counts. What follows it is not checked, except that the
+ * last byte must close the first bracket.
  *
  * The body may be a stranger's, so each scan has a limit on its bytes and on the members that it steps over. Without them 1 MiB of
  * short escaped names took 300 to 700 ms.
  */
+import {
+  ARRAY,
+  ARRAY_END,
+  afterSpace,
+  afterString,
+  afterValue,
+  BACKSLASH,
+  COLON,
+  COMMA,
+  isSpace,
+  OBJECT,
+  OBJECT_END,
+  QUOTE,
+} from './json-bytes.ts';
 
-const TAB = 0x09;
-const LINE_FEED = 0x0a;
-const RETURN = 0x0d;
-const SPACE = 0x20;
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const COLON = 0x3a;
-const ARRAY = 0x5b;
-const BACKSLASH = 0x5c;
-const ARRAY_END = 0x5d;
-const OBJECT = 0x7b;
-const OBJECT_END = 0x7d;
-
-const OTHER = 0;
-const OPENS = 1;
-const CLOSES = 2;
-const STRING = 3;
-/** Kind of each byte outside strings: one look-up instead of five comparisons. */
-const kinds = new Uint8Array(256);
-for (const [byte, kind] of [
-  [OBJECT, OPENS],
-  [ARRAY, OPENS],
-  [OBJECT_END, CLOSES],
-  [ARRAY_END, CLOSES],
-  [QUOTE, STRING],
-] as const)
-  kinds[byte] = kind;
-
-/** Characters of a string that are searched one by one before a native search, which costs about as much as these. */
-const NEAR_CHARACTERS = 64;
 /** Longest text of a value, in UTF-16 units. The rest is cut off. */
 export const SCANNED_CHARACTERS_MAX = 200;
 /** Bytes of a text that are scanned. A member behind them is not found. */
@@ -214,74 +198,4 @@ function unescaped(raw: string, isCut = false): string | null {
   } catch {
     return null;
   }
-}
-
-/** Position after the value at `at`; -1 if the text ends before it or has no value there. */
-function afterValue(text: Buffer, at: number): number {
-  const first = text[at];
-  if (first === QUOTE) return afterString(text, at + 1);
-  if (first === OBJECT || first === ARRAY) return afterBrackets(text, at);
-  let end = at;
-  for (; end < text.length; end++) {
-    const byte = text[end]!;
-    if (byte === COMMA || byte === OBJECT_END || byte === ARRAY_END || isSpace(byte)) break;
-  }
-  return end === at || end === text.length ? -1 : end;
-}
-
-/** Position after the bracket that closes the one at `at`. Does not check which kind closes which. */
-function afterBrackets(text: Buffer, at: number): number {
-  const { length } = text;
-  let depth = 0;
-  for (let next = at; next < length; next++) {
-    const kind = kinds[text[next]!];
-    if (kind === OTHER) continue;
-    if (kind === OPENS) depth++;
-    else if (kind === CLOSES) {
-      if (--depth === 0) return next + 1;
-    } else {
-      // Written out: most strings are short, and with a call for each the scan took twice the time.
-      const near = next + NEAR_CHARACTERS;
-      for (next++; text[next] !== QUOTE; next++) {
-        if (text[next] === BACKSLASH) next++;
-        if (next < near) continue;
-        next = afterString(text, next + 1) - 1;
-        if (next < 0) return -1;
-        break;
-      }
-    }
-  }
-  return -1;
-}
-
-/** Position after the end of a string; -1 if it does not end. @param from in the string, not inside an escape */
-function afterString(text: Buffer, from: number): number {
-  const { length } = text;
-  let next = from;
-  for (;;) {
-    const near = Math.min(length, next + NEAR_CHARACTERS);
-    for (; next < near; next++) {
-      const byte = text[next]!;
-      if (byte === QUOTE) return next + 1;
-      if (byte === BACKSLASH) next++;
-    }
-    if (next >= length) return -1;
-    // `next` is not inside an escape, so that backslashes are counted back to there.
-    const quote = text.indexOf(QUOTE, next);
-    if (quote < 0) return -1;
-    let slashes = 0;
-    while (quote - slashes > next && text[quote - slashes - 1] === BACKSLASH) slashes++;
-    if (slashes % 2 === 0) return quote + 1;
-    next = quote + 1;
-  }
-}
-
-function afterSpace(text: Buffer, at: number): number {
-  let next = at;
-  while (isSpace(text[next])) next++;
-  return next;
-}
-
-function isSpace(byte: number | undefined): boolean {
-  return byte === SPACE || byte === LINE_FEED || byte === RETURN || byte === TAB;
 }

@@ -1,12 +1,13 @@
 /** A compiled definition: reads from a request what the threads check. Compiled once, when a webhook is loaded. */
 import { boundsOf, type ExceedsBounds } from './body-bounds.ts';
-import { SIGNATURE_BYTES } from './check.ts';
-import { readPointer } from './code-schemes.ts';
+import type { Clock } from './clock.ts';
+import { decoder } from './decode.ts';
 import { isDefinable, type SchemeDefinition } from './definition.ts';
 import type { Handshake } from './handshakes.ts';
-import { compilePath, type PathStep } from './json-scan.ts';
-import { isAsymmetric, isToken, sha256 } from './keys.ts';
+import { compilePath } from './json-scan.ts';
+import { isAsymmetric } from './keys.ts';
 import { onlyValue, presentedSignature } from './signature.ts';
+import { fieldOf, headerOf, pointerOf } from './sources.ts';
 
 /** Signatures read of one header. More are refused. */
 export const SIGNATURES_MAX = 16;
@@ -55,13 +56,6 @@ export interface Scheme {
   /** Null: the scheme has no time, or it is not checked. */
   readonly clock: Clock | null;
   present(request: SignedRequest): Presented;
-}
-
-interface Clock {
-  readonly toleranceMs: number;
-  readonly unit: 's' | 'ms';
-  /** Path of the time in the body; null: `present` has read it. */
-  readonly path: readonly PathStep[] | null;
 }
 
 /** Compiles the scheme sha256: specification, section 4. @param configured the webhook's `signature_header`. */
@@ -194,83 +188,4 @@ function filled(parts: Template, values: Readonly<Record<string, string>>): stri
   let text = parts[0]!;
   for (let i = 1; i < parts.length; i += 2) text += values[parts[i]!]! + parts[i + 1]!;
   return text;
-}
-
-/** The name in `header:NAME`; null for another source. */
-export function headerOf(source: string | undefined): string | null {
-  return source?.startsWith('header:') ? source.slice('header:'.length) : null;
-}
-
-/** The name in `field:NAME`, an item of the signature header; null for another source. */
-export function fieldOf(source: string | undefined): string | null {
-  return source?.startsWith('field:') ? source.slice('field:'.length) : null;
-}
-
-/** The path of `json:/a/b`; null for another source. */
-export function pointerOf(source: string | undefined): readonly string[] | null {
-  if (!source?.startsWith('json:/')) return null;
-  return source
-    .slice('json:/'.length)
-    .split('/')
-    .map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
-}
-
-const PADDING_CHARACTERS_MAX = 2;
-const alphabets = { hex: /^[0-9a-f]+$/i, base64: /^[A-Za-z0-9+/]+={0,2}$/, base64url: /^[A-Za-z0-9_-]+={0,2}$/ };
-
-/** Returns a function that decodes one signature; it returns null for text that is not a signature. */
-function decoder(algorithm: SchemeDefinition['algorithm'], encoding: keyof typeof alphabets, mark: string) {
-  const bytes = SIGNATURE_BYTES[algorithm];
-  if (isToken(algorithm))
-    return (text: string): Uint8Array | null => {
-      const token =
-        algorithm === 'basic' ? basicCredentials(text) : text.startsWith(mark) ? text.slice(mark.length) : '';
-      return token.length === 0 ? null : sha256(token);
-    };
-  return (text: string): Uint8Array | null => {
-    if (!text.startsWith(mark)) return null;
-    const bare = text.slice(mark.length);
-    // Hex takes two characters a byte, base64 fewer.
-    if (bare.length > bytes * 2 + PADDING_CHARACTERS_MAX) return null;
-    if (!alphabets[encoding].test(bare)) return null;
-    const signature = Buffer.from(bare, encoding);
-    // Refuses a text with bits beyond the signature: each signature has one spelling, save the case of hex and the padding.
-    if (encoding !== 'hex' && signature.toString(encoding).replace(/=+$/, '') !== bare.replace(/=+$/, '')) return null;
-    if (algorithm === 'ecdsa-p256') return derSignature(signature, bytes);
-    return signature.length === bytes && (encoding !== 'hex' || bare.length === bytes * 2) ? signature : null;
-  };
-}
-
-/** User and password of `Basic BASE64` (RFC 7617). */
-function basicCredentials(value: string): Uint8Array | string {
-  const encoded = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(value)?.[1];
-  return encoded === undefined ? '' : Buffer.from(encoded, 'base64');
-}
-
-/** A signature in DER, padded to `bytes`; null if its length is wrong. */
-function derSignature(signature: Buffer, bytes: number): Uint8Array | null {
-  if (signature.length > bytes || signature[0] !== 0x30 || signature[1] !== signature.length - 2) return null;
-  return Buffer.concat([signature], bytes);
-}
-
-/** ISO 8601, as some senders write the time. */
-const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:\d\d)?$/;
-
-/**
- * How far the request's time is from the receiver's clock, in milliseconds; negative: it is behind. Null if it holds no time.
- * @param time as `present` read it.
- */
-export function clockDistance(
-  { unit, path }: Clock,
-  time: string | null,
-  body: Uint8Array,
-  nowMs: number,
-): number | null {
-  const text = path === null ? time : readPointer(body, path);
-  if (text === null) return null;
-  const iso = ISO_TIME.exec(text);
-  // Without a zone it is UTC, as the senders mean it.
-  if (iso !== null) return Date.parse(iso[1] === undefined ? `${text}Z` : text) - nowMs;
-  if (!/^\d{1,16}(?:\.\d{1,9})?$/.test(text)) return null;
-  return Number(text) * (unit === 's' ? 1000 : 1) - nowMs;
 }

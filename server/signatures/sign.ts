@@ -3,7 +3,7 @@ import { createHmac, createPrivateKey, type KeyObject, sign as signBytes } from 
 import { twilioContent } from './code-schemes.ts';
 import type { SchemeDefinition } from './definition.ts';
 import { isAsymmetric, keyOf } from './keys.ts';
-import { fieldOf, headerOf, pointerOf } from './scheme.ts';
+import { fieldOf, headerOf, pointerOf } from './sources.ts';
 
 export interface Unsigned {
   body: Buffer;

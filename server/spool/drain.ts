@@ -5,33 +5,16 @@
  */
 import { join } from 'node:path';
 import type { Disk, DiskFile } from './disk.ts';
-import { fileName, isWaiting, newStem, parseName, type SegmentName } from './names.ts';
+import { fileName, isWaiting, parseName, type SegmentName } from './names.ts';
 import { mayHoldFrame, readFrame, readHead } from './read-segment.ts';
-import { encodeHead, type Frame, frameOf, keyedLayout, splitRows } from './segment.ts';
-import type { DrainCounts, DrainTarget } from './store.ts';
-
-interface DrainObserver {
-  committed(counts: DrainCounts): void;
-  /** The database refuses the content of an event; it is kept in a file `refused`. */
-  refused(sqlState: string, message: string): void;
-  /** A file has bad bytes in front of frames, or no readable head; it is kept as `damaged`. */
-  damaged(name: string): void;
-}
-
-interface DrainParts {
-  disk: Disk;
-  folder: string;
-  target: DrainTarget;
-  observer: DrainObserver;
-}
+import type { Frame } from './segment.ts';
+import { type DrainParts, storeRows, Unavailable, unavailable } from './store-rows.ts';
 
 /** `reason`: why it did not finish. */
 type DrainOutcome = { kind: 'empty' } | { kind: 'stopped' } | { kind: 'unavailable'; reason: string };
 
 /** Size of one transaction; a frame that is larger is one by itself. */
 const CHUNK = { events: 4_000, bytes: 8_388_608 };
-
-class Unavailable extends Error {}
 
 export class Drain {
   readonly #parts: DrainParts;
@@ -109,44 +92,11 @@ export class Drain {
         if ((read.kind === 'frame' || read.kind === 'damaged') && read.next !== null) at = read.next;
         else ended = true;
       }
-      if (events > 0) await this.#store(head.columns, joined(frames, events));
+      if (events > 0) await storeRows(this.#parts, head.columns, joined(frames, events));
       this.#done = { stem, at, damaged };
       if (this.#stopping && !ended) return 'stopped';
     }
     return damaged ? 'damaged' : 'whole';
-  }
-
-  /** Stores the rows; those that the database refuses are moved to a file of their own. */
-  async #store(columns: readonly string[], rows: Frame): Promise<void> {
-    const { target, observer } = this.#parts;
-    let result = await target.store(columns, rows);
-    if (result.kind === 'unavailable' && result.partitionMissing) {
-      await target.createPartitions(columns, rows).catch((error: Error) => unavailable(error.message));
-      result = await target.store(columns, rows);
-      // Its SQLSTATE is also that of a CHECK.
-      if (result.kind === 'unavailable' && result.partitionMissing)
-        result = { kind: 'refused', sqlState: '23514', message: result.reason };
-    }
-    if (result.kind === 'unavailable') return unavailable(result.reason);
-    if (result.kind === 'committed') return observer.committed(result);
-    if (rows.events === 1) {
-      await this.#putAside(columns, rows);
-      return observer.refused(result.sqlState, result.message);
-    }
-    for (const half of splitRows(rows, Math.ceil(rows.events / 2))) await this.#store(columns, half);
-  }
-
-  async #putAside(columns: readonly string[], rows: Frame): Promise<void> {
-    const { disk, folder } = this.#parts;
-    const file = await disk.create(join(folder, fileName(newStem(Date.now()), 'refused')));
-    try {
-      const layout = keyedLayout();
-      await file.write(0, Buffer.concat([encodeHead(layout, columns), frameOf(rows, layout)]));
-      await file.flush();
-    } finally {
-      await file.close();
-    }
-    await disk.flushFolder(folder);
   }
 }
 
@@ -161,8 +111,4 @@ async function waitingFiles(disk: Disk, folder: string): Promise<SegmentName[]> 
 
 function joined(frames: readonly Frame[], events: number): Frame {
   return frames.length === 1 ? frames[0]! : { events, payload: Buffer.concat(frames.map(({ payload }) => payload)) };
-}
-
-function unavailable(reason: string): never {
-  throw new Unavailable(reason);
 }

@@ -11,13 +11,14 @@ import {
   MAILGUN_BYTES_MAX,
 } from '../../server/signatures/body-bounds.ts';
 import { findKey } from '../../server/signatures/check.ts';
+import { clockDistance } from '../../server/signatures/clock.ts';
 import { readPointer } from '../../server/signatures/code-schemes.ts';
 import { eventTypeReader } from '../../server/signatures/event-type.ts';
 import { compilePath } from '../../server/signatures/json-scan.ts';
 import { isAsymmetric, keyOf } from '../../server/signatures/keys.ts';
 import { CUSTOM, presets, schemeOf } from '../../server/signatures/presets.ts';
-import { clockDistance, pointerOf } from '../../server/signatures/scheme.ts';
 import { signRequest } from '../../server/signatures/sign.ts';
+import { pointerOf } from '../../server/signatures/sources.ts';
 import { URL_OF_HOOK } from '../helpers/signed.ts';
 
 const BYTES = 1_048_576;

@@ -1,12 +1,12 @@
 import { createHash, generateKeyPairSync } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { clockDistance } from '../../server/signatures/clock.ts';
 import type { SchemeDefinition } from '../../server/signatures/definition.ts';
 import { compilePath } from '../../server/signatures/json-scan.ts';
 import { isAsymmetric, keyOf } from '../../server/signatures/keys.ts';
 import { presetNamed, presets, schemeOf } from '../../server/signatures/presets.ts';
 import {
-  clockDistance,
   HEADER_ITEMS_MAX,
   KEY_PAIR_SIGNATURES_MAX,
   SIGNATURES_MAX,

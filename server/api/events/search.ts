@@ -1,13 +1,7 @@
 /** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
 import type { Database } from '../../db/pool.ts';
-import {
-  countEvents,
-  type EventFilter,
-  type EventRecord,
-  type EventSpan,
-  listEvents,
-  sliceEnd,
-} from '../../db/queries/events.ts';
+import type { EventFilter, EventSpan } from '../../db/queries/event-conditions.ts';
+import { countEvents, type EventRecord, listEvents, sliceEnd } from '../../db/queries/events.ts';
 
 /**
  * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is

@@ -1,7 +1,7 @@
 /** The request that forwards a delivery: the stored headers, the exact body, and a new signature. */
 import type { SchemeDefinition } from '../../signatures/definition.ts';
-import { headerOf } from '../../signatures/scheme.ts';
 import { signRequest } from '../../signatures/sign.ts';
+import { headerOf } from '../../signatures/sources.ts';
 
 /** What is forwarded of a delivery. */
 export interface ForwardedDelivery {

@@ -8,7 +8,7 @@ import {
   eventConditions,
   timeConditions,
   where,
-} from './events.ts';
+} from './event-conditions.ts';
 import { isoText, Placeholders } from './sql.ts';
 
 /** Events of all webhooks that a search for a neighbour reads, in either direction: 4 ms if none of them is found. */

@@ -2,7 +2,7 @@
 import { uuidv7Time } from '../ids.ts';
 import type { Query } from '../pool.ts';
 import { readAgents } from './agents.ts';
-import { deliveryCondition, type EventFilter, eventConditions, where } from './events.ts';
+import { deliveryCondition, type EventFilter, eventConditions, where } from './event-conditions.ts';
 import { deliverAgain } from './replay.ts';
 import { Placeholders } from './sql.ts';
 

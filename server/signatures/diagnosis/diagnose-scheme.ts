@@ -1,10 +1,12 @@
 /** Finds out why a request does not verify by the scheme of its webhook, for every scheme except sha256. */
 import { findKey } from '../check.ts';
+import { clockDistance } from '../clock.ts';
 import type { SchemeDefinition } from '../definition.ts';
 import { isAsymmetric, isToken, keyOf, publicKeyOf } from '../keys.ts';
 import { presetNamed, presets, type SchemeSettings, schemeOf } from '../presets.ts';
-import { clockDistance, compileScheme, fieldOf, headerOf, type Presented, type Scheme } from '../scheme.ts';
+import { compileScheme, type Presented, type Scheme } from '../scheme.ts';
 import { onlyValue } from '../signature.ts';
+import { fieldOf, headerOf } from '../sources.ts';
 import { bodyReadings } from './body-readings.ts';
 import { type Diagnosis, holdsSecret, type RefusedRequest, type SchemeContext } from './refused.ts';
 import { secretReadings, unsetSecrets } from './secret-readings.ts';

@@ -1,0 +1,60 @@
+/** Stores the rows of a drain, and moves those that the database refuses out of the way. */
+import { join } from 'node:path';
+import type { Disk } from './disk.ts';
+import { fileName, newStem } from './names.ts';
+import { encodeHead, type Frame, frameOf, keyedLayout, splitRows } from './segment.ts';
+import type { DrainCounts, DrainTarget } from './store.ts';
+
+interface DrainObserver {
+  committed(counts: DrainCounts): void;
+  /** The database refuses the content of an event; it is kept in a file `refused`. */
+  refused(sqlState: string, message: string): void;
+  /** A file has bad bytes in front of frames, or no readable head; it is kept as `damaged`. */
+  damaged(name: string): void;
+}
+
+export interface DrainParts {
+  disk: Disk;
+  folder: string;
+  target: DrainTarget;
+  observer: DrainObserver;
+}
+
+/** The database cannot store anything now; the message is the reason. */
+export class Unavailable extends Error {}
+
+/** Stores the rows; those that the database refuses are moved to a file of their own. Rejects with Unavailable. */
+export async function storeRows(parts: DrainParts, columns: readonly string[], rows: Frame): Promise<void> {
+  const { target, observer } = parts;
+  let result = await target.store(columns, rows);
+  if (result.kind === 'unavailable' && result.partitionMissing) {
+    await target.createPartitions(columns, rows).catch((error: Error) => unavailable(error.message));
+    result = await target.store(columns, rows);
+    // Its SQLSTATE is also that of a CHECK.
+    if (result.kind === 'unavailable' && result.partitionMissing)
+      result = { kind: 'refused', sqlState: '23514', message: result.reason };
+  }
+  if (result.kind === 'unavailable') return unavailable(result.reason);
+  if (result.kind === 'committed') return observer.committed(result);
+  if (rows.events === 1) {
+    await putAside(parts, columns, rows);
+    return observer.refused(result.sqlState, result.message);
+  }
+  for (const half of splitRows(rows, Math.ceil(rows.events / 2))) await storeRows(parts, columns, half);
+}
+
+async function putAside({ disk, folder }: DrainParts, columns: readonly string[], rows: Frame): Promise<void> {
+  const file = await disk.create(join(folder, fileName(newStem(Date.now()), 'refused')));
+  try {
+    const layout = keyedLayout();
+    await file.write(0, Buffer.concat([encodeHead(layout, columns), frameOf(rows, layout)]));
+    await file.flush();
+  } finally {
+    await file.close();
+  }
+  await disk.flushFolder(folder);
+}
+
+export function unavailable(reason: string): never {
+  throw new Unavailable(reason);
+}
