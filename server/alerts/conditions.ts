@@ -21,7 +21,7 @@ export interface HeldCondition {
   value: number;
   /** Null: any value is over it. */
   threshold: number | null;
-  /** False: it keeps an alert active, and begins none, as a value between the thresholds of the end and of the beginning. */
+  /** False for a value between the thresholds of the end and of the beginning: it keeps an alert active, and begins none. */
   begins: boolean;
 }
 
@@ -38,7 +38,7 @@ export interface MachineSpool {
 export interface Machine {
   /** When its primary started, Unix milliseconds. */
   startedMs: number;
-  /** Null: it has none. */
+  /** Null when the machine has no spool. */
   spool: MachineSpool | null;
 }
 

@@ -5,9 +5,9 @@ import type { Log } from '../telemetry/log.ts';
 import { POST_TIMEOUT_MS, type Posted, type PostSettings, postAlert, retryMs } from './post.ts';
 
 const RETRY = { firstMs: 5_000, maxMs: 3_600_000 };
-/** With RETRY about 10 to 14 hours. */
+/** Attempts of one request. With RETRY they take about 10 to 14 hours. */
 export const ATTEMPTS_MAX = 20;
-/** Longer than an attempt with its look-ups in the database: until then no other machine begins one. */
+/** Lease of a claimed request: longer than an attempt with its queries, so that no other machine begins one during it. */
 const LEASE_SECONDS = 60;
 /** Requests of one run. */
 const RUN_MAX = 100;
@@ -21,7 +21,7 @@ interface DeliverParts {
 }
 
 /**
- * Sends what is due, until nothing is or `signal` aborts. Rejects with errors of the database; a claimed request is then sent again with
+ * Sends the requests that are due, until none is left or `signal` aborts. Rejects with errors of the database; a claimed request is then sent again with
  * the same id.
  */
 export async function deliver(

@@ -47,9 +47,9 @@ export interface Evaluated {
 
 /**
  * Compares the conditions that hold with the active alerts, in one transaction and on one machine at a time.
- * @param machine this one: the alerts of other spools are theirs.
+ * @param machine this machine. Other machines evaluate the alerts of their spools.
  * @param nowMs Unix milliseconds.
- * @param carried began while the database was away: stored first.
+ * @param carried the alert that began while the database was away; it is stored first.
  * @returns null if another machine evaluates.
  */
 export function evaluate(
@@ -81,7 +81,7 @@ export function evaluate(
   });
 }
 
-/** In the transaction that began or ended the alerts. Alerts that began before ALERT_URL was set are reported too. */
+/** Call it in the transaction that began or ended the alerts. Alerts that began before ALERT_URL was set are reported too. */
 async function createRequests(query: Query, publicUrl: string, nowMs: number): Promise<void> {
   for (const alert of await readUnreported(query)) {
     const type = alert.ended_at === null ? 'alert.began' : 'alert.ended';

@@ -8,7 +8,7 @@ import type { Settings } from '../settings/read.ts';
 import { presetNamed } from '../signatures/presets.ts';
 import { signRequest } from '../signatures/sign.ts';
 
-/** From the look-up of the name to the head of the response. */
+/** Time limit from the look-up of the name to the head of the response. */
 export const POST_TIMEOUT_MS = 10_000;
 /** The body of a response is read up to here, so that the receiver is not cut off, and not used. */
 const ANSWER_BYTES_MAX = 16_384;
@@ -100,7 +100,7 @@ function post(
     all ? callback(null, [...addresses]) : callback(null, addresses[0]!.address, addresses[0]!.family);
   const options = {
     method: 'POST',
-    // A connection of its own: none may be reused that was made to an address checked under other settings.
+    // Use a new connection: an existing one may lead to an address that was checked under other settings.
     agent: false,
     lookup,
     signal,

@@ -52,7 +52,7 @@ export class SpoolAlert {
     return alert;
   }
 
-  /** What the database does not have yet; null also while its request is being sent. */
+  /** The alert that the database does not have yet; null also while its request is being sent. */
   get carried(): CarriedAlert | null {
     return this.#sending ? null : (this.#saved ?? null);
   }
@@ -66,7 +66,7 @@ export class SpoolAlert {
     this.#saved = undefined;
   }
 
-  /** Sends the beginning of an alert that the database does not have, when it is due. Null: nothing was to be sent. */
+  /** Sends the beginning of an alert that the database does not have, when it is due. Null when nothing was due. */
   async send(
     settings: PostSettings & { ALERT_URL: string },
     nowMs: number,
@@ -92,7 +92,7 @@ export class SpoolAlert {
   }
 }
 
-/** Undefined: there is none that can be read. */
+/** Undefined when no alert can be read. */
 function readSaved(path: string): Saved | undefined {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Saved;

@@ -1,4 +1,4 @@
-/** Leases deliveries, and waits if there are none. */
+/** Leases deliveries, and waits for one when none can be claimed. */
 import { isUtf8 } from 'node:buffer';
 import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
@@ -17,7 +17,7 @@ interface ClaimRequest {
   /** Deliveries. */
   max: number;
   leaseSeconds: number;
-  /** How long to wait for a delivery if there is none. */
+  /** How long to wait when no delivery can be claimed. */
   waitSeconds: number;
   /** Only deliveries of these webhooks; null: all. */
   webhookIds: readonly string[] | null;
@@ -60,7 +60,7 @@ export function createClaim(parts: ClaimParts) {
     };
     const lookInTurn = (current: Agent) => {
       if (current.maxLeased === null && !current.filtered) return look(parts, order, current);
-      // A client that has gone must not keep those behind it waiting for leases that are only released again.
+      // Skip the claim of a disconnected client: its leases would only be released, and the claims behind it wait for them.
       return oneAtATime(agent.id, () => (exchange.aborted ? nothing : look(parts, order, current)));
     };
     let looked = await lookInTurn(agent);
@@ -85,9 +85,9 @@ export function createClaim(parts: ClaimParts) {
 
 interface Looked {
   claimed: Claimed[];
-  /** False: filters have not judged all that can be claimed. The claim looks again without a wait. */
+  /** False: filters have not judged all deliveries that can be claimed. The claim repeats its query without a wait. */
   complete: boolean;
-  /** Of the waiters, from before the look. */
+  /** Number of notified commits before the query ran. */
   commitsBefore: number;
 }
 
@@ -112,7 +112,7 @@ async function look(
     ? await siftAndClaim({ database, judge }, order, events)
     : await claimUnfiltered(database, order, events);
   if (lastWebhookId !== null) turns.record(id, lastWebhookId);
-  // A claim limited to some webhooks teaches nothing: the other webhooks may have older deliveries.
+  // A claim limited to some webhooks does not move the watermark: the other webhooks may have older deliveries.
   if (order.webhookIds === null && oldestSinceMs !== null) watermarks.learn(id, oldestSinceMs, performance.now());
   return { claimed, complete, commitsBefore };
 }
@@ -135,7 +135,7 @@ function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string): Cla
 }
 
 /**
- * Runs the claims of each agent one after another. Claims of an agent with `max_leased` wait for its lock: all at once, they would take
+ * Runs the claims of each agent one after another. Claims of an agent with `max_leased` wait for its lock: claims that run at once would take
  * every connection of the pool. Claims of an agent with filters would all judge the same deliveries.
  */
 function queues() {

@@ -12,7 +12,7 @@ import { type Candidate, type FilteredWebhook, markFiltered, readCandidates } fr
 import { type CandidateEvent, verdicts } from '../filters/evaluate.ts';
 import type { FilterJudge } from '../filters/judge.ts';
 
-/** Deliveries of the first slice, of a claim of one; the next slices are four times as large, up to the limit. */
+/** Size of the first slice for a claim of one delivery. The next slices are SLICE_GROWTH times as large, up to SLICE_MAX. */
 const SLICE_MIN = 16;
 const SLICE_MAX = 500;
 const SLICE_GROWTH = 4;
@@ -28,35 +28,35 @@ export interface FilterFailed {
   webhookId: string;
   filter: string;
   events: number;
-  /** Of these, those on which it took too long or ended its thread. */
+  /** Number of them on which the filter took too long or ended its thread. */
   slow: number;
-  /** Of the last one. */
+  /** Reason of the last failure. */
   reason: string;
-  /** It does not compile. */
+  /** True when the filter does not compile. */
   broken: boolean;
 }
 
 /** What a claim reports while it runs. */
 export interface ClaimEvents {
   failed(failure: FilterFailed): void;
-  /** Deliveries became filtered. */
+  /** Called with the number of deliveries that filters excluded. */
   excluded(deliveries: number): void;
-  /** As onEnded of claimDeliveries. */
+  /** See onEnded of claimDeliveries. */
   ended: NonNullable<Parameters<typeof claimDeliveries>[2]>;
 }
 
 /** What a claim got. */
 export interface Sifted {
   claimed: Claimed[];
-  /** Nothing is left to judge. */
+  /** True when no delivery is left to judge. */
   complete: boolean;
-  /** As in Claimed, over all slices: for the watermark. Null: nothing was seen. */
+  /** The earliest `oldestSinceMs` of all slices, for the watermark; see Claimed. Null when no delivery was seen. */
   oldestSinceMs: number | null;
   /** Webhook at which the round ended; null: nothing was claimed. */
   lastWebhookId: string | null;
 }
 
-/** Judges and leases, for a second at most and a slice more. */
+/** Judges and leases in slices. No slice is begun after a second. */
 export async function siftAndClaim(
   { database, judge }: { database: Database; judge: FilterJudge },
   order: ClaimOrder,
@@ -72,7 +72,7 @@ export async function siftAndClaim(
     const rest = { ...order, max: order.max - claimed.length, bytesMax, claimableFrom, afterWebhookId };
     const sifted = await siftSlice({ database, judge }, rest, size, events).catch((error) => {
       if (claimed.length === 0) throw error;
-      // The agent gets what is leased. The error reaches its next claim, if it lasts.
+      // The agent gets the deliveries that are leased. If the error lasts, its next claim reports it.
       return null;
     });
     if (sifted === null) return { claimed, complete: true, oldestSinceMs, lastWebhookId };
@@ -88,8 +88,8 @@ export async function siftAndClaim(
       oldestSinceMs = oldest;
       claimableFrom = new Date(Math.floor(oldest)).toISOString();
     }
-    // Nothing judged: the thread has too much to do. Nothing leased of what passed: the agent has all that it may lease, or another
-    // claim took them. Either way this claim waits.
+    // Wait when nothing was judged, because the thread has too much to do. Also wait when none of the passed deliveries was leased: the
+    // agent is at its limit, or another claim took them.
     const isStuck = judged.count === 0 || (found.length === 0 && judged.passedIds.length > 0);
     const complete = judged.complete || isStuck;
     const isOver = claimed.length >= order.max || bytesMax <= 0 || performance.now() >= endMs;
@@ -145,7 +145,7 @@ async function judgeSlice(
         );
   const verdictOf = new Map(stored.map(({ candidate }, place) => [candidate.id, given[place]!]));
   const decided = ({ candidate, webhook }: (typeof rows)[number]) => {
-    // Retention has removed the event: the claim leaves it out.
+    // Retention has removed the event, so the claim leaves the delivery out.
     if (candidate.headers === null) return verdicts.passed;
     return webhook.suspended ? verdicts.failed : verdictOf.get(candidate.id)!;
   };
@@ -182,7 +182,7 @@ async function judgeSlice(
   for (const { id, complete, oldestAt } of webhooks) {
     const isDone = complete && !undecided.has(id);
     if (!isDone) judged.complete = false;
-    // Also without a verdict: what was leased before its oldest unjudged delivery became claimable does not wait for the filter.
+    // Also for a webhook without a verdict: deliveries that were leased before, and are claimable since before its oldest unjudged one, need none.
     judged.horizons.push({ webhookId: id, upTo: isDone ? 'infinity' : (horizons.get(id) ?? oldestAt!) });
   }
   return judged;

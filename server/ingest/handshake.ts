@@ -91,7 +91,7 @@ function cloudEvents(exchange: Exchange, { max, windowSeconds }: Policy): void {
   exchange.answer(200, TEXT, '');
 }
 
-/** Answers POST with validationToken in the query (Microsoft Graph). Returns false if the request is no such handshake. */
+/** Answers POST with validationToken in the query (Microsoft Graph). Returns false if the request is not such a handshake. */
 export function answersValidation(exchange: Exchange, { scheme }: Webhook): boolean {
   if (scheme.handshake !== 'microsoft-graph' || exchange.query === '') return false;
   const token = new URLSearchParams(exchange.query).get('validationToken');

@@ -129,7 +129,7 @@ describe('a failed sign-in', () => {
   });
 
   test.each([
-    ['an email that is none', { email: 'ada', password: PASSWORD }, '/email'],
+    ['an invalid email', { email: 'ada', password: PASSWORD }, '/email'],
     ['an email with a line end', { email: 'ada@example.org\nx', password: PASSWORD }, '/email'],
     ['no password', { email: 'ada@example.org' }, '/password'],
     ['a password that is not text', { email: 'ada@example.org', password: { $ne: '' } }, '/password'],

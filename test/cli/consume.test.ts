@@ -186,7 +186,7 @@ describe('limits', () => {
     expect(weir.rows.filter(({ state }) => state === 'leased')).toEqual([]);
   });
 
-  test('--once ends when there are none', async () => {
+  test('--once ends when no delivery is pending', async () => {
     expect(await consume(['--once', '--wait-seconds', '0']).ended).toMatchObject({ exitCode: 0, out: '' });
     expect(weir.calls('claim')).toMatchObject([{ body: { max: 8, wait_seconds: 0, lease_seconds: 60 } }]);
   });

@@ -63,7 +63,7 @@ describe('token add', () => {
   test.each([
     ['no name', ['--email', 'a@example.org'], /--name/],
     ['no email', ['--name', 'a'], /--email/],
-    ['an email that is none', ['--email', 'me', '--name', 'a'], /email address/],
+    ['an invalid email', ['--email', 'me', '--name', 'a'], /email address/],
     [
       'an unknown role',
       ['--email', 'a@example.org', '--name', 'a', '--role', 'root'],

@@ -72,7 +72,7 @@ describe('user add', () => {
     ['no email', ['--role', 'viewer'], '', /--email/],
     ['no role', ['--email', 'new@example.org'], '', /--role/],
     ['a role that there is not', ['--email', 'new@example.org', '--role', 'root'], '', /administrator/],
-    ['an email that is none', ['--email', 'new', '--role', 'viewer'], '', /email: Give an email address/],
+    ['an invalid email', ['--email', 'new', '--role', 'viewer'], '', /email: Give an email address/],
     ['a name too long', ['--email', 'new@example.org', '--role', 'viewer', '--name', 'x'.repeat(201)], '', /name: /],
     ['a short password', ['--email', 'new@example.org', '--role', 'viewer', '--password-stdin'], 'short', /12 to 200/],
     [

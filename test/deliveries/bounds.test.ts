@@ -50,7 +50,7 @@ test('all errors are reported at once', async () => {
 });
 
 test.each([
-  ['receipts that are none', 'ack', {}, '/receipts'],
+  ['invalid receipts', 'ack', {}, '/receipts'],
   ['an empty list of receipts', 'ack', { receipts: [] }, '/receipts'],
   ['receipts too many', 'ack', { receipts: Array.from({ length: 1001 }, () => 'x') }, '/receipts'],
   ['a receipt too long', 'ack', { receipts: ['x'.repeat(101)] }, '/receipts/0'],

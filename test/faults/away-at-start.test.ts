@@ -15,7 +15,7 @@ import { made, newWebhook, untilSaved, webhooksOf } from '../helpers/webhooks.ts
 import { kill, makeDataDir, PATIENCE_MS, readiness, spawnWeir } from '../helpers/weir.ts';
 
 const TEST_MS = 600_000;
-/** A start takes the longest. */
+/** Time limit of a wait: a start takes longest. */
 const eventually = { timeoutMs: 2 * PATIENCE_MS };
 const SECRETS_KEY = randomBytes(32).toString('base64');
 
@@ -177,7 +177,7 @@ test('with a spool: events are verified by the webhooks as last read, spooled, a
   expect(answer.status).toBe(202);
   const accepted = (await answer.json()) as { id: string };
   expect((await post(id, 'another secret')).status).toBe(403);
-  // Nobody can say now that this webhook does not exist.
+  // Without the database, it is unknown whether this webhook exists.
   expect((await post(randomUUID())).status).toBe(503);
   expect(await readiness(port)).toMatchObject({ status: 200, checks: { database: 'spooling' } });
   expect(weir.events('listening')).toEqual([]);

@@ -20,7 +20,7 @@ import { PATIENCE_MS, readiness, startWeir, type Weir } from '../helpers/weir.ts
 const TEST_MS = 240_000;
 const eventually = { timeoutMs: PATIENCE_MS };
 const HOUR_S = 3_600;
-/** Far less than the jump, and more than a busy machine takes from one clock to the other. */
+/** Tolerance: far less than the jump, and more than a busy machine needs between the two readings. */
 const NEAR_S = 600;
 
 let folder: string;

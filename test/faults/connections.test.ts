@@ -22,7 +22,7 @@ let webhook: { path: string; secret: string };
 beforeAll(async () => {
   weir = await startWeir({ WORKERS: 1, CLIENT_REQUESTS_MAX: 2_000 * FACTOR });
   webhook = await weir.addWebhook();
-  // The heap has its usual size.
+  // Send requests first, so that the heap has its usual size.
   await expectServed(2_000);
 }, TEST_MS);
 afterAll(() => weir.stop(), TEST_MS);

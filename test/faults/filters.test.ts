@@ -9,7 +9,7 @@ import { kill, makeDataDir, PATIENCE_MS, startWeir, type Weir } from '../helpers
 
 const TEST_MS = 240_000;
 const EVENTS = 3_000;
-/** One in so many passes. */
+/** One of this many events passes the filter. */
 const EACH = 10;
 const eventually = { timeoutMs: PATIENCE_MS };
 let dataDir: string;

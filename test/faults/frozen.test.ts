@@ -38,7 +38,7 @@ test('a stopped process delays the requests of its connections, and loses none w
   await sender.acceptMore(300);
   expect(sender.answeredBy.size).toBe(2);
   freeze((await weir.servingPids())[0]!);
-  // The connections of the other process.
+  // The other process accepts these requests.
   await sender.acceptMore(500);
   thaw();
   await sender.acceptMore(500);

@@ -28,7 +28,7 @@ describe.runIf(canMount)(`a disk${skippedNote}`, () => {
       await sender.acceptMore(20);
       const { bavail, bsize } = await statfs(disk);
       await writeFile(join(disk, 'ballast'), Buffer.alloc(bavail * bsize - LEFT_BYTES)).catch(
-        // The events were faster.
+        // The events filled the disk first.
         ({ code }: NodeJS.ErrnoException) => expect(code).toBe('ENOSPC'),
       );
       await until(() => sender.refusals.length > 50, eventually);

@@ -64,7 +64,7 @@ test('kill -9 of Postgres, then of Weir with it, then TERM during a job: it cont
   for (const { pid } of await processesOf(dataDir)) kill(pid, 'SIGKILL');
   await weir.ended;
   await weir.forget();
-  // Too slow to end before the next step.
+  // The rate is so low that the job does not end before the next step.
   weir = await start(10);
   const { state, events: before } = await readJob(id);
   expect(state).toBe('running');

@@ -25,7 +25,7 @@ if (lacking !== '') console.warn(`The tests of several machines are skipped: thi
 describe.skipIf(lacking !== '')('three machines', () => {
   let machines: Machines;
   let weirs: Weir[];
-  /** What the helpers for one app take, behind the load balancer. */
+  /** The members of an app that the helpers need, behind the load balancer. */
   let app: TestApp;
   let webhook: { id: string; path: string; secret: string };
 

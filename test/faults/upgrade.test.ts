@@ -63,7 +63,7 @@ async function restart(): Promise<Record<string, unknown>> {
 }
 
 /** Responses of the processes; each request goes to any of them. */
-async function wordsHeard(): Promise<string[]> {
+async function statusesOf(): Promise<string[]> {
   const answers = await Promise.all(Array.from({ length: 20 }, () => ask(weir.port, '/healthz')));
   return [...new Set(answers.map(({ body }) => (JSON.parse(body) as { status: string }).status))];
 }
@@ -157,7 +157,7 @@ describe('another build', () => {
   });
 
   test('is served after HUP without a failed request', { timeout: TEST_MS }, async () => {
-    expect(await wordsHeard()).toEqual(['ok']);
+    expect(await statusesOf()).toEqual(['ok']);
     const before = await weir.servingPids();
     const sender = startSender({ port: weir.port, ...webhook });
     await sender.acceptMore(300);
@@ -165,7 +165,7 @@ describe('another build', () => {
     expect(await restart()).toMatchObject({ event: 'restarted', replaced: 2 });
     await sender.acceptMore(300);
     await sender.stop();
-    expect(await wordsHeard()).toEqual(['new']);
+    expect(await statusesOf()).toEqual(['new']);
     expect((await weir.servingPids()).filter((pid) => before.includes(pid))).toEqual([]);
     expect(sender.refusals).toEqual([]);
     expect(sender.losses.filter(({ reused }) => reused)).toEqual([]);

@@ -54,7 +54,7 @@ describe('a signature is accepted', () => {
     ],
     ['in one default header beside a wrong other', [`X-Hub-Signature-256: ${OTHERS}`, `X-Webhook-Signature: ${GOOD}`]],
     ['beside the SHA-1 that GitHub sends too', ['X-Hub-Signature: sha1=00', `X-Hub-Signature-256: ${GOOD}`]],
-    ['with blanks about the value, which are none of it', [`X-Hub-Signature-256:   ${GOOD} \t`]],
+    ['with blanks around the value, which are not part of it', [`X-Hub-Signature-256:   ${GOOD} \t`]],
   ])('%s', async (_how, lines) => {
     expect(await send(usual, lines)).toEqual([202]);
   });

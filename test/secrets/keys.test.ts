@@ -64,7 +64,7 @@ describe('a replaced generated key', () => {
     expect([previous, current === before]).toEqual([before, false]);
   });
 
-  test('is not created where there is none', () => {
+  test('is not created when no key exists', () => {
     const directory = temporaryDirectory();
     expect(() => replaceStoredKey(directory)).toThrow(/there is no key/);
     expect(existsSync(join(directory, 'secrets.key'))).toBe(false);

@@ -135,7 +135,7 @@ document.addEventListener('htmx:afterSettle', (event) => {
 /** Shows the age of each live part that cannot be refreshed, and greys out its content. */
 function showAges() {
   const nowMs = performance.now();
-  const silent = heardMs !== null && nowMs - heardMs > SILENCE_MS;
+  const silent = countersMs !== null && nowMs - countersMs > SILENCE_MS;
   for (const part of liveParts()) {
     const state = stateOf(part);
     const isOld = silent || state.failures > 0 || failures > 1 || isDatabaseDown();
@@ -169,7 +169,7 @@ let retry = 0;
 /** Consecutive failures without an open stream. */
 let failures = 0;
 /** When counters last arrived; null: none did on this page. */
-let heardMs = null;
+let countersMs = null;
 /** The API was reachable before, so a failure is not caused by a setting. */
 let reachedBefore = new URL(api).origin === location.origin;
 
@@ -190,7 +190,7 @@ function follow() {
   stream.addEventListener('gap', () => renew('event'));
   stream.addEventListener('event', () => renew('event'));
   stream.addEventListener('counters', ({ data }) => {
-    heardMs = performance.now();
+    countersMs = performance.now();
     const live = JSON.parse(data);
     showOutages(live);
     document.dispatchEvent(new CustomEvent('weir:counters', { detail: live }));
@@ -211,7 +211,7 @@ function follow() {
 function unfollow() {
   stream?.close();
   stream = null;
-  heardMs = null;
+  countersMs = null;
   clearTimeout(retry);
 }
 

@@ -5,7 +5,7 @@ const INTRODUCTION =
 
 const AGENT = `You are an agent of Weir: each event of the webhooks that you are subscribed to is delivered to you.
 Work in this loop:
-1. wait_for_events leases the next deliveries to you and returns them with receipts. If there are none, call it again.
+1. wait_for_events leases the next deliveries to you and returns them with receipts. If it returns no event, call it again.
 2. Do the work that your user wants done for such an event.
 3. acknowledge each receipt when its work is complete, or reject it when the work failed: Weir then delivers it again later.
 Do both before leased_until. If the work takes longer, call extend_lease in time. A delivery that is neither acknowledged nor rejected is delivered again, so the same event_id may arrive more than once: do not do its work twice.`;

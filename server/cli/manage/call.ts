@@ -60,7 +60,7 @@ export class ProblemFailure extends CommandError {
   }
 }
 
-/** Problems of what the command line says. */
+/** Problems that the command line causes. */
 const usageCodes: ReadonlySet<string> = new Set(['invalid_request', 'local_mode_only']);
 
 /** Command that lists the values of a field, or the objects of a problem. */
@@ -113,7 +113,7 @@ export function notFound(code: string, what: string): ProblemFailure {
   return new ProblemFailure({ ...aboutBlank, title: 'Not Found', status: 404, detail, code } as ProblemDocument);
 }
 
-/** Any other failure as a problem document, for `--json`. */
+/** Formats any other failure as a problem document, for `--json`. */
 export function documentOf({ message, exitCode }: CommandError): object {
   return { ...aboutBlank, title: exitCode === 2 ? 'Wrong usage' : 'Command failed', detail: message };
 }

@@ -71,12 +71,12 @@ export async function idOf(call: Call, resource: Resource, given: string): Promi
   throw notFound(`${resource}_unknown`, `no ${active} has the id or name ${given}`);
 }
 
-/** The same for an option that may be absent. */
+/** Finds the id for an option that may be absent. */
 export async function idOfGiven(call: Call, resource: Resource, given: string | undefined) {
   return given === undefined ? undefined : idOf(call, resource, given);
 }
 
-/** The same for a repeated option. */
+/** Finds the ids for a repeated option. */
 export async function idsOfGiven(call: Call, resource: Resource, given: readonly string[] | undefined) {
   return given === undefined ? undefined : Promise.all(given.map((one) => idOf(call, resource, one)));
 }

@@ -22,7 +22,7 @@ export interface RemoteOptions {
   insecure?: boolean;
 }
 
-/** A long search, or a claim on a busy database. */
+/** Long enough for a long search, or for a claim on a busy database. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
 export function withRemoteOptions(command: Command): Command {

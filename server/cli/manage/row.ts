@@ -49,13 +49,13 @@ interface TypedRow<Options, Answer> extends RowFacts {
   check?(id: string, options: Options): void;
   /** Calls the operation. */
   run(call: Call, given: Given<Options>): Promise<Answer>;
-  /** What people read, below the table of a list. */
+  /** Text for people, printed below the table of a list. */
   text?(answer: Answer, given: Given<Options>): string;
   /** Columns of a list, the cells of an item, and the line that replaces a table without rows. */
   list?: Listing<ItemOf<Answer>, Options>;
   /** The document of `--json`; default: the answer, and the id for an operation without one. */
   json?(answer: Answer): unknown;
-  /** Why the answer is a failure, which exits with code 1; null: it is none. */
+  /** Why the answer is a failure, which exits with code 1; null when it is a success. */
   failure?(answer: Answer): string | null;
 }
 

@@ -28,11 +28,11 @@ export interface ClaimOrder {
   afterWebhookId: string | null;
 }
 
-/** What filters have judged (deliveries/sift.ts). Of the webhooks whose subscriptions have a filter, nothing else is claimed. */
+/** The verdicts of filters (deliveries/sift.ts). From webhooks whose subscriptions have a filter, only these deliveries are claimed. */
 export interface JudgedDeliveries {
   /** Unjudged deliveries that may be leased. */
   passedIds: readonly string[];
-  /** Of each of these webhooks: nothing that became claimable later is leased. */
+  /** For each of these webhooks, the latest time: a delivery that became claimable later is not leased. */
   horizons: readonly { webhookId: string; upTo: string }[];
 }
 

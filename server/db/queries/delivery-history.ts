@@ -32,7 +32,7 @@ interface Entry {
   address?: string;
   reason?: string;
   delay?: number;
-  /** Of an action of a user: what the delivery was before. */
+  /** For an action of a user: the state of the delivery before it. */
   state?: string;
   finished_at?: string;
 }

@@ -16,10 +16,10 @@ export interface CandidateOrder {
   agentId: string;
   /** Null: all webhooks. */
   webhookIds: readonly string[] | null;
-  /** As in ClaimOrder. */
+  /** See ClaimOrder. */
   claimableFrom: string;
   afterWebhookId: string | null;
-  /** Deliveries. */
+  /** Limit on the number of deliveries. */
   max: number;
   /** Limit on the sum of the bodies that filters read; the first delivery is returned whatever its size. */
   bytesMax: number;
@@ -44,7 +44,7 @@ export interface FilteredWebhook {
   id: string;
   name: string;
   filter: string;
-  /** The filter took too long on other events, and is not asked. */
+  /** The filter took too long on other events, and is not evaluated for now. */
   suspended: boolean;
   /** When its oldest unjudged delivery became claimable, as Postgres prints it; null: it has none. */
   oldestAt: string | null;
@@ -54,13 +54,13 @@ export interface FilteredWebhook {
 }
 
 export interface Slice {
-  /** All whose subscriptions have a filter, also those without candidates. */
+  /** All webhooks whose subscriptions have a filter, including those without candidates. */
   webhooks: FilteredWebhook[];
-  /** When the oldest unjudged delivery of all webhooks became claimable, Unix milliseconds; null: there is none. */
+  /** When the oldest unjudged delivery of all webhooks became claimable, Unix milliseconds; null when every delivery is judged. */
   oldestMs: number | null;
 }
 
-/** Without a candidate `id` and all that belongs to it is null. */
+/** For a webhook without a candidate, `id` and all columns of the delivery are null. */
 type Row = Omit<Candidate, 'id'> & {
   id: string | null;
   webhookId: string;
@@ -183,12 +183,12 @@ export interface FilterFailures {
   /** The expression that failed: another one may have replaced it. */
   filter: string;
   events: number;
-  /** Of these, those on which it took too long or ended its thread. */
+  /** Number of them on which the filter took too long or ended its thread. */
   slow: number;
   reason: string;
 }
 
-/** A filter that took too long and is suspended by that. */
+/** A filter that was suspended because it took too long. */
 export interface SuspendedFilter {
   agentId: string;
   webhookId: string;

@@ -65,8 +65,8 @@ const now = `date_trunc('milliseconds', now()) + interval '1 millisecond'`;
 
 /**
  * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX. Returns how many, and the time before which they had
- * finished: without it the next call would replay again what agents acknowledged since this one. The action, by which they can be undone,
- * exists if there were any. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
+ * finished: without it the next call would replay again what agents acknowledged since this one. The action, whose id
+ * undoes them, is stored if any delivery changed. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
  * Postgres assumes all partitions for each row and would otherwise read every delivery.
  * @param id a new uuid, for the action
  */

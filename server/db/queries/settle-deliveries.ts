@@ -95,7 +95,7 @@ export async function settleDeliveries(
   };
 }
 
-/** Those of the receipts whose deliveries are in one of these states (SQL): they were settled by the same call before. */
+/** The receipts whose deliveries are in one of these states (SQL): an earlier, equal call has settled them. */
 function readSettled(
   { query }: Pick<Database, 'query'>,
   agentId: string,

@@ -11,7 +11,7 @@ interface Pairs {
 /** A filter that took too long on so many events, each within an hour of the one before, is suspended. */
 export const FILTER_SLOW_MAX = 3;
 const SLOW_FORGOTTEN = `interval '1 hour'`;
-/** Since the last of these events. The next one, unless it comes an hour later, suspends the filter again. */
+/** Counted from the last of these events. The next slow event within an hour suspends the filter again. */
 const SUSPENDED_FOR = `interval '10 minutes'`;
 
 /** SQL: when the filter of the subscription `s` judges again; null: it is not suspended. */

@@ -85,7 +85,7 @@ const wrong: [string, object, string, RegExp][] = [
   ['a name with a tab', { name: 'a\tb' }, '/name', /control characters/i],
   ['a name that is a list', { name: ['a'] }, '/name', /^Give 1 to 200 characters\.$/],
   ['webhooks outside a list', { webhook_ids: 'x' }, '/webhook_ids', /^Give a list\.$/],
-  ['a webhook id that is none', { webhook_ids: ['x'] }, '/webhook_ids/0', /^Give an id, such as/],
+  ['an invalid webhook id', { webhook_ids: ['x'] }, '/webhook_ids/0', /^Give an id, such as/],
   ['an unknown webhook', { webhook_ids: [randomUUID()] }, '/webhook_ids/0', /^No webhook has the id/],
   [
     'too many webhooks',

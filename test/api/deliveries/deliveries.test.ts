@@ -214,10 +214,10 @@ describe('a replay', () => {
   test.each([
     ['acknowledged ones of no agent', { state: 'done' }, '/agent_id'],
     ['filtered ones of no agent', { state: 'filtered' }, '/agent_id'],
-    ['an agent id that is none', { agent_id: 'x', state: 'dead' }, '/agent_id'],
+    ['an invalid agent id', { agent_id: 'x', state: 'dead' }, '/agent_id'],
     ['no state', { agent_id: randomUUID() }, '/state'],
     ['a state of those on their way', { agent_id: randomUUID(), state: 'leased' }, '/state'],
-    ['a webhook id that is none', { agent_id: randomUUID(), state: 'dead', webhook_id: 1 }, '/webhook_id'],
+    ['an invalid webhook id', { agent_id: randomUUID(), state: 'dead', webhook_id: 1 }, '/webhook_id'],
     ['an unknown field', { agent_id: randomUUID(), state: 'dead', all: true }, '/all'],
   ])('of many with %s is refused', async (_what, body, pointer) => {
     const answer = await operator.api('POST', `${PATH}/replay`, body);

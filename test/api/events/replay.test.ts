@@ -115,8 +115,8 @@ describe('nothing is replayed, and the response states the reason', () => {
   });
 
   test.each([
-    ['an event that is none', () => [NOTHING], /no event has this id/],
-    ['an agent that is none', (event: string) => [event, '--agent', randomUUID()], /is not active/],
+    ['an unknown event', () => [NOTHING], /no event has this id/],
+    ['an unknown agent', (event: string) => [event, '--agent', randomUUID()], /is not active/],
   ])('when the command gets %s', async (_what, words, message) => {
     const { code, err } = await command('event', 'replay', ...words(await send(webhook)));
     expect([code, err]).toEqual([1, expect.stringMatching(message)]);

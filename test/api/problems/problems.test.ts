@@ -38,7 +38,7 @@ async function addPast(webhook: TestWebhook, silentHours: number, isActive: (hou
   });
 }
 
-test('problems are listed with what they concern; what is usual is none', async () => {
+test('problems are listed with what they concern, and usual states are not listed', async () => {
   const viewer = await addPerson(app, 'viewer');
   const named = (name: string, more = {}) => app.addWebhook({ name, ...more });
   const nowMs = Date.now();

@@ -145,7 +145,7 @@ describe('a new token', () => {
     ['half a day', { expires_in_days: 0.5 }, '/expires_in_days', /whole/],
     ['a time gone by', { expires_at: inDays(-1) }, '/expires_at', /future/],
     ['a time too far off', { expires_at: inDays(3651) }, '/expires_at', /3650/],
-    ['a time that is none', { expires_at: 'tomorrow' }, '/expires_at', /2030/],
+    ['an invalid time', { expires_at: 'tomorrow' }, '/expires_at', /2030/],
     ['both ends', { expires_at: inDays(1), expires_in_days: 1 }, '/expires_in_days', /not both/],
     ['a field that does not exist', { scope: 'all' }, '/scope', /unknown/],
   ])('with %s is refused, with a pointer to the field', async (_what, input, pointer, detail) => {

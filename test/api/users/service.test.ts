@@ -71,7 +71,7 @@ describe('a user is created', () => {
   const good = { email: 'new@example.org', role: 'viewer', password: PASSWORD };
   test.each([
     ['no email', { ...good, email: undefined }, '/email'],
-    ['an email that is none', { ...good, email: 'new' }, '/email'],
+    ['an invalid email', { ...good, email: 'new' }, '/email'],
     ['an endless email', { ...good, email: `${'x'.repeat(250)}@example.org` }, '/email'],
     ['no role', { ...good, role: undefined }, '/role'],
     ['a role that there is not', { ...good, role: 'root' }, '/role'],

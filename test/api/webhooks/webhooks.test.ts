@@ -152,7 +152,7 @@ const wrong: [string, object, string, RegExp][] = [
   ['a limit past all counting', { rate_limit_max: 2 ** 31 }, '/rate_limit_max', /^Give at most 2147483647\.$/],
   ['a longer retention', { retention_days: 11 }, '/retention_days', /at most 10.*only lower RETENTION_DAYS/],
   ['one agent outside a list', { agent_ids: randomUUID() }, '/agent_ids', /^Give a list\.$/],
-  ['an agent id that is none', { agent_ids: [randomUUID(), 'x'] }, '/agent_ids/1', /^Give an id, such as/],
+  ['an invalid agent id', { agent_ids: [randomUUID(), 'x'] }, '/agent_ids/1', /^Give an id, such as/],
   ['an unknown agent', { agent_ids: [randomUUID()] }, '/agent_ids/0', /^No active agent has the id/],
   ['an unknown field', { 'colo/ur~': 'red' }, '/colo~1ur~0', /^This field is unknown; allowed: name, .*\.$/],
 ];

@@ -58,7 +58,13 @@ test.each([
     'root@example.org',
     false,
   ],
-  ['the address of the ID token is none', { email: 'olga', email_verified: true }, other, 'root@example.org', false],
+  [
+    'the email of the ID token is not an address',
+    { email: 'olga', email_verified: true },
+    other,
+    'root@example.org',
+    false,
+  ],
   ['the ID token has neither', {}, verified, 'olga@example.org', true],
 ])('when %s, email and verification come from the same document', (_when, idToken, userInfo, email, emailVerified) => {
   const claims = combinedClaims({ sub: 'olga', ...idToken }, { sub: 'olga', weir_role: 'viewer', ...userInfo });

@@ -98,7 +98,7 @@ describe('the form', () => {
     ['SHA-1 without a prefix', mac(SECRET, BODY, 'sha1').toString('hex'), 'malformed_algorithm', true],
     ['SHA-512', `sha512=${mac(SECRET, BODY, 'sha512').toString('hex')}`, 'malformed_algorithm', true],
     ['MD5 of another secret', `md5=${mac('another', BODY, 'md5').toString('hex')}`, 'malformed_algorithm', false],
-    ['SHA-1 that is none', 'sha1=00', 'malformed_algorithm', null],
+    ['SHA-1 with too few digits', 'sha1=00', 'malformed_algorithm', null],
     ['a digit too few', GOOD.slice(0, -1), 'malformed_length', null],
     ['a digit too many', `${GOOD}0`, 'malformed_length', null],
     ['the prefix alone', 'sha256=', 'malformed_length', null],
