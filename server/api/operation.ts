@@ -76,6 +76,8 @@ interface ApiRequest<Who, Query, Input> {
 export type Who = Person | Reader | Agent | null;
 
 interface OperationFacts {
+  /** Clients should use another operation, which the route's meaning names. */
+  isDeprecated?: boolean;
   /** Schema of the id in the path. Text that does not match is answered with `problem`, like an unknown id. */
   id?: { schema: z.ZodType<string>; problem: ProblemCode };
   /** Schema of the second id in the path, that of a resource below the first. */

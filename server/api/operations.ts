@@ -5,6 +5,7 @@ import type { ownAgentOperations } from './agent/operations.ts';
 import type { agentOperations } from './agents/operations.ts';
 import type { alertOperations } from './alerts/operations.ts';
 import type { auditOperations } from './audit/operations.ts';
+import type { conditionOperations } from './conditions/operations.ts';
 import type { deliveryOperations } from './deliveries/operations.ts';
 import type { eventOperations } from './events/operations.ts';
 import type { filterOperations } from './filters/operations.ts';
@@ -12,7 +13,6 @@ import type { historyOperations } from './history/operations.ts';
 import type { jobOperations } from './jobs/operations.ts';
 import type { liveOperations } from './live/operations.ts';
 import type { openApiOperations } from './openapi/operations.ts';
-import type { problemOperations } from './problems/operations.ts';
 import type { rejectionOperations } from './rejections/operations.ts';
 import type { schemeOperations } from './schemes/operations.ts';
 import type { statusOperations } from './status/operations.ts';
@@ -25,7 +25,7 @@ export type OtherOperations = ReturnType<typeof ownAgentOperations> &
   ReturnType<typeof filterOperations> &
   ReturnType<typeof rejectionOperations> &
   ReturnType<typeof liveOperations> &
-  ReturnType<typeof problemOperations> &
+  ReturnType<typeof conditionOperations> &
   ReturnType<typeof alertOperations> &
   ReturnType<typeof statusOperations>;
 

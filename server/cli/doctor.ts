@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
+import { type Rule, ruleTable } from '../conditions/rules.ts';
 import type { Check } from '../doctor/check.ts';
 import { examine } from '../doctor/examine.ts';
-import { type Alert, alertTable } from '../telemetry/alerts.ts';
 import { metricTable } from '../telemetry/metric-table.ts';
 import { CommandError, type CommandIo, printJson, printMessage, printText } from './io.ts';
-import { describeAlert } from './metrics.ts';
+import { describeRule } from './metrics.ts';
 
 const marks = { ok: '✓', advice: '!', problem: '✗' } as const;
 
@@ -26,12 +26,12 @@ export function defineDoctor(command: Command, io: CommandIo): void {
 }
 
 function explain(io: CommandIo, name: string, json?: boolean): void {
-  const alert = Object.entries<Alert>(alertTable).find(([known]) => known === name)?.[1];
+  const alert = Object.entries<Rule>(ruleTable).find(([known]) => known === name)?.[1];
   if (alert === undefined)
     throw new CommandError(
-      `No alert has the name ${JSON.stringify(name)}; there are ${Object.keys(alertTable).join(', ')}`,
+      `No alert has the name ${JSON.stringify(name)}; there are ${Object.keys(ruleTable).join(', ')}`,
     );
-  if (json) return printJson(io, describeAlert(name, alert));
+  if (json) return printJson(io, describeRule(name, alert));
   const { expr, forMinutes, severity, summary, runbook } = alert;
   const metrics = Object.entries(metricTable).filter(([metric]) => new RegExp(`\\b${metric}(_bucket)?\\b`).test(expr));
   printText(io, `${name} (${severity})\n${summary}\n\nWhat to do:\n  ${runbook}\n\nIt fires when this has a result`);

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type Alert, alertRules, alertTable } from '../telemetry/alerts.ts';
+import { prometheusRules, type Rule, ruleTable } from '../conditions/rules.ts';
 import { dashboard } from '../telemetry/dashboard.ts';
 import { type CommandIo, printJson, printText } from './io.ts';
 
@@ -19,12 +19,12 @@ export function defineMetrics(command: Command, io: CommandIo): void {
     .option('--json', 'print the alerts as one JSON document')
     .action(({ json }: { json?: boolean }) => {
       if (json)
-        printJson(io, { items: Object.entries<Alert>(alertTable).map(([name, alert]) => describeAlert(name, alert)) });
-      else printText(io, alertRules());
+        printJson(io, { items: Object.entries<Rule>(ruleTable).map(([name, rule]) => describeRule(name, rule)) });
+      else printText(io, prometheusRules());
     });
 }
 
-/** An alert as a member of a JSON document. */
-export function describeAlert(name: string, { expr, forMinutes, severity, summary, runbook }: Alert) {
+/** A rule as a member of a JSON document. */
+export function describeRule(name: string, { expr, forMinutes, severity, summary, runbook }: Rule) {
   return { name, severity, summary, expr, for_seconds: forMinutes * 60, runbook };
 }

@@ -14,6 +14,14 @@
  */
 import type { Database } from './pool.ts';
 
+/** Why an event cannot be committed. */
+export interface CommitFailure {
+  /** Null: the server did not answer in time, or the connection is lost. */
+  sqlState: string | null;
+  /** As the server or libpq says it. */
+  reason: string;
+}
+
 /** One Postgres page: the row does not fit into the free space of the last page. */
 const PROBE_BYTES = 8_192;
 /** Prevents a probe that waits for a lock from staying on the server after its caller has left. */

@@ -1,14 +1,14 @@
 /** Markdown tables of the commands, settings, routes, errors, rejections, metrics and log events, generated from the code. */
 import type { Command } from 'commander';
-import { problemSchema } from '../api/problems/operations.ts';
 import { operationRoutes, plainRoutes } from '../api/routes.ts';
+import { type Rule, ruleTable } from '../conditions/rules.ts';
 import { type ProblemRow, problems } from '../errors.ts';
+import { conditionKinds, conditionOf, reportedKinds, reportOf } from '../resources/conditions.ts';
 import { settingGroups } from '../settings/table.ts';
 import type { Setting } from '../settings/values.ts';
 import { rejectionReasons } from '../signatures/diagnosis/reasons.ts';
 import { isAsymmetric } from '../signatures/keys.ts';
 import { presets } from '../signatures/presets.ts';
-import { type Alert, alertTable } from '../telemetry/alerts.ts';
 import { logEvents } from '../telemetry/log.ts';
 import { metricTable } from '../telemetry/metric-table.ts';
 
@@ -62,15 +62,14 @@ export function sentence(text: string): string {
   return `${text[0]!.toUpperCase()}${text.slice(1).replace(/\.$/, '')}.`;
 }
 
-/** The kinds of `GET /api/v1/problems`, from the description of the member: `KIND: meaning; KIND: meaning`. */
-function problemsTable(): string {
-  const { options, description = '' } = problemSchema.shape.kind;
-  const rows = description.split('; ').map((part) => part.split(/: (.*)/, 2) as [string, string]);
-  if (rows.map(([kind]) => kind).join() !== options.join())
-    throw new Error(`the description of the member kind must name ${options.join(', ')}, in this order`);
+function conditionsTable(): string {
   return markdownTable(
-    ['problem', 'meaning'],
-    rows.map(([kind, meaning]) => [`\`${kind}\``, meaning]),
+    ['condition', 'severity', 'holds while', 'an alert begins when'],
+    conditionKinds.map((kind) => {
+      const { severity, meaning } = conditionOf(kind);
+      const reported = reportedKinds.find((one) => one === kind);
+      return [`\`${kind}\``, severity, meaning, reported === undefined ? '' : reportOf(reported).meaning];
+    }),
   );
 }
 
@@ -118,7 +117,7 @@ function metricsTable(): string {
 function alertsTable(): string {
   return markdownTable(
     ['alert', 'severity', 'after', 'fires when'],
-    Object.entries<Alert>(alertTable).map(([name, { severity, forMinutes, summary }]) => [
+    Object.entries<Rule>(ruleTable).map(([name, { severity, forMinutes, summary }]) => [
       `\`${name}\``,
       severity,
       forMinutes === 0 ? 'at once' : `${forMinutes} min`,
@@ -157,7 +156,7 @@ function schemesTable(): string {
 
 /** The generated tables of the documents, by marker name. */
 export const tables: Readonly<Record<string, (program: Command) => string>> = {
-  problems: problemsTable,
+  conditions: conditionsTable,
   commands: commandsTable,
   settings: settingsTables,
   routes: routesTable,

@@ -1,3 +1,4 @@
+import { type ConditionKind, conditionOf } from '../resources/conditions.ts';
 import type { Fault } from '../settings/fault.ts';
 
 /** One result of `weir doctor`. */
@@ -22,6 +23,17 @@ export function advice(name: string, finding: string, fix: string): Check {
 
 export function problem(name: string, finding: string, fix: string): Check {
   return { name, state: 'problem', finding, fix };
+}
+
+/** A condition that holds, with the sentence and the fix of the table. */
+export function conditionCheck(name: string, kind: ConditionKind, value: number): Check {
+  const { text, fix } = conditionOf(kind);
+  return problem(name, phrase(text({ name: '', value, threshold: null, cause: '' })), phrase(fix));
+}
+
+/** A sentence of the table as findings and fixes are written: without the full stop. */
+function phrase(sentence: string): string {
+  return `${sentence[0]!.toLowerCase()}${sentence.slice(1).replace(/\.$/, '')}`;
 }
 
 /** @param otherwise the fix for a fault that states none. */

@@ -1,6 +1,7 @@
 /** Database checks: reachable, supported version, durable, writable, vacuumed, migrated, partitions created ahead, secrets readable. */
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
+import { explainRefusedConnection } from '../conditions/commit-failure.ts';
 import { connectionsNeeded } from '../db/attach.ts';
 import { describeConninfo, withoutSecrets } from '../db/conninfo.ts';
 import { EmbeddedPostgresError, joinEmbeddedPostgres } from '../db/embedded/join.ts';
@@ -25,7 +26,7 @@ interface Circumstances {
   log: (line: string) => void;
 }
 
-/** Read-only. An embedded server that is down is started for the duration of the checks. */
+/** Changes nothing. An embedded server that is down is started for the duration of the checks. */
 export async function checkDatabase(circumstances: Circumstances): Promise<Check[]> {
   const { settings, log } = circumstances;
   if (settings.database.kind === 'server') return checkServer(settings.database.conninfo, circumstances);
@@ -49,9 +50,10 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
   const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-doctor' });
   try {
     const facts = await readServer(database);
+    const writable = checkWritable(facts);
     return [
       checkVersion(facts, describeConninfo(conninfo)),
-      ...checkWritable(facts),
+      ...writable,
       await checkConnections(database, circumstances.settings),
       ...(await checkSize(database, circumstances.settings)),
       checkDurability(facts),
@@ -60,15 +62,21 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
       ...(await checkStatementTimeout(database)),
       await checkClock(database, circumstances.nowMs),
       ...(await checkJobs(database)),
-      ...(await checkSchema(database, { ...circumstances, nowMs: circumstances.nowMs() })),
+      ...(await checkSchema(database, {
+        ...circumstances,
+        nowMs: circumstances.nowMs(),
+        accepts: writable.length === 0,
+      })),
       ...(await checkAlerts(database, circumstances.settings).catch(() => [])),
     ];
   } catch (error) {
+    const { message } = error as Error;
     return [
       problem(
         'database',
-        `the database at ${describeConninfo(conninfo)} cannot be used: ${withoutSecrets((error as Error).message, conninfo)}`,
-        'start it, or check DATABASE_URL or the POSTGRES_* settings (an @, / or : in a password of a URL is written %40, %2F, %3A)',
+        `the database at ${describeConninfo(conninfo)} cannot be used: ${withoutSecrets(message, conninfo)}`,
+        explainRefusedConnection(message)?.fix ??
+          'start it, or check DATABASE_URL or the POSTGRES_* settings (an @, / or : in a password of a URL is written %40, %2F, %3A)',
       ),
     ];
   } finally {

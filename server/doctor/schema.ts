@@ -3,22 +3,34 @@
 import { appliedVersions, migrationFiles, versionProblem } from '../db/migrate.ts';
 import { DAY_MS, missingPartitions, partitionName, readHorizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
-import { countExpiring, countUnarchived, EXPIRING_COUNTED_MAX } from '../db/queries/expiring.ts';
+import { countExpiring, countUnarchived } from '../db/queries/expiring.ts';
 import { readSealedSecrets } from '../db/queries/webhook-secrets.ts';
 import { weirCommand } from '../files/command.ts';
+import { PARTITIONS_AHEAD_MIN } from '../resources/conditions.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { unseal } from '../secrets/seal.ts';
 import type { Settings } from '../settings/read.ts';
-import { advice, type Check, ok, problem, problemOf } from './check.ts';
+import { advice, type Check, conditionCheck, ok, problem, problemOf } from './check.ts';
+import { checkCommit } from './commit.ts';
 import { checkFilters } from './filters.ts';
 import { checkAdministrators, checkAudit } from './people.ts';
 
 /** Maximum number of ids named in a finding; further ids are only counted. */
 const NAMED_MAX = 5;
 
+interface Circumstances {
+  settings: Settings;
+  keys: SecretsKeys | null;
+  /** Whether Weir is serving. */
+  running: boolean;
+  nowMs: number;
+  /** False: the server accepts no writes, which is reported already. */
+  accepts: boolean;
+}
+
 export async function checkSchema(
   database: Database,
-  { settings, keys, running, nowMs }: { settings: Settings; keys: SecretsKeys | null; running: boolean; nowMs: number },
+  { settings, keys, running, nowMs, accepts }: Circumstances,
 ): Promise<Check[]> {
   const applied = await appliedVersions(database);
   if (applied.size === 0) return [ok('migrations', 'the database is empty; the first start creates the schema')];
@@ -36,6 +48,7 @@ export async function checkSchema(
   return [
     ok('migrations', `the schema is at version ${Math.max(...applied)}, which matches this release`),
     await checkPartitions(database, running, nowMs),
+    ...(accepts ? await checkCommit(database, nowMs) : []),
     await checkSecrets(database, keys),
     ...(await checkRetention(database, settings, nowMs)),
     ...(await checkFilters(database)),
@@ -46,8 +59,8 @@ export async function checkSchema(
 
 async function checkPartitions(database: Database, running: boolean, nowMs: number): Promise<Check> {
   const horizon = await readHorizon(database);
-  const toMs = Math.max(horizon?.toMs ?? 0, nowMs + DAY_MS);
-  // Partitions for the end of the week may not exist yet. All up to the newest one, and tomorrow's, must exist.
+  const toMs = Math.max(horizon?.toMs ?? 0, nowMs + PARTITIONS_AHEAD_MIN * DAY_MS);
+  // Partitions for the end of the week may not exist yet. All up to the newest one, and those of the next days, must exist.
   const holes = (await missingPartitions(database, nowMs)).filter(
     ({ fromMs }) => fromMs + DAY_MS > nowMs && fromMs < toMs,
   );
@@ -72,20 +85,8 @@ async function checkRetention(database: Database, settings: Settings, nowMs: num
   return [
     expiring === 0
       ? ok('undelivered', 'retention removes no undelivered event within the next day')
-      : problem(
-          'undelivered',
-          `retention removes ${expiring === EXPIRING_COUNTED_MAX ? 'more than ' : ''}${expiring} pending or leased deliveries within a day`,
-          'start their agents, or raise KEEP_UNDELIVERED_DAYS or RETENTION_DAYS',
-        ),
-    ...(unarchived === 0
-      ? []
-      : [
-          problem(
-            'archive',
-            `${unarchived} tables of old days are kept, because they were not written to ARCHIVE_DIR`,
-            'look for archive_failed in the log: it contains the reason',
-          ),
-        ]),
+      : conditionCheck('undelivered', 'expiring', expiring),
+    ...(unarchived === 0 ? [] : [conditionCheck('archive', 'archive', unarchived)]),
   ];
 }
 

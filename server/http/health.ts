@@ -28,8 +28,6 @@ export const healthDescriptions = {
 
 interface ReadinessParts {
   database: Database;
-  /** True if a commit connection is up. */
-  canCommit: () => boolean;
   /** Resolves within a second, with false if an event received now would not be stored. */
   commits: () => Promise<boolean>;
   /** True if an event that cannot be committed would be spooled. Does not query the database. */
@@ -62,7 +60,7 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
     nowMs: parts.nowMs,
   });
   return async (exchange) => {
-    const [schema, commits] = await Promise.all([migrations.answer(), parts.canCommit() && parts.commits()]);
+    const [schema, commits] = await Promise.all([migrations.answer(), parts.commits()]);
     const stores = schema !== 'unreachable' && commits;
     const checks = {
       database: stores ? 'ok' : (await parts.spools()) ? 'spooling' : 'failing',

@@ -21,6 +21,11 @@ export class SharedCheck<T> {
     this.#options = options;
   }
 
+  /** The latest answer, however old; undefined: none yet. */
+  get known(): T | undefined {
+    return this.#known?.answer;
+  }
+
   /** Records an answer obtained elsewhere. */
   note(answer: T): void {
     this.#known = { answer, atMs: this.#options.nowMs() };

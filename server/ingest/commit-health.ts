@@ -1,5 +1,6 @@
 /** Whether a new event can be stored, judged by the latest commit, or by a probe when no commit is recent. */
 
+import type { CommitFailure } from '../db/commit-probe.ts';
 import { sqlStateKind } from '../db/sql-states.ts';
 import { SharedCheck } from '../http/shared-check.ts';
 import type { CommitObserver } from './group-commit.ts';
@@ -22,22 +23,29 @@ interface CommitHealthParts {
 
 export class CommitHealth {
   readonly #parts: CommitHealthParts;
-  readonly #check: SharedCheck<boolean>;
+  readonly #check: SharedCheck<CommitFailure | null>;
 
   constructor(parts: CommitHealthParts) {
     this.#parts = parts;
     this.#check = new SharedCheck({
       ask: () => this.#probe(),
-      validMs: (good) => (good ? GOOD_MS : BAD_MS),
+      validMs: (failure) => (failure === null ? GOOD_MS : BAD_MS),
       patienceMs: PATIENCE_MS,
-      late: false,
+      late: { sqlState: null, reason: `no answer within ${PATIENCE_MS} ms` },
       nowMs: parts.nowMs,
     });
   }
 
-  /** Whether commits succeed. Resolves within PATIENCE_MS, with false when there is no answer by then. */
-  commits(): Promise<boolean> {
+  /** Why commits fail; null: they succeed. Resolves within PATIENCE_MS, with a failure when there is no answer by then. */
+  failure(): Promise<CommitFailure | null> {
     return this.#check.answer();
+  }
+
+  /** True: the latest commit or probe failed. It is then probed again, so that the next call knows of the recovery. */
+  get failing(): boolean {
+    const failing = (this.#check.known ?? null) !== null;
+    if (failing) void this.#check.answer();
+    return failing;
   }
 
   /** Wraps the event store's observer, so that commits and refusals also update this check. */
@@ -45,34 +53,34 @@ export class CommitHealth {
     return {
       ...observer,
       committed: (events, ms) => {
-        this.#check.note(true);
+        this.#check.note(null);
         observer.committed(events, ms);
       },
       refused: (rows, sqlState, message) => {
-        this.#refused(sqlState);
+        this.#refused(sqlState, message);
         observer.refused(rows, sqlState, message);
       },
     };
   }
 
-  async #probe(): Promise<boolean> {
+  async #probe(): Promise<CommitFailure | null> {
     try {
       await this.#parts.probe();
-      return true;
+      return null;
     } catch (error) {
       const { code, message } = error as Error & { code?: string };
       if (code !== undefined) {
-        this.#refused(code);
+        this.#refused(code, message);
         this.#parts.observer.refused([], code, message);
       }
-      return false;
+      return { sqlState: code ?? null, reason: message };
     }
   }
 
-  #refused(sqlState: string): void {
+  #refused(sqlState: string, reason: string): void {
     const kind = sqlStateKind(sqlState);
     if (kind === 'data') return;
-    this.#check.note(false);
+    this.#check.note({ sqlState, reason });
     if (kind === 'partition_missing') this.#parts.onPartitionMissing();
   }
 }

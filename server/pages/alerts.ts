@@ -19,9 +19,11 @@ export async function alertsOf(call: Call, activeMax: number, endedMax: number):
     partOf(call('listAlerts', { query: { active: 'false', limit: String(endedMax) } })),
   ]);
   if (active === null || ended === null) return null;
-  return [...active.items, ...ended.items].map((alert) => {
-    const { pathname, search } = new URL(alert.url);
-    const href = `${pathname}${search}`;
-    return { ...alert, href, role: href.startsWith('/status') ? 'operator' : 'viewer' };
-  });
+  return [...active.items, ...ended.items].map((alert) => ({ ...alert, ...ownPage(alert.url) }));
+}
+
+/** The link to a page of Weir, and the lowest role that can open it. @param url with PUBLIC_URL. */
+export function ownPage(url: string): { href: string; role: Role } {
+  const { pathname, search, hash } = new URL(url);
+  return { href: `${pathname}${search}${hash}`, role: pathname === '/status' ? 'operator' : 'viewer' };
 }

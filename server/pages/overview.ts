@@ -1,8 +1,8 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
+import { conditionCard } from './conditions.ts';
 import { type Page, partOf, view } from './page.ts';
-import { problemCard } from './problems.ts';
 import { count } from './show.ts';
 
 const DAY_MS = 86_400_000;
@@ -27,8 +27,8 @@ export const overview: Page = async ({ call, query }) => {
   const given = query.get('range') ?? '';
   const range: Range = Object.hasOwn(ranges, given) ? (given as Range) : '24h';
   const { days, step } = ranges[range];
-  const [problems, traffic, webhooks, events, alerts] = await Promise.all([
-    partOf(call('listProblems')),
+  const [conditions, traffic, webhooks, events, alerts] = await Promise.all([
+    partOf(call('listConditions')),
     partOf(call('showHistory', { query: { from: new Date(nowMs - days * DAY_MS).toISOString(), step: String(step) } })),
     partOf(call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } })),
     partOf(call('listEvents', { query: { limit: String(EVENTS_SHOWN) } })),
@@ -42,7 +42,7 @@ export const overview: Page = async ({ call, query }) => {
   for (const one of found) if (one !== null) known[one.id] = one.name;
   return view('overview', 'Overview', {
     now: nowMs,
-    problems: problems?.items.map((one) => problemCard(one, nowMs)).sort(byLevel),
+    conditions: conditions?.items.map(conditionCard).sort(bySeverity),
     traffic: traffic && trafficOf(traffic.points, ranges[range].text),
     alerts: alerts?.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS),
     range,
@@ -60,8 +60,8 @@ export const overview: Page = async ({ call, query }) => {
 };
 
 /** Sorts stably: the worst first. */
-function byLevel(one: { level: string }, other: { level: string }): number {
-  return Number(other.level === 'bad') - Number(one.level === 'bad');
+function bySeverity(one: { severity: string }, other: { severity: string }): number {
+  return Number(other.severity === 'critical') - Number(one.severity === 'critical');
 }
 
 interface Counts {

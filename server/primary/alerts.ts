@@ -1,14 +1,14 @@
 /** The primary's side of alerts: evaluates the conditions every few seconds, on one machine at a time, and sends what they make. */
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
-import type { MachineSpool } from '../alerts/conditions.ts';
-import { deliver } from '../alerts/deliver.ts';
-import { describeAlert } from '../alerts/describe.ts';
-import { type Evaluated, evaluate } from '../alerts/evaluate.ts';
-import { SpoolAlert } from '../alerts/spool-alert.ts';
+import { deliver } from '../conditions/deliver.ts';
+import { describeAlert } from '../conditions/describe.ts';
+import { type Evaluated, evaluate } from '../conditions/evaluate.ts';
+import type { MachineSpool } from '../conditions/reported.ts';
+import { SpoolAlert } from '../conditions/spool-alert.ts';
 import { type Database, DatabaseUnavailable } from '../db/pool.ts';
 import { countActiveAlerts } from '../db/queries/alerts.ts';
-import { conditionNames } from '../resources/alerts.ts';
+import { reportedKinds } from '../resources/conditions.ts';
 import type { Settings } from '../settings/read.ts';
 import type { Log } from '../telemetry/log.ts';
 import { metricFamily } from '../telemetry/metric-table.ts';
@@ -99,7 +99,7 @@ export class Alerts {
 
   /** Metrics of the primary. */
   families(): MetricsSnapshot {
-    const values = conditionNames.map((condition) => ({
+    const values = reportedKinds.map((condition) => ({
       labels: { condition },
       value: this.#active.get(condition) ?? 0,
     }));

@@ -71,7 +71,7 @@ export async function startApp(
   const clampMs = (ms: number) => nearestWithin(horizon, ms);
   const agents = composeAgents(base, join(workers, 'filter.js'));
   const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer, agents.committed);
-  const live = composeLive(base, order.history);
+  const live = composeLive(base, order.history, ingest);
   const status = composeStatus(base, live.history, doctor);
   const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
   const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
@@ -81,8 +81,7 @@ export async function startApp(
   const pages = composePages(base, people, live.history, client, build);
   const ready = createReady({
     database,
-    canCommit: ingest.canCommit,
-    commits: ingest.commits,
+    commits: async () => (await ingest.commitFailure()) === null,
     spools: ingest.spools,
     threads: () => ingest.verifier.threads,
     draining: () => leaving,

@@ -1,18 +1,7 @@
-/** Alerts as users see them: conditions that need a person, and the requests that reported them. */
+/** Alerts as users see them: conditions that were reported, and the requests that reported them. */
 import { z } from 'zod';
+import { reportedKinds, reportOf } from './conditions.ts';
 import { example, timeOf } from './fields.ts';
-
-/** The conditions, with what they concern and the unit of their value and threshold. */
-export const conditions = {
-  pending: { subject: 'agent', unit: 'seconds' },
-  dead_letters: { subject: 'agent', unit: 'deliveries' },
-  rejections: { subject: 'webhook', unit: 'requests_per_minute' },
-  silent: { subject: 'webhook', unit: 'seconds' },
-  spool: { subject: 'machine', unit: 'events' },
-} as const satisfies Record<string, { subject: 'agent' | 'webhook' | 'machine'; unit: string }>;
-
-export type Condition = keyof typeof conditions;
-export const conditionNames = Object.keys(conditions) as Condition[];
 
 const subjectSchema = z.object({
   kind: z.enum(['agent', 'webhook', 'machine']).describe('kind of the subject'),
@@ -35,10 +24,8 @@ export const alertSchema = z
   .object({
     id: z.guid().describe('id of the alert'),
     condition: z
-      .enum(conditionNames)
-      .describe(
-        'pending: the oldest delivery of an agent waits for longer than ALERT_PENDING_SECONDS; dead_letters: new ones of an agent; rejections: of a webhook, more than ALERT_REJECTIONS_PER_MINUTE; silent: a webhook has no event for expect_every_seconds; spool: events wait in INGEST_SPOOL_DIR',
-      ),
+      .enum(reportedKinds)
+      .describe(reportedKinds.map((kind) => `${kind}: ${reportOf(kind).meaning}`).join('; ')),
     subject: subjectSchema.describe('what it concerns'),
     text: z.string().describe('the alert as a sentence'),
     since: timeOf('since when the condition has held'),

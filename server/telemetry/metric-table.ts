@@ -61,7 +61,10 @@ export const metricTable = {
     'gauge',
     'webhooks with a stored secret that no key decrypts; their requests are answered 503 secret_unavailable',
   ],
-  weir_database_up: ['gauge', 'processes whose commit connection is up'],
+  weir_database_up: [
+    'gauge',
+    'processes that can commit events: the connection is up, and the latest commit or trial commit succeeded',
+  ],
   weir_requests_uncounted_total: [
     'counter',
     'requests allowed without being counted because the shared rate-limit store was unavailable, by limit',

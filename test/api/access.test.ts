@@ -68,6 +68,7 @@ const answers: Record<OperationName, string> = {
   showRejectionBody: '404 rejection_unknown',
   recheckRejection: '404 rejection_unknown',
   acceptRejection: '404 rejection_unknown',
+  listConditions: '200',
   listProblems: '200',
   listAlerts: '200',
   testAlert: '409 alert_url_unset',

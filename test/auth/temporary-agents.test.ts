@@ -109,7 +109,7 @@ test('a temporary agent expires an hour after its last request, with an audit en
   expect(await deliveriesOf(permanent.id)).toHaveLength(1);
 });
 
-test('the backlog of a temporary agent is neither a problem nor a metric', async () => {
+test('the backlog of a temporary agent is neither a condition nor a metric', async () => {
   const webhook = await app.addWebhook();
   const [agent, other] = [await addTemporary(webhook), await addAgent(app, [webhook])];
   await send(webhook, '{"n":1}');
@@ -117,8 +117,8 @@ test('the backlog of a temporary agent is neither a problem nor a metric', async
     text: `update deliveries set state = 'dead', finished_at = now() where webhook_id = $1`,
     values: [webhook.id],
   });
-  const { items } = (await operator.api('GET', '/api/v1/problems')).body;
-  const agents = items.map((problem: { agent_id: string }) => problem.agent_id);
+  const { items } = (await operator.api('GET', '/api/v1/conditions')).body;
+  const agents = items.map((condition: { agent_id: string }) => condition.agent_id);
   expect(agents).toContain(other.id);
   expect(agents).not.toContain(agent.id);
   const figures = (await new FigureReader(app.database).figures())!;

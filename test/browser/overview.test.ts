@@ -1,4 +1,4 @@
-/** The overview in a browser: problems, the chart under pointer and keys, and refreshes that disturb neither. */
+/** The overview in a browser: conditions, the chart under pointer and keys, and refreshes that disturb neither. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addHistory } from '../../server/db/queries/history.ts';
@@ -26,11 +26,11 @@ afterAll(async () => {
   await app?.stop();
 });
 
-test('without JavaScript it states the problems, draws the chart, and shows its values', async () => {
+test('without JavaScript it states the conditions, draws the chart, and shows its values', async () => {
   const tab = await openTab(browser, app, viewer, { javaScriptEnabled: false });
   await tab.page.goto('/');
-  await tab.page.getByText('1 problem', { exact: true }).waitFor();
-  await tab.page.getByText('Linear: 40 rejected in the last hour').waitFor();
+  await tab.page.getByText('1 condition needs a person', { exact: true }).waitFor();
+  await tab.page.getByText('40 requests to webhook Linear were rejected in the last hour').waitFor();
   const label = 'Requests in the last 24 hours: 1,204 accepted, 40 rejected, 0 rate limited';
   expect(await tab.page.getByRole('img', { name: label }).count()).toBe(1);
   await tab.page.getByText('Values as a table').click();

@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { commands } from '../../server/cli/commands.ts';
 import { runCommand } from '../../server/cli/run.ts';
+import { prometheusRules, type Rule, ruleTable } from '../../server/conditions/rules.ts';
 import { problems } from '../../server/errors.ts';
 import { settingTable } from '../../server/settings/table.ts';
-import { type Alert, alertRules, alertTable } from '../../server/telemetry/alerts.ts';
 import { logEvents } from '../../server/telemetry/log.ts';
 import { metricTable } from '../../server/telemetry/metric-table.ts';
 
@@ -27,7 +27,7 @@ describe('weir metrics', () => {
 
   test('alerts prints the rules, and with --json their table', async () => {
     const { code, out, err } = await run('metrics', 'alerts');
-    expect([code, err, out]).toEqual([0, '', alertRules()]);
+    expect([code, err, out]).toEqual([0, '', prometheusRules()]);
     const { items } = JSON.parse((await run('metrics', 'alerts', '--json')).out);
     const { groups } = parse(out) as { groups: { rules: { alert: string; expr: string }[] }[] };
     expect(items.map(({ name, expr }: { name: string; expr: string }) => [name, expr])).toEqual(
@@ -37,7 +37,7 @@ describe('weir metrics', () => {
 });
 
 describe('weir doctor --alert', () => {
-  test.each(Object.entries<Alert>(alertTable))('explains %s', async (name, { expr, severity, summary, runbook }) => {
+  test.each(Object.entries<Rule>(ruleTable))('explains %s', async (name, { expr, severity, summary, runbook }) => {
     const { code, out, err } = await run('doctor', '--alert', name);
     expect([code, err]).toEqual([0, '']);
     expect(out).toContain(`${name} (${severity})\n${summary}\n\nWhat to do:\n  ${runbook}\n`);
@@ -56,11 +56,11 @@ describe('weir doctor --alert', () => {
 });
 
 describe('the text of an alert', () => {
-  const texts = Object.entries<Alert>(alertTable).map(
+  const texts = Object.entries<Rule>(ruleTable).map(
     ([name, { summary, runbook }]) => [name, `${summary} ${runbook}`] as const,
   );
   const known = new Set(
-    [metricTable, settingTable, logEvents, problems, alertTable].flatMap((table) => Object.keys(table)),
+    [metricTable, settingTable, logEvents, problems, ruleTable].flatMap((table) => Object.keys(table)),
   );
   /** Settings of Postgres. */
   for (const name of ['log_checkpoints', 'default_transaction_read_only', 'pg_stat_activity']) known.add(name);

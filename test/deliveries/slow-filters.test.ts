@@ -59,7 +59,7 @@ test('a filter that takes too long on three events is suspended, visibly, and ju
     suspended_until: expect.stringMatching(/Z$/),
     problem: null,
   });
-  const { items } = (await operator.api('GET', '/api/v1/problems')).body;
+  const { items } = (await operator.api('GET', '/api/v1/conditions')).body;
   expect(items).toContainEqual(expect.objectContaining({ kind: 'filter', agent_id: agent.id, count: 1 }));
   expect((await checkFilters(app.database)).map(({ finding }) => finding).join()).toMatch(
     / is suspended until .*Z \(it took too long/,

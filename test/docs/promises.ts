@@ -300,8 +300,8 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
 
   // Operation
   'Requests never delay anything else, and survive a restart.': [
-    ['alerts/deliver.test.ts', 'a request without a response holds up neither the next evaluation nor a session'],
-    ['alerts/deliver.test.ts', 'a machine that ends during a request leaves it to another one'],
+    ['conditions/deliver.test.ts', 'a request without a response holds up neither the next evaluation nor a session'],
+    ['conditions/deliver.test.ts', 'a machine that ends during a request leaves it to another one'],
     ['faults/alerts.test.ts', 'kill -9 during a request: after the restart it is sent again'],
   ],
   '`weir restore` authenticates the file, verifies the checksum and loads exactly the verified bytes, also when the file is replaced in between.':

@@ -59,7 +59,45 @@ describe('the doctor checks the database', () => {
 
   test('whose partitions exist', async () => {
     await createPartitions(attached.database, Date.now());
-    expect(states(await examine({ running: true }))).toContain('partitions ok');
+    expect(states(await examine({ running: true }))).toEqual(expect.arrayContaining(['partitions ok', 'commit ok']));
+  });
+
+  test.each([
+    ['53100', 'could not extend file: No space left on device', /the disk of Postgres is full \(53100: /, /free space/],
+    ['53200', 'out of memory', /out of memory/, /more memory/],
+    [
+      'XX000',
+      'an index is corrupt',
+      /^webhook requests are answered 503: an index is corrupt \(XX000\)$/,
+      /log of Postgres/,
+    ],
+  ])('that does not commit: %s', async (sqlState, message, finding, fix) => {
+    await run(`
+      create function fail() returns trigger language plpgsql as
+        $$ begin raise sqlstate '${sqlState}' using message = '${message}'; end $$;
+      create trigger fail before insert on events for each row execute function fail()`);
+    const check = (await examine({ running: true })).find(({ name }) => name === 'commit');
+    await run('drop function fail cascade');
+    expect(check).toEqual({
+      name: 'commit',
+      state: 'problem',
+      finding: expect.stringMatching(finding),
+      fix: expect.stringMatching(fix),
+    });
+  });
+
+  test('that has no connection left', async () => {
+    const role = 'create role narrow login connection limit 0';
+    await run(role);
+    const conninfo = `${attached.conninfo.replace(/user=\S+/, '')} user=narrow`;
+    const [check] = await examine({ settings: settingsOf({ DATABASE_URL: conninfo, SECRETS_KEY: someKey }) });
+    await run('drop role narrow');
+    expect(check).toMatchObject({
+      name: 'database',
+      state: 'problem',
+      finding: expect.stringContaining('too many connections'),
+      fix: expect.stringContaining('raise max_connections'),
+    });
   });
 
   test.each(partitionedTables)('that lacks a partition of %s among those that are made', async (table) => {

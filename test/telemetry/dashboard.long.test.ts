@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { alertRules, alertTable } from '../../server/telemetry/alerts.ts';
+import { prometheusRules, ruleTable } from '../../server/conditions/rules.ts';
 import { dashboard } from '../../server/telemetry/dashboard.ts';
 import { metricTable } from '../../server/telemetry/metric-table.ts';
 import { freePort } from '../helpers/ports.ts';
@@ -49,7 +49,7 @@ describe('in a Prometheus that scrapes Weir', () => {
   beforeAll(async () => {
     weir = await startWeir({ WORKERS: 1 });
     const folder = await mkdtemp(join(tmpdir(), 'weir-prometheus-'));
-    await writeFile(join(folder, 'rules.yml'), alertRules());
+    await writeFile(join(folder, 'rules.yml'), prometheusRules());
     const scrape = { job_name: 'weir', static_configs: [{ targets: [`127.0.0.1:${weir.metricsPort}`] }] };
     const config = {
       global: { scrape_interval: '1s', evaluation_interval: '1s' },
@@ -112,7 +112,7 @@ describe('in a Prometheus that scrapes Weir', () => {
       const all = groups.flatMap((group) => group.rules);
       return all.length > 0 && all.every(({ health }) => health !== 'unknown') && all;
     }, eventually);
-    expect(rules.map(({ name }) => name).sort()).toEqual(Object.keys(alertTable).sort());
+    expect(rules.map(({ name }) => name).sort()).toEqual(Object.keys(ruleTable).sort());
     expect(rules.filter(({ health, state }) => health !== 'ok' || state === 'firing')).toEqual([]);
   });
 });

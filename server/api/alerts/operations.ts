@@ -1,7 +1,7 @@
 /** /api/v1/alerts: conditions that need a person, now and before. */
 import { z } from 'zod';
-import { describeAlert } from '../../alerts/describe.ts';
-import { testAlert } from '../../alerts/test-alert.ts';
+import { describeAlert } from '../../conditions/describe.ts';
+import { testAlert } from '../../conditions/test-alert.ts';
 import type { Database } from '../../db/pool.ts';
 import { listAlerts } from '../../db/queries/alerts.ts';
 import { problem } from '../../http/problem.ts';

@@ -77,6 +77,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
     const { id, innerId, query, input, answers, bytes, representation, sessionOnly = false, idempotent } = operation;
     add(method, path, {
       ...heading(name, path, meaning),
+      ...(operation.isDeprecated ? { deprecated: true } : {}),
       ...parametersOf([
         ...pathParameters(
           path,

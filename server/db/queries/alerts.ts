@@ -1,12 +1,13 @@
 /** Alerts: their beginning, their end, and their list. */
-import type { AlertRequest, Condition } from '../../resources/alerts.ts';
+import type { AlertRequest } from '../../resources/alerts.ts';
+import type { ReportedKind } from '../../resources/conditions.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf, isoColumn, isoText } from './sql.ts';
 
 /** An alert as stored. */
 export interface AlertRow {
   id: string;
-  condition: Condition;
+  condition: ReportedKind;
   subject_id: string;
   subject_name: string;
   since: string;
@@ -105,7 +106,7 @@ export function listAlerts(
 /** Counts active alerts by condition; conditions without any are omitted. */
 export function countActiveAlerts({
   query,
-}: Pick<Database, 'query'>): Promise<{ condition: Condition; count: number }[]> {
+}: Pick<Database, 'query'>): Promise<{ condition: ReportedKind; count: number }[]> {
   return query({
     text: 'select condition, count(*)::int as count from alerts where ended_at is null group by condition',
   });

@@ -1,12 +1,11 @@
 /** What retention is about to remove although no agent has settled it, and what it could not archive. */
+import { EXPIRING_COUNTED_MAX } from '../../resources/conditions.ts';
 import { firstKeptDay } from '../drop-partitions.ts';
 import { DAY_MS, partitionedTables } from '../partitions.ts';
 import type { Database } from '../pool.ts';
 import { readRetentionGroups } from '../retention.ts';
 import { arrayOf } from './sql.ts';
 
-/** Deliveries that are counted; a larger number is reported as this one and more. */
-export const EXPIRING_COUNTED_MAX = 10_000;
 /** Warning time before undelivered events are removed: a day, or a quarter of a retention that is shorter than four days. */
 const WARNING_MS = DAY_MS;
 

@@ -1,5 +1,5 @@
 /** The parts of a process that take webhooks in. */
-import { probeCommit } from '../../db/commit-probe.ts';
+import { type CommitFailure, probeCommit } from '../../db/commit-probe.ts';
 import { PartitionRepair } from '../../db/partitions.ts';
 import { addHistory } from '../../db/queries/history.ts';
 import { addSecretUses } from '../../db/queries/webhook-secrets.ts';
@@ -133,7 +133,7 @@ export function composeIngest(
   metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
   metrics.gauge('weir_threads', () => verifier.threads);
   metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');
-  metrics.gauge('weir_database_up', () => Number(events.available));
+  metrics.gauge('weir_database_up', () => Number(events.available && !health.failing));
 
   const handshake = createHandshake(parts);
   return {
@@ -147,8 +147,9 @@ export function composeIngest(
     verifier,
     /** False: no connection is up to store anything. */
     canCommit: () => events.available,
-    /** False: an event that came now would not be stored. Resolves within a second. */
-    commits: () => health.commits(),
+    /** Why an event that came now would not be stored; null: it would be. Resolves within a second. */
+    commitFailure: async (): Promise<CommitFailure | null> =>
+      events.available ? health.failure() : { sqlState: null, reason: 'no connection' },
     /**
      * True: an event that came now would be spooled if its commit failed. Without a known webhook no event is accepted. Does not query
      * the database.

@@ -1,8 +1,8 @@
 /** The parts of a process for the live counters and the status of the installation. */
 
 import { alertOperations } from '../../api/alerts/operations.ts';
+import { conditionOperations } from '../../api/conditions/operations.ts';
 import { liveOperations } from '../../api/live/operations.ts';
-import { problemOperations } from '../../api/problems/operations.ts';
 import { statusOperations } from '../../api/status/operations.ts';
 import type { Doctor } from '../../doctor/ask.ts';
 import type { Gauges, Live, Sample, Second } from '../../live/counters.ts';
@@ -10,9 +10,17 @@ import { History } from '../../live/counters.ts';
 import { LoopLag, totalsOf } from '../../live/sample.ts';
 import { Streams } from '../../live/streams.ts';
 import type { Base } from '../base.ts';
+import type { composeIngest } from './ingest.ts';
 
-/** @param past the last minutes, as the primary knows them. */
-export function composeLive({ settings, metrics, database }: Base, past: readonly Second[]) {
+/**
+ * @param past the last minutes, as the primary knows them.
+ * @param ingest why commits fail.
+ */
+export function composeLive(
+  { settings, metrics, database, spoolFolder }: Base,
+  past: readonly Second[],
+  { commitFailure }: Pick<ReturnType<typeof composeIngest>, 'commitFailure'>,
+) {
   const history = new History(past);
   const streams = new Streams({
     database,
@@ -30,7 +38,7 @@ export function composeLive({ settings, metrics, database }: Base, past: readonl
     history,
     operations: {
       ...liveOperations({ history, streams }),
-      ...problemOperations({ settings, database, history }),
+      ...conditionOperations({ settings, database, history, commitFailure, spoolFolder: spoolFolder ?? null }),
       ...alertOperations({ settings, database }),
     },
     streams,

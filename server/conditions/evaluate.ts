@@ -12,25 +12,17 @@ import {
   readActiveAlerts,
   updateAlerts,
 } from '../db/queries/alerts.ts';
-import type { Condition } from '../resources/alerts.ts';
+import { type ReportedKind, reportOf } from '../resources/conditions.ts';
 import type { Settings } from '../settings/read.ts';
+import { alertBody } from './message.ts';
 import {
   type AlertSettings,
-  type HeldCondition,
   type Machine,
   type MachineSpool,
-  readConditions,
-} from './conditions.ts';
-import { alertBody } from './message.ts';
+  type ReportedCondition,
+  readReported,
+} from './reported.ts';
 
-/** An alert ends when its condition has not held for this long. 0: its sources look back far enough by themselves. */
-const CALM_MS: Record<Condition, number> = {
-  pending: 60_000,
-  dead_letters: 0,
-  rejections: 300_000,
-  silent: 3_600_000,
-  spool: 60_000,
-};
 /** A machine that has not reported its spool for this long is gone. */
 const MACHINE_GONE_MS = 86_400_000;
 /** Alerts that begin in one evaluation; the next one continues. */
@@ -68,7 +60,7 @@ export function evaluate(
     if (!row!.locked) return null;
     if (carried !== null) await adoptAlert(query, carried);
     const { spool } = machine;
-    const held = await readConditions(query, settings, machine, nowMs);
+    const held = await readReported(query, settings, machine, nowMs);
     const active = await readActiveAlerts(query);
     const { progress, ended } = progressOf(active, held, spool, nowMs);
     await updateAlerts(query, progress);
@@ -92,7 +84,7 @@ async function createRequests(query: Query, publicUrl: string, nowMs: number): P
 
 function progressOf(
   active: readonly ActiveAlert[],
-  held: readonly HeldCondition[],
+  held: readonly ReportedCondition[],
   spool: MachineSpool | null,
   nowMs: number,
 ): { progress: AlertProgress[]; ended: AlertRow[] } {
@@ -118,15 +110,16 @@ function progressOf(
 }
 
 /**
- * A webhook that expects events more often than CALM_MS is calm after as long as it expects: with senders that are a little slower, each
+ * A webhook that expects events more often than its `calmMs` is calm after as long as it expects: with senders that are a little slower, each
  * event would end an alert, and each pause begin one.
  */
 function calmMsOf({ condition, threshold }: AlertRow): number {
-  return condition === 'silent' ? Math.min(CALM_MS.silent, (threshold ?? 0) * 1000) : CALM_MS[condition];
+  const { calmMs } = reportOf(condition);
+  return condition === 'silent' ? Math.min(calmMs, (threshold ?? 0) * 1000) : calmMs;
 }
 
 /** The alerts to create. */
-function begin(active: readonly ActiveAlert[], held: readonly HeldCondition[], nowMs: number): AlertRow[] {
+function begin(active: readonly ActiveAlert[], held: readonly ReportedCondition[], nowMs: number): AlertRow[] {
   const known = new Set(active.map(({ condition, subject_id }) => keyOf(condition, subject_id)));
   const fresh = held.filter((one) => one.begins && !known.has(keyOf(one.condition, one.subject.id)));
   return fresh.slice(0, BEGUN_MAX).map(({ condition, subject, sinceMs, value, threshold }) => ({
@@ -142,6 +135,6 @@ function begin(active: readonly ActiveAlert[], held: readonly HeldCondition[], n
   }));
 }
 
-function keyOf(condition: Condition, subjectId: string): string {
+function keyOf(condition: ReportedKind, subjectId: string): string {
   return `${condition} ${subjectId}`;
 }

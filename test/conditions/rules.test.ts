@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { type Alert, type AlertName, alertRules, alertTable } from '../../server/telemetry/alerts.ts';
+import { prometheusRules, type Rule, type RuleName, ruleTable } from '../../server/conditions/rules.ts';
 import { metricTable } from '../../server/telemetry/metric-table.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-rules-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 const rulesFile = join(folder, 'rules.yml');
-writeFileSync(rulesFile, alertRules());
+writeFileSync(rulesFile, prometheusRules());
 
 /** Throws with the report of promtool when it fails. */
 function promtool(...args: string[]): string {
@@ -43,7 +43,7 @@ const histogram = (name: string, above: string, below: string) => ({
   [`${name}_bucket{${machine},le="+Inf"}`]: above,
 });
 
-const scenarios: Record<AlertName, Scenario> = {
+const scenarios: Record<RuleName, Scenario> = {
   WeirDown: {
     fires: { 'up{job="weir",instance="a:9464"}': steady },
     quiet: { [`weir_build_info{${machine}}`]: '1x120' },
@@ -140,10 +140,10 @@ const scenarios: Record<AlertName, Scenario> = {
     labels: machineLabels,
   },
   WeirSpoolWaiting: {
-    fires: { [`weir_spool_oldest_seconds{${machine}}`]: '400x120' },
-    quiet: { [`weir_spool_oldest_seconds{${machine}}`]: '200x120' },
+    fires: { [`weir_spool_oldest_seconds{${machine}}`]: '1+60x120' },
+    quiet: { [`weir_spool_oldest_seconds{${machine}}`]: steady },
     labels: machineLabels,
-    pendingMinutes: 0,
+    pendingMinutes: 4,
   },
   WeirSpoolFilesKept: {
     fires: { [`weir_spool_files_kept{${machine},state="damaged"}`]: '1x120' },
@@ -209,7 +209,7 @@ const scenarios: Record<AlertName, Scenario> = {
 };
 
 /** A test file of promtool with one case: this alert with these labels fires at the minute, or nothing does. */
-function unitTest(name: string, alert: Alert, series: Series, minutes: number, labels: Record<string, string> | null) {
+function unitTest(name: string, alert: Rule, series: Series, minutes: number, labels: Record<string, string> | null) {
   const fired = {
     exp_labels: { severity: alert.severity, ...labels },
     exp_annotations: { summary: alert.summary, runbook: alert.runbook },
@@ -230,15 +230,15 @@ function check(tests: object[]): string {
 }
 
 test('promtool accepts the rules', () => {
-  expect(promtool('check', 'rules', rulesFile)).toContain(`SUCCESS: ${Object.keys(alertTable).length} rules found`);
-  const { groups } = parse(alertRules()) as { groups: { rules: Record<string, unknown>[] }[] };
-  expect(groups[0]!.rules.map(({ alert }) => alert)).toEqual(Object.keys(alertTable));
+  expect(promtool('check', 'rules', rulesFile)).toContain(`SUCCESS: ${Object.keys(ruleTable).length} rules found`);
+  const { groups } = parse(prometheusRules()) as { groups: { rules: Record<string, unknown>[] }[] };
+  expect(groups[0]!.rules.map(({ alert }) => alert)).toEqual(Object.keys(ruleTable));
 });
 
 test.each(Object.entries(scenarios))(
   '%s fires on the fault, not before its time, and not without the fault',
   (name, scenario) => {
-    const alert = alertTable[name as AlertName];
+    const alert = ruleTable[name as RuleName];
     const { fires, quiet, labels = {}, atMinutes = 30, pendingMinutes } = scenario;
     const cases = [
       unitTest(name, alert, fires, atMinutes, labels),
@@ -251,12 +251,12 @@ test.each(Object.entries(scenarios))(
 
 test('an alert that does not fire is reported', () => {
   const { fires } = scenarios.WeirDatabaseDown;
-  expect(() => check([unitTest('WeirDatabaseDown', alertTable.WeirDatabaseDown, fires, 30, null)])).toThrow('FAILED');
+  expect(() => check([unitTest('WeirDatabaseDown', ruleTable.WeirDatabaseDown, fires, 30, null)])).toThrow('FAILED');
 });
 
 test('every rule reads only metrics of the table', () => {
   const suffix = /_(bucket|sum|count)$/;
-  for (const [name, { expr }] of Object.entries<Alert>(alertTable)) {
+  for (const [name, { expr }] of Object.entries<Rule>(ruleTable)) {
     const read = expr.match(/\b(?:weir|process)_\w+/g)?.map((metric) => metric.replace(suffix, '')) ?? [];
     expect([name, read.length > 0]).toEqual([name, true]);
     for (const metric of read) expect(Object.keys(metricTable)).toContain(metric);

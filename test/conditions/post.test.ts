@@ -2,7 +2,7 @@ import { createServer as createHttpServer, type IncomingMessage, type RequestLis
 import { type AddressInfo, createServer } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished, test } from 'vitest';
-import { postAlert, retryMs } from '../../server/alerts/post.ts';
+import { postAlert, retryMs } from '../../server/conditions/post.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 const message = { id: 'msg_1', body: '{"type":"alert.test","text":"5 % – ü"}' };

@@ -1,4 +1,4 @@
-/** Signs that something is wrong, from the history of the webhooks, and names for what they concern. */
+/** Signs of conditions, from the history of the webhooks, and names for what they concern. */
 import type { Database } from '../pool.ts';
 import { arrayOf, isoColumn, isoText } from './sql.ts';
 
@@ -84,23 +84,28 @@ export function readOverdueWebhooks(
   });
 }
 
-/** Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first. Reads one row a webhook and hour of a week. */
-export function readSilentWebhooks({ query }: Pick<Database, 'query'>): Promise<SilentWebhook[]> {
+/**
+ * Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first. Reads one row a webhook
+ * and hour of a week.
+ * @param nowMs Unix milliseconds.
+ */
+export function readSilentWebhooks({ query }: Pick<Database, 'query'>, nowMs: number): Promise<SilentWebhook[]> {
   return query<SilentWebhook>({
     name: 'read-silent-webhooks',
     text: `
       with pauses as (
         select webhook_id, at - lag(at) over (partition by webhook_id order by at) as pause
-        from history where step = 3600 and at >= now() - interval '7 days' and accepted > 0
+        from history where step = 3600 and at >= $1::timestamptz - interval '7 days' and accepted > 0
       ), usual as (
         select webhook_id, max(pause) as longest from pauses group by webhook_id having count(*) >= ${ACTIVE_HOURS_MIN}
       )
       select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
       from usual u join webhooks w on w.id = u.webhook_id
       where w.deleted_at is null and w.enabled and w.expect_every_seconds is null
-        and ${silentSince} < now() - greatest(interval '1 hour', 2 * u.longest)
+        and ${silentSince} < $1::timestamptz - greatest(interval '1 hour', 2 * u.longest)
       order by ${silentSince}, w.id
       limit ${WEBHOOKS_MAX}`,
+    values: [new Date(nowMs).toISOString()],
   });
 }
 

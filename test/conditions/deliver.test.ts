@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { ATTEMPTS_MAX } from '../../server/alerts/deliver.ts';
+import { ATTEMPTS_MAX } from '../../server/conditions/deliver.ts';
 import { type Database, openDatabase } from '../../server/db/pool.ts';
 import { listAlerts } from '../../server/db/queries/alerts.ts';
 import { Alerts } from '../../server/primary/alerts.ts';

@@ -26,7 +26,7 @@ const receive = (id: string, ago: string) =>
     values: [id, ago],
   });
 
-test('a webhook that is silent for its expect_every_seconds is a problem and an alert, until an event arrives', async () => {
+test('a webhook that is silent for its expect_every_seconds is a condition and an alert, until an event arrives', async () => {
   const operator = await addPerson(app, 'operator');
   const { id } = await weirJson(app, 'webhook', 'add', '--name', 'shop', '--expect-every-seconds', '3600');
   const path = `/api/v1/webhooks/${id}`;
@@ -44,7 +44,7 @@ test('a webhook that is silent for its expect_every_seconds is a problem and an 
   await operator.api('PATCH', `/api/v1/webhooks/${enabled.id}`, { enabled: true });
 
   await evaluate();
-  const { items } = (await operator.api('GET', '/api/v1/problems')).body;
+  const { items } = (await operator.api('GET', '/api/v1/conditions')).body;
   expect(items).toMatchObject([
     { kind: 'silent', webhook_id: other.id, expect_every_seconds: 60 },
     { kind: 'silent', webhook_id: id, expect_every_seconds: 1_800 },

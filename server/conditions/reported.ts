@@ -1,4 +1,4 @@
-/** Reads the conditions that hold now, from the same sources as the problems of the overview. */
+/** Reads the conditions that are reported and hold now, from the same sources as those of the overview. */
 import type { Query } from '../db/pool.ts';
 import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../db/queries/agent-activity.ts';
 import {
@@ -6,15 +6,15 @@ import {
   readNewDeadLetters,
   readOverdueWebhooks,
   readRefusedRequests,
-} from '../db/queries/problem-signs.ts';
-import type { Condition } from '../resources/alerts.ts';
+} from '../db/queries/condition-signs.ts';
+import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../resources/conditions.ts';
 import type { Settings } from '../settings/read.ts';
 
 export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;
 
 /** A condition that holds, at least enough to keep an alert active. */
-export interface HeldCondition {
-  condition: Condition;
+export interface ReportedCondition {
+  condition: ReportedKind;
   subject: { id: string; name: string };
   /** Unix milliseconds. */
   sinceMs: number;
@@ -47,21 +47,18 @@ export interface Machine {
  * down, and a Weir that is restarted every day must still report a webhook that expects an event a day.
  */
 const START_GRACE_MS_MAX = 3_600_000;
-/** An alert ends below this share of the threshold above which it began. */
-export const END_RATIO = 0.5;
-/** A dead letter is new for this long. */
-export const DEAD_NEW_MS = 900_000;
+const DEAD_NEW_MS = DEAD_NEW_MINUTES * 60_000;
 
 const AGENTS_MAX = 10_000;
 const WEBHOOKS_MAX = 1_000;
 
 /** @param nowMs Unix milliseconds. */
-export async function readConditions(
+export async function readReported(
   query: Query,
   settings: AlertSettings,
   { startedMs, spool }: Machine,
   nowMs: number,
-): Promise<HeldCondition[]> {
+): Promise<ReportedCondition[]> {
   const database = { query };
   const ofAgents = await conditionsOfAgents(database, settings.ALERT_PENDING_SECONDS, nowMs);
   const refused = await readRefusedRequests(database, nowMs, WEBHOOKS_MAX);
@@ -72,7 +69,7 @@ export async function readConditions(
     ...refused
       .filter(({ minute_max }) => minute_max > perMinute * END_RATIO)
       .map(
-        (webhook): HeldCondition => ({
+        (webhook): ReportedCondition => ({
           condition: 'rejections',
           subject: { id: webhook.webhook_id, name: webhook.name },
           sinceMs: Date.parse(webhook.minute_at!),
@@ -82,7 +79,7 @@ export async function readConditions(
         }),
       ),
     ...overdue.map(
-      (webhook): HeldCondition => ({
+      (webhook): ReportedCondition => ({
         condition: 'silent',
         subject: { id: webhook.webhook_id, name: webhook.name },
         sinceMs: Date.parse(webhook.silent_since),
@@ -99,9 +96,9 @@ async function conditionsOfAgents(
   database: { query: Query },
   pendingSeconds: number,
   nowMs: number,
-): Promise<HeldCondition[]> {
+): Promise<ReportedCondition[]> {
   const agents = await readActiveAgents(database, AGENTS_MAX);
-  const held: HeldCondition[] = [];
+  const held: ReportedCondition[] = [];
   for (let from = 0; from < agents.length; from += ACTIVE_AGENTS_MAX) {
     const some = agents.slice(from, from + ACTIVE_AGENTS_MAX);
     const names = new Map(some.map(({ id, name }) => [id, name]));
@@ -135,7 +132,7 @@ async function conditionsOfAgents(
   return held;
 }
 
-function spoolCondition({ id, name, events, oldestMs }: MachineSpool, nowMs: number): HeldCondition {
+function spoolCondition({ id, name, events, oldestMs }: MachineSpool, nowMs: number): ReportedCondition {
   return {
     condition: 'spool',
     subject: { id, name },

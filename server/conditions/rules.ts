@@ -1,8 +1,19 @@
-/** The table of alerts: when each one fires, what it means and what to do. The rules, `weir doctor --alert` and the guide's table come from it. */
+/**
+ * The Prometheus rules: when each one fires, what it means and what to do. A rule about a condition of resources/conditions.ts takes
+ * threshold, severity and texts from there; the others are about what only metrics show. `weir metrics alerts`, `weir doctor --alert` and
+ * the guide's table come from it.
+ */
 import type { ProblemCode } from '../errors.ts';
-import type { MetricName, metricTable } from './metric-table.ts';
+import {
+  type ConditionKind,
+  conditionTable,
+  DEAD_NEW_MINUTES,
+  PARTITIONS_AHEAD_MIN,
+  reportOf,
+} from '../resources/conditions.ts';
+import type { MetricName, metricTable } from '../telemetry/metric-table.ts';
 
-export interface Alert {
+export interface Rule {
   /** A PromQL expression; the alert fires while it has a result. */
   expr: string;
   /** How long the expression must have a result. */
@@ -19,14 +30,30 @@ type Histogram = {
   [Name in MetricName]: (typeof metricTable)[Name][0] extends 'histogram' ? Name : never;
 }[MetricName];
 
-/** An expression. Each metric and each code of a problem is a placeholder, so that one that no longer exists does not compile. */
-function promql(text: TemplateStringsArray, ...names: (MetricName | `${Histogram}_bucket` | ProblemCode)[]): string {
+/** An expression. Each metric, code of a problem and threshold is a placeholder, so that one that no longer exists does not compile. */
+function promql(
+  text: TemplateStringsArray,
+  ...names: (MetricName | `${Histogram}_bucket` | ProblemCode | number)[]
+): string {
   return String.raw({ raw: text }, ...names);
 }
 
+/** Severity and texts of a condition. */
+function about(kind: RuledKind): Pick<Rule, 'severity' | 'summary' | 'runbook'> {
+  const { severity, runbook }: { severity: Rule['severity']; runbook: string } = conditionTable[kind];
+  const { meaning } = kind === 'database' || kind === 'rate_limits' ? conditionTable[kind] : reportOf(kind);
+  return { severity, summary: `${meaning[0]!.toUpperCase()}${meaning.slice(1)}.`, runbook };
+}
+
+/** The conditions with a runbook. */
+type RuledKind = {
+  [Kind in ConditionKind]: (typeof conditionTable)[Kind] extends { runbook: string } ? Kind : never;
+}[ConditionKind];
+
+const { pending, rejections } = conditionTable;
 const LOG = 'Follow the log: docker compose logs --follow weir, or journalctl --follow --unit weir.';
 
-export const alertTable = {
+export const ruleTable = {
   WeirDown: {
     expr: promql`absent(${'weir_build_info'})`,
     forMinutes: 1,
@@ -51,12 +78,9 @@ export const alertTable = {
       'See weir_problems_total by code, and request_unserved in the log. database_unavailable: see WeirDatabaseDown. queue_full or memory_full: see WeirQueueNearlyFull and WeirRequestsShed. secret_unavailable: see WeirSecretUnavailable. Not every sender retries: GitHub does not.',
   },
   WeirDatabaseDown: {
+    ...about('database'),
     expr: promql`${'weir_database_up'} < ${'weir_processes'}`,
     forMinutes: 1,
-    severity: 'critical',
-    summary: 'Processes have no connection to Postgres that could commit events.',
-    runbook:
-      'Run weir doctor on the machine: it states why Postgres cannot be used. Check that Postgres runs, accepts writes (no standby, default_transaction_read_only off) and has free disk space and connections. database_down in the log has the error of libpq. Weir reconnects by itself.',
   },
   WeirQueueNearlyFull: {
     expr: promql`${'weir_queue_fill_ratio'} > 0.8`,
@@ -76,28 +100,19 @@ export const alertTable = {
       'The label code names the limit. queue_full: see WeirQueueNearlyFull. memory_full: BODY_BYTES_HELD_MAX, or slow uploads without a buffering proxy. client_busy: one client address exceeds CLIENT_REQUESTS_MAX; set TRUSTED_PROXIES if it is a proxy. verification_unavailable: the HMAC threads are too few (THREADS) or hang (WeirThreadFailures).',
   },
   WeirRejections: {
-    expr: promql`sum by (job, instance) (rate(${'weir_rejections_total'}[5m])) * 60 > 60`,
+    ...about('rejections'),
+    expr: promql`sum by (job, instance) (rate(${'weir_rejections_total'}[5m])) * 60 > ${rejections.reported.threshold}`,
     forMinutes: 10,
-    severity: 'warning',
-    summary: 'More than 60 requests a minute are rejected because of their signature.',
-    runbook:
-      'weir rejection list shows the rejected requests with reason and fix. After a rotation, a sender may still sign with the old secret: weir webhook rotate ID --overlap-seconds N keeps it valid. Correct requests that were refused can be stored with weir rejection accept.',
   },
   WeirDeliveriesWaiting: {
-    expr: promql`max by (job, agent, agent_name) (${'weir_deliveries_oldest_pending_seconds'}) > 300`,
+    ...about('pending'),
+    expr: promql`max by (job, agent, agent_name) (${'weir_deliveries_oldest_pending_seconds'}) > ${pending.threshold}`,
     forMinutes: 5,
-    severity: 'warning',
-    summary: 'The oldest pending delivery of an agent has waited for more than 5 minutes.',
-    runbook:
-      'The labels name the agent. Check that it runs and claims: the page Agents shows its last claim, and weir delivery list --agent ID its deliveries. If it does, it is slower than its events arrive: start more instances of it, or raise max of its claims.',
   },
   WeirDeadLetters: {
-    expr: promql`sum by (job, agent, agent_name) (increase(${'weir_deliveries_settled_total'}{outcome="dead"}[15m])) > 0`,
+    ...about('dead_letters'),
+    expr: promql`sum by (job, agent, agent_name) (increase(${'weir_deliveries_settled_total'}{outcome="dead"}[${DEAD_NEW_MINUTES}m])) > 0`,
     forMinutes: 0,
-    severity: 'warning',
-    summary: 'Deliveries of an agent have become dead letters: it failed DELIVERY_MAX_ATTEMPTS times.',
-    runbook:
-      'weir delivery dead counts them by reason, weir delivery list --state dead lists them. Fix the agent, then run weir delivery replay --agent ID, or end them with weir delivery dismiss.',
   },
   WeirDeliveriesUnhandled: {
     expr: promql`increase(${'weir_deliveries_unhandled_total'}[1h]) > 0`,
@@ -139,12 +154,9 @@ export const alertTable = {
       'Weir continues to serve without the log. Restart or fix the program that reads its standard output (the container runtime, journald, a log shipper), and check that its disk is not full.',
   },
   WeirSpoolWaiting: {
-    expr: promql`${'weir_spool_oldest_seconds'} > 300`,
-    forMinutes: 1,
-    severity: 'critical',
-    summary: 'Events that were answered 202 have waited for the database for more than 5 minutes.',
-    runbook:
-      'Weir writes them to INGEST_SPOOL_DIR and stores them by itself when Postgres commits again; spool_waiting in the log states why it cannot. See WeirDatabaseDown. When weir_spool_bytes reaches INGEST_SPOOL_BYTES_MAX, or weir_spool_oldest_seconds INGEST_SPOOL_HOURS_MAX, requests are answered 503.',
+    ...about('spool'),
+    expr: promql`${'weir_spool_oldest_seconds'} > 0`,
+    forMinutes: 5,
   },
   WeirSpoolFilesKept: {
     expr: promql`${'weir_spool_files_kept'} > 0`,
@@ -155,12 +167,9 @@ export const alertTable = {
       'refused: the database refuses the content of an event (spool_event_refused in the log). damaged: the bytes of a file have changed on the disk (spool_damaged); check the disk. The other events of the file are stored. Move the files out of INGEST_SPOOL_DIR when you have looked at them.',
   },
   WeirRateLimitDegraded: {
+    ...about('rate_limits'),
     expr: promql`${'weir_rate_limit_degraded'} > 0`,
     forMinutes: 2,
-    severity: 'warning',
-    summary: 'The shared rate-limit store is unavailable; requests are allowed without being counted.',
-    runbook:
-      'rate_limit_store in the log has the error. Check Redis at RATE_LIMIT_SHARED_URL (weir doctor tries it). weir_requests_uncounted_total counts the requests that were allowed. Counting resumes by itself.',
   },
   WeirSecretUnavailable: {
     expr: promql`${'weir_webhooks_secret_unavailable'} > 0`,
@@ -203,10 +212,10 @@ export const alertTable = {
       'Raise DB_POOL_MAX (weir doctor shows how many connections the server has left), or find the slow queries in pg_stat_activity.',
   },
   WeirPartitionsMissing: {
-    expr: promql`${'weir_partitions_ahead'} < 2`,
+    expr: promql`${'weir_partitions_ahead'} < ${PARTITIONS_AHEAD_MIN}`,
     forMinutes: 10,
     severity: 'critical',
-    summary: 'Fewer than 2 of the next days have partitions; without a partition for the day, no event is stored.',
+    summary: `Fewer than ${PARTITIONS_AHEAD_MIN} of the next days have partitions; without a partition for the day, no event is stored.`,
     runbook:
       'partitions_failed in the log has the reason: usually a lock that another session holds (a backup, an open transaction), or a role without the right to create tables. Weir tries again every minute.',
   },
@@ -218,13 +227,13 @@ export const alertTable = {
     runbook:
       'maintenance_failed in the log has the reason. weir doctor checks locks, autovacuum and the schema. Watch weir_database_bytes and the disk until it has succeeded.',
   },
-} as const satisfies Record<string, Alert>;
+} as const satisfies Record<string, Rule>;
 
-export type AlertName = keyof typeof alertTable;
+export type RuleName = keyof typeof ruleTable;
 
 /** The Prometheus rule file, as YAML. Strings are in double quotes, which JSON and YAML escape alike. */
-export function alertRules(): string {
-  const rules = Object.entries<Alert>(alertTable).map(([name, { expr, forMinutes, severity, summary, runbook }]) =>
+export function prometheusRules(): string {
+  const rules = Object.entries<Rule>(ruleTable).map(([name, { expr, forMinutes, severity, summary, runbook }]) =>
     [
       `      - alert: ${name}`,
       `        expr: ${JSON.stringify(expr)}`,

@@ -9,9 +9,9 @@ import { replaceFile } from '../db/durable-file.ts';
 import { isoTime, uuidText, uuidv7 } from '../db/ids.ts';
 import type { CarriedAlert } from '../db/queries/alert-requests.ts';
 import type { AlertRow } from '../db/queries/alerts.ts';
-import type { MachineSpool } from './conditions.ts';
 import { alertBody } from './message.ts';
 import { type Posted, type PostSettings, postAlert, retryMs } from './post.ts';
+import type { MachineSpool } from './reported.ts';
 
 const RETRY = { firstMs: 5_000, maxMs: 600_000 };
 

@@ -1,0 +1,20 @@
+/** Checks that an event could be stored now, by the trial commit of readyz. */
+import { explainCommitFailure } from '../conditions/commit-failure.ts';
+import { probeCommit } from '../db/commit-probe.ts';
+import type { Database } from '../db/pool.ts';
+import { sqlStateKind } from '../db/sql-states.ts';
+import { type Check, ok, problem } from './check.ts';
+
+/** Stores nothing. A missing partition is not reported here: checkPartitions names it. */
+export async function checkCommit(database: Database, nowMs: number): Promise<Check[]> {
+  const name = 'commit';
+  try {
+    await probeCommit(database, nowMs);
+    return [ok(name, 'a trial commit of an event succeeds')];
+  } catch (error) {
+    const { code, message } = error as Error & { code?: string };
+    if (sqlStateKind(code ?? '') === 'partition_missing') return [];
+    const { finding, fix } = explainCommitFailure({ sqlState: code ?? null, reason: message });
+    return [problem(name, `webhook requests are answered 503: ${finding}`, fix)];
+  }
+}

@@ -1,0 +1,323 @@
+/**
+ * The table of conditions: what needs a person, from which value on, how it reads, and what to do. The overview, GET /api/v1/conditions,
+ * alerts, `weir doctor` and the Prometheus rules take thresholds and texts from here. A condition is *reported* when it has an alert.
+ */
+import { z } from 'zod';
+import { settingTable } from '../settings/table.ts';
+import { recordId, timeOf } from './fields.ts';
+
+/** What a sentence is made of. */
+export interface ConditionFacts {
+  /** Name of what it concerns. */
+  name: string;
+  /** In the unit of the condition; 0 without one. */
+  value: number;
+  /** Null: any value is over it. */
+  threshold: number | null;
+  /** Its cause, where it differs from time to time; empty without one. */
+  cause: string;
+}
+
+type Sentence = (facts: ConditionFacts) => string;
+
+interface ConditionRow {
+  subject: 'agent' | 'webhook' | 'machine' | 'process' | 'installation';
+  /** `critical`: senders or agents are affected, act now. `warning`: act today. */
+  severity: 'critical' | 'warning';
+  /** It holds from this value on (`at least`) or above it (`more than`), as `meaning` says. Null: any value. A setting is named by its default. */
+  threshold: number | null;
+  /** Unit of the value; null: nothing is counted. */
+  unit: string | null;
+  /** When it holds, as a sentence without a subject, for the guides and the API. */
+  meaning: string;
+  /** What is wrong, one sentence. */
+  text: Sentence;
+  /** What to do first. */
+  fix: string;
+  /** The link to the page where to act. */
+  action: string;
+  page: (subjectId: string) => string;
+  /** What to look at and what to do, for a Prometheus rule and `weir doctor --alert`. */
+  runbook?: string;
+  /** Alerts about it. */
+  reported?: {
+    /** The threshold and its unit, where they are not those of the list. */
+    threshold: number | null;
+    unit: string;
+    /** When an alert begins, and its sentence, where they are not those of the list. */
+    meaning?: string;
+    text?: Sentence;
+    /** What is over when it has ended. */
+    over: (name: string) => string;
+    /** The alert ends when the condition has not held for this long. 0: its source looks back far enough by itself. */
+    calmMs: number;
+  };
+}
+
+const PENDING_SECONDS = Number(settingTable.ALERT_PENDING_SECONDS.fallback);
+const REJECTIONS_PER_MINUTE = Number(settingTable.ALERT_REJECTIONS_PER_MINUTE.fallback);
+/** Fewer rejections in an hour are strays: a scanner, a person who tries. */
+const REJECTED_MIN = 5;
+/** Rate-limited requests in an hour, and their share of all requests of the webhook: bursts now and then are what the limit is for. */
+const LIMITED_MIN = 20;
+export const LIMITED_SHARE_MIN = 0.1;
+/** A dead letter is new for this long. */
+export const DEAD_NEW_MINUTES = 15;
+/** An alert ends below this share of the threshold above which it began. */
+export const END_RATIO = 0.5;
+/** Deliveries that are counted for `expiring`; a larger number is reported as this one and more. */
+export const EXPIRING_COUNTED_MAX = 10_000;
+/** Days after today that must have partitions. */
+export const PARTITIONS_AHEAD_MIN = 2;
+
+export const conditionTable = {
+  database: {
+    subject: 'installation',
+    severity: 'critical',
+    threshold: null,
+    unit: null,
+    meaning: 'Postgres does not commit events: a trial commit, the one of readyz, fails',
+    text: ({ cause }) => `Postgres does not commit events: ${cause}.`,
+    fix: 'Run weir doctor on the machine; it names the cause and the fix.',
+    action: 'Open the status',
+    page: () => '/status#doctor',
+    runbook:
+      'Run weir doctor on the machine: it states why Postgres cannot be used. Check that Postgres runs, accepts writes (no standby, default_transaction_read_only off) and has free disk space and connections. database_down in the log has the error of libpq. Weir reconnects by itself.',
+  },
+  spool: {
+    subject: 'machine',
+    severity: 'critical',
+    threshold: null,
+    unit: 'events',
+    meaning: 'events that were answered 202 wait in the spool of a machine (INGEST_SPOOL_DIR) for the database',
+    text: ({ name, value }) =>
+      `The spool of machine ${name} is in use: ${counted(value, 'event')} ${value === 1 ? 'waits' : 'wait'} for the database.`,
+    fix: 'They are stored by themselves when Postgres commits again. Run weir doctor on the machine; it names the cause.',
+    action: 'Open the status',
+    page: () => '/status',
+    runbook:
+      'Weir writes them to INGEST_SPOOL_DIR and stores them by itself when Postgres commits again; spool_waiting in the log states why it cannot. See WeirDatabaseDown. When weir_spool_bytes reaches INGEST_SPOOL_BYTES_MAX, or weir_spool_oldest_seconds INGEST_SPOOL_HOURS_MAX, requests are answered 503.',
+    reported: {
+      threshold: null,
+      unit: 'events',
+      over: (name) => `The spool of machine ${name} is empty again.`,
+      calmMs: 60_000,
+    },
+  },
+  process: {
+    subject: 'process',
+    severity: 'critical',
+    threshold: null,
+    unit: null,
+    meaning: 'a process does not respond',
+    text: ({ name }) => `Process ${name} does not respond.`,
+    fix: 'Its requests wait; the other processes serve.',
+    action: 'Open the status',
+    page: () => '/status#processes',
+  },
+  rate_limits: {
+    subject: 'installation',
+    severity: 'warning',
+    threshold: null,
+    unit: null,
+    meaning: 'the shared rate-limit store does not answer, so requests are allowed without being counted',
+    text: () => 'Rate limits are off: the rate-limit store does not answer.',
+    fix: 'Requests are accepted without being counted. Check Redis at RATE_LIMIT_SHARED_URL; counting resumes by itself.',
+    action: 'Open the status',
+    page: () => '/status#doctor',
+    runbook:
+      'rate_limit_store in the log has the error. Check Redis at RATE_LIMIT_SHARED_URL (weir doctor tries it). weir_requests_uncounted_total counts the requests that were allowed. Counting resumes by itself.',
+  },
+  dead_letters: {
+    subject: 'agent',
+    severity: 'warning',
+    threshold: null,
+    unit: 'deliveries',
+    meaning: 'an agent has dead letters',
+    text: ({ name, value }) => `Agent ${name} has ${counted(value, 'dead letter')}.`,
+    fix: 'The agent used up all attempts. Fix the cause, then replay or dismiss them.',
+    action: 'Review',
+    page: (id) => `/deliveries?state=dead&agent_id=${id}`,
+    runbook:
+      'weir delivery dead counts them by reason, weir delivery list --state dead lists them. Fix the agent, then run weir delivery replay --agent ID, or end them with weir delivery dismiss.',
+    reported: {
+      threshold: null,
+      unit: 'deliveries',
+      meaning: `an agent has dead letters less than ${DEAD_NEW_MINUTES} minutes old`,
+      text: ({ name, value }) => `Agent ${name} has ${counted(value, 'new dead letter')}.`,
+      over: (name) => `Agent ${name} has no new dead letters any more.`,
+      calmMs: 0,
+    },
+  },
+  pending: {
+    subject: 'agent',
+    severity: 'warning',
+    threshold: PENDING_SECONDS,
+    unit: 'seconds',
+    meaning: `the oldest pending delivery of an agent has waited for more than ALERT_PENDING_SECONDS (${PENDING_SECONDS})`,
+    text: ({ name, value, threshold }) =>
+      `The oldest pending delivery of agent ${name} has waited for ${inWords(value)} (limit: ${inWords(threshold ?? 0)}).`,
+    fix: 'The agent has stopped, or claims less than arrives. Start it, or more instances of it.',
+    action: 'Open the agent',
+    page: (id) => `/agents/${id}`,
+    runbook:
+      'The labels name the agent. Check that it runs and claims: the page Agents shows its last claim, and weir delivery list --agent ID its deliveries. If it does, it is slower than its events arrive: start more instances of it, or raise max of its claims.',
+    reported: {
+      threshold: PENDING_SECONDS,
+      unit: 'seconds',
+      over: (name) => `The deliveries of agent ${name} no longer wait too long.`,
+      calmMs: 60_000,
+    },
+  },
+  rejections: {
+    subject: 'webhook',
+    severity: 'warning',
+    threshold: REJECTED_MIN,
+    unit: 'requests',
+    meaning: `at least ${REJECTED_MIN} requests to a webhook were rejected in the last hour`,
+    text: ({ name, value }) =>
+      `${counted(value, 'request')} to webhook ${name} ${value === 1 ? 'was' : 'were'} rejected in the last hour.`,
+    fix: 'Their signatures did not verify. The rejections name the reason and the fix.',
+    action: 'See why',
+    page: (id) => `/rejections?webhook_id=${id}`,
+    runbook:
+      'weir rejection list shows the rejected requests with reason and fix. After a rotation, a sender may still sign with the old secret: weir webhook rotate ID --overlap-seconds N keeps it valid. Correct requests that were refused can be stored with weir rejection accept.',
+    reported: {
+      threshold: REJECTIONS_PER_MINUTE,
+      unit: 'requests_per_minute',
+      meaning: `more than ALERT_REJECTIONS_PER_MINUTE (${REJECTIONS_PER_MINUTE}) requests to a webhook were rejected within a minute`,
+      text: ({ name, value, threshold }) =>
+        `${counted(value, 'request')} to webhook ${name} ${value === 1 ? 'was' : 'were'} rejected within a minute (limit: ${threshold ?? 0}).`,
+      over: (name) => `Requests to webhook ${name} are no longer rejected too often.`,
+      calmMs: 300_000,
+    },
+  },
+  limited: {
+    subject: 'webhook',
+    severity: 'warning',
+    threshold: LIMITED_MIN,
+    unit: 'requests',
+    meaning: `at least ${LIMITED_MIN} requests to a webhook, and ${LIMITED_SHARE_MIN * 100} % of them, were rate limited in the last hour`,
+    text: ({ name, value }) =>
+      `${counted(value, 'request')} to webhook ${name} ${value === 1 ? 'was' : 'were'} rate limited in the last hour.`,
+    fix: 'Senders repeat them. Raise the rate limit of the webhook if they are wanted.',
+    action: 'Open the webhook',
+    page: (id) => `/webhooks/${id}`,
+  },
+  silent: {
+    subject: 'webhook',
+    severity: 'warning',
+    threshold: null,
+    unit: 'seconds',
+    meaning:
+      'a webhook has had no event for its expect_every_seconds or, without it, for twice its longest pause of the last seven days',
+    text: ({ name, value, threshold }) =>
+      `Webhook ${name} has received no event for ${inWords(value)} (${threshold === null ? 'more than twice its longest pause in seven days' : `expected: one every ${inWords(threshold)}`}).`,
+    fix: 'Check that the sender runs and has the URL of the webhook.',
+    action: 'Check the webhook',
+    page: (id) => `/webhooks/${id}`,
+    reported: {
+      threshold: null,
+      unit: 'seconds',
+      meaning: 'a webhook has had no event for its expect_every_seconds',
+      over: (name) => `Webhook ${name} receives events again, or no longer expects any.`,
+      calmMs: 3_600_000,
+    },
+  },
+  filter: {
+    subject: 'agent',
+    severity: 'warning',
+    threshold: null,
+    unit: 'filters',
+    meaning:
+      'filters of an agent are not valid in this version, or suspended because they took too long, so that all events are delivered',
+    text: ({ name, value }) =>
+      `${counted(value, 'filter')} of agent ${name} ${value === 1 ? 'is' : 'are'} not valid in this version, or suspended.`,
+    fix: 'Every event is delivered to the agent. Change the filter; the page of the agent says what is wrong.',
+    action: 'Open the agent',
+    page: (id) => `/agents/${id}`,
+  },
+  expiring: {
+    subject: 'installation',
+    severity: 'critical',
+    threshold: null,
+    unit: 'deliveries',
+    meaning: 'retention removes pending or leased deliveries within a day',
+    text: ({ value }) =>
+      `Retention removes ${value >= EXPIRING_COUNTED_MAX ? 'at least ' : ''}${counted(value, 'undelivered event')} within a day.`,
+    fix: 'No agent has settled them. Start the agents, or raise KEEP_UNDELIVERED_DAYS or RETENTION_DAYS.',
+    action: 'See them',
+    page: () => '/deliveries?state=pending',
+  },
+  archive: {
+    subject: 'installation',
+    severity: 'warning',
+    threshold: null,
+    unit: 'tables',
+    meaning: 'days could not be written to ARCHIVE_DIR',
+    text: ({ value }) => `${counted(value, 'table')} of old days cannot be archived.`,
+    fix: 'They stay on disk until ARCHIVE_DIR can be written; archive_failed in the log has the reason.',
+    action: 'Open the status',
+    page: () => '/status#doctor',
+  },
+} as const satisfies Record<string, ConditionRow>;
+
+export type ConditionKind = keyof typeof conditionTable;
+export const conditionKinds = Object.keys(conditionTable) as ConditionKind[];
+
+/** A row without the literal types of its values. */
+export const conditionOf = (kind: ConditionKind): ConditionRow => conditionTable[kind];
+
+/** The conditions that have alerts. */
+export type ReportedKind = {
+  [Kind in ConditionKind]: (typeof conditionTable)[Kind] extends { reported: object } ? Kind : never;
+}[ConditionKind];
+export const reportedKinds = conditionKinds.filter((kind) => 'reported' in conditionTable[kind]) as ReportedKind[];
+type Report = NonNullable<ConditionRow['reported']> & { meaning: string; text: Sentence };
+/** What alerts say about a condition. */
+export function reportOf(kind: ReportedKind): Report {
+  const { meaning, text, reported }: ConditionRow = conditionTable[kind];
+  return { meaning, text, ...reported! };
+}
+
+export const conditionSchema = z.object({
+  kind: z
+    .enum(conditionKinds)
+    .describe(conditionKinds.map((kind) => `${kind}: ${conditionTable[kind].meaning}`).join('; ')),
+  severity: z
+    .enum(['critical', 'warning'])
+    .describe('critical: senders or agents are affected, act now; warning: act today'),
+  text: z.string().describe('what is wrong, as a sentence'),
+  fix: z.string().describe('what to do first'),
+  url: z.url().describe('page where to act'),
+  webhook_id: recordId.nullable().describe('the webhook; null: none'),
+  agent_id: recordId.nullable().describe('the agent; null: none'),
+  name: z.string().nullable().describe('name of the webhook, agent or machine, or process id'),
+  count: z
+    .number()
+    .int()
+    .nullable()
+    .describe('dead letters, requests, filters, events, deliveries or tables; null: nothing is counted'),
+  expect_every_seconds: z.number().int().nullable().describe('of a silent webhook; null: it has none'),
+  since: timeOf('when it began: last event, or start of the wait').nullable().describe('null: unknown'),
+});
+export type Condition = z.output<typeof conditionSchema>;
+
+const spans = [
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+] as const;
+
+/** `90 seconds`, `2 minutes`, `3 hours`: in the largest unit of which there are at least two, rounded down. */
+export function inWords(seconds: number): string {
+  for (const [unit, length] of spans) {
+    if (seconds === length) return counted(1, unit);
+    if (seconds >= 2 * length) return counted(Math.floor(seconds / length), unit);
+  }
+  return counted(Math.floor(seconds), 'second');
+}
+
+function counted(value: number, one: string): string {
+  return `${value.toLocaleString('en')} ${one}${value === 1 ? '' : 's'}`;
+}
