@@ -17,7 +17,7 @@ export async function checkPorts(settings: Settings): Promise<{ checks: Check[];
     };
   const [port, metrics] = await Promise.all([
     checkPort('PORT', HOST, PORT, '/healthz', /^\{"status":"ok"\}$/),
-    checkPort('METRICS_PORT', METRICS_HOST, METRICS_PORT, '/metrics', /^weir_processes /m),
+    checkPort('METRICS_PORT', METRICS_HOST, METRICS_PORT, '/metrics', /^weir_build_info\{/m),
   ]);
   const checks = [port.check, metrics.check];
   if (port.heldByWeir) checks.push(await checkReach(settings.FRONTEND_PUBLIC_API_URL));

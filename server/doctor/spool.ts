@@ -41,12 +41,15 @@ export async function checkSpool(settings: Settings, nowMs: () => number = Date.
       problem(
         name,
         `the spool ${own ?? directory} cannot be written and flushed: ${(error as Error).message}`,
-        'make the user that Weir runs as its owner, or set INGEST_SPOOL_DIR to a directory on a local disk',
+        isFull(error)
+          ? `free space on the disk of ${directory}, or enlarge it: while it is full and Postgres is away, webhook requests are answered 503`
+          : 'make the user that Weir runs as its owner, or set INGEST_SPOOL_DIR to a directory on a local disk',
       ),
     ];
   }
 }
 
+const isFull = (error: unknown) => ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
 const read = (folder: string) => new SpoolReader(realDisk, folder).read();
 const inMib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 

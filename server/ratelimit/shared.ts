@@ -17,7 +17,7 @@ import { within } from '../net/within.ts';
 import { OperatorError } from '../settings/fault.ts';
 import { Breaker, type Warn } from './breaker.ts';
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
-import { CONNECT_TIMEOUT_MS, type CounterStore, causeOf, LOST, openStore, places } from './store.ts';
+import { CONNECT_TIMEOUT_MS, type CounterStore, causeOf, fixOf, LOST, openStore, places } from './store.ts';
 import { decide } from './window.ts';
 
 /** A probe writes, because a read-only replica answers everything else. Its key expires after two seconds. */
@@ -67,7 +67,7 @@ export async function connectSharedLimiter(options: SharedLimiterOptions): Promi
   await limiter.close();
   throw new SharedStoreError(
     `RATE_LIMIT_SHARED_URL (or RQ_SHARED_URL): the store at ${places(options.urls)} cannot be used: ${cause}`,
-    'start it, correct the address, or let each process count for itself with RATE_LIMIT_BACKEND=memory',
+    fixOf(cause),
   );
 }
 

@@ -84,7 +84,23 @@ const causes: Record<string, string> = {
   MOVED: 'it is one node of a Redis Cluster: give the addresses of several nodes, separated by commas (MOVED)',
   ERR: 'it returns an error; several addresses must be nodes of one Redis Cluster (ERR)',
   READONLY: 'it is a read-only replica (READONLY)',
+  OOM: 'its memory is full, and its policy evicts nothing (OOM)',
 };
+
+/** Where the store runs and the address is right. */
+const fixes: Record<string, string> = {
+  LOADING: 'wait until it has loaded its data',
+  READONLY: 'give the address of its master',
+  OOM: 'raise maxmemory in redis.conf, and set maxmemory-policy volatile-ttl, which evicts the counters that expire soonest',
+};
+
+/** How to fix what causeOf described. */
+export function fixOf(cause: string): string {
+  return (
+    fixes[/\((\w+)\)$/.exec(cause)?.[1] ?? ''] ??
+    'start it, correct the address, or let each process count for itself with RATE_LIMIT_BACKEND=memory'
+  );
+}
 
 /** Describes an error. Messages of ioredis and Node may contain addresses and credentials, so only their codes are used. */
 export function causeOf(error: unknown): string {

@@ -108,10 +108,13 @@ export class SpoolWriter {
     const { disk, folder, nowMs } = this.#parts;
     const path = join(folder, `${newStem(nowMs())}.check`);
     const file = await disk.create(path);
-    await file.write(0, encodeHead(keyedLayout()));
-    await file.flush();
-    await file.close();
-    await disk.remove(path);
+    try {
+      await file.write(0, encodeHead(keyedLayout()));
+      await file.flush();
+    } finally {
+      await file.close();
+      await disk.remove(path);
+    }
     await disk.flushFolder(folder);
   }
 

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkPorts } from '../../server/doctor/ports.ts';
+import { MetricsPage } from '../../server/primary/metrics-page.ts';
 import { freePort } from '../helpers/ports.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
@@ -25,6 +26,21 @@ describe('the doctor checks the ports', () => {
       fix: 'stop it or set PORT',
     });
     expect(running).toBe(false);
+  });
+
+  test('METRICS_PORT of a Weir whose processes do not serve yet', async () => {
+    const page = new MetricsPage(
+      async () => [],
+      async () => null,
+      async () => [],
+      () => 0,
+      (error) => expect.fail(error.message),
+    );
+    const port = await freePort();
+    await page.listen('127.0.0.1', port);
+    onTestFinished(() => page.close());
+    const { checks } = await checkPorts(settingsOf({ PORT: String(await freePort()), METRICS_PORT: String(port) }));
+    expect(checks[1]).toMatchObject({ state: 'ok', finding: `${port} on 127.0.0.1 is used by Weir itself` });
   });
 
   test('that are equal', async () => {

@@ -48,6 +48,18 @@ describe('the doctor checks the rate-limit store', () => {
     if (state !== 'ok') expect(check.fix).toMatch(/volatile-ttl|raise maxmemory/);
   });
 
+  test('a store that is full and evicts nothing', async () => {
+    const redis = await startRedis();
+    onTestFinished(() => redis.stop());
+    await redis.cli('config', 'set', 'maxmemory', '1');
+    const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: redis.url }));
+    expect(check).toMatchObject({
+      state: 'problem',
+      finding: expect.stringContaining('its memory is full'),
+      fix: expect.stringContaining('raise maxmemory'),
+    });
+  });
+
   test('a cluster with one node that will refuse counters soon', async () => {
     const nodes = await startRedisCluster();
     onTestFinished(() => Promise.all(nodes.map((node) => node.stop())).then(() => {}));

@@ -6,6 +6,7 @@ import { readSettings } from '../../server/settings/read.ts';
 import { realDisk } from '../../server/spool/disk.ts';
 import { fileName, newStem } from '../../server/spool/names.ts';
 import { SpoolWriter } from '../../server/spool/writer.ts';
+import { canMount, mountSmallDisk, skippedNote } from '../helpers/small-disk.ts';
 import { newRow } from '../spool/events.ts';
 
 let base: string;
@@ -34,6 +35,20 @@ test('no directory, and one that does not exist yet', async () => {
   expect(await checkSpool(settings())).toMatchObject([
     { state: 'ok', finding: expect.stringContaining('will be created') },
   ]);
+});
+
+test.runIf(canMount)(`a spool whose disk is full${skippedNote}`, async () => {
+  const spool = join(base, 'spool');
+  await mkdir(spool);
+  const unmount = mountSmallDisk(spool, '64k', 0o711);
+  try {
+    await writeFile(join(spool, 'ballast'), Buffer.alloc(1_000_000)).catch(({ code }) => expect(code).toBe('ENOSPC'));
+    expect(await checkSpool(settings())).toMatchObject([
+      { state: 'problem', finding: expect.stringContaining('ENOSPC'), fix: expect.stringContaining('free space on') },
+    ]);
+  } finally {
+    unmount();
+  }
 });
 
 test('own events, events of another installation, and files that were kept', async () => {
