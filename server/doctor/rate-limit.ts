@@ -19,7 +19,7 @@ export async function checkRateLimit(settings: Settings): Promise<Check> {
     );
   }
   try {
-    const limiter = await connectSharedLimiter({ urls, requireAtStart: true, warn: () => {} });
+    const limiter = await connectSharedLimiter({ urls, requireAtStart: true, report: { began() {}, ended() {} } });
     await limiter.close();
     const memory = await checkStoreMemory(name, urls);
     return memory ?? ok(name, `all processes share the counters of the store at ${places(urls)}`);

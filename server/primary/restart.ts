@@ -67,6 +67,5 @@ async function check(changed: string[], next: Settings, { database, log }: Resta
   if (has(/^(WORKERS|DB_POOL_MAX)$/)) await checkConnectionBudget(database, next);
   if (has(/^ARCHIVE_DIR$/) && next.ARCHIVE_DIR !== undefined) await checkArchive(next.ARCHIVE_DIR);
   if (has(/^ADMIN_/) && next.AUTH_MODE === 'local') await ensureAdministrator(database, next);
-  if (has(/^RATE_LIMIT_BACKEND$|_SHARED_URL$/))
-    await (await openLimiter(next, (fields) => log('rate_limit_store', fields), { requireStore: true })).close();
+  if (has(/^RATE_LIMIT_BACKEND$|_SHARED_URL$/)) await (await openLimiter(next, log, { requireStore: true })).close();
 }

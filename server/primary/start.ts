@@ -123,7 +123,7 @@ async function attach(settings: Settings, log: Log, undo: UndoStack, stopping: A
 
 /** Rejects if a shared rate-limit store does not answer: at run time it may be away, at the start it may be misspelled. */
 async function checkLimiter(settings: Settings, log: Log): Promise<void> {
-  const limiter = await openLimiter(settings, (fields) => log('rate_limit_store', fields), { requireStore: true });
+  const limiter = await openLimiter(settings, log, { requireStore: true });
   await limiter.close();
 }
 

@@ -49,7 +49,7 @@ export async function openBase(order: StartOrder, log: Log): Promise<Base> {
     onWaited: (ms) => metrics.poolWaited(ms / 1000),
   });
   const changes = new Changes(conninfo);
-  const limiter = await openLimiter(settings, (fields) => log('rate_limit_store', fields), {
+  const limiter = await openLimiter(settings, log, {
     requireStore: false,
     onUncounted: ({ name }) => metrics.uncounted(name),
   });

@@ -18,24 +18,41 @@ const BACKOFF_MIN_MS = 100;
 const BACKOFF_MAX_MS = 1000;
 /** A probe without an answer is abandoned after this time. */
 const PROBE_ABANDON_MS = 5000;
-const WARNING_INTERVAL_MS = 1000;
+/**
+ * An outage is over when the breaker has stayed closed for this long. On a busy machine Redis is late again and again, and the breaker opens
+ * for a moment each time: 65 times within minutes were 130 lines in the log.
+ */
+const CALM_MS = 10_000;
 /** A timer later than this means that the event loop of this process was busy, not that the store is slow. */
 const LOOP_LATE_MS = 10;
 
 const LATE = `no response within ${BUDGET_MS} ms`;
-const AWAY = 'The rate-limit store is unavailable: requests are allowed without being counted';
-const BACK = 'The rate-limit store is available again: requests are counted';
 
-/** Logs a warning. `fields` hold plain values without secrets. */
-export type Warn = (message: string, fields: Record<string, string | number>) => void;
+/** The end of an outage. */
+export interface OutageEnd {
+  /** The latest failure, without secrets. */
+  reason: string;
+  /** From the first opening of the breaker to its last closing. */
+  seconds: number;
+  /** Times that the breaker opened. */
+  interruptions: number;
+  allowed_uncounted: number;
+}
+
+/** Reports the start and the end of an outage, once each. Values are plain and without secrets. */
+export interface OutageReport {
+  began(start: { reason: string }): void;
+  ended(end: OutageEnd): void;
+}
 
 interface BreakerOptions {
   /** Monotonic clock, in milliseconds. */
   now: () => number;
   /** Makes the same kind of call as the one that failed for `key`. Rejects if the store is unavailable. */
   probe: (key: string) => Promise<unknown>;
-  /** Called at most once a second, while the breaker is open and when it closes. */
-  warn: Warn;
+  report: OutageReport;
+  /** See CALM_MS. */
+  calmMs?: number;
   /** Converts an error to text that is safe to log. */
   causeOf: (error: unknown) => string;
 }
@@ -54,13 +71,13 @@ export class Breaker {
   #state: 'closed' | 'open' | 'ended' = 'closed';
   #watch: NodeJS.Timeout | undefined;
   #nextProbe: NodeJS.Timeout | undefined;
-  #nextWarning: NodeJS.Timeout | undefined;
+  #calm: NodeJS.Timeout | undefined;
   #backoffMs = BACKOFF_MIN_MS;
   #closedAtMs = 0;
-  #warnedAtMs = Number.NEGATIVE_INFINITY;
   #cause = '';
   #failedKey = '';
-  #letThrough = 0;
+  /** Null: requests are counted, and have been since the end of the last outage was reported. */
+  #outage: { startedMs: number; interruptions: number; uncounted: number } | null = null;
 
   constructor(options: BreakerOptions) {
     this.#options = options;
@@ -72,8 +89,7 @@ export class Breaker {
 
   /** Records a request that is not counted because the breaker is open. */
   letThrough(): void {
-    this.#letThrough += 1;
-    this.#warn(AWAY);
+    if (this.#outage !== null) this.#outage.uncounted += 1;
   }
 
   /** Returns the result of `work`, or null if it failed or exceeded the budget. Never rejects. Call it only while closed. */
@@ -101,17 +117,20 @@ export class Breaker {
     this.#failedKey = key;
     // A failure right after closing means that the store has not recovered: keep the longer back-off.
     if (this.#options.now() - this.#closedAtMs >= BACKOFF_MAX_MS) this.#backoffMs = BACKOFF_MIN_MS;
-    this.#letThrough += this.#underWay.size;
+    clearTimeout(this.#calm);
+    if (this.#outage === null) this.#options.report.began({ reason: cause });
+    this.#outage ??= { startedMs: this.#options.now(), interruptions: 0, uncounted: 0 };
+    this.#outage.interruptions += 1;
+    this.#outage.uncounted += this.#underWay.size;
     this.#release();
-    this.#warn(AWAY);
     this.#probeLater();
   }
 
-  /** Ends the breaker permanently: open, without probes or warnings. */
+  /** Ends the breaker permanently: open, without probes or reports. */
   end(): void {
     this.#state = 'ended';
     clearTimeout(this.#nextProbe);
-    clearTimeout(this.#nextWarning);
+    clearTimeout(this.#calm);
     this.#release();
   }
 
@@ -161,26 +180,15 @@ export class Breaker {
   #close(): void {
     this.#state = 'closed';
     this.#closedAtMs = this.#options.now();
-    clearTimeout(this.#nextWarning);
-    this.#sayBack();
+    this.#calm = setTimeout(this.#reportEnd, this.#options.calmMs ?? CALM_MS).unref();
   }
 
-  /** Logs the recovery. Delays the line to keep one a second, and drops it if the breaker has opened again by then. */
-  readonly #sayBack = (): void => {
-    if (this.#state !== 'closed' || this.#warn(BACK)) return;
-    const waitMs = Math.ceil(this.#warnedAtMs + WARNING_INTERVAL_MS - this.#options.now());
-    this.#nextWarning = setTimeout(this.#sayBack, waitMs).unref();
+  readonly #reportEnd = (): void => {
+    const { startedMs, interruptions, uncounted } = this.#outage!;
+    this.#outage = null;
+    const seconds = Math.round((this.#closedAtMs - startedMs) / 100) / 10;
+    this.#options.report.ended({ reason: this.#cause, seconds, interruptions, allowed_uncounted: uncounted });
   };
-
-  /** Returns false, and logs nothing, if the last warning is less than a second old. */
-  #warn(message: string): boolean {
-    const nowMs = this.#options.now();
-    if (this.#state === 'ended' || nowMs - this.#warnedAtMs < WARNING_INTERVAL_MS) return false;
-    this.#warnedAtMs = nowMs;
-    this.#options.warn(message, { cause: this.#cause, allowedUncounted: this.#letThrough });
-    this.#letThrough = 0;
-    return true;
-  }
 }
 
 /** Waits, then reads answers that arrived during the wait, so that a busy event loop does not count as a silent store. */

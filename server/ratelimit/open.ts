@@ -4,14 +4,14 @@ import type { Policy, RateLimiter } from './limiter.ts';
 import { MemoryLimiter } from './memory.ts';
 
 /**
- * @param warn logs a failure of the shared store; gets `reason` and further fields.
+ * @param log gets the start and the end of an outage of the shared store.
  * @param requireStore true (the primary's first start): rejects with SharedStoreError if the shared store does not answer.
  * False: starts degraded and recovers automatically.
  * @param onUncounted called for each request allowed while the shared store was unavailable.
  */
 export async function openLimiter(
   settings: Settings,
-  warn: (fields: Record<string, unknown>) => void,
+  log: (event: 'rate_limit_store' | 'rate_limit_store_up', fields: Record<string, unknown>) => void,
   { requireStore, onUncounted }: { requireStore: boolean; onUncounted?: (policy: Policy) => void },
 ): Promise<RateLimiter> {
   if (settings.RATE_LIMIT_BACKEND === 'memory')
@@ -22,6 +22,9 @@ export async function openLimiter(
     urls: settings.sharedStoreUrls,
     requireAtStart: requireStore,
     ...(onUncounted === undefined ? {} : { onUncounted }),
-    warn: (reason, fields) => warn({ reason, ...fields }),
+    report: {
+      began: (start) => log('rate_limit_store', start),
+      ended: (end) => log('rate_limit_store_up', { ...end }),
+    },
   });
 }

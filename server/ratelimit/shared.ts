@@ -15,7 +15,7 @@
 import { Cluster } from 'ioredis';
 import { within } from '../net/within.ts';
 import { OperatorError } from '../settings/fault.ts';
-import { Breaker, type Warn } from './breaker.ts';
+import { Breaker, type OutageReport } from './breaker.ts';
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
 import { CONNECT_TIMEOUT_MS, type CounterStore, causeOf, fixOf, LOST, openStore, places } from './store.ts';
 import { decide } from './window.ts';
@@ -32,8 +32,10 @@ interface SharedLimiterOptions {
   urls: readonly string[];
   /** Monotonic clock in milliseconds, for timeouts only. The store's clock counts requests. */
   now?: () => number;
-  /** Called at most once a second while the store is unavailable. Never gets the user, password or query of an address. */
-  warn: Warn;
+  /** Never gets the user, password or query of an address. */
+  report: OutageReport;
+  /** How long the store must be available until an outage is over; by default 10 s. */
+  calmMs?: number;
   /** Called for each request that was allowed without being counted. */
   onUncounted?: (policy: Policy) => void;
   /** True: throws if the store is unavailable at start. False: starts degraded and recovers automatically. */
@@ -88,14 +90,14 @@ class SharedLimiter implements RateLimiter {
 
   constructor(
     store: CounterStore,
-    { warn, now = () => performance.now(), onUncounted = () => {} }: SharedLimiterOptions,
+    { report, calmMs, now = () => performance.now(), onUncounted = () => {} }: SharedLimiterOptions,
   ) {
     this.#store = store;
     this.#onUncounted = onUncounted;
     this.#now = now;
     // Probe the slot of the failed call, so that the probe reaches the cluster node that hung.
     const probe = (key: string) => this.#ask(`${slotKey(key)}:${PROBE.key}`, PROBE.max, PROBE.windowMs, 1);
-    this.#breaker = new Breaker({ now, warn, causeOf, probe });
+    this.#breaker = new Breaker({ now, report, causeOf, probe, ...(calmMs === undefined ? {} : { calmMs }) });
   }
 
   take(key: string, policy: Policy): Decision | Promise<Decision> {

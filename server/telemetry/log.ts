@@ -134,6 +134,10 @@ export const logEvents = {
   ],
   secret_unreadable: ['error', 'neither SECRETS_KEY nor SECRETS_KEY_PREVIOUS decrypts a stored webhook secret'],
   rate_limit_store: ['warn', 'the shared rate-limit store is unavailable; requests are allowed uncounted'],
+  rate_limit_store_up: [
+    'info',
+    'the shared rate-limit store has been available for 10 s; one line for an outage, with its interruptions and uncounted requests',
+  ],
   identity_provider_up: ['info', 'the OpenID Connect provider is available'],
   identity_provider_down: [
     'warn',

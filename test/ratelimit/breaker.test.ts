@@ -12,8 +12,8 @@ afterEach(() => {
  * A store that responds in `answerMs`, or fails when that is null; the breaker in front of it; and the observed calls.
  * @param now a clock that stands still finds no call late, however busy the machine is
  */
-function breakerBefore(store: { answerMs: number | null }, now = () => 0) {
-  const seen = { probesAtMs: [] as number[], probesUnderWay: 0, probesUnderWayMax: 0, warnings: [] as string[] };
+function breakerBefore(store: { answerMs: number | null }, now = () => 0, calmMs = 0) {
+  const seen = { probesAtMs: [] as number[], probesUnderWay: 0, probesUnderWayMax: 0, reports: [] as object[] };
   const answer = async () => {
     if (store.answerMs === null) throw new Error('away');
     await sleep(store.answerMs);
@@ -22,7 +22,11 @@ function breakerBefore(store: { answerMs: number | null }, now = () => 0) {
   const breaker = new Breaker({
     now,
     causeOf: (error) => (error as Error).message,
-    warn: (message) => seen.warnings.push(message),
+    report: {
+      began: (start) => seen.reports.push(start),
+      ended: (end) => seen.reports.push(end),
+    },
+    calmMs,
     probe: async () => {
       seen.probesAtMs.push(performance.now());
       seen.probesUnderWay += 1;
@@ -109,12 +113,34 @@ test('one probe at a time: a hung one is awaited', async () => {
   expect(breaker.isOpen).toBe(true);
 });
 
-test('after its end the breaker stays open, sends nothing and logs nothing', async () => {
+test('an outage is reported when it begins and, however often the breaker opened, once when it has ended', async () => {
+  let nowMs = 0;
+  const store = { answerMs: null as number | null };
+  const { breaker, seen, call } = breakerBefore(store, () => nowMs, 400);
+  await Promise.all([call(), call()]);
+  expect(seen.reports).toEqual([{ reason: 'away' }]);
+  breaker.letThrough();
+  store.answerMs = 0;
+  nowMs = 60_000;
+  await until(() => !breaker.isOpen);
+  breaker.open('late', 'key');
+  breaker.letThrough();
+  await until(() => !breaker.isOpen);
+  expect(seen.reports).toHaveLength(1);
+  await until(() => seen.reports.length === 2);
+  const end = { reason: 'late', seconds: 60, interruptions: 2, allowed_uncounted: 4 };
+  expect(seen.reports).toEqual([{ reason: 'away' }, end]);
+
+  breaker.open('late again', 'key');
+  expect(seen.reports).toEqual([{ reason: 'away' }, end, { reason: 'late again' }]);
+});
+
+test('after its end the breaker stays open, sends nothing and reports nothing', async () => {
   const { breaker, seen, call } = breakerBefore({ answerMs: null });
   const underWay = call();
   breaker.end();
   expect(await underWay).toBeNull();
   breaker.letThrough();
   expect(breaker.isOpen).toBe(true);
-  expect(seen).toMatchObject({ probesAtMs: [], warnings: [] });
+  expect(seen).toMatchObject({ probesAtMs: [], reports: [] });
 });
