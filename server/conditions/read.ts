@@ -5,6 +5,7 @@ import type { CommitFailure } from '../db/commit-probe.ts';
 import type { Database } from '../db/pool.ts';
 import { readAgentActivity } from '../db/queries/agent-activity.ts';
 import {
+  type RefusedRequests,
   readNamesOfAgents,
   readOverdueWebhooks,
   readRefusedRequests,
@@ -20,6 +21,7 @@ import {
   conditionOf,
   conditionTable,
   LIMITED_SHARE_MIN,
+  REJECTIONS_QUIET_MS,
 } from '../resources/conditions.ts';
 import type { Settings } from '../settings/read.ts';
 import { SpoolReader } from '../spool/contents.ts';
@@ -33,6 +35,7 @@ const RETENTION_VALID_MS = 60_000;
 const FILTERS_VALID_MS = 60_000;
 /** Filters that are checked. weir doctor checks more. */
 const FILTERS_MAX = 2_000;
+const MINUTE_MS = 60_000;
 
 interface ReaderParts {
   settings: Pick<Settings, 'RETENTION_DAYS' | 'KEEP_UNDELIVERED_DAYS' | 'ALERT_PENDING_SECONDS' | 'PUBLIC_URL'>;
@@ -94,7 +97,7 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
         }),
       ),
       ...requests
-        .filter(({ rejected }) => rejected >= conditionTable.rejections.threshold)
+        .filter((one) => one.rejected >= conditionTable.rejections.threshold && !isFixed(one, nowMs))
         .map((one): Held => ({ kind: 'rejections', subject: webhook(one), value: one.rejected })),
       ...requests
         .filter(({ accepted, rejected, limited }) => isLimited(limited, accepted + rejected + limited))
@@ -179,6 +182,21 @@ function filterConditions(filters: readonly StoredFilter[]): Held[] {
 /** A fix of doctor as a sentence. */
 function sentence(fix: string): string {
   return `${fix[0]!.toUpperCase()}${fix.slice(1)}.`;
+}
+
+/**
+ * Whether the rejections of a webhook have ended: the newest was accepted or verifies now, or requests verify since, and none was rejected
+ * for REJECTIONS_QUIET_MS and for twice the mean pause between them. A sender that is rejected now and then, beside others that verify,
+ * is therefore not fixed.
+ */
+function isFixed(requests: RefusedRequests, nowMs: number): boolean {
+  const { rejected_minutes, newest_is_fixed } = requests;
+  const [from, to] = [Date.parse(requests.rejected_from!), Date.parse(requests.rejected_to!)];
+  if (newest_is_fixed && Date.parse(requests.newest_at!) >= to) return true;
+  const pauseMs = rejected_minutes > 1 ? (to - from) / (rejected_minutes - 1) : 0;
+  const quietMs = nowMs - (to + MINUTE_MS);
+  const verifies = requests.verified_at !== null && Date.parse(requests.verified_at) > to;
+  return verifies && quietMs >= Math.max(REJECTIONS_QUIET_MS, 2 * pauseMs);
 }
 
 function isLimited(limited: number, requests: number): boolean {

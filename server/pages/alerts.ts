@@ -5,7 +5,7 @@ import type { Role } from '../resources/users.ts';
 import type { Call } from './call.ts';
 import { partOf } from './page.ts';
 
-type ShownAlert = z.output<typeof alertSchema> & {
+export type ShownAlert = z.output<typeof alertSchema> & {
   /** A page of Weir, whatever PUBLIC_URL is. */
   href: string;
   /** The lowest role that can open it. */

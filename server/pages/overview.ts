@@ -1,7 +1,7 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
-import { conditionCard } from './conditions.ts';
+import { conditionCard, otherAlerts } from './conditions.ts';
 import { type Page, partOf, view } from './page.ts';
 import { count } from './show.ts';
 
@@ -19,7 +19,7 @@ const sparkFrame = { width: 120, height: 26, left: 0, bottom: 1 };
 const EVENTS_SHOWN = 6;
 const WEBHOOKS_SHOWN = 25;
 /** Alerts on the page: active ones, and the latest that have ended, if they ended within a day. */
-const ALERTS_SHOWN = 10;
+const ALERTS_SHOWN = 50;
 const ENDED_SHOWN = 5;
 
 export const overview: Page = async ({ call, query }) => {
@@ -34,6 +34,8 @@ export const overview: Page = async ({ call, query }) => {
     partOf(call('listEvents', { query: { limit: String(EVENTS_SHOWN) } })),
     alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
   ]);
+  const recent = alerts?.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS);
+  const activeAlerts = recent?.filter(({ ended_at }) => ended_at === null) ?? [];
   const newest = events?.items ?? [];
   const known = Object.fromEntries((webhooks?.items ?? []).map(({ webhook_id, name }) => [webhook_id, name]));
   // Most events are of the busiest webhooks.
@@ -42,9 +44,9 @@ export const overview: Page = async ({ call, query }) => {
   for (const one of found) if (one !== null) known[one.id] = one.name;
   return view('overview', 'Overview', {
     now: nowMs,
-    conditions: conditions?.items.map(conditionCard).sort(bySeverity),
+    conditions: conditions?.items.map((one) => conditionCard(one, activeAlerts)).sort(bySeverity),
     traffic: traffic && trafficOf(traffic.points, ranges[range].text),
-    alerts: alerts?.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS),
+    alerts: recent && otherAlerts(recent, conditions?.items ?? []),
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
     rangeText: ranges[range].text,

@@ -58,6 +58,8 @@ const PENDING_SECONDS = Number(settingTable.ALERT_PENDING_SECONDS.fallback);
 const REJECTIONS_PER_MINUTE = Number(settingTable.ALERT_REJECTIONS_PER_MINUTE.fallback);
 /** Fewer rejections in an hour are strays: a scanner, a person who tries. */
 const REJECTED_MIN = 5;
+/** Rejections have ended when none came for this long, and requests verify. */
+export const REJECTIONS_QUIET_MS = 300_000;
 /** Rate-limited requests in an hour, and their share of all requests of the webhook: bursts now and then are what the limit is for. */
 const LIMITED_MIN = 20;
 export const LIMITED_SHARE_MIN = 0.1;
@@ -174,7 +176,7 @@ export const conditionTable = {
     severity: 'warning',
     threshold: REJECTED_MIN,
     unit: 'requests',
-    meaning: `at least ${REJECTED_MIN} requests to a webhook were rejected in the last hour`,
+    meaning: `at least ${REJECTED_MIN} requests to a webhook were rejected in the last hour, until the newest is accepted or verifies now, or requests verify and none was rejected for ${REJECTIONS_QUIET_MS / 60_000} minutes and twice the mean pause between them`,
     text: ({ name, value }) =>
       `${counted(value, 'request')} to webhook ${name} ${value === 1 ? 'was' : 'were'} rejected in the last hour.`,
     fix: 'Their signatures did not verify. The rejections name the reason and the fix.',
@@ -189,7 +191,7 @@ export const conditionTable = {
       text: ({ name, value, threshold }) =>
         `${counted(value, 'request')} to webhook ${name} ${value === 1 ? 'was' : 'were'} rejected within a minute (limit: ${threshold ?? 0}).`,
       over: (name) => `Requests to webhook ${name} are no longer rejected too often.`,
-      calmMs: 300_000,
+      calmMs: REJECTIONS_QUIET_MS,
     },
   },
   limited: {

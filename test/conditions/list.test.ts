@@ -63,7 +63,7 @@ test('a webhook that is silent for its expect_every_seconds is a condition and a
 
   const viewer = await addPerson(app, 'viewer');
   const overview = async () => (await fetch(app.url, { headers: { cookie: viewer.cookie } })).text();
-  expect(await overview()).toContain(`<a href="/webhooks/${other.id}">Webhook other has received no event for 2 hours`);
+  expect(await overview()).toMatch(/<strong>Webhook other has received no event for 2 hours .+?Alert since <time/);
 
   await receive(id, '1 second');
   await app.database.query({

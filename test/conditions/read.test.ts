@@ -231,6 +231,46 @@ test.each(limits)('$kind holds at its limit, and not one below it', async ({ kin
   expect(await held()).toMatchObject([{ kind, severity: conditionOf(kind).severity, ...subject, ...found }]);
 });
 
+/** Six rejections, one every `pauseMinutes`, the last `agoMinutes` ago. */
+async function rejectedWebhook(pauseMinutes: number, agoMinutes: number): Promise<string> {
+  const id = await addWebhook();
+  for (let turn = 0; turn < 6; turn++) await count(id, (agoMinutes + turn * pauseMinutes) * MINUTE_MS, { rejected: 1 });
+  return id;
+}
+
+const isRejected = async (id: string) =>
+  (await read()).some(({ kind, webhook_id }) => kind === 'rejections' && webhook_id === id);
+
+/** A minute ends a minute after its start. */
+test.each([
+  { pauseMinutes: 1, agoMinutes: 5, verifies: true, holds: true },
+  { pauseMinutes: 1, agoMinutes: 6, verifies: true, holds: false },
+  { pauseMinutes: 1, agoMinutes: 6, verifies: false, holds: true },
+  { pauseMinutes: 6, agoMinutes: 12, verifies: true, holds: true },
+  { pauseMinutes: 6, agoMinutes: 13, verifies: true, holds: false },
+])('rejections have ended when requests verify and none is rejected for long enough: %j', async (one) => {
+  const id = await rejectedWebhook(one.pauseMinutes, one.agoMinutes);
+  await count(id, one.verifies ? MINUTE_MS : one.agoMinutes * MINUTE_MS, { accepted: 1 });
+  expect(await isRejected(id)).toBe(one.holds);
+});
+
+test.each([
+  ['accepted', 'accepted_event_id = gen_random_uuid()', 0, false],
+  ['found to verify now', `checked_at = now(), checked_reason = 'verifies_now'`, 0, false],
+  ['checked, and does not verify', `checked_at = now(), checked_reason = 'header_repeated'`, 0, true],
+  ['accepted, and others were rejected after it', 'accepted_event_id = gen_random_uuid()', 1, true],
+])('rejections have ended when the newest is accepted or verifies now; here it is %s', async (...row) => {
+  const [, change, minutesLater, holds] = row;
+  const id = await rejectedWebhook(1, 1 - minutesLater);
+  await run(
+    `insert into rejections (id, webhook_id, received_at, source_ip, reason, headers, signatures, bytes)
+     values (gen_random_uuid(), $1, $2, '127.0.0.1', 'header_repeated', '', '[]', 0)`,
+    [id, iso(nowMs - MINUTE_MS + 1)],
+  );
+  await run(`update rejections set ${change} where webhook_id = $1`, [id]);
+  expect(await isRejected(id)).toBe(holds);
+});
+
 /** What processes report. */
 const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: string }[] = [
   {

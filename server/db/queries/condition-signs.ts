@@ -12,7 +12,7 @@ const DEAD_READ_MAX = 10_000;
  */
 const ACTIVE_HOURS_MIN = 24;
 
-interface RefusedRequests {
+export interface RefusedRequests {
   webhook_id: string;
   name: string;
   accepted: number;
@@ -22,6 +22,15 @@ interface RefusedRequests {
   minute_max: number;
   /** Start of the first of these two minutes with rejections; null when neither has any. */
   minute_at: string | null;
+  /** Start of the first and of the last minute with rejections, and the number of such minutes. */
+  rejected_from: string | null;
+  rejected_to: string | null;
+  rejected_minutes: number;
+  /** Start of the last minute in which a request verified. */
+  verified_at: string | null;
+  /** The newest rejection that is kept, and whether it was accepted or verified at its last check; null: none is kept. */
+  newest_at: string | null;
+  newest_is_fixed: boolean | null;
 }
 
 /**
@@ -36,14 +45,23 @@ export function readRefusedRequests(
   return query<RefusedRequests>({
     name: 'read-refused-requests',
     text: `
-      select w.id as webhook_id, w.name, h.accepted, h.rejected, h.limited, h.minute_max, ${isoColumn('h.minute_at')}
+      select w.id as webhook_id, w.name, h.accepted, h.rejected, h.limited, h.minute_max, ${isoColumn('h.minute_at')},
+        ${isoColumn('h.rejected_from')}, ${isoColumn('h.rejected_to')}, h.rejected_minutes, ${isoColumn('h.verified_at')},
+        ${isoColumn('r.newest_at')}, r.newest_is_fixed
       from (
         select webhook_id, sum(accepted)::float8 as accepted, sum(rejected)::float8 as rejected, sum(limited)::float8 as limited,
           coalesce(max(rejected) filter (where at > $1::timestamptz - interval '2 minutes'), 0)::float8 as minute_max,
-          min(at) filter (where rejected > 0 and at > $1::timestamptz - interval '2 minutes') as minute_at
+          min(at) filter (where rejected > 0 and at > $1::timestamptz - interval '2 minutes') as minute_at,
+          min(at) filter (where rejected > 0) as rejected_from, max(at) filter (where rejected > 0) as rejected_to,
+          (count(*) filter (where rejected > 0))::int as rejected_minutes,
+          max(at) filter (where accepted > 0 or duplicates > 0) as verified_at
         from history where step = 60 and at >= $1::timestamptz - interval '1 hour' and at <= $1
         group by webhook_id having sum(rejected + limited) > 0
       ) h join webhooks w on w.id = h.webhook_id
+      left join lateral (
+        select received_at as newest_at, accepted_event_id is not null or coalesce(checked_reason = 'verifies_now', false) as newest_is_fixed
+        from rejections where webhook_id = h.webhook_id order by id desc limit 1
+      ) r on true
       where w.deleted_at is null
       order by h.rejected + h.limited desc, w.id
       limit $2`,
