@@ -112,7 +112,7 @@ export const problems = {
   body_too_large: {
     status: 413,
     detail:
-      'The request body exceeds its limit: 1024 KiB, 256 KiB for MCP, and 16 KiB for sign-in, set-up and agent sessions.',
+      'The request body exceeds its limit: 1024 KiB, 256 KiB for MCP, and 16 KiB for sign-in, setup and agent sessions.',
   },
   webhook_unknown: { status: 404, detail: 'No webhook has this id.' },
   agent_unknown: { status: 404, detail: 'No active agent has this id.' },

@@ -1,5 +1,5 @@
 /**
- * The first administrator: from ADMIN_EMAIL and ADMIN_PASSWORD, or the first person to open the set-up URL printed at startup.
+ * The first administrator: from ADMIN_EMAIL and ADMIN_PASSWORD, or the first person to open the setup URL printed at startup.
  */
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { type Actor, systemActor } from '../audit/actor.ts';

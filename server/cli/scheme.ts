@@ -34,7 +34,7 @@ export function defineScheme(command: Command, io: CommandIo): void {
         throw new CommandError(`No scheme has the name ${JSON.stringify(name)}; see: weir scheme list`);
       const scheme = describePreset(preset);
       if (json) return printJson(io, scheme);
-      printText(io, `${scheme.title}\n${scheme.documentation}\n\nSet-up:\n`);
+      printText(io, `${scheme.title}\n${scheme.documentation}\n\nIn the sender:\n`);
       scheme.steps.forEach((step, i) => {
         printText(io, `  ${i + 1}. ${step}\n`);
       });

@@ -1,15 +1,19 @@
 /** Why Postgres does not commit an event, and what to do: for the condition `database` and for `weir doctor`. */
 import type { CommitFailure } from '../db/commit-probe.ts';
 
-interface Explained {
+interface Cause {
+  /** About Postgres: `its disk is full`. */
   finding: string;
   fix: string;
 }
 
+/** `said`: by the server or libpq, with the SQLSTATE. */
+type Explained = Cause & { said: string };
+
 /** By prefix of the SQLSTATE; the longest match applies. */
-const causes: Readonly<Record<string, Explained>> = {
+const causes: Readonly<Record<string, Cause>> = {
   '08': {
-    finding: 'the connection to Postgres is lost',
+    finding: 'the connection is lost',
     fix: 'check that Postgres runs, and the network between it and Weir; Weir reconnects by itself',
   },
   '23514': {
@@ -17,7 +21,7 @@ const causes: Readonly<Record<string, Explained>> = {
     fix: 'look for partitions_failed in the log: it has the reason; Weir creates the partition by itself when it can',
   },
   '25006': {
-    finding: 'Postgres accepts no writes: it is a standby, or default_transaction_read_only is on',
+    finding: 'it accepts no writes, as a standby or because default_transaction_read_only is on',
     fix: 'point DATABASE_URL at the primary server, or reset default_transaction_read_only of the server, the database and the role',
   },
   '42501': {
@@ -25,19 +29,19 @@ const causes: Readonly<Record<string, Explained>> = {
     fix: 'make it the owner of the tables, or grant insert, update and delete on them',
   },
   '53': {
-    finding: 'Postgres lacks a resource',
+    finding: 'it lacks a resource',
     fix: 'see the log of Postgres; Weir stores events again by itself when Postgres commits',
   },
   '53100': {
-    finding: 'the disk of Postgres is full',
+    finding: 'its disk is full',
     fix: 'free space on the disk of the Postgres server, or enlarge it; Weir stores events again by itself',
   },
   '53200': {
-    finding: 'Postgres is out of memory',
+    finding: 'it is out of memory',
     fix: 'give the Postgres server more memory, or lower its work_mem and max_connections',
   },
   '53300': {
-    finding: 'Postgres has no connection left',
+    finding: 'it has no connection left',
     fix: 'raise max_connections, lower WORKERS or DB_POOL_MAX, or close connections of other clients',
   },
   '55P03': {
@@ -45,15 +49,15 @@ const causes: Readonly<Record<string, Explained>> = {
     fix: 'end that session: pg_locks and pg_stat_activity show it, usually a backup or a transaction that was left open',
   },
   '57014': {
-    finding: 'Postgres cancels the statements of Weir',
+    finding: 'it cancels the statements of Weir',
     fix: 'remove statement_timeout from the pooler or DATABASE_URL',
   },
   '57P': {
-    finding: 'Postgres is starting or stopping',
+    finding: 'it is starting or stopping',
     fix: 'wait until it has started, and see its log if it does not',
   },
   '58': {
-    finding: 'Postgres cannot read or write its files',
+    finding: 'it cannot read or write its files',
     fix: 'check the disk of the Postgres server, and see its log',
   },
 };
@@ -71,19 +75,20 @@ export function explainRefusedConnection(message: string): Explained | null {
   return sqlState === undefined ? null : explainCommitFailure({ sqlState, reason: message });
 }
 
-const silent: Explained = {
+const silent: Cause = {
   finding: 'it does not answer',
   fix: 'check that Postgres runs and is not blocked, and the network between it and Weir; Weir reconnects by itself',
 };
 
 const LONGEST = 5;
 
-/** What a failed commit means. The finding ends with what the server said. */
+/** What a failed commit means. */
 export function explainCommitFailure({ sqlState, reason }: CommitFailure): Explained {
-  if (sqlState === null) return { ...silent, finding: `${silent.finding} (${reason})` };
+  if (sqlState === null) return { ...silent, said: reason };
+  const said = `${sqlState}: ${reason}`;
   for (let length = LONGEST; length >= 2; length--) {
     const cause = causes[sqlState.slice(0, length)];
-    if (cause !== undefined) return { ...cause, finding: `${cause.finding} (${sqlState}: ${reason})` };
+    if (cause !== undefined) return { ...cause, said };
   }
-  return { finding: `${reason} (${sqlState})`, fix: 'see the log of Postgres' };
+  return { finding: 'it reports an error', fix: 'see the log of Postgres', said };
 }

@@ -151,8 +151,8 @@ function described(held: Held, publicUrl: string): Condition {
 }
 
 function databaseCondition(failure: CommitFailure): Held {
-  const { finding, fix } = explainCommitFailure(failure);
-  return { kind: 'database', cause: finding, fix: sentence(fix) };
+  const { finding, fix, said } = explainCommitFailure(failure);
+  return { kind: 'database', cause: finding, fix: `${sentence(fix)} Postgres said: ${said}` };
 }
 
 function spoolCondition(id: string, events: number): Held {

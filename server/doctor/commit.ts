@@ -14,7 +14,7 @@ export async function checkCommit(database: Database, nowMs: number): Promise<Ch
   } catch (error) {
     const { code, message } = error as Error & { code?: string };
     if (sqlStateKind(code ?? '') === 'partition_missing') return [];
-    const { finding, fix } = explainCommitFailure({ sqlState: code ?? null, reason: message });
-    return [problem(name, `webhook requests are answered 503: ${finding}`, fix)];
+    const { finding, fix, said } = explainCommitFailure({ sqlState: code ?? null, reason: message });
+    return [problem(name, `Postgres does not commit events: ${finding} (${said})`, fix)];
   }
 }

@@ -8,7 +8,7 @@ import { jsonFault } from './json-text.ts';
 import { type Problem, problem, problemLater } from './problem.ts';
 
 const BODY_BYTES_MAX = 1_048_576;
-/** Maximum size of a body on a route without authentication: sign-in, set-up and agent sessions. */
+/** Maximum size of a body on a route without authentication: sign-in, setup and agent sessions. */
 export const OPEN_BODY_BYTES_MAX = 16_384;
 /** Maximum nesting of objects and arrays. The API needs no more, and deeper nesting only costs stack. */
 const DEPTH_MAX = 32;

@@ -42,7 +42,7 @@ export const metricTable = {
   weir_rejections_stored_total: ['counter', 'rejected signatures that were stored, by reason'],
   weir_rejection_bytes_held: ['gauge', 'memory of rejected requests that wait for diagnosis and storage'],
   weir_thread_failures_total: ['counter', 'HMAC threads that exited or hung'],
-  weir_password_hashes_total: ['counter', 'password hashes computed for sign-ins, set-up and password changes'],
+  weir_password_hashes_total: ['counter', 'password hashes computed for sign-ins, setup and password changes'],
   weir_password_requests: ['gauge', 'requests that hash a password, running or waiting'],
   weir_queue_events: ['gauge', 'events that wait for their commit'],
   weir_queue_fill_ratio: [

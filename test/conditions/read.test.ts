@@ -289,7 +289,7 @@ const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: stri
     kind: 'database',
     calm: { failure: null },
     held: { failure: { sqlState: '53100', reason: 'could not extend file: No space left on device' } },
-    text: 'Postgres does not commit events: the disk of Postgres is full (53100: could not extend file: No space left on device).',
+    text: 'Postgres does not commit events: its disk is full.',
   },
 ];
 

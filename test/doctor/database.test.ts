@@ -63,14 +63,14 @@ describe('the doctor checks the database', () => {
   });
 
   test.each([
-    ['53100', 'could not extend file: No space left on device', /the disk of Postgres is full \(53100: /, /free space/],
-    ['53200', 'out of memory', /out of memory/, /more memory/],
     [
-      'XX000',
-      'an index is corrupt',
-      /^webhook requests are answered 503: an index is corrupt \(XX000\)$/,
-      /log of Postgres/,
+      '53100',
+      'could not extend file: No space left on device',
+      /does not commit events: its disk is full \(53100: /,
+      /free space/,
     ],
+    ['53200', 'out of memory', /out of memory/, /more memory/],
+    ['XX000', 'an index is corrupt', /: it reports an error \(XX000: an index is corrupt\)$/, /log of Postgres/],
   ])('that does not commit: %s', async (sqlState, message, finding, fix) => {
     await run(`
       create function fail() returns trigger language plpgsql as

@@ -3,13 +3,10 @@ import { mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Condition } from '../../server/resources/conditions.ts';
-import type { TestApp } from '../helpers/app.ts';
-import { addPerson } from '../helpers/people.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { canMount, mountSmallDisk, skippedNote } from '../helpers/small-disk.ts';
 import { until } from '../helpers/wait.ts';
-import { PATIENCE_MS, readiness, spawnWeir, startWeir } from '../helpers/weir.ts';
+import { PATIENCE_MS, readiness, startWeir } from '../helpers/weir.ts';
 
 const TEST_MS = 300_000;
 const eventually = { timeoutMs: 2 * PATIENCE_MS };
@@ -27,9 +24,6 @@ describe.runIf(canMount)(`a disk${skippedNote}`, () => {
     });
     try {
       const webhook = await weir.addWebhook();
-      const url = `http://127.0.0.1:${weir.port}`;
-      const app = { database: weir.database, url, settings: { PUBLIC_URL: url } } as TestApp;
-      const viewer = await addPerson(app, 'viewer');
       const sender = startSender({ port: weir.port, ...webhook, lanes: 8, bodyBytes: 100_000 });
       await sender.acceptMore(20);
       const { bavail, bsize } = await statfs(disk);
@@ -40,21 +34,6 @@ describe.runIf(canMount)(`a disk${skippedNote}`, () => {
       await until(() => sender.refusals.length > 50, eventually);
       expect(new Set(sender.refusals.map(({ status }) => status))).toEqual(new Set([503]));
       await until(async () => (await readiness(weir.port))?.status === 503, eventually);
-      // The server may stop and start again, if it was the log that found no space.
-      const named = await until(async () => {
-        const { items } = (await viewer.api('GET', '/api/v1/conditions')).body;
-        return items?.find(({ kind, text }: Condition) => kind === 'database' && /disk of Postgres is full/.test(text));
-      }, eventually);
-      expect(named).toMatchObject({ severity: 'critical', fix: expect.stringMatching(/^Free space on the disk/) });
-      expect(await weir.metric('weir_database_up')).toBe(0);
-      const doctor = spawnWeir({ DATA_DIR: weir.dataDir }, { command: ['doctor', '--json'] });
-      expect(await doctor.ended).toBe(1);
-      expect(JSON.parse(doctor.lines.join('')).checks).toContainEqual({
-        name: 'commit',
-        state: 'problem',
-        finding: expect.stringContaining('the disk of Postgres is full'),
-        fix: expect.stringContaining('free space'),
-      });
 
       await rm(join(disk, 'ballast'));
       const freedMs = performance.now();

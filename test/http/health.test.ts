@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { partitionedTables, partitionName } from '../../server/db/partitions.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { takeClock } from '../helpers/clock.ts';
+import { addPerson } from '../helpers/people.ts';
 import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
@@ -79,8 +80,15 @@ describe('readiness', () => {
     await readyAgain(clock, 200);
   });
 
-  test('fails when the disk is full, at the first probe, and recovers when there is space', async () => {
+  test('fails when the disk is full, at the first probe, with the condition database, and recovers when there is space', async () => {
+    const viewer = await addPerson(app, 'viewer');
+    const condition = async () => {
+      const { items } = (await viewer.api('GET', '/api/v1/conditions')).body;
+      return items.find(({ kind }: { kind: string }) => kind === 'database');
+    };
     const clock = takeClock();
+    await readyAgain(clock, 200);
+    expect([await condition(), await app.metric('weir_database_up')]).toEqual([undefined, 1]);
     // The error of Postgres when it cannot extend a table by a page.
     await app.database.query({
       text: `create function refuse() returns trigger language plpgsql as
@@ -89,8 +97,15 @@ describe('readiness', () => {
     });
     const gone = await readyAgain(clock, 503);
     expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
+    expect(await condition()).toMatchObject({
+      severity: 'critical',
+      text: 'Postgres does not commit events: its disk is full.',
+      fix: expect.stringMatching(/^Free space .+ Postgres said: 53100: could not extend file$/),
+    });
+    expect(await app.metric('weir_database_up')).toBe(0);
     await app.database.query({ text: 'drop trigger full_disk on events; drop function refuse' });
     await readyAgain(clock, 200);
+    expect([await condition(), await app.metric('weir_database_up')]).toEqual([undefined, 1]);
   });
 
   test('fails when the schema is older than the release', async () => {

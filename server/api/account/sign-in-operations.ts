@@ -41,7 +41,7 @@ const signedInSchema = z.object({
 
 interface SignInOperationParts extends SignInParts {
   csrf: Csrf;
-  /** Key derived for set-up. */
+  /** Key derived for the setup URL. */
   setupKey: Buffer;
   /** AUTH_MODE is hosted: users have no passwords. */
   hosted: boolean;

@@ -31,7 +31,7 @@ export const limitsSettings = {
     60,
     1,
     1_000_000_000,
-    'sign-in and set-up requests (pages and API) per window and client address',
+    'sign-in and setup requests (pages and API) per window and client address',
   ),
   RATE_LIMIT_SIGN_IN_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
   RATE_LIMIT_ANONYMOUS_MAX: count(
