@@ -172,6 +172,7 @@ export const problems = {
     status: 409,
     detail: 'No agent would get this event: subscribe one to its webhook, or name agents in agent_ids.',
   },
+  condition_unknown: { status: 404, detail: 'No condition with this id holds now.' },
   job_unknown: { status: 404, detail: 'No job has this id; finished jobs are deleted after 30 days.' },
   job_finished: { status: 409, detail: 'This job has already ended.' },
   jobs_full: { status: 409, detail: 'There are 100 unfinished jobs: wait until some have ended, or cancel them.' },

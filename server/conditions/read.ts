@@ -136,6 +136,8 @@ function described(held: Held, publicUrl: string): Condition {
   const { kind, subject, value, threshold = null, since = null, cause = '' } = held;
   const row = conditionOf(kind);
   return {
+    id: row.subject === 'installation' ? kind : `${kind}:${subject!.id}`,
+    snoozed: null,
     kind,
     severity: row.severity,
     text: row.text({ name: subject?.name ?? '', value: value ?? 0, threshold, cause }),

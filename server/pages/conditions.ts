@@ -2,6 +2,8 @@
 import { type Condition, conditionTable } from '../resources/conditions.ts';
 import type { Role } from '../resources/users.ts';
 import { ownPage, type ShownAlert } from './alerts.ts';
+import { field } from './form.ts';
+import { asProblem, type Page, redirect } from './page.ts';
 
 interface ConditionCard {
   severity: Condition['severity'];
@@ -13,12 +15,16 @@ interface ConditionCard {
   role: Role;
   /** When the alert about it began; null: it has none. */
   alertSince: string | null;
+  id: string;
+  snoozed: Condition['snoozed'];
 }
 
 /** @param alerts active ones */
 export function conditionCard(condition: Condition, alerts: readonly ShownAlert[]): ConditionCard {
   const { kind, severity, text, fix, url } = condition;
   return {
+    id: condition.id,
+    snoozed: condition.snoozed,
     severity,
     title: text.replace(/\.$/, ''),
     detail: fix,
@@ -27,6 +33,14 @@ export function conditionCard(condition: Condition, alerts: readonly ShownAlert[
     alertSince: alerts.find((alert) => isAbout(alert, condition))?.began_at ?? null,
   };
 }
+
+const snoozeCondition: Page = async ({ call, id, form }) => {
+  const snoozed = await call('snoozeCondition', { id, input: { for: field(form, 'for') } });
+  if (snoozed.kind !== 'done') return asProblem(snoozed);
+  return redirect('/', snoozed.body.snoozed === null ? 'woken' : 'snoozed');
+};
+
+export const conditionPages = { snoozeCondition };
 
 /** The alerts that no card shows. */
 export function otherAlerts(alerts: readonly ShownAlert[], conditions: readonly Condition[]): ShownAlert[] {

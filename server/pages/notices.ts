@@ -22,6 +22,8 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
     `The oldest ${plural(count, 'delivery is', 'deliveries are')} pending again. Replay again for the rest.`,
   'job-created': 'Created. This page shows its progress.',
   'job-cancelled': 'Cancelled. What the job has created stays.',
+  snoozed: 'Snoozed.',
+  woken: 'The snooze has ended.',
   'sent-again': 'Sent. This is the new event.',
   dismissed: 'Dismissed. It stays visible and can be replayed.',
   'dead-dismissed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} dismissed.`,

@@ -36,6 +36,7 @@ export const overview: Page = async ({ call, query }) => {
   ]);
   const recent = alerts?.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS);
   const activeAlerts = recent?.filter(({ ended_at }) => ended_at === null) ?? [];
+  const cards = conditions?.items.map((one) => conditionCard(one, activeAlerts)).sort(bySeverity);
   const newest = events?.items ?? [];
   const known = Object.fromEntries((webhooks?.items ?? []).map(({ webhook_id, name }) => [webhook_id, name]));
   // Most events are of the busiest webhooks.
@@ -44,7 +45,8 @@ export const overview: Page = async ({ call, query }) => {
   for (const one of found) if (one !== null) known[one.id] = one.name;
   return view('overview', 'Overview', {
     now: nowMs,
-    conditions: conditions?.items.map((one) => conditionCard(one, activeAlerts)).sort(bySeverity),
+    conditions: cards?.filter(({ snoozed }) => snoozed === null),
+    snoozed: cards?.filter(({ snoozed }) => snoozed !== null),
     traffic: traffic && trafficOf(traffic.points, ranges[range].text),
     alerts: recent && otherAlerts(recent, conditions?.items ?? []),
     range,

@@ -10,6 +10,7 @@ import { createPartitions, type Horizon, readHorizon } from '../db/partitions.ts
 import type { Database } from '../db/pool.ts';
 import { deleteOldAlerts } from '../db/queries/alerts.ts';
 import { readAuditHead } from '../db/queries/audit.ts';
+import { deleteOldSnoozes } from '../db/queries/condition-snoozes.ts';
 import { endLastLeases } from '../db/queries/deliveries.ts';
 import { deleteOldActions } from '../db/queries/delivery-actions.ts';
 import { countExpiring } from '../db/queries/expiring.ts';
@@ -123,6 +124,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     await deleteExpiredAnswers(database);
     await deleteOldActions(database);
     await deleteOldAlerts(database, RETENTION_DAYS);
+    await deleteOldSnoozes(database);
     await deleteOldJobs(database);
   };
   const runHourRound = async () => {

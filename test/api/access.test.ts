@@ -70,6 +70,7 @@ const answers: Record<OperationName, string> = {
   acceptRejection: '404 rejection_unknown',
   listConditions: '200',
   listProblems: '200',
+  snoozeCondition: '404 condition_unknown',
   listAlerts: '200',
   testAlert: '409 alert_url_unset',
   showHistory: '200',

@@ -90,6 +90,7 @@ const withoutStepUp: Record<string, OperationName[]> = {
     'testWebhook',
     'testFilter',
     'testAlert',
+    'snoozeCondition',
     'replayEvents',
     'replayEvent',
     'acceptRejections',

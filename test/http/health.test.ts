@@ -80,7 +80,7 @@ describe('readiness', () => {
     await readyAgain(clock, 200);
   });
 
-  test('fails when the disk is full, at the first probe, with the condition database, and recovers when there is space', async () => {
+  test('fails when the disk is full, at the first probe, and recovers when there is space', async () => {
     const viewer = await addPerson(app, 'viewer');
     const condition = async () => {
       const { items } = (await viewer.api('GET', '/api/v1/conditions')).body;

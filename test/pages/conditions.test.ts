@@ -4,6 +4,8 @@ import { conditionCard, otherAlerts } from '../../server/pages/conditions.ts';
 import type { Condition } from '../../server/resources/conditions.ts';
 
 const condition: Condition = {
+  id: 'process:77',
+  snoozed: null,
   kind: 'process',
   severity: 'critical',
   text: 'Process 77 does not respond.',

@@ -13,6 +13,7 @@ import { agentFilterPages } from '../../pages/agent-filters.ts';
 import { agentPages } from '../../pages/agents.ts';
 import { Assets } from '../../pages/assets.ts';
 import { auditPages } from '../../pages/audit.ts';
+import { conditionPages } from '../../pages/conditions.ts';
 import { deliveryPages } from '../../pages/deliveries.ts';
 import { docsPages } from '../../pages/docs.ts';
 import { eventPages } from '../../pages/events.ts';
@@ -103,6 +104,7 @@ export function composePages(
     ...agentPages,
     ...agentFilterPages,
     ...jobPages,
+    ...conditionPages,
     ...deliveryPages,
     ...statusPages(history),
   };

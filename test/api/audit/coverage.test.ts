@@ -248,6 +248,13 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => ask('POST', `/api/v1/jobs/${job_id}/cancel`);
     },
   },
+  snoozeCondition: {
+    action: 'condition.snooze',
+    prepare: async () => {
+      const { agentId } = await newDeadDelivery();
+      return () => ask('POST', `/api/v1/conditions/dead_letters:${agentId}/snooze`, { for: '1h' });
+    },
+  },
   testAlert: {
     action: 'alert.test',
     prepare: async () => () => ask('POST', '/api/v1/alerts/test'),

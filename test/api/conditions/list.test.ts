@@ -22,6 +22,8 @@ test('the conditions are listed with sentence, fix and page, and under the earli
   expect(status).toBe(200);
   expect(body.items).toEqual([
     {
+      id: `dead_letters:${id}`,
+      snoozed: null,
       kind: 'dead_letters',
       severity: 'warning',
       text: expect.stringMatching(/^Agent .+ has 1 dead letter\.$/),
