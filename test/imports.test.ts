@@ -69,23 +69,18 @@ test('the client library imports only modules of Node, and these files outside o
   ]);
 });
 
-/** Commands whose resources do not run operations of the API yet. */
-const unconverted = /^cli\/(agent|event|event-replay|rejection|token|user|agent\/print)\.ts$/;
-
-test('management commands run operations: they import neither queries nor services', () => {
+test('commands run operations: they import neither queries nor services', () => {
   const files = readdirSync(join(server, 'cli'), { recursive: true, encoding: 'utf8' });
   const found = files
     .map((name) => `cli/${name}`)
-    .filter((path) => path.endsWith('.ts') && !unconverted.test(path) && !path.startsWith('cli/bench/'))
+    .filter((path) => path.endsWith('.ts'))
     .flatMap((path) => {
       const imports = readFileSync(join(server, path), 'utf8').matchAll(/from '(\.[^']+)'/g);
       return [...imports].map(([, target]) => [path, join(dirname(path), target!)] as const);
     });
   expect(found.length).toBeGreaterThan(100);
   const wrong = found.filter(([, target]) => /^(db\/queries\/|api\/\w+\/service\.ts$)/.test(target));
-  // These stay on the machine of Weir.
-  const local = /^cli\/(backup|keys|doctor|spool|migrate)\.ts$/;
-  expect(wrong.filter(([path]) => !local.test(path)).map((pair) => pair.join(' > '))).toEqual([]);
+  expect(wrong.map((pair) => pair.join(' > '))).toEqual([]);
 });
 
 test('only commands construct the local requester', () => {

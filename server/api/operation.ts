@@ -69,7 +69,10 @@ interface ApiRequest<Who, Query, Input> {
   readonly actor: Actor;
   /** False if the request has an If-Match that the given representation, which is about to be changed, does not meet. */
   matches(representation: unknown): boolean;
-  exchange: Exchange;
+  /** True once the client has disconnected. */
+  isGone(): boolean;
+  /** Throws for a command on the machine of Weir, which has no HTTP request. */
+  readonly exchange: Exchange;
 }
 
 /** Who an operation may be for. */

@@ -38,7 +38,8 @@ interface Asked {
   isForged: (person: Person) => boolean;
   /** Noted in the audit log. */
   via?: Actor['via'];
-  exchange: Exchange;
+  /** Null: a command on this machine, which calls operations that answer with a document only. */
+  exchange: Exchange | null;
 }
 
 export type OutcomeOf<Name extends OperationName> = Outcome<Operations[Name]['answers']>;
@@ -74,7 +75,7 @@ export class Runner {
   }
 
   async #run(operation: Operation, access: OperationAccess, asked: Asked): Promise<Outcome> {
-    const { requester, exchange } = asked;
+    const { requester } = asked;
     const admitted = admit(operation, access, asked);
     if (admitted.kind === 'problem') return admitted;
     const id = asked.id.toLowerCase();
@@ -88,12 +89,11 @@ export class Runner {
     const input = check(operation.input ?? anything, body.value);
     if ('issues' in input) return invalidBody(input);
 
-    const actor = () =>
-      requester.kind === 'user' ? personActor(requester.person, exchange, asked.via) : visitorActor(exchange);
+    const actor = () => actorOf(asked);
     // Before the Idempotency-Key: a stored response may contain a credential too.
-    if (operation.stepUp && requester.kind === 'user') {
+    if (operation.stepUp && requester.kind === 'user' && requester.person.via.kind !== 'local') {
       const { current_password: password } = input.data as { current_password?: string };
-      const refused = refusalOf(await this.#confirm(exchange, requester.person, actor(), password));
+      const refused = refusalOf(await this.#confirm(exchangeOf(asked), requester.person, actor(), password));
       if (refused !== null) return refused;
     }
     const handle = async (by: () => Actor) =>
@@ -109,16 +109,33 @@ export class Runner {
             return by();
           },
           matches: ifMatch(asked.ifMatch, operation.representation),
-          exchange,
+          isGone: () => asked.exchange?.aborted ?? false,
+          get exchange() {
+            return exchangeOf(asked);
+          },
         }),
       );
     const key = operation.idempotent ? asked.idempotencyKey : undefined;
     if (key === undefined || requester.kind !== 'user' || this.#idempotency === null) return handle(actor);
     if (!isKey(key)) return problem('idempotency_key_invalid');
-    const { method, path } = exchange;
+    const { method, path } = exchangeOf(asked);
     const keyed = { key, method, path, input: input.data, role: requester.person.role, userId: requester.person.id };
     return this.#idempotency.once(keyed, (confirm) => handle(() => ({ ...actor(), confirm })));
   }
+}
+
+function exchangeOf({ exchange }: Asked): Exchange {
+  if (exchange === null) throw new Error('a command called an operation that needs an HTTP request');
+  return exchange;
+}
+
+function actorOf(asked: Asked): Actor {
+  const { requester, via } = asked;
+  if (requester.kind !== 'user') return visitorActor(exchangeOf(asked));
+  const { person } = requester;
+  return person.via.kind === 'local'
+    ? person.via.actor
+    : personActor({ ...person, via: person.via }, exchangeOf(asked), via);
 }
 
 const anything = z.unknown();

@@ -25,22 +25,16 @@ export interface Person {
     | { kind: 'local'; actor: Actor };
 }
 
-/**
- * False for an API token or a JWT. These may change other users as their role allows, but of their own user only what they
- * created.
- */
-export function hasSession({ via }: Person): boolean {
-  return via.kind === 'session';
+/** True for an API token or a JWT. These may change other users as their role allows, but of their own user only what they created. */
+export function isBearer({ via }: Person): boolean {
+  return via.kind === 'token' || via.kind === 'jwt';
 }
 
 /** What the audit log records of a person. */
-type Author = Pick<Person, 'id' | 'email'> & {
-  via: { kind: 'token'; tokenId: string } | { kind: 'session' | 'jwt' } | { kind: 'local'; actor: Actor };
-};
+type Author = Pick<Person, 'id' | 'email'> & { via: { kind: 'token'; tokenId: string } | { kind: 'session' | 'jwt' } };
 
 /** The person as an actor in the audit log. @param via undefined: the API or a page */
 export function personActor(person: Author, exchange: Exchange, via?: Actor['via']): Actor {
-  if (person.via.kind === 'local') return person.via.actor;
   return {
     kind: person.via.kind === 'token' ? 'token' : 'user',
     id: person.id,

@@ -11,7 +11,7 @@ import { revokeTokensOfUser } from '../db/queries/tokens.ts';
 import { type ActiveUser, confirmPassword, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Hasher, Passwords } from '../passwords/hash.ts';
-import { hasSession, type Person } from './person.ts';
+import { isBearer, type Person } from './person.ts';
 import type { SignInParts } from './sign-in.ts';
 import { accountKey, countSignIn, recordFailure, type SignInAttempt } from './throttle.ts';
 
@@ -41,7 +41,7 @@ export async function confirmIdentity(
   actor: Actor,
   password: string | undefined,
 ): Promise<Confirmation> {
-  if (!hasSession(person)) return { kind: 'confirmed' };
+  if (isBearer(person)) return { kind: 'confirmed' };
   if (hosted) return { kind: isFresh(person) ? 'confirmed' : 'stale' };
   if (password === undefined || password === '') return { kind: 'missing' };
   const outcome = await passwords.admit(async (hasher): Promise<Confirmation> => {

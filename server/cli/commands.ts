@@ -15,37 +15,9 @@ export const commands: readonly CommandEntry[] = [
     description: 'migrate the database schema to this release',
     load: async () => (await import('./migrate.ts')).defineMigrate,
   },
-  ...managementCommands(async (io) => (await import('./manage/local.ts')).openLocal(io)),
-  {
-    name: 'agent',
-    local: true,
-    description: 'create and manage agents, the programs that claim deliveries',
-    load: async () => (await import('./agent.ts')).defineAgent,
-  },
-  {
-    name: 'token',
-    local: true,
-    description: 'create and manage API tokens of users',
-    load: async () => (await import('./token.ts')).defineToken,
-  },
-  {
-    name: 'user',
-    local: true,
-    description: 'create and manage users',
-    load: async () => (await import('./user.ts')).defineUser,
-  },
-  {
-    name: 'event',
-    local: true,
-    description: 'show stored events, and deliver them to agents again',
-    load: async () => (await import('./event.ts')).defineEvent,
-  },
-  {
-    name: 'rejection',
-    local: true,
-    description: 'show rejections, and verify them again',
-    load: async () => (await import('./rejection.ts')).defineRejection,
-  },
+  ...managementCommands(async (io) => (await import('./manage/local.ts')).openLocal(io), {
+    event: async () => (await import('./event-files.ts')).defineEventFiles,
+  }),
   {
     name: 'scheme',
     description: 'show the signature schemes of senders',

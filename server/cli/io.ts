@@ -47,6 +47,13 @@ function memberText(value: unknown): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '');
 }
 
+/** All of standard input, without a line end. */
+export async function readLine({ stdin }: Pick<CommandIo, 'stdin'>): Promise<string> {
+  let text = '';
+  for await (const chunk of stdin) text += chunk;
+  return text.replace(/\r?\n$/, '');
+}
+
 /** Prints the `--json` document on one line. */
 export function printJson({ stdout }: CommandIo, value: unknown): void {
   stdout.write(jsonLine(value));

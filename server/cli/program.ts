@@ -43,18 +43,22 @@ async function assemble(
     .version(release(), '-V, --version', 'print the release');
   for (const entry of commands) {
     const command = program.command(entry.name, { hidden: entry.hidden === true }).description(entry.description);
-    if (entry.local) command.hook('preAction', () => refuseRemote(entry, io));
+    if (entry.local) refuseRemote(command, io);
     if (isNeeded(entry)) (await entry.load())(command, io, () => buildWholeProgram(commands, io));
   }
   // Set last, since commands inherit it.
   return program.configureHelp({ subcommandTerm: (command) => command.name() });
 }
 
-/** A command that ignored WEIR_URL would change another Weir than the person means. */
-function refuseRemote({ name }: CommandEntry, { environment }: CommandIo): void {
-  if (environment.WEIR_URL)
+/** Refuses WEIR_URL: a command that ignored it would change another Weir than the person means. */
+export function refuseRemote(command: Command, { environment }: CommandIo): void {
+  command.hook('preAction', () => {
+    if (!environment.WEIR_URL) return;
+    const { parent } = command;
+    const name = parent?.parent ? `weir ${parent.name()} ${command.name()}` : `weir ${command.name()}`;
     throw new CommandError(
-      `weir ${name} works on the Weir of this machine only, and WEIR_URL names another; unset WEIR_URL, or run it on that machine`,
+      `${name} works on the Weir of this machine only, and WEIR_URL names another; unset WEIR_URL, or run it on that machine`,
       2,
     );
+  });
 }

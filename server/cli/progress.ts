@@ -90,19 +90,18 @@ export function showBenchProgress(phases: number, phaseSeconds: number, stderr: 
 }
 
 interface JobProgress {
-  progress: (events: number) => void;
+  progress: (job: { progress: number; events: number }) => void;
   waiting: (note: string) => void;
   stop: () => void;
 }
 
-/** @param count events that the job is expected to replay */
-export function showJobProgress(count: number, stderr: CommandIo['stderr']): JobProgress {
+export function showJobProgress(stderr: CommandIo['stderr']): JobProgress {
   if (stderr.isTTY !== true)
     return { progress: () => {}, waiting: (note) => printMessage({ stderr }, `The job ${note}.\n`), stop: () => {} };
-  const bar = openBar('{bar} {value}/{total} events, {duration_formatted}{note}', stderr);
-  bar.start(count, 0, { note: '' });
+  const bar = openBar('{bar} {percentage}%, {events} events, {duration_formatted}{note}', stderr);
+  bar.start(1, 0, { events: 0, note: '' });
   return {
-    progress: (events) => (events > 0 ? bar.update(events, { note: '' }) : undefined),
+    progress: ({ progress, events }) => (events > 0 ? bar.update(progress, { events, note: '' }) : undefined),
     waiting: (note) => bar.update({ note: `, ${note}` }),
     stop: () => bar.stop(),
   };

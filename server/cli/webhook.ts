@@ -3,17 +3,13 @@ import { Option } from 'commander';
 import { weirCommand } from '../files/command.ts';
 import { DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { seconds } from './arguments.ts';
-import { CommandError, type CommandIo, membersText } from './io.ts';
+import { CommandError, membersText } from './io.ts';
 import type { BodyOf } from './manage/call.ts';
 import { idsOfGiven, readList } from './manage/lists.ts';
 import { type Given, type Row, repeated, row } from './manage/row.ts';
+import { checkSecret, givenSecret, type SecretOptions } from './secret.ts';
 import { addFieldOptions, changesOf, type FieldOptions, fieldsOf } from './webhook-fields.ts';
 import { usageRow } from './webhook-usage.ts';
-
-interface SecretOptions {
-  secret?: string;
-  secretStdin?: boolean;
-}
 
 interface AddOptions extends FieldOptions, SecretOptions {
   name: string;
@@ -176,22 +172,4 @@ function secretText(secret: string | undefined): string {
 function sendOptions({ signature_scheme, has_secret, public_key, secret }: BodyOf<'createWebhook'>): string {
   const key = public_key !== null ? ' --private-key FILE' : has_secret ? ` --secret ${secret ?? 'SECRET'}` : '';
   return signature_scheme === DEFAULT_SCHEME ? `${key} --github-examples` : `${key} --scheme ${signature_scheme}`;
-}
-
-/** Throws CommandError for two sources of a secret. */
-function checkSecret({ secret, secretStdin }: SecretOptions): void {
-  if (secret !== undefined && secretStdin) throw new CommandError('--secret and --secret-stdin exclude each other', 2);
-}
-
-/** The secret of --secret or --secret-stdin; null: neither was given. Throws CommandError for both. */
-export async function givenSecret(io: CommandIo, options: SecretOptions): Promise<string | null> {
-  checkSecret(options);
-  return options.secretStdin ? readLine(io) : (options.secret ?? null);
-}
-
-/** All of standard input, without a line end. */
-export async function readLine({ stdin }: Pick<CommandIo, 'stdin'>): Promise<string> {
-  let text = '';
-  for await (const chunk of stdin) text += chunk;
-  return text.replace(/\r?\n$/, '');
 }

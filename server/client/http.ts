@@ -29,6 +29,8 @@ interface ApiCall {
   /** Sent in the Authorization header only. */
   token: string;
   body?: object;
+  /** A successful answer is bytes: `document` is a Buffer. */
+  bytes?: boolean;
   /** Added to the header fields, or instead of those of the same name. */
   headers?: Readonly<Record<string, string>>;
   /** A request without a response in this time fails with ETIMEDOUT. */
@@ -54,7 +56,7 @@ export function openApiClient(url: URL): ApiClient {
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;
   let serverClient: string | undefined;
 
-  const send = ({ method, path, token, body, headers: added, timeoutMs, signal }: ApiCall) =>
+  const send = ({ method, path, token, body, bytes = false, headers: added, timeoutMs, signal }: ApiCall) =>
     new Promise<Answer>((settle) => {
       if (signal.aborted) return settle({ kind: 'failed', name: 'ABORT_ERR' });
       const text = body === undefined ? '' : JSON.stringify(body);
@@ -69,7 +71,10 @@ export function openApiClient(url: URL): ApiClient {
       const failed = (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) });
       const call = request(new URL(path, base), options, (response) => {
         serverClient = response.headers[CLIENT_FIELD] as string | undefined;
-        read(response).then((document) => settle(answered(response, document)), failed);
+        read(response, bytes && response.statusCode === 200).then(
+          (document) => settle(answered(response, document)),
+          failed,
+        );
       });
       call.once('timeout', () => call.destroy(fault('ETIMEDOUT')));
       call.on('error', failed);
@@ -79,7 +84,7 @@ export function openApiClient(url: URL): ApiClient {
   return { base, send, update, close: () => agent.destroy() };
 }
 
-async function read(response: IncomingMessage): Promise<unknown> {
+async function read(response: IncomingMessage, raw: boolean): Promise<unknown> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -87,6 +92,7 @@ async function read(response: IncomingMessage): Promise<unknown> {
     if (bytes > ANSWER_BYTES_MAX) throw fault('a response that is too large');
     chunks.push(chunk);
   }
+  if (raw) return Buffer.concat(chunks);
   try {
     return JSON.parse(Buffer.concat(chunks).toString('utf8'));
   } catch {

@@ -1,6 +1,5 @@
 /** /users/:id: one user, and all changes that an administrator may make to a user. */
 
-import { generatePassword } from '../passwords/hash.ts';
 import { allows, roles } from '../resources/users.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { type FormFeedback, fieldError, formErrors, noErrors } from './form-errors.ts';
@@ -36,16 +35,16 @@ async function setDisabled(request: PageRequest, disabled: boolean): Promise<Pag
 }
 
 const resetPassword: Page = async (request) => {
-  const typed = request.form.get('password') ?? '';
-  const password = typed === '' ? generatePassword() : typed;
+  const password = request.form.get('password') || undefined;
   const revokeTokens = request.form.has('revoke_tokens');
-  const input = { password, revoke_tokens: revokeTokens, ...confirmation(request.form) };
+  const given = password === undefined ? { generate_password: true } : { password };
+  const input = { ...given, revoke_tokens: revokeTokens, ...confirmation(request.form) };
   const changed = await request.call('updateUser', { id: request.id, input });
   if (changed.kind !== 'done')
     return userPage(request, formErrors(changed, confirmationError('password')), { revokeTokens });
-  const revoked = changed.body.revoked_tokens;
-  if (typed === '') {
-    const shown = { user: changed.body, generated: password, revoked: revokeTokens ? revoked : null };
+  const { revoked_tokens: revoked, generated_password: generated } = changed.body;
+  if (generated !== null) {
+    const shown = { user: changed.body, generated, revoked: revokeTokens ? revoked : null };
     return view('users/password', 'New password', shown, { once: true });
   }
   if (!revokeTokens) return redirect(`/users/${request.id}`, 'password-reset');

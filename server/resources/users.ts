@@ -76,10 +76,14 @@ export const userInput = {
     password: enteredPassword
       .optional()
       .describe("the new password; the user's sessions end. For your own password use POST /api/v1/account/password"),
+    generate_password: z
+      .boolean('Say true or false.')
+      .optional()
+      .describe('true: a new password is generated, instead of password, and shown only in the response'),
     revoke_tokens: z
       .boolean('Say true or false.')
       .optional()
-      .describe('true: the API tokens of the user are revoked as well; absent: true with a password, else false'),
+      .describe('true: the API tokens of the user are revoked as well; absent: true with a new password, else false'),
     current_password: currentPassword,
   }),
 };

@@ -100,8 +100,8 @@ test.each([
   [
     'an unknown agent',
     ['--yes', '--from', '2020-01-01T00:00:00Z', '--agent', '2f1c0d7e-0000-4000-8000-000000000000'],
-    1,
-    /not active/,
+    2,
+    /No active agent has the id .* See: weir agent list/,
   ],
 ] as const)('weir event replay with %s is refused', async (_what, args, code, message) => {
   expect(await replay('', ...args)).toMatchObject({ code, err: expect.stringMatching(message) });

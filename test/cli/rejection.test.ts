@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { rejectionSchema } from '../../server/resources/rejections.ts';
+import { rejectionDetailSchema } from '../../server/resources/rejections.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { weir, weirJson } from '../helpers/command.ts';
 import { signatureOf, signedRequest } from '../helpers/requests.ts';
@@ -34,29 +34,29 @@ test('show prints the fix, and never the digest', async () => {
   expect(out).toContain('\nFix: Paste the sender’s secret\n');
   expect(out).toContain(BODY);
   const shown = await weirJson(app, 'rejection', 'show', id);
-  expect(Object.keys(shown).sort()).toEqual([...Object.keys(rejectionSchema.shape), 'body_base64'].sort());
-  expect(Buffer.from(shown.body_base64, 'base64').toString()).toBe(BODY);
+  expect(Object.keys(shown).sort()).toEqual(Object.keys(rejectionDetailSchema.shape).sort());
+  expect(shown.body_preview).toBe(BODY);
   expect(out + JSON.stringify(shown)).not.toContain(signatureOf(SECRET, BODY).slice(7));
   expect((await weir(app, 'rejection', 'show', id, '--body')).out).toBe(BODY);
 });
 
 test('accept refuses a request that does not verify', async () => {
   const { code, err } = await weir(app, 'rejection', 'accept', id);
-  expect([code, err]).toEqual([1, `weir: ${id} does not verify; see: weir rejection recheck ${id}\n`]);
+  expect([code, err]).toEqual([1, expect.stringMatching(/does not verify with .*; see: weir rejection recheck\n$/)]);
 });
 
 test('recheck fails until the webhook has the sender’s secret', async () => {
   const before = await weir(app, 'rejection', 'recheck', id);
-  expect([before.code, before.err]).toEqual([1, '']);
-  expect(before.out).toMatch(/: digest_differs\. /);
+  expect([before.code, before.out]).toEqual([1, '']);
+  expect(before.err).toMatch(new RegExp(`^weir: ${id}: digest_differs\\. `));
   await app.webhooks.rotate(webhook.id, { secret: SECRET, overlap_seconds: 0 });
-  expect(await weirJson(app, 'rejection', 'recheck', id)).toMatchObject({ id, verified: true, reason: 'verifies_now' });
+  expect(await weirJson(app, 'rejection', 'recheck', id)).toMatchObject({ verified: true, reason: 'verifies_now' });
 });
 
 test('accept stores the request once', async () => {
   const first = await weirJson(app, 'rejection', 'accept', id);
-  expect(first).toEqual({ id, event_id: expect.any(String) });
-  expect((await weir(app, 'rejection', 'accept', id)).out).toBe(`${id}: already stored as event ${first.event_id}\n`);
+  expect(first).toEqual({ event_id: expect.any(String) });
+  expect((await weir(app, 'rejection', 'accept', id)).out).toBe(`${id}: stored as event ${first.event_id}\n`);
   expect((await weirJson(app, 'event', 'show', first.event_id)).webhook_id).toBe(webhook.id);
 });
 

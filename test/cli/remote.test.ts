@@ -5,19 +5,25 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
+import { openLocal } from '../../server/cli/manage/local.ts';
+import { openRemote } from '../../server/cli/manage/remote.ts';
+import { send } from '../helpers/agents.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { type CommandResult, runCommands, weir, weirWith } from '../helpers/command.ts';
-import { addPerson } from '../helpers/people.ts';
+import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { someKey } from '../helpers/settings.ts';
 
 let app: TestApp;
 let directory: string;
 let token: string;
+let person: TestPerson;
 beforeAll(async () => {
   app = await startTestApp();
   directory = await mkdtemp(join(tmpdir(), 'weir-remote-'));
-  const person = await addPerson(app, 'administrator');
+  person = await addPerson(app, 'administrator');
   const { out } = await weir(app, 'token', 'add', '--email', person.email, '--name', 'remote', '--json');
   token = JSON.parse(out).token;
   await writeFile(join(directory, 'token'), `${token}\n`);
@@ -35,10 +41,22 @@ function remote(args: string[], environment: Record<string, string> = {}): Promi
 const at = (...args: string[]) => remote([...args, '--url', app.url, '--token-file', 'token']);
 
 test('a command prints the same on the machine of Weir and over HTTP, also as JSON', async () => {
-  await app.addWebhook();
+  const webhook = await app.addWebhook({ name: 'orders' });
+  await weir(app, 'agent', 'add', '--name', 'reader', '--webhook', 'orders');
+  const eventId = await send(webhook, '{"type":"a"}');
   for (const args of [
     ['audit', 'list'],
     ['audit', 'list', '--json'],
+    ['agent', 'list'],
+    ['agent', 'show', 'reader'],
+    ['agent', 'show', 'nobody'],
+    ['user', 'list', '--json'],
+    ['token', 'list', '--email', person.email],
+    ['event', 'list', '--webhook', 'orders'],
+    ['event', 'show', eventId],
+    ['event', 'show', eventId, '--body'],
+    ['event', 'list', '--source', 'nowhere'],
+    ['rejection', 'list'],
     ['history', '--json'],
     ['delivery', 'list'],
     ['job', 'list', '--json'],
@@ -76,6 +94,70 @@ test('a refused token is said without the token', async () => {
   expect(refused.code).toBe(2);
   expect(refused.err).toContain('WEIR_TOKEN');
   expect(refused.err).not.toContain(wrong.slice(3));
+});
+
+test('a revoked token is refused, with the address', async () => {
+  const made = JSON.parse((await weir(app, 'token', 'add', '--email', person.email, '--name', 'old', '--json')).out);
+  await weir(app, 'token', 'revoke', made.id);
+  const variables = { WEIR_URL: app.url, WEIR_TOKEN: made.token };
+  expect(await remote(['job', 'list'], variables)).toEqual({
+    code: 1,
+    out: '',
+    err: `weir: ${app.url}/ refused the API token: it expired or was revoked, or belongs to another Weir server.\n`,
+  });
+  const { code, err } = await remote(['job', 'list', '--json'], variables);
+  expect([code, JSON.parse(err)]).toEqual([1, expect.objectContaining({ status: 401, code: 'unauthenticated' })]);
+});
+
+test.each([
+  ['a token of an administrator', () => ['token', 'add', '--name', 'a', '--role', 'administrator']],
+  ['a token without an expiry', () => ['token', 'add', '--name', 'a', '--role', 'viewer', '--expires-days', 'never']],
+  ['a change of the own user', () => ['user', 'disable', person.email]],
+  ['the removal of the own user', () => ['user', 'remove', person.email]],
+])('%s needs a session over HTTP, which the refusal says', async (_what, args) => {
+  const refused = await at(...args());
+  expect([refused.code, refused.out]).toEqual([1, '']);
+  expect(refused.err).toMatch(/session cookie of a signed-in browser/);
+  expect(JSON.parse((await at(...args(), '--json')).err).code).toBe('session_required');
+});
+
+test('over HTTP a token belongs to the user of the call, and a list shows the own ones with --mine', async () => {
+  const operator = await addPerson(app, 'operator');
+  const asOperator = (...args: string[]) => remote(args, { WEIR_URL: app.url, WEIR_TOKEN: operator.token });
+  const { out } = await asOperator(
+    'token',
+    'add',
+    '--name',
+    'own',
+    '--role',
+    'viewer',
+    '--expires-days',
+    '7',
+    '--json',
+  );
+  expect(JSON.parse(out)).toMatchObject({ user_email: operator.email, role: 'viewer' });
+  const other = await asOperator('token', 'add', '--name', 'own', '--email', person.email);
+  expect(other).toMatchObject({ code: 2, err: expect.stringContaining('belongs to the user who creates it') });
+  expect(await asOperator('token', 'list')).toMatchObject({ code: 1, err: expect.stringContaining('administrators') });
+  const listed = JSON.parse((await asOperator('token', 'list', '--mine', '--json')).out).items;
+  expect(new Set(listed.map(({ user_id }: { user_id: string }) => user_id))).toEqual(new Set([operator.id]));
+  expect((await weir(app, 'token', 'list', '--mine')).code).toBe(2);
+});
+
+test('a change that was made from an older answer is refused, here and over HTTP', async () => {
+  const environment = { DATABASE_URL: app.conninfo, SECRETS_KEY: someKey, DATA_DIR: directory, WEIR_TOKEN: token };
+  const io = { environment, directory, stdin: Readable.from([]), stdout: new PassThrough(), stderr: new PassThrough() };
+  for (const url of [undefined, app.url]) {
+    const connection = await openRemote(io, url === undefined ? {} : { url }, openLocal);
+    const agent = await connection.call('createAgent', { input: { name: randomUUID() } });
+    const { credential: _, ...older } = agent;
+    const change = (representation: object, name: string) =>
+      connection.call('updateAgent', { id: agent.id, input: { name }, representation });
+    const newer = await change(older, randomUUID());
+    await expect(change(older, randomUUID())).rejects.toThrow('has changed since its ETag was read');
+    await change(newer, randomUUID());
+    await connection.close();
+  }
 });
 
 test('the token goes to no target of a redirect', async () => {
@@ -117,19 +199,18 @@ test('a server that does not answer is a failure with its address', async () => 
 });
 
 test.each([
-  ['agent', 'list'],
-  ['token', 'list'],
-  ['user', 'list'],
-  ['event', 'list'],
-  ['rejection', 'list'],
   ['migrate'],
   ['keys', 'rotate'],
   ['backup', 'file'],
   ['restore', 'file'],
   ['spool', 'list', 'folder'],
   ['doctor'],
+  ['event', 'export'],
+  ['event', 'import', 'file'],
 ])('weir %s works on this machine only: it refuses WEIR_URL instead of ignoring it', async (...args) => {
   const { code, out, err } = await weirWith(app, { WEIR_URL: 'https://weir.example.org' }, ...args);
   expect({ code, out }).toEqual({ code: 2, out: '' });
-  expect(err).toContain(`weir ${args[0]} works on the Weir of this machine only, and WEIR_URL names another`);
+  expect(err).toContain(
+    `weir ${args[0] === 'event' ? args.slice(0, 2).join(' ') : args[0]} works on the Weir of this machine only, and WEIR_URL names another`,
+  );
 });

@@ -54,8 +54,8 @@ describe('user add', () => {
     const email = newEmail();
     const made = await json(['add', '--email', email.toUpperCase(), '--role', 'operator', '--name', ' Ada ']);
     expect(made).toMatchObject({ email, name: 'Ada', role: 'operator', disabled: false, has_password: true });
-    expect(made.password).toMatch(GENERATED);
-    const { password, ...shown } = made;
+    const { generated_password, ...shown } = made;
+    expect(generated_password).toMatch(GENERATED);
     expect((await users()).find(({ id }) => id === made.id)).toEqual(shown);
   });
 
@@ -117,23 +117,23 @@ describe('user', () => {
   ])('disable, enable, set-role, password and remove find a user by %s', async (_what, key) => {
     const made = await add();
     const shown = async () => (await users()).find(({ id }) => id === made.id);
-    expect(await json(['disable', key(made)])).toEqual({ id: made.id, done: 'disable' });
+    expect(await json(['disable', key(made)])).toMatchObject({ id: made.id, disabled: true });
     expect(await shown()).toMatchObject({ disabled: true });
     expect((await weir(['enable', key(made)])).out).toBe(`${made.email}: enabled.\n`);
     expect(await shown()).toMatchObject({ disabled: false });
     expect(await json(['set-role', key(made), 'operator'])).toMatchObject({ role: 'operator' });
     expect(await shown()).toMatchObject({ role: 'operator' });
-    expect(await json(['password', key(made)])).toEqual({
+    expect(await json(['password', key(made)])).toMatchObject({
       id: made.id,
       email: made.email,
       revoked_tokens: 0,
-      password: expect.stringMatching(GENERATED),
+      generated_password: expect.stringMatching(GENERATED),
     });
     expect((await weir(['password', key(made), '--password-stdin', '--no-revoke-tokens'], PASSWORD)).out).toBe(
       `${made.email}: password changed, and all sessions ended.\n`,
     );
     expect(await json(['password', key(made), '--revoke-tokens'])).toMatchObject({ revoked_tokens: 0 });
-    expect((await weir(['remove', key(made)])).out).toBe(`${made.email}: removed.\n`);
+    expect((await weir(['remove', key(made)])).out).toBe(`${key(made)}: removed.\n`);
     expect(await shown()).toBeUndefined();
   });
 
@@ -152,7 +152,7 @@ describe('user', () => {
       const { code, err } = await weir([verb!, String(administrators[0]!.email), ...rest]);
       expect([code, err]).toEqual([
         1,
-        'weir: this is the last active administrator: make another user an administrator first\n',
+        'weir: This is the last active administrator: give another user the role administrator first.\n',
       ]);
     },
   );

@@ -1,7 +1,6 @@
 /** Webhooks for tests, created like by a command. */
 
 import type { Change } from '../../server/api/change.ts';
-import { checked } from '../../server/api/input.ts';
 import { Webhooks } from '../../server/api/webhooks/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
 import { Changes } from '../../server/db/announce.ts';
@@ -22,7 +21,7 @@ export function webhooksOf(
 /** Validated input for a new webhook; its name does not matter. */
 export function newWebhook(given: Partial<NewWebhook>): NewWebhook {
   const { create } = webhookInput({ WEBHOOK_MAX_PAYLOAD_BYTES: 1_048_576, RETENTION_DAYS: 30 });
-  return checked(create, { name: 'test', ...given });
+  return create.parse({ name: 'test', ...given });
 }
 
 /** Returns the value of a successful change. Throws otherwise. */

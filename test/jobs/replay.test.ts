@@ -229,7 +229,7 @@ describe('a running job', () => {
     const [revoked, left] = [await addAgent(app, [webhook]), await addAgent(app, [webhook])];
     const { id, ids } = await held();
     await agentsOf(app).revoke(revoked.id);
-    await agentsOf(app).unsubscribe(left.id, [webhook.id]);
+    await agentsOf(app).update(left.id, { webhook_ids: [] });
     expect(await goOn(id)).toMatchObject({ state: 'done', events: ids.length, deliveries: 4 * BATCH });
     expect(await replayed()).toEqual(ids);
     for (const gone of [revoked, left]) expect(await replayed(gone)).toEqual(ids.slice(0, BATCH));

@@ -4,12 +4,10 @@ import type { Actor } from '../../audit/actor.ts';
 import { createCredential } from '../../auth/credential.ts';
 import type { Query } from '../../db/pool.ts';
 import {
-  type AgentFilter,
   type AgentRecord,
   findAgent,
   insertAgent,
   isNameTaken,
-  listAgents,
   lockAgent,
   replaceCredential,
   revokeAgent,
@@ -17,31 +15,18 @@ import {
 } from '../../db/queries/agents.ts';
 import type { AgentPatch, NewAgent } from '../../resources/agents.ts';
 import { asItIs, type Change, type ChangeParts, Changer, type Expects, NameTaken } from '../change.ts';
-import { addWebhooks, removeWebhooks, setSubscriptions, setWebhooks } from './subscriptions.ts';
+import { setSubscription, setWebhooks } from './subscriptions.ts';
 
 /** The credential is returned only here. */
 type WithCredential = AgentRecord & { credential: string };
 
-const everything: AgentFilter = { revoked: null, contains: null };
-
 /** Only an active agent can be changed. */
 export class Agents {
-  readonly #parts: ChangeParts;
   readonly #changer: Changer<AgentRecord>;
 
   /** @param actor author of the changes */
   constructor(parts: ChangeParts, actor: Actor) {
-    this.#parts = parts;
     this.#changer = new Changer(parts, actor, { name: 'agent', lock: lockAgent, find: findAgent });
-  }
-
-  /** Newest first, including revoked agents. */
-  list(filter: AgentFilter = everything, before: string | null = null, limit: number | null = null) {
-    return listAgents(this.#parts.database, filter, before, limit);
-  }
-
-  find(id: string): Promise<AgentRecord | undefined> {
-    return findAgent(this.#parts.database.query, id);
   }
 
   async add({ name, webhook_ids, temporary = false, max_leased = null }: NewAgent): Promise<Change<WithCredential>> {
@@ -62,13 +47,6 @@ export class Agents {
     });
   }
 
-  /** Adds webhooks to the agent's subscriptions, each with this filter. Filter undefined: existing filters are kept; null: removed. */
-  subscribe(id: string, webhookIds: readonly string[], filter?: string | null): Promise<Change<AgentRecord>> {
-    return this.#update(id, {}, asItIs, (query) =>
-      filter === undefined ? addWebhooks(query, id, webhookIds) : setSubscriptions(query, id, webhookIds, filter),
-    );
-  }
-
   /** Subscribes the agent to the webhook, with this filter instead of its present one; null: without one. */
   setFilter(
     id: string,
@@ -76,11 +54,7 @@ export class Agents {
     filter: string | null,
     expects: Expects<AgentRecord> = asItIs,
   ): Promise<Change<AgentRecord>> {
-    return this.#update(id, {}, expects, (query) => setSubscriptions(query, id, [webhookId], filter));
-  }
-
-  unsubscribe(id: string, webhookIds: readonly string[]): Promise<Change<AgentRecord>> {
-    return this.#update(id, {}, asItIs, (query) => removeWebhooks(query, id, webhookIds));
+    return this.#update(id, {}, expects, (query) => setSubscription(query, id, webhookId, filter));
   }
 
   /** Creates a new credential; the old one and every session end. */

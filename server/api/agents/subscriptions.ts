@@ -2,7 +2,6 @@
 import type { Query } from '../../db/pool.ts';
 import {
   deleteOtherSubscriptions,
-  deleteSubscriptions,
   findMissing,
   insertSubscriptions,
   updateFilter,
@@ -23,26 +22,16 @@ export async function setWebhooks(query: Query, agentId: string, webhookIds: rea
   await insertSubscriptions(query, { webhookIds, agentIds: [agentId] });
 }
 
-/** Subscribes the agent to these webhooks as well. Throws InputError with the first webhook that does not exist. */
-export async function addWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
-  await requireWebhooks(query, webhookIds);
-  await insertSubscriptions(query, { webhookIds, agentIds: [agentId] });
-}
-
-/** Subscribes the agent to these webhooks with this filter; null: without one. Throws InputError with the first webhook that does not exist. */
-export async function setSubscriptions(
+/** Subscribes the agent to the webhook as well, with this filter; null: without one. Throws InputError when the webhook does not exist. */
+export async function setSubscription(
   query: Query,
   agentId: string,
-  webhookIds: readonly string[],
+  webhookId: string,
   filter: string | null,
 ): Promise<void> {
-  await addWebhooks(query, agentId, webhookIds);
-  for (const webhookId of webhookIds) await updateFilter(query, { webhookId, agentId }, filter);
-}
-
-/** Unsubscribes the agent from these webhooks. */
-export function removeWebhooks(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
-  return deleteSubscriptions(query, agentId, webhookIds);
+  await requireWebhooks(query, [webhookId]);
+  await insertSubscriptions(query, { webhookIds: [webhookId], agentIds: [agentId] });
+  await updateFilter(query, { webhookId, agentId }, filter);
 }
 
 async function requireAgents(query: Query, agentIds: readonly string[]): Promise<void> {

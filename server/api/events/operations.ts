@@ -62,12 +62,12 @@ export function eventOperations(database: Database, unreadSeconds: number) {
       query: eventListQuery,
       answers: { 200: eventPageSchema },
       problems: ['search_busy'],
-      handle: async ({ who, query, exchange }) => {
+      handle: async ({ who, query, isGone }) => {
         const { cursor = null, limit } = query;
         const found = await search.find({
           ...eventFilterOf(query, agentIdOf(who), cursor),
           limit: limit + 1,
-          isGone: () => exchange.aborted,
+          isGone,
         });
         if (found === null) return problemLater('search_busy', 1);
         const { items, next_cursor } = pageOf(found.rows, limit, describeEvent);

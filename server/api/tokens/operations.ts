@@ -1,7 +1,7 @@
 /** /api/v1/tokens: a user's own API tokens; administrators see and revoke the tokens of all users. */
 
 import { z } from 'zod';
-import { hasSession, type Person } from '../../auth/person.ts';
+import { isBearer, type Person } from '../../auth/person.ts';
 import type { Database } from '../../db/pool.ts';
 import { findTokenRecord, listTokens } from '../../db/queries/tokens.ts';
 import { invalid, type Problem, problem } from '../../http/problem.ts';
@@ -82,7 +82,7 @@ export function tokenOperations(database: Database) {
         if (!allows(who.role, role))
           return wrong('role', `Your role is ${who.role}: a token cannot have a higher one.`);
         const expiresAt = expiryOf(input);
-        if (isPowerful(role, expiresAt) && !hasSession(who)) return problem('session_required', NOT_BY_TOKEN);
+        if (isPowerful(role, expiresAt) && isBearer(who)) return problem('session_required', NOT_BY_TOKEN);
         const notAfter = who.via.kind === 'jwt' ? who.via.expiresAt : null;
         const order = { userId: who.id, name: input.name, role, expiresAt, notAfter };
         const made = await new Tokens(database, actor).add(order);

@@ -12,7 +12,6 @@ import {
   findTokenRecord,
   insertToken,
   isCreatedBy,
-  listTokens,
   lockTokensOf,
   readExpiry,
   revokeTokens,
@@ -74,15 +73,6 @@ export class Tokens {
       await record(query, this.#actor, { action: 'token.create', target: targetOf(token), after: token });
       return { kind: 'made', token, text };
     });
-  }
-
-  /**
-   * Newest first, including expired and revoked tokens.
-   * @param userId null: tokens of all users
-   * @param before id of the last token of the previous page
-   */
-  list(userId: string | null, before: string | null, limit: number): Promise<TokenRecord[]> {
-    return listTokens(this.#database, userId, before, limit);
   }
 
   /** @param userId required owner; null: any user */

@@ -1,8 +1,9 @@
 /** /api/v1/users. */
 import { z } from 'zod';
-import { hasSession } from '../../auth/person.ts';
+import { isBearer } from '../../auth/person.ts';
 import { findUser, listUsers, type UserRecord } from '../../db/queries/users.ts';
 import { invalid, type Problem, problem, problemLater } from '../../http/problem.ts';
+import { generatePassword } from '../../passwords/hash.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { recordId, text } from '../../resources/fields.ts';
 import { confirmationInput, givenRole, userInput, userSchema } from '../../resources/users.ts';
@@ -11,9 +12,10 @@ import { cursorText, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { etagOf } from '../precondition.ts';
 import { type UserOutcome, type UserParts, Users } from './service.ts';
 
-const createdSchema = userSchema.extend({
+const generatedPassword = {
   generated_password: z.string().nullable().describe('shown only in this response; null: no password was generated'),
-});
+};
+const createdSchema = userSchema.extend(generatedPassword);
 
 const listQuery = z.strictObject({
   limit: recordPageQuery.limit,
@@ -23,6 +25,7 @@ const listQuery = z.strictObject({
 });
 const updatedSchema = userSchema.extend({
   revoked_tokens: z.int().describe('number of API tokens that revoke_tokens revoked'),
+  ...generatedPassword,
 });
 
 /** @param hosted AUTH_MODE is hosted: users have no passwords */
@@ -80,21 +83,25 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
       representation: userSchema,
       problems: ['last_administrator', 'local_mode_only', 'session_required'],
       handle: async ({ who, id, input, actor, matches }) => {
-        const { password, revoke_tokens: revokeTokens = password !== undefined, ...changes } = input;
+        const { password: given, generate_password: generates = false, ...others } = input;
+        if (given !== undefined && generates)
+          return invalid('/generate_password', 'Give a password or generate_password, not both.');
+        const password = generates ? generatePassword() : given;
+        const { revoke_tokens: revokeTokens = password !== undefined, ...changes } = others;
         if (hosted && password !== undefined) return problem('local_mode_only');
-        if (id === who.id && !hasSession(who)) return problem('session_required');
+        if (id === who.id && isBearer(who)) return problem('session_required');
         // A stolen session must not be enough to take over the account.
         if (id === who.id && password !== undefined)
           return invalid('/password', 'This is your own password: change it with POST /api/v1/account/password.');
-        const users = new Users(parts, actor);
-        const user = await users.find({ id });
+        const user = await findUser(parts.database, { id });
         if (user === undefined) return problem('user_unknown');
         const wrong = password === undefined ? null : passwordProblem(password, user.email);
         if (wrong !== null) return invalid('/password', wrong);
-        const changed = await users.update(id, { ...changes, password, revokeTokens }, matches);
+        const changed = await new Users(parts, actor).update(id, { ...changes, password, revokeTokens }, matches);
         return answered(changed, ({ user, revokedTokens }) => {
           const etag = etagOf(JSON.stringify(userSchema.parse(user)));
-          return done(200, { ...user, revoked_tokens: revokedTokens }, { etag });
+          const shown = { revoked_tokens: revokedTokens, generated_password: generates ? password! : null };
+          return done(200, { ...user, ...shown }, { etag });
         });
       },
     }),
@@ -107,7 +114,7 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
       representation: userSchema,
       problems: ['last_administrator', 'session_required'],
       handle: async ({ who, id, actor, matches }) => {
-        if (id === who.id && !hasSession(who)) return problem('session_required');
+        if (id === who.id && isBearer(who)) return problem('session_required');
         return answered(await new Users(parts, actor).remove(id, matches), () => done(204));
       },
     }),

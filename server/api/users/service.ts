@@ -12,9 +12,7 @@ import {
   deleteUser,
   findUser,
   insertUser,
-  listUsers,
   lockAdministrators,
-  type UserFilter,
   type UserRecord,
 } from '../../db/queries/users.ts';
 import { generatePassword, type Passwords } from '../../passwords/hash.ts';
@@ -61,15 +59,6 @@ export class Users {
   constructor(parts: UserParts, actor: Actor) {
     this.#parts = parts;
     this.#actor = actor;
-  }
-
-  /** Ordered by email, starting after the email `after`. */
-  list(filter: UserFilter, after: string | null, rowsMax: number): Promise<UserRecord[]> {
-    return listUsers(this.#parts.database, filter, after, rowsMax);
-  }
-
-  find(key: { id: string } | { email: string }): Promise<UserRecord | undefined> {
-    return findUser(this.#parts.database, key);
   }
 
   /** Creates a user. A generated password is returned only here. A given password must pass passwordProblem. */

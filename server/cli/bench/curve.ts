@@ -5,17 +5,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import { checked } from '../../api/input.ts';
-import { Webhooks } from '../../api/webhooks/service.ts';
-import { commandActor } from '../../audit/actor.ts';
-import { Changes } from '../../db/announce.ts';
 import { builtFile } from '../../files/build.ts';
-import { webhookInput } from '../../resources/webhooks.ts';
-import { derivedKeys } from '../../secrets/keys.ts';
 import { settingTable } from '../../settings/table.ts';
 import type { CommandIo } from '../io.ts';
+import { callLocally } from '../manage/local.ts';
 import type { BenchProgress } from '../progress.ts';
-import { type CommandSession, made, withDatabase } from '../session.ts';
+import { type CommandSession, withDatabase } from '../session.ts';
 import { nodeChildren, startChild } from './child.ts';
 import {
   type BenchRequest,
@@ -124,10 +119,8 @@ async function countEvents({ database }: CommandSession): Promise<number> {
 }
 
 /** Creates a webhook that verifies with `secret`; resolves with its path. */
-async function createWebhook({ database, conninfo, keys, settings }: CommandSession, secret: string): Promise<string> {
-  const parts = { database, changes: new Changes(conninfo), key: derivedKeys(keys, 'webhook-secrets')[0]! };
-  const input = checked(webhookInput(settings).create, { name: 'bench', secret });
-  const { id } = made(await new Webhooks(parts, commandActor()).add(input), 'the webhook was not created');
+async function createWebhook(session: CommandSession, secret: string): Promise<string> {
+  const { id } = await callLocally(session)('createWebhook', { input: { name: 'bench', secret } });
   return `/in/${id}`;
 }
 

@@ -1,11 +1,9 @@
 /** The filters of `weir event list|export|replay`: those of GET /api/v1/events. */
 import { type Command, Option } from 'commander';
-import type { z } from 'zod';
-import { check } from '../../http/issues.ts';
-import { eventCountQuery } from '../../resources/event-filter.ts';
 import { deliveryStates } from '../../resources/events.ts';
-import { time, uuid } from '../arguments.ts';
-import { CommandError } from '../io.ts';
+import { time } from '../arguments.ts';
+import type { Call } from '../manage/call.ts';
+import { idOfGiven } from '../manage/lists.ts';
 
 /** Options as commander names them, with the query parameter of each. */
 const parameters = {
@@ -20,12 +18,13 @@ const parameters = {
   search: 'q',
 } as const;
 
-export type FilterOptions = { [Option in keyof typeof parameters]?: string };
+type FilterName = keyof typeof parameters;
+export type FilterOptions = { [Option in FilterName]?: string };
 
 /** Adds the options of the filters. */
 export function withFilters(command: Command): Command {
   return command
-    .option('--webhook <id>', 'of this webhook', uuid)
+    .option('--webhook <webhook>', 'of this webhook, by id or name')
     .option('--type <type>', 'of this type, e.g. issues.opened')
     .addOption(
       new Option('--delivery-state <state>', 'with a delivery in this state; none: without a delivery').choices([
@@ -41,13 +40,15 @@ export function withFilters(command: Command): Command {
     .option('--search <text>', 'with this text in the body, case-sensitive');
 }
 
-/** Checks the values like the API does. Throws CommandError with the option. */
-export function filtersOf(options: FilterOptions): z.output<typeof eventCountQuery> {
-  const names = Object.keys(parameters) as (keyof typeof parameters)[];
-  const given = names.flatMap((name) => (options[name] === undefined ? [] : [[parameters[name], options[name]]]));
-  const checked = check(eventCountQuery, Object.fromEntries(given));
-  if ('data' in checked) return checked.data;
-  const { path, detail } = checked.issues[0]!;
-  const option = names.find((name) => parameters[name] === path[0])!;
-  throw new CommandError(`--${option.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}: ${detail}`, 2);
+/** Whether one of the filters was given. */
+export function isFiltered(options: FilterOptions): boolean {
+  return Object.keys(parameters).some((name) => options[name as FilterName] !== undefined);
+}
+
+/** The query parameters of the given filters, which the API checks. */
+export async function queryOfFilters(call: Call, options: FilterOptions): Promise<Record<string, string>> {
+  const webhook = await idOfGiven(call, 'webhook', options.webhook);
+  const given = Object.entries(parameters).map(([name, parameter]) => [parameter, options[name as FilterName]]);
+  const query = Object.fromEntries([...given, ['webhook_id', webhook]]);
+  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as Record<string, string>;
 }

@@ -1,7 +1,9 @@
 /** Calls of API operations by management commands: on the database of this machine, or on a remote Weir over HTTP. */
 import type { Success } from '../../api/operation.ts';
 import type { Operations } from '../../api/operations.ts';
+import { etagOf } from '../../api/precondition.ts';
 import type { OperationName } from '../../api/routes.ts';
+import type { Person } from '../../auth/person.ts';
 import { CommandError, type CommandIo } from '../io.ts';
 
 /** The body of a success; null for 204. */
@@ -13,8 +15,15 @@ export interface CallArguments {
   /** Undefined values are not sent. */
   query?: Readonly<Record<string, string | number | boolean | undefined>>;
   input?: object;
-  /** Entity tag of the representation that the change was made from. */
-  ifMatch?: string;
+  /** The answer that the change was made from: the change is refused once the resource is another. */
+  representation?: object | undefined;
+  /** On this machine: the user to whom what the call creates belongs. Over HTTP it is the user of the token. */
+  owner?: Omit<Person, 'via'> | undefined;
+}
+
+/** If-Match of a change. An entity tag is made from the JSON text of the representation. */
+export function ifMatchOf(representation: object | undefined): string | undefined {
+  return representation === undefined ? undefined : etagOf(JSON.stringify(representation));
 }
 
 /** Query parameters as text, without those that are absent. */
@@ -29,6 +38,8 @@ export type Call = <Name extends OperationName>(name: Name, given?: CallArgument
 /** The Weir that a command works on. */
 export interface Connection {
   call: Call;
+  /** The stored bytes of a resource. Rejects with ProblemFailure. */
+  readBytes: (name: 'showEventBody' | 'showRejectionBody', id: string) => Promise<Uint8Array>;
   /** Base URL of a remote Weir; null: the Weir of this machine. */
   remote: string | null;
   /** Base URL of the API, for output that names one. */
@@ -63,7 +74,7 @@ export class ProblemFailure extends CommandError {
 /** Problems that the command line causes. */
 const usageCodes: ReadonlySet<string> = new Set(['invalid_request', 'local_mode_only']);
 
-/** Command that lists the values of a field, or the objects of a problem. */
+/** Command that lists the values of a field or the objects of a problem, or that fixes its cause. */
 const lists: Readonly<Record<string, string>> = {
   agent_ids: 'weir agent list',
   webhook_ids: 'weir webhook list',
@@ -76,6 +87,12 @@ const lists: Readonly<Record<string, string>> = {
   token_unknown: 'weir token list',
   job_unknown: 'weir job list',
   job_finished: 'weir job list',
+  jobs_full: 'weir job list',
+  tokens_too_many: 'weir token list',
+  no_subscribers: 'weir agent subscribe',
+  webhook_disabled: 'weir webhook enable',
+  rejection_unverified: 'weir rejection recheck',
+  verification_unavailable: 'weir doctor',
   name_taken: 'weir agent list',
   email_taken: 'weir user list',
 };

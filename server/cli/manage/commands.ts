@@ -5,20 +5,44 @@ import type { Row } from './row.ts';
 
 /**
  * @param openLocal opens the Weir of this machine; null in the client package, which has no database
+ * @param others adds subcommands that work on the Weir of this machine only
  * @returns the commands in the order of `weir --help`
  */
-export function managementCommands(openLocal: OpenConnection | null): readonly CommandEntry[] {
+export function managementCommands(
+  openLocal: OpenConnection | null,
+  others: Readonly<Record<string, () => Promise<Define>>> = {},
+): readonly CommandEntry[] {
   /** Loads the table when the command is chosen. */
   const entry = (name: string, description: string, load: () => Promise<readonly Row[]>): CommandEntry => ({
     name,
     description,
     load: async (): Promise<Define> => {
-      const [rows, { defineRows }] = await Promise.all([load(), import('./row.ts')]);
-      return (command, io) => defineRows(command, io, rows, openLocal);
+      const [rows, { defineRows }, more] = await Promise.all([load(), import('./row.ts'), others[name]?.()]);
+      return (command, io, whole) => {
+        defineRows(command, io, rows, openLocal);
+        more?.(command, io, whole);
+      };
     },
   });
   return [
     entry('webhook', 'create and manage webhooks', async () => (await import('../webhook.ts')).webhookRows),
+    entry(
+      'agent',
+      'create and manage agents, the programs that claim deliveries',
+      async () => (await import('../agent.ts')).agentRows,
+    ),
+    entry('token', 'create and manage API tokens of users', async () => (await import('../token.ts')).tokenRows),
+    entry('user', 'create and manage users', async () => (await import('../user.ts')).userRows),
+    entry(
+      'event',
+      'show stored events, and deliver them to agents again',
+      async () => (await import('../event.ts')).eventRows,
+    ),
+    entry(
+      'rejection',
+      'show rejections, and verify them again',
+      async () => (await import('../rejection.ts')).rejectionRows,
+    ),
     entry('filter', 'try filters of subscriptions', async () => (await import('../filter.ts')).filterRows),
     entry('audit', 'show and verify the audit log', async () => (await import('../audit.ts')).auditRows),
     entry(

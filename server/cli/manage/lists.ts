@@ -35,28 +35,41 @@ export async function readList<Name extends PagedName>(
   }
 }
 
-/** A resource that has a name. */
+/** A resource that people name. */
 export type Resource = keyof typeof resources;
 
-interface Named {
+interface Found {
   id: string;
-  name: string;
 }
 
 const resources = {
-  webhook: (call: Call, name: string): Promise<Named[]> =>
-    readList(call, 'listWebhooks', { q: name }).then(({ items }) => items.filter((one) => one.name === name)),
+  webhook: async (call: Call, name: string): Promise<Found[]> => {
+    const { items } = await readList(call, 'listWebhooks', { q: name });
+    return items.filter((one) => one.name === name);
+  },
   /** Names are unique among active agents. */
-  agent: (call: Call, name: string): Promise<Named[]> =>
-    readList(call, 'listAgents', { q: name, revoked: false }).then(({ items }) =>
-      items.filter((one) => one.name === name),
-    ),
+  agent: async (call: Call, name: string): Promise<Found[]> => {
+    const { items } = await readList(call, 'listAgents', { q: name, revoked: false });
+    return items.filter((one) => one.name === name);
+  },
+  user: usersOf,
 };
+
+/** The user with this email; none or one. */
+export async function usersOf(call: Call, email: string) {
+  const { items } = await readList(call, 'listUsers', { q: email });
+  return items.filter((one) => one.email === email.toLowerCase());
+}
+
+/** How people name a resource, beside its id. */
+export function keyOf(resource: Resource): 'name' | 'email' {
+  return resource === 'user' ? 'email' : 'name';
+}
 
 /** Longest text that the lists search for. */
 const NAME_CHARACTERS_MAX = 200;
 
-/** The id of the resource that has this id or unique name. Throws ProblemFailure or CommandError. */
+/** The id of the resource that has this id, unique name or email. Throws ProblemFailure or CommandError. */
 export async function idOf(call: Call, resource: Resource, given: string): Promise<string> {
   if (isUuid(given)) return given.toLowerCase();
   const fits = given !== '' && given.length <= NAME_CHARACTERS_MAX;
@@ -68,7 +81,7 @@ export async function idOf(call: Call, resource: Resource, given: string): Promi
     );
   if (found.length === 1) return found[0]!.id;
   const active = resource === 'agent' ? 'active agent' : resource;
-  throw notFound(`${resource}_unknown`, `no ${active} has the id or name ${given}`);
+  throw notFound(`${resource}_unknown`, `no ${active} has the id or ${keyOf(resource)} ${given}`);
 }
 
 /** Finds the id for an option that may be absent. */

@@ -7,16 +7,20 @@ import { agentOperations } from '../../api/agents/operations.ts';
 import { alertOperations } from '../../api/alerts/operations.ts';
 import { auditOperations } from '../../api/audit/operations.ts';
 import { deliveryOperations } from '../../api/deliveries/operations.ts';
+import { eventOperations } from '../../api/events/operations.ts';
 import { historyOperations } from '../../api/history/operations.ts';
 import { jobOperations } from '../../api/jobs/operations.ts';
 import type { Operations } from '../../api/operations.ts';
+import { rejectionOperations } from '../../api/rejections/operations.ts';
+import { tokenOperations } from '../../api/tokens/operations.ts';
 import { webhookOperations } from '../../api/webhooks/operations.ts';
 import type { Changes } from '../../db/announce.ts';
 import { builtFile } from '../../files/build.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
+import { diagnose } from '../../signatures/diagnosis/diagnose.ts';
 import type { CommandSession } from '../session.ts';
 
-type Parts = CommandSession & {
+export type LocalParts = CommandSession & {
   changes: Changes;
   /** Folder of the compiled thread entry points; undefined: that of this build. */
   workers: string | undefined;
@@ -27,7 +31,7 @@ interface Composed {
   close?: () => Promise<void>;
 }
 
-const resources: Readonly<Record<string, (parts: Parts) => Composed | Promise<Composed>>> = {
+const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promise<Composed>>> = {
   webhooks: ({ database, changes, keys, settings }) => {
     const key = derivedKeys(keys, 'webhook-secrets')[0]!;
     return {
@@ -63,10 +67,38 @@ const resources: Readonly<Record<string, (parts: Parts) => Composed | Promise<Co
   jobs: ({ database }) => {
     return { operations: jobOperations(database) };
   },
+  events: ({ database, settings }) => {
+    return { operations: eventOperations(database, settings.CLIENT_UNREAD_SECONDS) };
+  },
+  rejections: ({ database, changes, keys, settings }) => {
+    const derived = derivedKeys(keys, 'webhook-secrets');
+    return {
+      operations: rejectionOperations({
+        database,
+        changes,
+        key: derived[0]!,
+        keys: derived,
+        retentionDays: settings.RETENTION_DAYS,
+        // A command serves no other requests, so the check needs no thread.
+        diagnose: async (requests) => requests.map((request) => ({ diagnosis: diagnose(request) })),
+      }),
+    };
+  },
+  tokens: ({ database }) => {
+    return { operations: tokenOperations(database) };
+  },
+  users: async ({ database, settings }) => {
+    const [{ userOperations }, { Passwords }] = await Promise.all([
+      import('../../api/users/operations.ts'),
+      import('../../passwords/hash.ts'),
+    ]);
+    const hosted = settings.AUTH_MODE === 'hosted';
+    return { operations: userOperations({ database, passwords: new Passwords(), hosted }) };
+  },
 };
 
 /** @param resource as in the path of its routes, e.g. `webhooks` */
-export function operationsOf(resource: string, parts: Parts): Composed | Promise<Composed> {
+export function operationsOf(resource: string, parts: LocalParts): Composed | Promise<Composed> {
   const compose = resources[resource];
   if (compose === undefined) throw new Error(`commands do not call operations of ${resource}`);
   return compose(parts);

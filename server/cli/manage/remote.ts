@@ -10,6 +10,7 @@ import {
   type BodyOf,
   type CallArguments,
   type Connection,
+  ifMatchOf,
   type OpenConnection,
   type ProblemDocument,
   ProblemFailure,
@@ -60,35 +61,43 @@ function connectTo(url: URL, token: string): Connection {
   const client = openApiClient(url);
   const base = client.base.replace(/\/$/, '');
   const { signal } = new AbortController();
+
+  /** Rejects with CommandError. */
+  async function send(name: OperationName, given: CallArguments & { bytes?: true }): Promise<object | null> {
+    const { method, path } = requestOf(name, given);
+    const ifMatch = ifMatchOf(given.representation);
+    // Redirects are not followed: the token goes to no other host.
+    const answer = await client.send({
+      method,
+      path,
+      token,
+      bytes: given.bytes ?? false,
+      ...(given.input === undefined ? {} : { body: given.input }),
+      ...(ifMatch === undefined ? {} : { headers: { 'If-Match': ifMatch } }),
+      timeoutMs: ANSWER_TIMEOUT_MS,
+      signal,
+    });
+    if (answer.kind === 'failed') throw new CommandError(`${client.base} did not answer: ${answer.name}.`);
+    const { status, document } = answer;
+    if (status === 204) return null;
+    if (status >= 200 && status < 300 && isObject(document)) return document;
+    if (status === 401) throw refusedToken(client.base, document);
+    if (isProblem(document)) throw new ProblemFailure(document, given.id);
+    const where = status >= 300 && status < 400 ? 'a redirect, which is not followed' : 'no document of Weir';
+    const change = client.update(status);
+    throw new CommandError(
+      `${client.base} answered ${path} with ${status} and ${where}; give the base URL of Weir's API.${change === null ? '' : ` ${change}`}`,
+    );
+  }
+
   return {
     remote: base,
     apiUrl: base,
     clientCommand: 'npx --no weir',
     close: async () => client.close(),
-    call: async <Name extends OperationName>(name: Name, given: CallArguments = {}) => {
-      const { method, path } = requestOf(name, given);
-      // Redirects are not followed: the token goes to no other host.
-      const answer = await client.send({
-        method,
-        path,
-        token,
-        ...(given.input === undefined ? {} : { body: given.input }),
-        ...(given.ifMatch === undefined ? {} : { headers: { 'If-Match': given.ifMatch } }),
-        timeoutMs: ANSWER_TIMEOUT_MS,
-        signal,
-      });
-      if (answer.kind === 'failed') throw new CommandError(`${client.base} did not answer: ${answer.name}.`);
-      const { status, document } = answer;
-      if (status === 204) return null as BodyOf<Name>;
-      if (status >= 200 && status < 300 && isObject(document)) return document as BodyOf<Name>;
-      if (status === 401) throw refusedToken(client.base, document);
-      if (isProblem(document)) throw new ProblemFailure(document, given.id);
-      const where = status >= 300 && status < 400 ? 'a redirect, which is not followed' : 'no document of Weir';
-      const change = client.update(status);
-      throw new CommandError(
-        `${client.base} answered ${path} with ${status} and ${where}; give the base URL of Weir's API.${change === null ? '' : ` ${change}`}`,
-      );
-    },
+    call: async <Name extends OperationName>(name: Name, given: CallArguments = {}) =>
+      (await send(name, given)) as BodyOf<Name>,
+    readBytes: async (name, id) => (await send(name, { id, bytes: true })) as Uint8Array,
   };
 }
 

@@ -1,16 +1,25 @@
 /** A management command as a row of a table: its arguments and options, the operation it calls, and what it prints. */
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { uuid } from '../arguments.ts';
-import { CommandError, type CommandIo, jsonLine, printJson, printMessage, printText, table } from '../io.ts';
+import {
+  CommandError,
+  type CommandIo,
+  jsonLine,
+  printBytes,
+  printJson,
+  printMessage,
+  printText,
+  table,
+} from '../io.ts';
 import { type Call, type Connection, documentOf, type OpenConnection, ProblemFailure } from './call.ts';
-import { idOf, type Resource } from './lists.ts';
+import { idOf, keyOf, type Resource } from './lists.ts';
 import { openRemote, type RemoteOptions, withRemoteOptions } from './remote.ts';
 
 /** Flags, description, and for a value its parser and default. */
 export type OptionRow = readonly [
   flags: string,
   description: string,
-  parse?: (text: string, before: never) => unknown,
+  parse?: ((text: string, before: never) => unknown) | undefined,
   standard?: unknown,
 ];
 
@@ -18,6 +27,10 @@ export type OptionRow = readonly [
 export interface Given<Options> {
   /** Id of the target; '' without one. */
   id: string;
+  /** The target as the person named it. */
+  key: string;
+  /** The second argument; '' without one. */
+  argument: string;
   options: Options;
   io: CommandIo;
   connection: Connection;
@@ -27,8 +40,9 @@ interface RowFacts {
   /** Name of the subcommand; '' for a command without subcommands. */
   name: string;
   description: string;
-  /** The command takes the id of this; a resource with a name is found by its name too. */
+  /** The command takes the id of this; a resource is found by its name or email too. */
   target?: Resource | { argument: string; description: string; optional?: true };
+  argument?: Argument;
   options?: readonly (OptionRow | Option)[];
   /** Options that several rows share. */
   more?: (command: Command) => Command;
@@ -49,24 +63,24 @@ interface TypedRow<Options, Answer> extends RowFacts {
   check?(id: string, options: Options): void;
   /** Calls the operation. */
   run(call: Call, given: Given<Options>): Promise<Answer>;
-  /** Text for people, printed below the table of a list. */
-  text?(answer: Answer, given: Given<Options>): string;
+  /** Text for people, printed below the table of a list. Bytes are printed unchanged. */
+  text?(answer: Answer, given: Given<Options>): string | Uint8Array;
   /** Columns of a list, the cells of an item, and the line that replaces a table without rows. */
   list?: Listing<ItemOf<Answer>, Options>;
   /** The document of `--json`; default: the answer, and the id for an operation without one. */
   json?(answer: Answer): unknown;
   /** Why the answer is a failure, which exits with code 1; null when it is a success. */
-  failure?(answer: Answer): string | null;
+  failure?(answer: Answer, given: Given<Options>): string | null;
 }
 
 /** Any row. Its options are those of its own parsers, and its answer that of its own operation. */
 export type Row = RowFacts & {
   check?(id: string, options: object): void;
   run(call: Call, given: Given<object>): Promise<unknown>;
-  text?(answer: unknown, given: Given<object>): string;
+  text?(answer: unknown, given: Given<object>): string | Uint8Array;
   list?: Listing<unknown, object>;
   json?(answer: unknown): unknown;
-  failure?(answer: unknown): string | null;
+  failure?(answer: unknown, given: Given<object>): string | null;
 };
 
 /** Infers the types. */
@@ -74,15 +88,19 @@ export function row<Options = object>() {
   return <Answer>(given: TypedRow<Options, Answer>): Row => given as unknown as Row;
 }
 
-function textOf({ text, list }: Row, answer: unknown, given: Given<object>): string {
+function printAnswer(io: CommandIo, { text, list }: Row, answer: unknown, given: Given<object>): void {
   const more = text?.(answer, given) ?? '';
-  if (list === undefined) return more;
+  if (typeof more !== 'string') printBytes(io, more);
+  else printText(io, `${list === undefined ? '' : listText(list, answer, given.options)}${more}`);
+}
+
+function listText(list: Listing<unknown, object>, answer: unknown, options: object): string {
   const { items } = answer as { items: readonly unknown[] };
-  if (items.length === 0) return `${list.whenEmpty(given.options)}\n${more}`;
-  return `${table(
+  if (items.length === 0) return `${list.whenEmpty(options)}\n`;
+  return table(
     list.columns,
     items.map((item) => list.cells(item)),
-  )}${more}`;
+  );
 }
 
 /** Adds the commands of the table. @param openLocal null in the client package, which works on a remote Weir only */
@@ -102,9 +120,10 @@ export function defineRows(
       const key = wanted === undefined ? '' : ((parsed[0] as string | undefined) ?? '');
       return reported(io, options.json === true, async () => {
         one.check?.(key, options);
+        const argument = one.argument === undefined ? '' : (parsed[1] as string);
         const connection = await openRemote(io, options, openLocal);
         try {
-          await runRow(io, one, connection, key, options);
+          await runRow(io, one, connection, [key, argument], options);
         } finally {
           await connection.close();
         }
@@ -113,10 +132,11 @@ export function defineRows(
   }
 }
 
-function addArguments(command: Command, { target, options = [], more }: Row): void {
-  if (typeof target === 'string') command.argument(`<${target}>`, `id or unique name of the ${target}`);
+function addArguments(command: Command, { target, argument, options = [], more }: Row): void {
+  if (typeof target === 'string') command.argument(`<${target}>`, `id or unique ${keyOf(target)} of the ${target}`);
   else if (target !== undefined)
     command.argument(target.optional ? `[${target.argument}]` : `<${target.argument}>`, target.description, uuid);
+  if (argument !== undefined) command.addArgument(argument);
   for (const option of options) {
     if (option instanceof Option) command.addOption(option);
     else {
@@ -134,16 +154,16 @@ async function runRow(
   io: CommandIo,
   one: Row,
   connection: Connection,
-  key: string,
+  [key, argument]: readonly [string, string],
   options: { json?: boolean },
 ): Promise<void> {
   const { call } = connection;
   const id = typeof one.target === 'string' ? await idOf(call, one.target, key) : key;
-  const given = { id, options, io, connection };
+  const given = { id, key, argument, options, io, connection };
   const answer = await one.run(call, given);
-  const failure = one.failure?.(answer) ?? null;
+  const failure = one.failure?.(answer, given) ?? null;
   if (options.json) printJson(io, one.json === undefined ? (answer ?? { id }) : one.json(answer));
-  else if (failure === null) printText(io, textOf(one, answer, given));
+  else if (failure === null) printAnswer(io, one, answer, given);
   if (failure === null && !options.json && one.removes && connection.remote !== null)
     printText(io, `On ${connection.remote}\n`);
   // With --json the document says what failed.

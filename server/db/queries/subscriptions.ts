@@ -101,11 +101,3 @@ export async function deleteOtherSubscriptions(
     values: [id, arrayOf(keptIds)],
   });
 }
-
-/** Ends subscriptions of an agent. */
-export async function deleteSubscriptions(query: Query, agentId: string, webhookIds: readonly string[]): Promise<void> {
-  await query({
-    text: ending('agent_id = $1 and webhook_id = any ($2::uuid[])'),
-    values: [agentId, arrayOf(webhookIds)],
-  });
-}

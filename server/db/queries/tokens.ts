@@ -62,18 +62,6 @@ export async function findTokenRecord(
   return row;
 }
 
-/** Finds the active user with this email, case-insensitive. */
-export async function findTokenOwner(
-  { query }: { query: Query },
-  email: string,
-): Promise<{ id: string; role: Role } | undefined> {
-  const [row] = await query<{ id: string; role: Role }>({
-    text: 'select id, role from users where lower(email) = lower($1) and disabled_at is null',
-    values: [email],
-  });
-  return row;
-}
-
 /** Locks the user's tokens against creation and revocation until the transaction ends. Returns false when the user is not active. */
 export async function lockTokensOf(query: Query, userId: string): Promise<boolean> {
   const [row] = await query<{ active: boolean }>({

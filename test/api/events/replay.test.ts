@@ -115,11 +115,11 @@ describe('nothing is replayed, and the response states the reason', () => {
   });
 
   test.each([
-    ['an unknown event', () => [NOTHING], /no event has this id/],
-    ['an unknown agent', (event: string) => [event, '--agent', randomUUID()], /is not active/],
-  ])('when the command gets %s', async (_what, words, message) => {
+    ['an unknown event', 1, () => [NOTHING], /no event has the id/],
+    ['an unknown agent', 2, (event: string) => [event, '--agent', randomUUID()], /No active agent has the id/],
+  ])('when the command gets %s', async (_what, exitCode, words, message) => {
     const { code, err } = await command('event', 'replay', ...words(await send(webhook)));
-    expect([code, err]).toEqual([1, expect.stringMatching(message)]);
+    expect([code, err]).toEqual([exitCode, expect.stringMatching(message)]);
   });
 });
 
