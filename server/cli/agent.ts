@@ -1,64 +1,47 @@
 /** `weir agent add|update|list|show|subscribe|unsubscribe|rotate|revoke`. */
 import { weirCommand } from '../files/command.ts';
+import { agentFields } from '../resources/agents.ts';
 import { visibleLine } from '../telemetry/visible.ts';
-import { nullForNone, wholeNumberOrNone } from './arguments.ts';
-import { CommandError, table } from './io.ts';
+import { changesOf, fieldOptions, membersOf } from './field-options.ts';
+import { table } from './io.ts';
 import type { BodyOf, Call } from './manage/call.ts';
 import { idsOfGiven, readList } from './manage/lists.ts';
-import { type OptionRow, type Row, repeated, row } from './manage/row.ts';
+import { type Row, repeated, row } from './manage/row.ts';
 
 type Agent = BodyOf<'showAgent'>;
 type Activity = BodyOf<'listAgentActivity'>['items'][number];
-
-interface FieldOptions {
-  name?: string;
-  maxLeased?: number | 'none';
-}
 
 const NEVER = 'never';
 /** Ids of one request: a URL holds a few kilobytes. */
 const IDS_MAX = 50;
 
 const target = 'agent';
-const name: OptionRow = ['--name <name>', 'display name'];
-const maxLeased: OptionRow = [
-  '--max-leased <count>',
-  'limit on its deliveries under lease at a time; none: no limit',
-  wholeNumberOrNone,
-];
 const webhook = ['--webhook <webhook>', 'this webhook, by id or name; may be repeated', repeated] as const;
 
 export const agentRows: readonly Row[] = [
-  row<{ name: string; webhook?: string[]; maxLeased?: number | 'none' }>()({
+  row<{ webhook?: string[] }>()({
     name: 'add',
     description: 'create an agent and print its credential, once',
     options: [
+      ...fieldOptions(agentFields, 'add'),
       ['--webhook <webhook>', 'subscribe it to this webhook, by id or name; may be repeated', repeated],
-      maxLeased,
     ],
-    more: (command) => command.requiredOption(name[0], name[1]),
-    run: async (call, { options }) => {
+    run: async (call, { options, io }) => {
       const webhook_ids = await idsOfGiven(call, 'webhook', options.webhook);
-      return call('createAgent', {
-        input: { name: options.name, webhook_ids, max_leased: nullForNone(options.maxLeased) },
-      });
+      return call('createAgent', { input: { ...(await membersOf(io, agentFields, options)), webhook_ids } });
     },
     text: (agent, { connection: { clientCommand, apiUrl } }) =>
       `Agent ${agent.name} created.\n  ID          ${agent.id}\n${credentialText(agent)}` +
       `\nStore the credential in a file, then:  ${clientCommand} consume ${apiUrl} --credential-file FILE\n`,
   }),
 
-  row<FieldOptions>()({
+  row()({
     name: 'update',
     description: 'change the name or the limit of an agent',
     target,
-    options: [name, maxLeased],
-    check: (_id, options) => {
-      if (options.name === undefined && options.maxLeased === undefined)
-        throw new CommandError('nothing to change: give --name or --max-leased', 2);
-    },
-    run: (call, { id, options }) =>
-      call('updateAgent', { id, input: { name: options.name, max_leased: nullForNone(options.maxLeased) } }),
+    options: fieldOptions(agentFields, 'update'),
+    run: async (call, { id, options, io }) =>
+      call('updateAgent', { id, input: await changesOf(io, agentFields, options) }),
     text: ({ id }) => `${id}: updated.\n`,
   }),
 

@@ -19,24 +19,9 @@ export function positive(text: string): number {
   return Number(text);
 }
 
-/** Parses a whole number of at least 1, or `none`. Commander does not pass null on. */
-export function wholeNumberOrNone(text: string): number | 'none' {
-  return text === 'none' ? 'none' : positive(text);
-}
-
-/** Null, as the API takes it, for `none`. */
-export function nullForNone<T>(given: T | 'none'): T | null {
-  return given === 'none' ? null : given;
-}
-
 export function seconds(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number of seconds is needed.');
   return Number(text);
-}
-
-/** Parses a whole number of seconds, or `none`. */
-export function secondsOrNone(text: string): number | 'none' {
-  return text === 'none' ? 'none' : seconds(text);
 }
 
 /** Parses an ISO 8601 time in UTC. */

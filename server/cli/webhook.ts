@@ -1,25 +1,19 @@
 /** `weir webhook add|list|show|update|rotate|enable|disable|remove|usage`. */
-import { Option } from 'commander';
 import { weirCommand } from '../files/command.ts';
-import { DEFAULT_SCHEME } from '../signatures/presets.ts';
+import { webhookFields } from '../resources/webhooks.ts';
+import { CUSTOM, DEFAULT_SCHEME } from '../signatures/presets.ts';
 import { seconds } from './arguments.ts';
+import { changesOf, fieldOptions, membersOf } from './field-options.ts';
 import { CommandError, membersText } from './io.ts';
 import type { BodyOf } from './manage/call.ts';
 import { idsOfGiven, readList } from './manage/lists.ts';
 import { type Given, type Row, repeated, row } from './manage/row.ts';
 import { checkSecret, givenSecret, type SecretOptions } from './secret.ts';
-import { addFieldOptions, changesOf, type FieldOptions, fieldsOf } from './webhook-fields.ts';
 import { usageRow } from './webhook-usage.ts';
 
-interface AddOptions extends FieldOptions, SecretOptions {
-  name: string;
+interface AddOptions extends SecretOptions {
   generateSecret?: boolean;
   agent?: string[];
-}
-
-interface UpdateOptions extends FieldOptions {
-  name?: string;
-  enabled?: 'true' | 'false';
 }
 
 const target = 'webhook';
@@ -28,28 +22,22 @@ export const webhookRows: readonly Row[] = [
   row<AddOptions>()({
     name: 'add',
     description: 'create a webhook',
-    more: (command) =>
-      addFieldOptions(
-        command
-          .requiredOption('--name <name>', 'display name')
-          .option(
-            '--secret <secret>',
-            'signing secret (visible to other users of this machine; better: --secret-stdin)',
-          )
-          .option('--secret-stdin', 'read the secret from standard input')
-          .option('--generate-secret', 'generate a secret and print it, once'),
-        'add',
-      ).option('--agent <agent>', 'subscribe this agent, by id or name; may be repeated', repeated),
+    options: [
+      ...fieldOptions(webhookFields, 'add'),
+      ['--secret <secret>', 'signing secret (visible to other users of this machine; better: --secret-stdin)'],
+      ['--secret-stdin', 'read the secret from standard input'],
+      ['--generate-secret', 'generate a secret and print it, once'],
+      ['--agent <agent>', 'subscribe this agent, by id or name; may be repeated', repeated],
+    ],
     check: (_id, options) => {
       checkSecret(options);
       if (options.generateSecret && (options.secret !== undefined || options.secretStdin))
         throw new CommandError('--generate-secret and a given secret exclude each other', 2);
     },
     run: async (call, { options, io }) => {
-      const { name, generateSecret, agent } = options;
+      const { generateSecret, agent } = options;
       const input = {
-        name,
-        ...(await fieldsOf(io, options)),
+        ...withScheme(await membersOf(io, webhookFields, options)),
         secret: await givenSecret(io, options),
         generate_secret: generateSecret,
         agent_ids: await idsOfGiven(call, 'agent', agent),
@@ -86,24 +74,13 @@ export const webhookRows: readonly Row[] = [
     text: membersText,
   }),
 
-  row<UpdateOptions>()({
+  row()({
     name: 'update',
     description: 'change members of a webhook; see also rotate (secret) and weir agent subscribe',
     target,
-    more: (command) =>
-      addFieldOptions(
-        command
-          .option('--name <name>', 'display name')
-          .addOption(new Option('--enabled <value>', 'false: answer 410').choices(['true', 'false'])),
-        'update',
-      ),
-    run: async (call, { id, options, io }) => {
-      const { name, enabled } = options;
-      const input = { name, enabled: enabled && enabled === 'true', ...(await changesOf(io, options)) };
-      if (Object.values(input).every((value) => value === undefined))
-        throw new CommandError('nothing to change; see: weir webhook update --help', 2);
-      return call('updateWebhook', { id, input });
-    },
+    options: fieldOptions(webhookFields, 'update'),
+    run: async (call, { id, options, io }) =>
+      call('updateWebhook', { id, input: withScheme(await changesOf(io, webhookFields, options)) }),
     text: ({ id }) => `${id}: updated.\n`,
   }),
 
@@ -153,6 +130,13 @@ export const webhookRows: readonly Row[] = [
 
   usageRow,
 ];
+
+/** A definition is of the scheme custom, and another scheme has none. */
+function withScheme(members: Record<string, unknown>): object {
+  const { signature_scheme: scheme, scheme_definition: definition } = members;
+  if (definition !== undefined) return { signature_scheme: CUSTOM, ...members };
+  return scheme === undefined || scheme === CUSTOM ? members : { ...members, scheme_definition: null };
+}
 
 function addedText(webhook: BodyOf<'createWebhook'>, { connection }: Given<AddOptions>): string {
   const { id, name, url, secret } = webhook;

@@ -25,6 +25,7 @@ export const agentFields = {
   name: {
     input: nameText.describe('1 to 200 characters, unique among active agents'),
     output: nameOf('agent'),
+    command: { flags: '--name <name>', text: 'display name' },
     form: { label: 'Name', hint: 'What the program does, for example deploy bot.' },
   },
   revoked: {
@@ -61,6 +62,7 @@ export const agentFields = {
         'limit on the deliveries under lease at a time, over all clients of the agent; at the limit a claim waits as if there were no delivery; null: no limit',
       ),
     output: z.int().nullable().describe('limit on the deliveries under lease at a time; null: no limit'),
+    command: { flags: '--max-leased <count>', text: 'limit on its deliveries under lease at a time' },
     form: {
       label: 'Deliveries in progress at a time',
       hint: 'Counted over all clients of the agent. At the limit its claims wait until one is acknowledged. Empty: no limit.',

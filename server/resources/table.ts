@@ -14,8 +14,17 @@ export interface Field {
   example?: unknown;
   /** Sentence for a model, which may set the member over MCP. Absent: MCP cannot set it. */
   mcp?: string;
+  /** Option of `weir … add` and `update`. Absent: commands have no such option, or the command places it. */
+  command?: CommandColumn;
   /** How a form shows the field. Absent: the form has no such field, or the view places it. */
   form?: FormColumn;
+}
+
+export interface CommandColumn {
+  /** E.g. `--rate-limit <requests>`. */
+  flags: string;
+  /** Sentence for the help. What unsets the member and its default are added. */
+  text: string;
 }
 
 export interface FormColumn {

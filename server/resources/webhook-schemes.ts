@@ -21,6 +21,7 @@ export const schemeFields = {
     output: z.string().describe('how the sender signs: the name of a scheme, or custom'),
     example: DEFAULT_SCHEME,
     mcp: 'how the sender signs; absent: sha256',
+    command: { flags: '--scheme <name>', text: 'how the sender signs, see `weir scheme list`' },
     form: {
       label: 'Sender or signature scheme',
       hint: 'Type the name of the sender, for example stripe. sha256: HMAC-SHA256 of the body in hex, the default. custom: the definition below.',
@@ -33,6 +34,7 @@ export const schemeFields = {
     initial: null,
     output: definitionSchema.nullable().describe('of the scheme custom; else null'),
     example: null,
+    command: { flags: '--scheme-file <file>', text: 'definition of the scheme custom, as JSON' },
     form: { label: 'Definition (JSON)', hint: 'Only for the scheme custom.', type: 'json', rows: 4 },
   },
   tolerance_seconds: {
@@ -50,6 +52,10 @@ export const schemeFields = {
       .nullable()
       .describe('seconds that the time of a request may be from the clock; 0: not checked; null: as the scheme says'),
     example: null,
+    command: {
+      flags: '--tolerance-seconds <seconds>',
+      text: 'how far the time of a request may be from the clock; 0: not checked',
+    },
     form: {
       label: 'Tolerance (seconds)',
       hint: 'How far the time of a request may be from the clock. Empty: the tolerance of the scheme. 0: not checked.',
@@ -70,6 +76,10 @@ export const schemeFields = {
     output: z.string().nullable().describe("the sender's public key; null: the scheme uses a secret"),
     example: null,
     mcp: 'for schemes with a public key instead of a secret',
+    command: {
+      flags: '--public-key <key>',
+      text: "the sender's public key (PEM, hex or base64), for schemes that have one",
+    },
     form: {
       label: 'Public key of the sender',
       hint: 'Only for schemes with a public key instead of a secret, for example discord. standard-webhooks takes either: whpk_… here, or whsec_… as the secret.',
@@ -86,6 +96,7 @@ export const schemeFields = {
       .describe('token of the GET handshake with hub.challenge; never shown'),
     initial: null,
     mcp: 'only for the schemes meta and others that check the URL with a token: the one to enter at the service',
+    command: { flags: '--verify-token <token>', text: 'token of the GET handshake with hub.challenge' },
     form: {
       label: 'Verify token',
       hint: 'Only for senders with a GET handshake, for example meta.{stored token}',

@@ -27,6 +27,7 @@ export const webhookFields = {
     output: nameOf('webhook'),
     example: 'shop',
     mcp: 'short name for people, such as shop orders',
+    command: { flags: '--name <name>', text: 'display name' },
     form: { label: 'Name', hint: 'For example github or shop orders.' },
   },
   description: {
@@ -35,6 +36,7 @@ export const webhookFields = {
     output: z.string().describe('purpose of the webhook'),
     example: 'orders of the shop',
     mcp: 'its purpose',
+    command: { flags: '--description <text>', text: 'what it is for' },
     form: { label: 'Description', type: 'textarea', rows: 2 },
   },
   url: {
@@ -46,6 +48,7 @@ export const webhookFields = {
     initial: true,
     output: z.boolean().describe('false: requests are answered 410'),
     example: true,
+    command: { flags: '--enabled <value>', text: 'false: answer 410' },
   },
   has_secret: { output: z.boolean().describe('false: signatures are not checked'), example: true },
   previous_secret_expires_at: {
@@ -64,6 +67,7 @@ export const webhookFields = {
       .describe('header that carries the signature; null: either of the two default headers'),
     example: null,
     mcp: 'header with the signature; only for the schemes sha256 and token',
+    command: { flags: '--signature-header <name>', text: 'only this header carries the signature' },
     form: {
       label: 'Signature header',
       hint: 'Only for the schemes sha256 (empty: X-Hub-Signature-256 or X-Webhook-Signature) and token. Other schemes define it.',
@@ -77,6 +81,10 @@ export const webhookFields = {
     output: z.string().nullable().describe('header whose value identifies duplicates; null: none'),
     example: null,
     mcp: 'header whose value identifies repeated requests',
+    command: {
+      flags: '--dedupe-header <name>',
+      text: 'a request that repeats the value of this header is not stored again',
+    },
     form: {
       label: 'Deduplication header',
       hint: 'Contains a unique id for each request, for example X-GitHub-Delivery. A duplicate gets a 200 response and is not stored again.',
@@ -97,6 +105,10 @@ export const webhookFields = {
     output: z.string().nullable().describe(EVENT_TYPE_FROM),
     example: 'json:/type',
     mcp: 'where requests name their type, such as json:/type or header:x-event; absent: as the scheme says',
+    command: {
+      flags: '--event-type-from <source>',
+      text: 'where the type of an event is: header:NAME, json:/POINTER, or two joined by +; none: no types; not set: as the scheme says',
+    },
     form: {
       label: 'Event type from',
       hint: 'Where a request has the type of its event: header:NAME, json:/POINTER, or two joined by +. Empty: {default type}. none: events have no type.',
@@ -109,6 +121,7 @@ export const webhookFields = {
     initial: null,
     output: z.int().nullable().describe('largest body; null: WEBHOOK_MAX_PAYLOAD_BYTES'),
     example: null,
+    command: { flags: '--max-payload-bytes <bytes>', text: 'less than WEBHOOK_MAX_PAYLOAD_BYTES' },
     form: { label: 'Payload limit (bytes)', hint: 'Empty: {payload limit} (default, and the largest value).' },
   },
   rate_limit_max: {
@@ -123,6 +136,7 @@ export const webhookFields = {
     initial: null,
     output: z.int().nullable().describe('requests per window and client address; null: the default limit'),
     example: null,
+    command: { flags: '--rate-limit <requests>', text: 'requests per window and client IP, for this webhook only' },
     form: {
       label: 'Rate limit per client',
       hint: 'Requests in {rate window}. Empty: {rate limit} (default), counted over all webhooks.',
@@ -133,6 +147,7 @@ export const webhookFields = {
     initial: null,
     output: z.int().nullable().describe('days for which the events are kept; null: RETENTION_DAYS'),
     example: 30,
+    command: { flags: '--retention-days <days>', text: 'less than RETENTION_DAYS' },
     form: { label: 'Retention (days)', hint: 'Empty: {retention} (default, and the largest value).' },
   },
   expect_every_seconds: {
@@ -145,6 +160,7 @@ export const webhookFields = {
     initial: null,
     output: z.int().nullable().describe('an alert begins when the last event is older; null: none is expected'),
     example: null,
+    command: { flags: '--expect-every-seconds <seconds>', text: 'an alert begins when the last event is older' },
     form: {
       label: 'Expect an event every (seconds)',
       hint: 'An alert begins when the last event is older. Empty: no alert.',
