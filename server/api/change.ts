@@ -7,20 +7,8 @@ import type { Actor } from '../audit/actor.ts';
 import { type AuditKind, record } from '../audit/record.ts';
 import type { Changes } from '../db/announce.ts';
 import type { Database, Query } from '../db/pool.ts';
-import { InputError } from './input.ts';
-
-/**
- * `stale`: the resource no longer meets the precondition of the change; `invalid`: a field that only the database can validate.
- */
-export type Change<T> =
-  | { kind: 'done'; value: T }
-  | { kind: 'unknown' }
-  | { kind: 'stale' }
-  | { kind: 'name_taken' }
-  | { kind: 'invalid'; path: readonly PropertyKey[]; detail: string };
-
-/** Thrown inside a change: the name belongs to another resource. */
-export class NameTaken extends Error {}
+import type { ProblemCode } from '../errors.ts';
+import { ProblemError, problem, type Result } from '../http/problem.ts';
 
 /** Precondition of a change, evaluated on the current, locked row. */
 export type Expects<Row> = (current: Row) => boolean;
@@ -32,6 +20,8 @@ export const asItIs = (): boolean => true;
 interface Kind<Row> {
   /** Prefix of its announcements and of its actions in the audit log. */
   name: AuditKind;
+  /** Problem when there is no such resource that can be changed. */
+  unknown: ProblemCode;
   /** Locks the row until the transaction ends. Returns false if there is no row that can be changed. */
   lock(query: Query, id: string): Promise<boolean>;
   /** The resource as the API returns it; undefined if deleted. */
@@ -56,7 +46,7 @@ export class Changer<Row extends { id: string; name: string }> {
   }
 
   /** @param insert inserts the row with this id */
-  create(id: string, insert: (query: Query) => Promise<void>): Promise<Change<Row>> {
+  create(id: string, insert: (query: Query) => Promise<void>): Promise<Result<Row>> {
     return this.#announced(id, async (query) => {
       await insert(query);
       const after = (await this.#kind.find(query, id))!;
@@ -66,11 +56,11 @@ export class Changer<Row extends { id: string; name: string }> {
   }
 
   /** Resolves with the resource after the change, or before it if the change deleted it. */
-  change(id: string, verb: string, expects: Expects<Row>, work: (query: Query) => Promise<void>): Promise<Change<Row>> {
+  change(id: string, verb: string, expects: Expects<Row>, work: (query: Query) => Promise<void>): Promise<Result<Row>> {
     return this.#announced(id, async (query) => {
       const before = (await this.#kind.lock(query, id)) ? await this.#kind.find(query, id) : undefined;
-      if (before === undefined) return { kind: 'unknown' };
-      if (!expects(before)) return { kind: 'stale' };
+      if (before === undefined) return problem(this.#kind.unknown);
+      if (!expects(before)) return problem('precondition_failed');
       await work(query);
       const after = (await this.#kind.find(query, id)) ?? null;
       await this.#record(query, verb, before, before, after);
@@ -78,7 +68,7 @@ export class Changer<Row extends { id: string; name: string }> {
     });
   }
 
-  async #announced<T>(id: string, work: (query: Query) => Promise<Change<T>>): Promise<Change<T>> {
+  async #announced<T>(id: string, work: (query: Query) => Promise<Result<T>>): Promise<Result<T>> {
     const { database, changes } = this.#parts;
     const payload = `${this.#kind.name}:${id}`;
     try {
@@ -88,8 +78,8 @@ export class Changer<Row extends { id: string; name: string }> {
         ({ kind }) => kind === 'done',
       );
     } catch (error) {
-      if (error instanceof NameTaken) return { kind: 'name_taken' };
-      if (error instanceof InputError) return { kind: 'invalid', path: error.path, detail: error.message };
+      // What only the database can decide, thrown to roll the transaction back.
+      if (error instanceof ProblemError) return error.problem;
       throw error;
     }
   }

@@ -5,7 +5,7 @@ import type { Person, Reader } from '../auth/person.ts';
 import type { Agent } from '../db/queries/agents.ts';
 import type { ProblemCode } from '../errors.ts';
 import type { Exchange, Unanswered } from '../http/exchange.ts';
-import type { Problem } from '../http/problem.ts';
+import type { Problem, Result } from '../http/problem.ts';
 
 /** Schema of the body of each success status; null: no body, or bytes. Members that the schema does not name are not sent. */
 export type Answers = Readonly<Record<number, z.ZodType | null>>;
@@ -138,6 +138,11 @@ export const agentOperation = operationFor<Agent>();
 
 /** An operation for anyone, signed in or not. Changes requested by pages of other sites are refused. */
 export const openOperation = operationFor<null>();
+
+/** The reply to a result: what `answer` makes of its value, or its problem. */
+export function replyTo<T, R>(result: Result<T>, answer: (value: T) => R): R | Problem {
+  return result.kind === 'problem' ? result : answer(result.value);
+}
 
 export function done<Status extends number>(status: Status): Done<Status, undefined>;
 export function done<Status extends number, Body>(

@@ -5,17 +5,15 @@
 import { z } from 'zod';
 import type { Actor } from '../audit/actor.ts';
 import { type Person, personActor, type Reader, visitorActor } from '../auth/person.ts';
-import type { Confirmation } from '../auth/step-up.ts';
 import type { Exchange, Unanswered } from '../http/exchange.ts';
 import { check, invalidBody, invalidQuery } from '../http/issues.ts';
-import { type Problem, problem } from '../http/problem.ts';
+import { type Problem, problem, type Result } from '../http/problem.ts';
 import { allows } from '../resources/users.ts';
 import { type Idempotency, isKey } from './idempotency.ts';
 import type { Answers, Operation, Outcome, Reply, Who } from './operation.ts';
 import type { Operations } from './operations.ts';
 import { etagOf, ifMatch } from './precondition.ts';
 import { type OperationAccess, type OperationName, operationRoutes } from './routes.ts';
-import { refusalOf } from './step-up.ts';
 
 /** `anyone`: neither a user nor an agent. */
 export type Requester = { kind: 'anyone' } | Reader;
@@ -54,7 +52,7 @@ type Confirm = (
   person: Person,
   actor: Actor,
   password: string | undefined,
-) => Promise<Confirmation>;
+) => Promise<Result<null>>;
 
 export class Runner {
   readonly #operations: Operations;
@@ -93,8 +91,8 @@ export class Runner {
     // Before the Idempotency-Key: a stored response may contain a credential too.
     if (operation.stepUp && requester.kind === 'user' && requester.person.via.kind !== 'local') {
       const { current_password: password } = input.data as { current_password?: string };
-      const refused = refusalOf(await this.#confirm(exchangeOf(asked), requester.person, actor(), password));
-      if (refused !== null) return refused;
+      const confirmed = await this.#confirm(exchangeOf(asked), requester.person, actor(), password);
+      if (confirmed.kind === 'problem') return confirmed;
     }
     const handle = async (by: () => Actor) =>
       render(

@@ -8,6 +8,7 @@ import type { Database, Query } from '../db/pool.ts';
 import { type ActiveUser, countAdministrators, findUser, insertUser, lockAdministrators } from '../db/queries/users.ts';
 import { weirCommand } from '../files/command.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { problem, problemLater, type Result } from '../http/problem.ts';
 import { Passwords } from '../passwords/hash.ts';
 import { OperatorError } from '../settings/fault.ts';
 import type { Settings } from '../settings/read.ts';
@@ -36,25 +37,23 @@ interface FirstAdministrator {
   password: string;
 }
 
-/** `closed`: an administrator exists; `refused`: the token is wrong. */
-type SetUpOutcome = SignedIn | { kind: 'closed' | 'refused' | 'email_taken' | 'busy' };
-
-/** Creates the first administrator and signs in. Of two concurrent calls one succeeds; the other returns `closed`. */
+/** Creates the first administrator and signs in. Of two concurrent calls one succeeds; the other returns `setup_closed`. */
 export async function setUp(
   { database, passwords, publicUrl, key }: SignInParts & { key: Buffer },
   exchange: Exchange,
   { token, ...given }: FirstAdministrator & { token: string },
-): Promise<SetUpOutcome> {
-  if ((await countAdministrators(database)) > 0) return { kind: 'closed' };
-  if (!sameText(token, await setupToken(database, key))) return { kind: 'refused' };
-  const outcome = await passwords.admit(async (hasher): Promise<SetUpOutcome> => {
+): Promise<Result<SignedIn>> {
+  if ((await countAdministrators(database)) > 0) return problem('setup_closed');
+  if (!sameText(token, await setupToken(database, key))) return problem('setup_refused');
+  const outcome = await passwords.admit(async (hasher): Promise<Result<SignedIn>> => {
     const passwordHash = await hasher.hash(given.password);
-    return database.transaction<SetUpOutcome>(async (query) => {
+    return database.transaction<Result<SignedIn>>(async (query) => {
       const created = await createFirstAdministrator(query, visitorActor(exchange), given, passwordHash);
-      return typeof created === 'string' ? { kind: created } : startSession(query, exchange, created, publicUrl);
+      if (typeof created === 'string') return problem(created);
+      return { kind: 'done', value: await startSession(query, exchange, created, publicUrl) };
     });
   });
-  return outcome ?? { kind: 'busy' };
+  return outcome ?? problemLater('sign_in_busy', 1);
 }
 
 /**
@@ -80,8 +79,8 @@ async function createFirstAdministrator(
   actor: Actor,
   { email, name }: Omit<FirstAdministrator, 'password'>,
   passwordHash: string,
-): Promise<ActiveUser | 'closed' | 'email_taken'> {
-  if ((await lockAdministrators(query)) > 0) return 'closed';
+): Promise<ActiveUser | 'setup_closed' | 'email_taken'> {
+  if ((await lockAdministrators(query)) > 0) return 'setup_closed';
   const user = { id: randomUUID(), email, name, role: 'administrator' } as const;
   if (!(await insertUser(query, { ...user, passwordHash }))) return 'email_taken';
   const after = (await findUser({ query }, { id: user.id }))!;

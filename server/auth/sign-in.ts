@@ -3,6 +3,7 @@ import { record } from '../audit/record.ts';
 import type { Database, Query } from '../db/pool.ts';
 import { type ActiveUser, confirmPassword, findPasswordUser } from '../db/queries/users.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { problem, problemLater, type Result } from '../http/problem.ts';
 import { type Hasher, isOutdated, type Passwords } from '../passwords/hash.ts';
 import type { DeviceCookies } from './device-cookies.ts';
 import { USER_SESSION_SECONDS } from './people.ts';
@@ -18,35 +19,34 @@ export interface SignInParts {
 }
 
 export interface SignedIn {
-  kind: 'done';
   user: ActiveUser;
   session: OpenedSession;
 }
 
-/** `failed` gives no reason: unknown account, disabled account, account without a password, or wrong password. */
-type SignInOutcome = SignedIn | { kind: 'failed' } | { kind: 'wait'; seconds: number } | { kind: 'busy' };
-
-/** Does the same work whether or not the account exists. */
+/**
+ * Does the same work whether or not the account exists. `sign_in_failed` gives no reason: unknown account, disabled account, account without
+ * a password, or wrong password.
+ */
 export async function signIn(
   { database, passwords, publicUrl, devices }: SignInParts,
   exchange: Exchange,
   { email, password }: { email: string; password: string },
-): Promise<SignInOutcome> {
-  const outcome = await passwords.admit(async (hasher): Promise<SignInOutcome> => {
+): Promise<Result<SignedIn>> {
+  const outcome = await passwords.admit(async (hasher): Promise<Result<SignedIn>> => {
     const user = await findPasswordUser(database, { email });
     const device = user === undefined ? null : devices.counterKey(exchange, user.id, Date.now());
     const counted = await countSignIn(database, exchange, accountKey(email), device);
-    if (typeof counted === 'number') return { kind: 'wait', seconds: counted };
+    if (typeof counted === 'number') return problemLater('sign_in_limited', counted);
     const fits = await hasher.verify(user?.passwordHash ?? null, password);
     if (user !== undefined && fits) {
       const signedIn = await open(database, hasher, counted, user, password, exchange, publicUrl);
-      if (signedIn !== null) return signedIn;
+      if (signedIn !== null) return { kind: 'done', value: signedIn };
     }
     const account = { kind: 'user', id: user?.id ?? null, name: email } as const;
     await recordFailure(database, visitorActor(exchange), accountKey(email), account);
-    return { kind: 'failed' };
+    return problem('sign_in_failed');
   });
-  return outcome ?? { kind: 'busy' };
+  return outcome ?? problemLater('sign_in_busy', 1);
 }
 
 /** Returns null if the user was disabled, or the password changed, after the user was read. */
@@ -84,7 +84,7 @@ export async function startSession(
   const actor = personActor({ ...user, via }, exchange);
   const target = { kind: 'user', id: user.id, name: user.email };
   await record(query, actor, { action: 'session.sign_in', target });
-  return { kind: 'done', user, session };
+  return { user, session };
 }
 
 const RETURN_TO_CHARACTERS_MAX = 1_024;

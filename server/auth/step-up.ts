@@ -9,7 +9,9 @@ import type { Database } from '../db/pool.ts';
 import { deleteSessionsOfUser } from '../db/queries/sessions.ts';
 import { revokeTokensOfUser } from '../db/queries/tokens.ts';
 import { type ActiveUser, confirmPassword, findPasswordUser } from '../db/queries/users.ts';
+import type { ProblemCode } from '../errors.ts';
 import type { Exchange } from '../http/exchange.ts';
+import { invalid, problem, problemLater, type Result } from '../http/problem.ts';
 import type { Hasher, Passwords } from '../passwords/hash.ts';
 import { isBearer, type Person } from './person.ts';
 import type { SignInParts } from './sign-in.ts';
@@ -18,17 +20,22 @@ import { accountKey, countSignIn, recordFailure, type SignInAttempt } from './th
 /** Hosted mode: maximum age of the sign-in at the provider. */
 export const REAUTHENTICATION_SECONDS = 300;
 
+/** Problems of an operation with `stepUp`. */
+export const stepUpProblems = [
+  'reauthentication_required',
+  'sign_in_limited',
+  'sign_in_busy',
+] as const satisfies readonly ProblemCode[];
+
+const SIGN_IN_AGAIN = `Sign in at the identity provider again: open /oidc/start?fresh=true in the browser, then repeat the change within ${REAUTHENTICATION_SECONDS / 60} minutes.`;
+const confirmed: Result<null> = { kind: 'done', value: null };
+
 interface StepUpParts {
   database: Database;
   passwords: Passwords;
   /** AUTH_MODE is hosted: users have no passwords. */
   hosted: boolean;
 }
-
-/** `missing`: no password given; `failed`: wrong password; `stale`: the sign-in at the provider is too old. */
-export type Confirmation =
-  | { kind: 'confirmed' | 'missing' | 'failed' | 'stale' | 'busy' }
-  | { kind: 'wait'; seconds: number };
 
 /**
  * Authenticates the person again before a sensitive change.
@@ -40,17 +47,19 @@ export async function confirmIdentity(
   person: Person,
   actor: Actor,
   password: string | undefined,
-): Promise<Confirmation> {
-  if (isBearer(person)) return { kind: 'confirmed' };
-  if (hosted) return { kind: isFresh(person) ? 'confirmed' : 'stale' };
-  if (password === undefined || password === '') return { kind: 'missing' };
-  const outcome = await passwords.admit(async (hasher): Promise<Confirmation> => {
+): Promise<Result<null>> {
+  if (isBearer(person)) return confirmed;
+  if (hosted) return isFresh(person) ? confirmed : problem('reauthentication_required', SIGN_IN_AGAIN);
+  if (password === undefined || password === '')
+    return problem('reauthentication_required', 'Give your password again, as current_password.');
+  const outcome = await passwords.admit(async (hasher): Promise<Result<null>> => {
     const checked = await checkOwnPassword(database, hasher, exchange, person, actor, password);
-    if (checked.kind !== 'fits') return checked;
-    await checked.counted.succeeded(database.query);
-    return { kind: 'confirmed' };
+    if (checked.kind === 'problem') return checked;
+    if (checked.value === null) return problem('reauthentication_required', NOT_PASSWORD);
+    await checked.value.counted.succeeded(database.query);
+    return confirmed;
   });
-  return outcome ?? { kind: 'busy' };
+  return outcome ?? problemLater('sign_in_busy', 1);
 }
 
 /** True while the session's last sign-in is recent enough. */
@@ -58,14 +67,16 @@ export function isFresh({ via }: Person): boolean {
   return via.kind === 'session' && via.authenticatedSecondsAgo <= REAUTHENTICATION_SECONDS;
 }
 
-type OwnPassword =
-  | { kind: 'fits'; user: ActiveUser & { passwordHash: string }; counted: SignInAttempt }
-  | { kind: 'failed' }
-  | { kind: 'wait'; seconds: number };
+const NOT_PASSWORD = 'This is not your password.';
+
+interface OwnPassword {
+  user: ActiveUser & { passwordHash: string };
+  counted: SignInAttempt;
+}
 
 /**
  * Verifies the password of a signed-in user. Throttled, so that a stolen session cannot be used to guess it. Counted by user id,
- * so that failures at the sign-in form do not use up this limit.
+ * so that failures at the sign-in form do not use up this limit. Null: another password.
  */
 async function checkOwnPassword(
   database: Database,
@@ -74,22 +85,16 @@ async function checkOwnPassword(
   { id, email }: Person,
   actor: Actor,
   password: string,
-): Promise<OwnPassword> {
+): Promise<Result<OwnPassword | null>> {
   const key = accountKey(id);
   const counted = await countSignIn(database, exchange, key);
-  if (typeof counted === 'number') return { kind: 'wait', seconds: counted };
+  if (typeof counted === 'number') return problemLater('sign_in_limited', counted);
   const user = await findPasswordUser(database, { id });
   const fits = await hasher.verify(user?.passwordHash ?? null, password);
-  if (user !== undefined && fits) return { kind: 'fits', user, counted };
+  if (user !== undefined && fits) return { kind: 'done', value: { user, counted } };
   await recordFailure(database, actor, key, { kind: 'user', id, name: email });
-  return { kind: 'failed' };
+  return { kind: 'done', value: null };
 }
-
-/** `failed`: the current password is wrong. */
-type ChangeOutcome =
-  | { kind: 'done'; revokedTokens: number }
-  | { kind: 'failed' | 'busy' }
-  | { kind: 'wait'; seconds: number };
 
 interface PasswordChange {
   current: string;
@@ -106,22 +111,24 @@ export async function changePassword(
   person: Person,
   actor: Actor,
   { current, next, revokeTokens }: PasswordChange,
-): Promise<ChangeOutcome> {
-  const outcome = await passwords.admit(async (hasher): Promise<ChangeOutcome> => {
+): Promise<Result<{ revokedTokens: number }>> {
+  const wrong = invalid('/current_password', NOT_PASSWORD);
+  const outcome = await passwords.admit(async (hasher): Promise<Result<{ revokedTokens: number }>> => {
     const checked = await checkOwnPassword(database, hasher, exchange, person, actor, current);
-    if (checked.kind !== 'fits') return checked;
-    const { user, counted } = checked;
+    if (checked.kind === 'problem') return checked;
+    if (checked.value === null) return wrong;
+    const { user, counted } = checked.value;
     const newHash = await hasher.hash(next);
-    return database.transaction<ChangeOutcome>(async (query) => {
-      if (!(await confirmPassword(query, user.id, user.passwordHash, newHash))) return { kind: 'failed' };
+    return database.transaction<Result<{ revokedTokens: number }>>(async (query) => {
+      if (!(await confirmPassword(query, user.id, user.passwordHash, newHash))) return wrong;
       await deleteSessionsOfUser(query, user.id, person.via.kind === 'session' ? person.via.sessionId : null);
       const revoked = revokeTokens ? await revokeTokensOfUser(query, user.id) : [];
       await counted.succeeded(query);
       const target = { kind: 'user', id: user.id, name: user.email };
       const after = revokeTokens ? { revoked_tokens: revoked } : null;
       await record(query, actor, { action: 'account.password', target, after });
-      return { kind: 'done', revokedTokens: revoked.length };
+      return { kind: 'done', value: { revokedTokens: revoked.length } };
     });
   });
-  return outcome ?? { kind: 'busy' };
+  return outcome ?? problemLater('sign_in_busy', 1);
 }

@@ -14,6 +14,9 @@ export interface Problem {
   retryAfterSeconds?: number | undefined;
 }
 
+/** The outcome of what can be refused: its value, or the problem. Services, the runner, pages, MCP and commands share this one. */
+export type Result<T> = { kind: 'done'; value: T } | Problem;
+
 export function problem(code: ProblemCode, detail?: string, members?: Record<string, unknown>): Problem {
   return { kind: 'problem', code, detail, members };
 }

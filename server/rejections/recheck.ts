@@ -17,6 +17,7 @@ import {
   setRejectionChecked,
 } from '../db/queries/rejections.ts';
 import { type KeyedRow, storeDeduped } from '../db/queries/store-deduped.ts';
+import { problem, problemLater, type Result } from '../http/problem.ts';
 import { dedupeKey } from '../ingest/rows.ts';
 import { inetBytes } from '../net/address.ts';
 import { verifies } from '../signatures/diagnosis/diagnose.ts';
@@ -30,12 +31,6 @@ export interface RejectionParts extends AcceptParts {
   diagnose: (requests: readonly RefusedRequest[]) => Promise<Pick<Diagnosed, 'diagnosis'>[]>;
 }
 
-export type Recheck =
-  | { kind: 'done'; rejection: RejectionRecord }
-  | { kind: 'unknown' }
-  | { kind: 'without_body' }
-  | { kind: 'unavailable' };
-
 /** `verified` of `checked` rejections verify now. */
 interface SimilarChecked {
   checked: number;
@@ -47,6 +42,9 @@ export const SIMILAR_MAX = 100;
 /** Requests of one round of the thread, as in the sampler: its timeout is for 25. */
 const ROUND_MAX = 25;
 
+/** A secret cannot be opened, or the thread of the check failed. */
+const unavailable = problemLater('verification_unavailable', 1);
+
 export class Rejections {
   readonly #parts: RejectionParts;
 
@@ -55,30 +53,30 @@ export class Rejections {
   }
 
   /** Stores the refused request as an event if it verifies with the present settings. */
-  accept(id: string, actor: Actor): Promise<Accepted> {
+  accept(id: string, actor: Actor): Promise<Result<Accepted>> {
     return acceptRejection(this.#parts, id, actor);
   }
 
   /** Checks the stored request with the webhook's present secrets and signature header, and stores the result. */
-  async recheck(id: string, actor: Actor): Promise<Recheck> {
+  async recheck(id: string, actor: Actor): Promise<Result<RejectionRecord>> {
     const { database } = this.#parts;
     const rejection = await findRejection(database.query, id);
-    if (rejection === undefined) return { kind: 'unknown' };
-    if (rejection.body === null) return { kind: 'without_body' };
+    if (rejection === undefined) return problem('rejection_unknown');
+    if (rejection.body === null) return problem('rejection_without_body');
     const judged = await this.#judge([rejection]);
-    if (judged === null) return { kind: 'unavailable' };
+    if (judged === null) return unavailable;
     const { reason, otherWebhookId } = judged[0]!;
-    return database.transaction<Recheck>(async (query) => {
+    return database.transaction<Result<RejectionRecord>>(async (query) => {
       await setRejectionChecked(query, id, reason, otherWebhookId);
       const checked = await findRejection(query, id);
-      if (checked === undefined) return { kind: 'unknown' };
+      if (checked === undefined) return problem('rejection_unknown');
       await record(query, actor, {
         action: 'rejection.recheck',
         target: { kind: 'rejection', id, name: rejection.webhook_name },
         before: { reason: rejection.checked_reason ?? rejection.reason },
         after: { reason, verified: reason === 'verifies_now' },
       });
-      return { kind: 'done', rejection: checked };
+      return { kind: 'done', value: checked };
     });
   }
 
@@ -86,11 +84,11 @@ export class Rejections {
    * Checks the newest rejections again that resemble this one: same webhook, reason and header, at most SIMILAR_MAX.
    * @param change what was changed at the webhook before, for the audit log
    */
-  async recheckSimilar(rejection: RejectionRecord, change: object, actor: Actor): Promise<SimilarChecked | null> {
+  async recheckSimilar(rejection: RejectionRecord, change: object, actor: Actor): Promise<Result<SimilarChecked>> {
     const { database } = this.#parts;
     const similar = await listSimilarRejections(database.query, rejection, SIMILAR_MAX);
     const judged = await this.#judge(similar);
-    if (judged === null) return null;
+    if (judged === null) return unavailable;
     const verified = judged.filter(({ reason }) => reason === 'verifies_now').length;
     const outcome = { checked: judged.length, verified };
     await database.transaction(async (query) => {
@@ -102,7 +100,7 @@ export class Rejections {
         after: { ...change, ...outcome },
       });
     });
-    return outcome;
+    return { kind: 'done', value: outcome };
   }
 
   /** @returns null when a secret cannot be opened, or the thread fails */
@@ -142,11 +140,11 @@ function judgedOf({ id, reason: first, signatures }: RejectionDetail, { reason: 
 /** Header with the time when the request was refused. The `received_at` of the event is the time of acceptance. */
 const REFUSED_AT_HEADER = 'weir-refused-at';
 
-export type Accepted =
-  | { kind: 'stored'; eventId: string }
-  /** The event is stored already: it was accepted before, or the sender retried it (known by the webhook's dedupe_header). */
-  | { kind: 'known'; eventId: string }
-  | { kind: 'unknown' | 'disabled' | 'of_batch' | 'without_body' | 'unverified' | 'unavailable' };
+/** `isNew`: false if the event was stored already: it was accepted before, or the sender retried it (known by the webhook's dedupe_header). */
+interface Accepted {
+  eventId: string;
+  isNew: boolean;
+}
 
 interface AcceptParts {
   database: Database;
@@ -161,20 +159,20 @@ export async function acceptRejection(
   { database, keys, retentionDays }: AcceptParts,
   id: string,
   actor: Actor,
-): Promise<Accepted> {
+): Promise<Result<Accepted>> {
   // Not null: the process that stored the rejection had partitions.
   const horizon = (await readHorizon(database))!;
-  return database.transaction<Accepted>(async (query) => {
+  return database.transaction<Result<Accepted>>(async (query) => {
     const rejection = await lockRejection(query, id);
-    if (rejection === undefined) return { kind: 'unknown' };
+    if (rejection === undefined) return problem('rejection_unknown');
     const { accepted_event_id: known, body, webhook_id, webhook_name } = rejection;
-    if (known !== null) return { kind: 'known', eventId: known };
-    if (!rejection.webhook_enabled) return { kind: 'disabled' };
-    if (rejection.batch) return { kind: 'of_batch' };
-    if (body === null) return { kind: 'without_body' };
+    if (known !== null) return { kind: 'done', value: { eventId: known, isNew: false } };
+    if (!rejection.webhook_enabled) return problem('webhook_disabled');
+    if (rejection.batch) return problem('rejection_of_batch');
+    if (body === null) return problem('rejection_without_body');
     const keyring = (await readKeyrings(query, keys, [webhook_id], 0)).get(webhook_id);
-    if (keyring === undefined) return { kind: 'unavailable' };
-    if (!verifies(storedRequest(rejection, body, keyring))) return { kind: 'unverified' };
+    if (keyring === undefined) return unavailable;
+    if (!verifies(storedRequest(rejection, body, keyring))) return problem('rejection_unverified');
 
     const row = eventOf(rejection, body, nearestWithin(horizon, Date.now()));
     const [eventId] = (await storeDeduped({ query }, [row], retentionDays)) as [string];
@@ -184,7 +182,7 @@ export async function acceptRejection(
       target: { kind: 'rejection', id, name: webhook_name },
       after: { event_id: eventId },
     });
-    return { kind: eventId === uuidText(row.id) ? 'stored' : 'known', eventId };
+    return { kind: 'done', value: { eventId, isNew: eventId === uuidText(row.id) } };
   });
 }
 

@@ -54,7 +54,7 @@ test('a failed change leaves no entry and no gap', async () => {
   const agents = agentsOf(app);
   const before = (await verifyAudit(app.database, null)).entries;
   const failed = await agents.add({ name: 'a', webhook_ids: ['00000000-0000-4000-8000-000000000000'] });
-  expect(failed.kind).toBe('invalid');
+  expect(failed).toMatchObject({ kind: 'problem', code: 'invalid_request' });
   await agents.add({ name: 'b', webhook_ids: [] });
   expect(await verifyAudit(app.database, null)).toMatchObject({ intact: true, entries: before + 1 });
 });

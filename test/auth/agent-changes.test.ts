@@ -1,6 +1,7 @@
 /** Rotated and revoked agents at another process, and what logs contain of tokens. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Agents } from '../../server/api/agents/service.ts';
+import { problem } from '../../server/http/problem.ts';
 import {
   addAgent,
   agentsOf,
@@ -86,8 +87,8 @@ test('an unknown or revoked agent can be neither rotated nor revoked', async () 
   const agent = await addAgent(app);
   await agents.revoke(agent.id);
   expect([await agents.rotate(agent.id), await agents.revoke(agent.id)]).toEqual([
-    { kind: 'unknown' },
-    { kind: 'unknown' },
+    problem('agent_unknown'),
+    problem('agent_unknown'),
   ]);
 });
 

@@ -1,10 +1,10 @@
 /** Webhooks for tests, created like by a command. */
 
-import type { Change } from '../../server/api/change.ts';
 import { Webhooks } from '../../server/api/webhooks/service.ts';
 import { systemActor } from '../../server/audit/actor.ts';
 import { Changes } from '../../server/db/announce.ts';
 import type { Database } from '../../server/db/pool.ts';
+import type { Result } from '../../server/http/problem.ts';
 import { SavedWebhooks } from '../../server/primary/saved-webhooks.ts';
 import { type NewWebhook, webhookInput } from '../../server/resources/webhooks.ts';
 import { derivedKeys, type SecretsKeys } from '../../server/secrets/keys.ts';
@@ -25,7 +25,7 @@ export function newWebhook(given: Partial<NewWebhook>): NewWebhook {
 }
 
 /** Returns the value of a successful change. Throws otherwise. */
-export function made<T>(change: Change<T>): T {
+export function made<T>(change: Result<T>): T {
   if (change.kind !== 'done') throw new Error(`the change was not made: ${JSON.stringify(change)}`);
   return change.value;
 }

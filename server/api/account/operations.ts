@@ -7,11 +7,11 @@ import { noSessionCookie } from '../../auth/sessions.ts';
 import type { SignInParts } from '../../auth/sign-in.ts';
 import { changePassword } from '../../auth/step-up.ts';
 import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../db/queries/sessions.ts';
-import { invalid, problem, problemLater } from '../../http/problem.ts';
+import { invalid, problem } from '../../http/problem.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { email, enteredPassword, idOf, nameOf, recordId } from '../../resources/fields.ts';
 import { roles, userSessionSchema } from '../../resources/users.ts';
-import { done, operation } from '../operation.ts';
+import { done, operation, replyTo } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
 const accountSchema = z.object({
@@ -119,16 +119,7 @@ export function accountOperations({ csrf, hosted, ...parts }: AccountParts) {
           next: input.new_password,
           revokeTokens: input.revoke_tokens,
         });
-        switch (changed.kind) {
-          case 'done':
-            return done(200, { revoked_tokens: changed.revokedTokens });
-          case 'failed':
-            return invalid('/current_password', 'This is not your password.');
-          case 'wait':
-            return problemLater('sign_in_limited', changed.seconds);
-          case 'busy':
-            return problemLater('sign_in_busy', 1);
-        }
+        return replyTo(changed, ({ revokedTokens }) => done(200, { revoked_tokens: revokedTokens }));
       },
     }),
   };

@@ -7,11 +7,11 @@ import { setUp } from '../../auth/setup.ts';
 import { type SignedIn, type SignInParts, signIn } from '../../auth/sign-in.ts';
 import { deleteSession } from '../../db/queries/sessions.ts';
 import type { Exchange } from '../../http/exchange.ts';
-import { invalid, problem, problemLater } from '../../http/problem.ts';
+import { invalid, problem } from '../../http/problem.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { email, emailText, enteredPassword, idOf, nameOf, optionalNameText } from '../../resources/fields.ts';
 import { roles } from '../../resources/users.ts';
-import { done, openOperation, operation } from '../operation.ts';
+import { done, openOperation, operation, replyTo } from '../operation.ts';
 
 const signInInput = z.strictObject({
   email: emailText.describe('email address of the user'),
@@ -71,16 +71,7 @@ export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...pa
       handle: async ({ input, exchange }) => {
         if (hosted) return problem('local_mode_only');
         const outcome = await signIn(parts, exchange, input);
-        switch (outcome.kind) {
-          case 'done':
-            return signedIn(exchange, 200, outcome);
-          case 'failed':
-            return problem('sign_in_failed');
-          case 'wait':
-            return problemLater('sign_in_limited', outcome.seconds);
-          case 'busy':
-            return problemLater('sign_in_busy', 1);
-        }
+        return replyTo(outcome, (value) => signedIn(exchange, 200, value));
       },
     }),
 
@@ -113,18 +104,7 @@ export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...pa
         const wrong = passwordProblem(input.password, input.email);
         if (wrong !== null) return invalid('/password', wrong);
         const outcome = await setUp({ ...parts, key: setupKey }, exchange, input);
-        switch (outcome.kind) {
-          case 'done':
-            return signedIn(exchange, 201, outcome);
-          case 'closed':
-            return problem('setup_closed');
-          case 'refused':
-            return problem('setup_refused');
-          case 'busy':
-            return problemLater('sign_in_busy', 1);
-          case 'email_taken':
-            return problem('email_taken');
-        }
+        return replyTo(outcome, (value) => signedIn(exchange, 201, value));
       },
     }),
   };

@@ -10,8 +10,7 @@ import { agentActivitySchema, agentInput, agentSchema } from '../../resources/ag
 import { recordId, text } from '../../resources/fields.ts';
 import { confirmationInput, currentPassword } from '../../resources/users.ts';
 import type { ChangeParts } from '../change.ts';
-import { replyTo } from '../change-reply.ts';
-import { done, operation } from '../operation.ts';
+import { done, operation, replyTo } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { Agents } from './service.ts';
 
@@ -81,9 +80,7 @@ export function agentOperations(parts: ChangeParts) {
       problems: ['name_taken'],
       answers: { 201: withCredential },
       handle: async ({ actor, input }) =>
-        replyTo(await by(actor).add(input), 'agent_unknown', (made) =>
-          done(201, made, { location: `/api/v1/agents/${made.id}` }),
-        ),
+        replyTo(await by(actor).add(input), (made) => done(201, made, { location: `/api/v1/agents/${made.id}` })),
     }),
 
     showAgent: operation({
@@ -102,7 +99,7 @@ export function agentOperations(parts: ChangeParts) {
       problems: ['name_taken'],
       representation: agentSchema,
       handle: async ({ actor, id, input, matches }) =>
-        replyTo(await by(actor).update(id, input, matches), 'agent_unknown', (agent) => done(200, agent)),
+        replyTo(await by(actor).update(id, input, matches), (agent) => done(200, agent)),
     }),
 
     setSubscription: operation({
@@ -111,12 +108,8 @@ export function agentOperations(parts: ChangeParts) {
       input: agentInput.subscription,
       answers: { 200: agentSchema },
       representation: agentSchema,
-      handle: async ({ actor, id, innerId, input, matches }) => {
-        const changed = await by(actor).setFilter(id, innerId, input.filter, matches);
-        // The input is valid, so the database refused the webhook: it does not exist.
-        if (changed.kind === 'invalid') return problem('webhook_unknown', changed.detail);
-        return replyTo(changed, 'agent_unknown', (agent) => done(200, agent));
-      },
+      handle: async ({ actor, id, innerId, input, matches }) =>
+        replyTo(await by(actor).setFilter(id, innerId, input.filter, matches), (agent) => done(200, agent)),
     }),
 
     rotateAgent: operation({
@@ -127,15 +120,14 @@ export function agentOperations(parts: ChangeParts) {
       answers: { 200: withCredential },
       representation: agentSchema,
       handle: async ({ actor, id, matches }) =>
-        replyTo(await by(actor).rotate(id, matches), 'agent_unknown', (agent) => done(200, agent)),
+        replyTo(await by(actor).rotate(id, matches), (agent) => done(200, agent)),
     }),
 
     revokeAgent: operation({
       id,
       answers: { 204: null },
       representation: agentSchema,
-      handle: async ({ actor, id, matches }) =>
-        replyTo(await by(actor).revoke(id, matches), 'agent_unknown', () => done(204)),
+      handle: async ({ actor, id, matches }) => replyTo(await by(actor).revoke(id, matches), () => done(204)),
     }),
   };
 }

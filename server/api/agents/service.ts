@@ -13,8 +13,9 @@ import {
   revokeAgent,
   updateAgent,
 } from '../../db/queries/agents.ts';
+import { ProblemError, problem, type Result } from '../../http/problem.ts';
 import type { AgentPatch, NewAgent } from '../../resources/agents.ts';
-import { asItIs, type Change, type ChangeParts, Changer, type Expects, NameTaken } from '../change.ts';
+import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
 import { setSubscription, setWebhooks } from './subscriptions.ts';
 
 /** The credential is returned only here. */
@@ -26,10 +27,15 @@ export class Agents {
 
   /** @param actor author of the changes */
   constructor(parts: ChangeParts, actor: Actor) {
-    this.#changer = new Changer(parts, actor, { name: 'agent', lock: lockAgent, find: findAgent });
+    this.#changer = new Changer(parts, actor, {
+      name: 'agent',
+      unknown: 'agent_unknown',
+      lock: lockAgent,
+      find: findAgent,
+    });
   }
 
-  async add({ name, webhook_ids, temporary = false, max_leased = null }: NewAgent): Promise<Change<WithCredential>> {
+  async add({ name, webhook_ids, temporary = false, max_leased = null }: NewAgent): Promise<Result<WithCredential>> {
     const id = randomUUID();
     const { text, ...stored } = createCredential('wa');
     const made = await this.#changer.create(id, async (query) => {
@@ -53,12 +59,12 @@ export class Agents {
     webhookId: string,
     filter: string | null,
     expects: Expects<AgentRecord> = asItIs,
-  ): Promise<Change<AgentRecord>> {
+  ): Promise<Result<AgentRecord>> {
     return this.#update(id, {}, expects, (query) => setSubscription(query, id, webhookId, filter));
   }
 
   /** Creates a new credential; the old one and every session end. */
-  async rotate(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<WithCredential>> {
+  async rotate(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<WithCredential>> {
     const { text, ...stored } = createCredential('wa');
     return shown(
       await this.#changer.change(id, 'rotate', expects, (query) => replaceCredential(query, id, stored)),
@@ -67,7 +73,7 @@ export class Agents {
   }
 
   /** Permanent; the agent's deliveries are kept. A temporary agent disappears, and maintenance deletes it with its deliveries. */
-  revoke(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Change<AgentRecord>> {
+  revoke(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<AgentRecord>> {
     return this.#changer.change(id, 'revoke', expects, (query) => revokeAgent(query, id));
   }
 
@@ -76,7 +82,7 @@ export class Agents {
     given: Parameters<typeof updateAgent>[2],
     expects: Expects<AgentRecord>,
     work: (query: Query) => Promise<void>,
-  ): Promise<Change<AgentRecord>> {
+  ): Promise<Result<AgentRecord>> {
     return this.#changer.change(id, 'update', expects, async (query) => {
       if (given.name !== undefined) await refuseTakenName(query, given.name, id);
       await updateAgent(query, id, given);
@@ -85,11 +91,11 @@ export class Agents {
   }
 }
 
-/** Agents are identified by name on pages and in commands. Throws NameTaken. */
+/** Agents are identified by name on pages and in commands. Throws ProblemError. */
 async function refuseTakenName(query: Query, name: string, id: string): Promise<void> {
-  if (await isNameTaken(query, name, id)) throw new NameTaken();
+  if (await isNameTaken(query, name, id)) throw new ProblemError(problem('name_taken'));
 }
 
-function shown(change: Change<AgentRecord>, credential: string): Change<WithCredential> {
+function shown(change: Result<AgentRecord>, credential: string): Result<WithCredential> {
   return change.kind === 'done' ? { kind: 'done', value: { ...change.value, credential } } : change;
 }

@@ -10,7 +10,7 @@ import { eventCountQuery, eventFilterOf } from '../../resources/event-filter.ts'
 import { eventDeliveriesSchema, eventSchema } from '../../resources/events.ts';
 import { idOf } from '../../resources/fields.ts';
 import { createReplayJob } from '../jobs/service.ts';
-import { done, operation, readerOperation } from '../operation.ts';
+import { done, operation, readerOperation, replyTo } from '../operation.ts';
 import { eventId, listSchema, pageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { exportFormats, exportText, sendParts } from './export.ts';
@@ -148,12 +148,8 @@ export function eventOperations(database: Database, unreadSeconds: number) {
       answers: { 201: z.object({ delivery_ids: z.array(z.guid()).describe('the new deliveries') }) },
       problems: ['no_subscribers'],
       handle: async ({ id, input, actor }) => {
-        const agentIds = input.agent_ids ?? null;
-        const replayed = await replayEvent(database, actor, id, agentIds);
-        if (replayed.kind === 'unknown') return problem('event_unknown');
-        if (replayed.kind === 'no_agent') return problem('no_subscribers');
-        if (replayed.kind === 'done') return done(201, { delivery_ids: replayed.deliveryIds });
-        return agentsUnknown(agentIds!, replayed.agentIds);
+        const replayed = await replayEvent(database, actor, id, input.agent_ids ?? null);
+        return replyTo(replayed, (delivery_ids) => done(201, { delivery_ids }));
       },
     }),
 
@@ -164,22 +160,9 @@ export function eventOperations(database: Database, unreadSeconds: number) {
       answers: { 202: z.object({ job_id: idOf('job') }) },
       problems: ['no_subscribers', 'jobs_full'],
       handle: async ({ input: { agent_ids, ...filter }, actor }) => {
-        const agentIds = agent_ids ?? null;
-        const created = await createReplayJob(database, actor, { filter, agentIds });
-        if (created.kind === 'no_agent') return problem('no_subscribers');
-        if (created.kind === 'full') return problem('jobs_full');
-        if (created.kind === 'agents_unknown') return agentsUnknown(agentIds!, created.agentIds);
-        return done(202, { job_id: created.id }, { location: `/api/v1/jobs/${created.id}` });
+        const created = await createReplayJob(database, actor, { filter, agentIds: agent_ids ?? null });
+        return replyTo(created, (id) => done(202, { job_id: id }, { location: `/api/v1/jobs/${id}` }));
       },
     }),
   };
-}
-
-/** @param unknown the given ids that are not ids of active agents */
-function agentsUnknown(given: readonly string[], unknown: readonly string[]) {
-  const errors = unknown.map((id) => ({
-    pointer: `/agent_ids/${given.indexOf(id)}`,
-    detail: `No active agent has the id ${id}.`,
-  }));
-  return problem('invalid_request', undefined, { errors });
 }

@@ -5,7 +5,7 @@ import { findJob, listJobs } from '../../db/queries/jobs.ts';
 import { problem } from '../../http/problem.ts';
 import { recordId } from '../../resources/fields.ts';
 import { jobSchema } from '../../resources/jobs.ts';
-import { done, operation } from '../operation.ts';
+import { done, operation, replyTo } from '../operation.ts';
 import { pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { cancelReplayJob } from './service.ts';
 
@@ -38,11 +38,7 @@ export function jobOperations(database: Database) {
       id,
       answers: { 200: jobSchema },
       problems: ['job_finished'],
-      handle: async ({ actor, id }) => {
-        const cancelled = await cancelReplayJob(database, actor, id);
-        if (cancelled.kind === 'done') return done(200, cancelled.job);
-        return problem(cancelled.kind === 'unknown' ? 'job_unknown' : 'job_finished');
-      },
+      handle: async ({ actor, id }) => replyTo(await cancelReplayJob(database, actor, id), (job) => done(200, job)),
     }),
   };
 }

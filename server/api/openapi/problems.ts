@@ -1,10 +1,11 @@
 /** The problems of a route, and their responses in the document. */
+
+import { stepUpProblems } from '../../auth/step-up.ts';
 import { type ProblemCode, problems } from '../../errors.ts';
 import { jsonBodyProblems } from '../../http/parsed-body.ts';
 import type { Method } from '../../http/route.ts';
 import type { Operation } from '../operation.ts';
 import type { OperationAccess } from '../routes.ts';
-import { stepUpProblems } from '../step-up.ts';
 import type { Json } from './schemas.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';

@@ -2,10 +2,9 @@
 import type { z } from 'zod';
 import type { Actor } from '../../audit/actor.ts';
 import { findRejection } from '../../db/queries/rejections.ts';
-import { invalid, type Problem, problem, problemLater } from '../../http/problem.ts';
+import { invalid, problem, type Result } from '../../http/problem.ts';
 import type { Rejections } from '../../rejections/recheck.ts';
 import { DEFAULT_SCHEME } from '../../signatures/presets.ts';
-import { replyTo } from '../change-reply.ts';
 import { type WebhookParts, Webhooks } from '../webhooks/service.ts';
 import type { fixInput } from './schema.ts';
 
@@ -13,11 +12,11 @@ type FixInput = z.output<typeof fixInput>;
 
 /** How long the secret that a fix replaces stays valid: other senders of the webhook may have it. */
 const OVERLAP_SECONDS = 86_400;
-const RETRY_SECONDS = 1;
 
 interface Fixed {
-  kind: 'fixed';
-  body: { webhook_id: string; checked: number; verified: number };
+  webhook_id: string;
+  checked: number;
+  verified: number;
 }
 
 /** Makes the change in one audited step; the re-check of the similar rejections follows and has an entry of its own. */
@@ -27,7 +26,7 @@ export async function fixRejection(
   id: string,
   input: FixInput,
   actor: Actor,
-): Promise<Fixed | Problem> {
+): Promise<Result<Fixed>> {
   const rejection = await findRejection(parts.database.query, id);
   if (rejection === undefined) return problem('rejection_unknown');
   const { header, signature_scheme: scheme } = rejection;
@@ -42,9 +41,8 @@ export async function fixRejection(
   const secret = input.kind === 'use_header' ? null : input.secret;
   const overlap = input.kind === 'set_secret' ? OVERLAP_SECONDS : 0;
   const changed = await new Webhooks(parts, actor).reconfigure(rejection.webhook_id, patch, secret, overlap);
-  const refused = replyTo(changed, 'webhook_unknown', () => null);
-  if (refused !== null) return refused;
+  if (changed.kind === 'problem') return changed;
   const again = await rejections.recheckSimilar(rejection, { fix: input.kind, ...patch }, actor);
-  if (again === null) return problemLater('verification_unavailable', RETRY_SECONDS);
-  return { kind: 'fixed', body: { webhook_id: rejection.webhook_id, ...again } };
+  if (again.kind === 'problem') return again;
+  return { kind: 'done', value: { webhook_id: rejection.webhook_id, ...again.value } };
 }

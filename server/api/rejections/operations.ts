@@ -2,7 +2,7 @@
 
 import { groupRejections, listAcceptable, readRejections } from '../../db/queries/rejection-groups.ts';
 import { findRejection, listRejections } from '../../db/queries/rejections.ts';
-import { problem, problemLater } from '../../http/problem.ts';
+import { problem } from '../../http/problem.ts';
 import { type RejectionParts, Rejections } from '../../rejections/recheck.ts';
 import {
   recheckSchema,
@@ -13,7 +13,7 @@ import {
   rejectionsAccepted,
 } from '../../resources/rejections.ts';
 import { readStoredHeaders } from '../../signatures/stored-headers.ts';
-import { done, operation } from '../operation.ts';
+import { done, operation, replyTo } from '../operation.ts';
 import { eventId, listSchema, pageOf, pageSchema } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import type { WebhookParts } from '../webhooks/service.ts';
@@ -28,17 +28,7 @@ import {
   rejectionQuery,
 } from './schema.ts';
 
-const RETRY_SECONDS = 1;
 const id = { schema: eventId, problem: 'rejection_unknown' } as const;
-
-/** Problem codes when a rejection cannot be accepted. */
-const notAccepted = {
-  unknown: 'rejection_unknown',
-  disabled: 'webhook_disabled',
-  of_batch: 'rejection_of_batch',
-  without_body: 'rejection_without_body',
-  unverified: 'rejection_unverified',
-} as const;
 
 /** Rejections that one request accepts. */
 const ACCEPTED_MAX = 100;
@@ -77,8 +67,8 @@ export function rejectionOperations(parts: RejectionParts & WebhookParts) {
       answers: { 200: rejectionFixed },
       problems: ['webhook_unknown', 'precondition_failed', 'name_taken', 'verification_unavailable'],
       handle: async ({ id, input, actor }) => {
-        const outcome = await fixRejection(parts, rejections, id, input, actor);
-        return outcome.kind === 'fixed' ? done(200, outcome.body) : outcome;
+        const fixed = await fixRejection(parts, rejections, id, input, actor);
+        return replyTo(fixed, (body) => done(200, body));
       },
     }),
 
@@ -90,8 +80,7 @@ export function rejectionOperations(parts: RejectionParts & WebhookParts) {
         let accepted = 0;
         // One after the other, oldest first, so that the events keep the order of the requests.
         for (const one of ids.slice(0, ACCEPTED_MAX)) {
-          const { kind } = await rejections.accept(one, actor);
-          if (kind === 'stored' || kind === 'known') accepted++;
+          if ((await rejections.accept(one, actor)).kind === 'done') accepted++;
         }
         const more = ids.length > ACCEPTED_MAX;
         return done(200, { accepted, refused: Math.min(ids.length, ACCEPTED_MAX) - accepted, more });
@@ -133,23 +122,24 @@ export function rejectionOperations(parts: RejectionParts & WebhookParts) {
       answers: { 200: recheckSchema },
       problems: ['rejection_without_body', 'verification_unavailable'],
       handle: async ({ id, actor }) => {
-        const outcome = await rejections.recheck(id, actor);
-        if (outcome.kind === 'done') return done(200, describeRejection(outcome.rejection).last_check!);
-        if (outcome.kind === 'unavailable') return problemLater('verification_unavailable', RETRY_SECONDS);
-        return problem(outcome.kind === 'unknown' ? 'rejection_unknown' : 'rejection_without_body');
+        const checked = await rejections.recheck(id, actor);
+        return replyTo(checked, (rejection) => done(200, describeRejection(rejection).last_check!));
       },
     }),
 
     acceptRejection: operation({
       id,
       answers: { 201: acceptedSchema, 200: acceptedSchema },
-      problems: [...Object.values(notAccepted), 'verification_unavailable'],
+      problems: [
+        'webhook_disabled',
+        'rejection_of_batch',
+        'rejection_without_body',
+        'rejection_unverified',
+        'verification_unavailable',
+      ],
       handle: async ({ id, actor }) => {
-        const outcome = await rejections.accept(id, actor);
-        if (outcome.kind === 'stored') return done(201, { event_id: outcome.eventId });
-        if (outcome.kind === 'known') return done(200, { event_id: outcome.eventId });
-        if (outcome.kind === 'unavailable') return problemLater('verification_unavailable', RETRY_SECONDS);
-        return problem(notAccepted[outcome.kind]);
+        const accepted = await rejections.accept(id, actor);
+        return replyTo(accepted, ({ eventId, isNew }) => done(isNew ? 201 : 200, { event_id: eventId }));
       },
     }),
   };

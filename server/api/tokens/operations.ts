@@ -4,10 +4,10 @@ import { z } from 'zod';
 import { isBearer, type Person } from '../../auth/person.ts';
 import type { Database } from '../../db/pool.ts';
 import { findTokenRecord, listTokens } from '../../db/queries/tokens.ts';
-import { invalid, type Problem, problem } from '../../http/problem.ts';
+import { invalid, problem } from '../../http/problem.ts';
 import { nameText } from '../../resources/fields.ts';
 import { allows, currentPassword, type Role, roles, tokenSchema } from '../../resources/users.ts';
-import { done, operation } from '../operation.ts';
+import { done, operation, replyTo } from '../operation.ts';
 import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './service.ts';
 
@@ -80,20 +80,15 @@ export function tokenOperations(database: Database) {
       handle: async ({ who, input, actor }) => {
         const role = input.role ?? who.role;
         if (!allows(who.role, role))
-          return wrong('role', `Your role is ${who.role}: a token cannot have a higher one.`);
+          return invalid('/role', `Your role is ${who.role}: a token cannot have a higher one.`);
         const expiresAt = expiryOf(input);
         if (isPowerful(role, expiresAt) && isBearer(who)) return problem('session_required', NOT_BY_TOKEN);
         const notAfter = who.via.kind === 'jwt' ? who.via.expiresAt : null;
-        const order = { userId: who.id, name: input.name, role, expiresAt, notAfter };
-        const made = await new Tokens(database, actor).add(order);
-        if (made.kind === 'too_many') return problem('tokens_too_many');
-        if (made.kind === 'user_gone') return problem('unauthenticated');
-        if (made.kind === 'outlives')
-          return wrong(
-            input.expires_at === undefined ? 'expires_in_days' : 'expires_at',
-            `The creating token expires at ${made.expiresAt.toISOString()}: the new token cannot be valid longer.`,
-          );
-        return done(201, { ...made.token, token: made.text }, { location: `/api/v1/tokens/${made.token.id}` });
+        const expiryPointer = input.expires_at === undefined ? '/expires_in_days' : '/expires_at';
+        const order = { userId: who.id, name: input.name, role, expiresAt, expiryPointer, notAfter };
+        return replyTo(await new Tokens(database, actor).add(order), ({ token, text }) =>
+          done(201, { ...token, token: text }, { location: `/api/v1/tokens/${token.id}` }),
+        );
       },
     }),
 
@@ -116,8 +111,7 @@ export function tokenOperations(database: Database) {
         const token = await tokens.find(id, mineOrAll(who));
         if (token === undefined) return problem('token_unknown');
         if (token.user_id === who.id && !(await mayRevokeOwn(tokens, who, id))) return problem('session_required');
-        const outcome = await tokens.revoke(id, mineOrAll(who));
-        return outcome === 'unknown' ? problem('token_unknown') : done(204);
+        return replyTo(await tokens.revoke(id, mineOrAll(who)), () => done(204));
       },
     }),
   };
@@ -151,8 +145,4 @@ async function mayRevokeOwn(tokens: Tokens, { via }: Person, id: string): Promis
 /** The user whose tokens the requester may read and revoke; null: all users. */
 function mineOrAll(who: Person): string | null {
   return isAdministrator(who) ? null : who.id;
-}
-
-function wrong(field: string, detail: string): Problem {
-  return invalid(`/${field}`, detail);
 }

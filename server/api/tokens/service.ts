@@ -17,6 +17,7 @@ import {
   revokeTokens,
   type TokenRecord,
 } from '../../db/queries/tokens.ts';
+import { invalid, problem, type Result } from '../../http/problem.ts';
 import type { Role } from '../../resources/users.ts';
 
 /** Active tokens per user. */
@@ -33,18 +34,17 @@ interface TokenOrder {
   role: Role;
   /** Null: never expires; undefined: expires after EXPIRY_DAYS, or with the token that creates it if that is earlier. */
   expiresAt: Date | null | undefined;
+  /** Pointer to the member of the input that says when it expires. */
+  expiryPointer: string;
   /** When the JWT expires that creates it; absent or null: no JWT. */
   notAfter?: Date | null;
 }
 
-/**
- * `text` is the token itself. `outlives`: the new token would outlive the token that creates it, which expires at `expiresAt`.
- */
-type TokenMade =
-  | { kind: 'made'; token: TokenRecord; text: string }
-  | { kind: 'user_gone' }
-  | { kind: 'too_many' }
-  | { kind: 'outlives'; expiresAt: Date };
+/** `text` is the token itself. */
+interface TokenMade {
+  token: TokenRecord;
+  text: string;
+}
 
 export class Tokens {
   readonly #database: Database;
@@ -56,22 +56,32 @@ export class Tokens {
     this.#actor = actor;
   }
 
-  async add({ userId, name, role, expiresAt: wanted, notAfter = null }: TokenOrder): Promise<TokenMade> {
+  async add({
+    userId,
+    name,
+    role,
+    expiresAt: wanted,
+    expiryPointer,
+    notAfter = null,
+  }: TokenOrder): Promise<Result<TokenMade>> {
     const id = randomUUID();
     const madeBy = this.#actor.token_id;
-    return this.#database.transaction<TokenMade>(async (query) => {
-      if (!(await lockTokensOf(query, userId))) return { kind: 'user_gone' };
-      if ((await countTokens(query, userId)) >= TOKENS_MAX) return { kind: 'too_many' };
+    return this.#database.transaction<Result<TokenMade>>(async (query) => {
+      if (!(await lockTokensOf(query, userId))) return problem('unauthenticated');
+      if ((await countTokens(query, userId)) >= TOKENS_MAX) return problem('tokens_too_many');
       const maker = madeBy === null ? { expiresAt: notAfter } : await readExpiry(query, madeBy);
-      if (maker === undefined) return { kind: 'user_gone' };
+      if (maker === undefined) return problem('unauthenticated');
       const expiresAt = wanted === undefined ? earlier(inDays(EXPIRY_DAYS), maker.expiresAt) : wanted;
       if (maker.expiresAt !== null && (expiresAt === null || expiresAt > maker.expiresAt))
-        return { kind: 'outlives', expiresAt: maker.expiresAt };
+        return invalid(
+          expiryPointer,
+          `The creating token expires at ${maker.expiresAt.toISOString()}: the new token cannot be valid longer.`,
+        );
       const { text, ...stored } = createCredential('wu');
       await insertToken(query, { id, userId, name, role, expiresAt, madeBy, ...stored });
       const token = (await findTokenRecord({ query }, id, null))!;
       await record(query, this.#actor, { action: 'token.create', target: targetOf(token), after: token });
-      return { kind: 'made', token, text };
+      return { kind: 'done', value: { token, text } };
     });
   }
 
@@ -85,20 +95,20 @@ export class Tokens {
     return isCreatedBy(this.#database, id, ancestorId);
   }
 
-  /** Revokes a token and the tokens created with it. `before`: it was already revoked, and nothing changed. */
-  revoke(id: string, userId: string | null): Promise<'revoked' | 'before' | 'unknown'> {
-    return this.#database.transaction(async (query) => {
+  /** Revokes a token and the tokens created with it. A token that was already revoked stays as it is. */
+  revoke(id: string, userId: string | null): Promise<Result<null>> {
+    return this.#database.transaction<Result<null>>(async (query) => {
       const before = await findTokenRecord({ query }, id, userId);
-      if (before === undefined) return 'unknown';
+      if (before === undefined) return problem('token_unknown');
       await lockTokensOf(query, before.user_id);
       const ids = await revokeTokens(query, id);
-      if (!ids.includes(id)) return 'before';
+      if (!ids.includes(id)) return { kind: 'done', value: null };
       const after = {
         ...(await findTokenRecord({ query }, id, null))!,
         also_revoked: ids.filter((each) => each !== id),
       };
       await record(query, this.#actor, { action: 'token.revoke', target: targetOf(before), before, after });
-      return 'revoked';
+      return { kind: 'done', value: null };
     });
   }
 }

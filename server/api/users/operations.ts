@@ -2,15 +2,15 @@
 import { z } from 'zod';
 import { isBearer } from '../../auth/person.ts';
 import { findUser, listUsers, type UserRecord } from '../../db/queries/users.ts';
-import { invalid, type Problem, problem, problemLater } from '../../http/problem.ts';
+import { invalid, problem } from '../../http/problem.ts';
 import { generatePassword } from '../../passwords/hash.ts';
 import { passwordProblem } from '../../passwords/rules.ts';
 import { recordId, text } from '../../resources/fields.ts';
 import { confirmationInput, givenRole, userInput, userSchema } from '../../resources/users.ts';
-import { done, operation } from '../operation.ts';
+import { done, operation, replyTo } from '../operation.ts';
 import { cursorText, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { etagOf } from '../precondition.ts';
-import { type UserOutcome, type UserParts, Users } from './service.ts';
+import { type UserParts, Users } from './service.ts';
 
 const generatedPassword = {
   generated_password: z.string().nullable().describe('shown only in this response; null: no password was generated'),
@@ -60,7 +60,7 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
           ...input,
           password: input.password ?? (hosted ? null : 'generate'),
         });
-        return answered(made, ({ user, generated }) =>
+        return replyTo(made, ({ user, generated }) =>
           done(201, { ...user, generated_password: generated }, { location: `/api/v1/users/${user.id}` }),
         );
       },
@@ -98,7 +98,7 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
         const wrong = password === undefined ? null : passwordProblem(password, user.email);
         if (wrong !== null) return invalid('/password', wrong);
         const changed = await new Users(parts, actor).update(id, { ...changes, password, revokeTokens }, matches);
-        return answered(changed, ({ user, revokedTokens }) => {
+        return replyTo(changed, ({ user, revokedTokens }) => {
           const etag = etagOf(JSON.stringify(userSchema.parse(user)));
           const shown = { revoked_tokens: revokedTokens, generated_password: generates ? password! : null };
           return done(200, { ...user, ...shown }, { etag });
@@ -115,23 +115,8 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
       problems: ['last_administrator', 'session_required'],
       handle: async ({ who, id, actor, matches }) => {
         if (id === who.id && isBearer(who)) return problem('session_required');
-        return answered(await new Users(parts, actor).remove(id, matches), () => done(204));
+        return replyTo(await new Users(parts, actor).remove(id, matches), () => done(204));
       },
     }),
   };
-}
-
-function answered<T, R>(outcome: UserOutcome<T>, whenDone: (value: T) => R): R | Problem {
-  switch (outcome.kind) {
-    case 'done':
-      return whenDone(outcome.value);
-    case 'unknown':
-      return problem('user_unknown');
-    case 'stale':
-      return problem('precondition_failed');
-    case 'busy':
-      return problemLater('sign_in_busy', 1);
-    default:
-      return problem(outcome.kind);
-  }
 }

@@ -15,6 +15,7 @@ import {
   lockAdministrators,
   type UserRecord,
 } from '../../db/queries/users.ts';
+import { type Problem, problem, problemLater, type Result } from '../../http/problem.ts';
 import { generatePassword, type Passwords } from '../../passwords/hash.ts';
 import type { Role } from '../../resources/users.ts';
 import { asItIs, type Expects } from '../change.ts';
@@ -43,14 +44,6 @@ interface UserChanges {
   revokeTokens?: boolean | undefined;
 }
 
-/**
- * `stale`: the user no longer meets the precondition of the change; `last_administrator`: no active administrator would remain to
- * undo the change.
- */
-export type UserOutcome<T> =
-  | { kind: 'done'; value: T }
-  | { kind: 'unknown' | 'stale' | 'email_taken' | 'last_administrator' | 'busy' };
-
 export class Users {
   readonly #parts: UserParts;
   readonly #actor: Actor;
@@ -62,14 +55,14 @@ export class Users {
   }
 
   /** Creates a user. A generated password is returned only here. A given password must pass passwordProblem. */
-  async create(given: UserToMake): Promise<UserOutcome<{ user: UserRecord; generated: string | null }>> {
+  async create(given: UserToMake): Promise<Result<{ user: UserRecord; generated: string | null }>> {
     const generated = given.password === 'generate' ? generatePassword() : null;
     const passwordHash = await this.#hash(generated ?? given.password);
-    if (passwordHash === 'busy') return { kind: 'busy' };
+    if (passwordHash === 'busy') return problemLater('sign_in_busy', 1);
     const id = randomUUID();
     return this.#parts.database.transaction(async (query) => {
       const { email, name, role } = given;
-      if (!(await insertUser(query, { id, email, name, role, passwordHash }))) return { kind: 'email_taken' };
+      if (!(await insertUser(query, { id, email, name, role, passwordHash }))) return problem('email_taken');
       const user = (await findUser({ query }, { id }))!;
       await record(query, this.#actor, { action: 'user.create', target: targetOf(user), after: user });
       return { kind: 'done', value: { user, generated } };
@@ -81,9 +74,9 @@ export class Users {
     id: string,
     changes: UserChanges,
     expects: Expects<UserRecord> = asItIs,
-  ): Promise<UserOutcome<{ user: UserRecord; revokedTokens: number }>> {
+  ): Promise<Result<{ user: UserRecord; revokedTokens: number }>> {
     const passwordHash = await this.#hash(changes.password ?? null);
-    if (passwordHash === 'busy') return { kind: 'busy' };
+    if (passwordHash === 'busy') return problemLater('sign_in_busy', 1);
     const { name, role, disabled, revokeTokens = false } = changes;
     const endsAdministrator = disabled === true || (role !== undefined && role !== 'administrator');
     return this.#parts.database.transaction(async (query) => {
@@ -102,7 +95,7 @@ export class Users {
   }
 
   /** Deletes a user with its sessions and tokens; the audit log keeps the name. */
-  remove(id: string, expects: Expects<UserRecord> = asItIs): Promise<UserOutcome<null>> {
+  remove(id: string, expects: Expects<UserRecord> = asItIs): Promise<Result<null>> {
     return this.#parts.database.transaction(async (query) => {
       const before = await this.#before(query, id, expects, true);
       if ('kind' in before) return before;
@@ -118,13 +111,13 @@ export class Users {
     id: string,
     expects: Expects<UserRecord>,
     endsAdministrator: boolean,
-  ): Promise<UserRecord | { kind: 'unknown' | 'stale' | 'last_administrator' }> {
+  ): Promise<UserRecord | Problem> {
     const administrators = await lockAdministrators(query);
     const before = await findUser({ query }, { id });
-    if (before === undefined) return { kind: 'unknown' };
-    if (!expects(before)) return { kind: 'stale' };
+    if (before === undefined) return problem('user_unknown');
+    if (!expects(before)) return problem('precondition_failed');
     const isAdministrator = before.role === 'administrator' && !before.disabled;
-    return isAdministrator && endsAdministrator && administrators === 1 ? { kind: 'last_administrator' } : before;
+    return isAdministrator && endsAdministrator && administrators === 1 ? problem('last_administrator') : before;
   }
 
   async #hash(password: string | null): Promise<string | 'busy' | null> {

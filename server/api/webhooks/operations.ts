@@ -17,8 +17,7 @@ import { secretSchema } from '../../resources/webhook-secrets.ts';
 import { usageSchema } from '../../resources/webhook-usage.ts';
 import { rotateInput, webhookInput, webhookSchema } from '../../resources/webhooks.ts';
 import type { Settings } from '../../settings/read.ts';
-import { replyTo } from '../change-reply.ts';
-import { done, operation, readerOperation } from '../operation.ts';
+import { done, operation, readerOperation, replyTo } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { type WebhookParts, Webhooks } from './service.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';
@@ -77,7 +76,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       input: input.create,
       answers: { 201: withSecret },
       handle: async ({ actor, input }) =>
-        replyTo(await by(actor).add(input), 'webhook_unknown', (made) =>
+        replyTo(await by(actor).add(input), (made) =>
           done(201, describe(made), { location: `/api/v1/webhooks/${made.id}` }),
         ),
     }),
@@ -100,10 +99,8 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       answers: { 200: webhookSchema },
       representation: webhookSchema,
       handle: async ({ actor, id, input, matches }) =>
-        replyTo(
-          await by(actor).update(id, input, (current) => matches(describe(current))),
-          'webhook_unknown',
-          (webhook) => done(200, describe(webhook)),
+        replyTo(await by(actor).update(id, input, (current) => matches(describe(current))), (webhook) =>
+          done(200, describe(webhook)),
         ),
     }),
 
@@ -112,9 +109,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       answers: { 204: null },
       representation: webhookSchema,
       handle: async ({ actor, id, matches }) =>
-        replyTo(await by(actor).remove(id, (current) => matches(describe(current))), 'webhook_unknown', () =>
-          done(204),
-        ),
+        replyTo(await by(actor).remove(id, (current) => matches(describe(current))), () => done(204)),
     }),
 
     listSecrets: operation({
@@ -146,10 +141,8 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       answers: { 200: withSecret },
       representation: webhookSchema,
       handle: async ({ actor, id, input, matches }) =>
-        replyTo(
-          await by(actor).rotate(id, input, (current) => matches(describe(current))),
-          'webhook_unknown',
-          (webhook) => done(200, describe(webhook)),
+        replyTo(await by(actor).rotate(id, input, (current) => matches(describe(current))), (webhook) =>
+          done(200, describe(webhook)),
         ),
     }),
   };

@@ -15,14 +15,14 @@ import {
   type WebhookFilter,
   type WebhookRecord,
 } from '../../db/queries/webhooks.ts';
+import { invalid, ProblemError, type Result } from '../../http/problem.ts';
 import { changesScheme, generateSecret, schemeFault, selectedDefinition } from '../../resources/webhook-schemes.ts';
 import type { NewWebhook, Rotation, WebhookPatch } from '../../resources/webhooks.ts';
 import { seal } from '../../secrets/seal.ts';
 import type { SchemeDefinition } from '../../signatures/definition.ts';
 import { isAsymmetric, secretFault } from '../../signatures/keys.ts';
 import { setAgents } from '../agents/subscriptions.ts';
-import { asItIs, type Change, type ChangeParts, Changer, type Expects } from '../change.ts';
-import { InputError } from '../input.ts';
+import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
 
 export interface WebhookParts extends ChangeParts {
   /** Current key derived for webhook secrets. */
@@ -43,7 +43,12 @@ export class Webhooks {
   constructor(parts: WebhookParts, actor: Actor) {
     this.#parts = parts;
     this.#actor = actor;
-    this.#changer = new Changer(parts, actor, { name: 'webhook', lock: lockWebhook, find: findWebhook });
+    this.#changer = new Changer(parts, actor, {
+      name: 'webhook',
+      unknown: 'webhook_unknown',
+      lock: lockWebhook,
+      find: findWebhook,
+    });
   }
 
   /** Newest first. */
@@ -55,7 +60,7 @@ export class Webhooks {
     return findWebhook(this.#parts.database.query, id);
   }
 
-  async add(given: NewWebhook): Promise<Change<WithSecret>> {
+  async add(given: NewWebhook): Promise<Result<WithSecret>> {
     const { agent_ids, secret, generate_secret, verify_token, ...columns } = given;
     const id = randomUUID();
     const generated = generate_secret ? { secret: generateSecret(selectedDefinition(columns)!) } : {};
@@ -70,20 +75,20 @@ export class Webhooks {
   }
 
   /** Sets the given members; the others are unchanged. */
-  update(id: string, patch: WebhookPatch, expects: Expects<WebhookRecord> = asItIs): Promise<Change<WebhookRecord>> {
+  update(id: string, patch: WebhookPatch, expects: Expects<WebhookRecord> = asItIs): Promise<Result<WebhookRecord>> {
     const { agent_ids, secret: _never, verify_token, ...columns } = patch;
     return this.#changer.change(id, 'update', expects, async (query) => {
       await updateWebhook(query, id, columns);
       if (verify_token !== undefined) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
       // A webhook whose scheme a newer release set can still be renamed and disabled.
       const fault = changesScheme(patch) ? schemeFault((await findWebhook(query, id))!) : null;
-      if (fault !== null) throw new InputError([fault.member], fault.detail);
+      if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
       if (agent_ids !== undefined) await setAgents(query, id, agent_ids);
     });
   }
 
   /** Soft delete: stored events keep their webhook. */
-  remove(id: string, expects: Expects<WebhookRecord> = asItIs): Promise<Change<WebhookRecord>> {
+  remove(id: string, expects: Expects<WebhookRecord> = asItIs): Promise<Result<WebhookRecord>> {
     return this.#changer.change(id, 'delete', expects, (query) => deleteWebhook(query, id));
   }
 
@@ -92,13 +97,13 @@ export class Webhooks {
     id: string,
     { secret, overlap_seconds }: Rotation,
     expects: Expects<WebhookRecord> = asItIs,
-  ): Promise<Change<WithSecret>> {
+  ): Promise<Result<WithSecret>> {
     let newSecret = secret ?? '';
     const changed = await this.#changer.change(id, 'rotate_secret', expects, async (query) => {
       // A scheme that takes either key gets its first secret while the public key is still set.
       const definition = selectedDefinition({ ...(await findWebhook(query, id))!, public_key: null });
       const fault = definition === null ? null : rotationFault(definition, secret);
-      if (fault !== null) throw new InputError(['secret'], fault);
+      if (fault !== null) throw new ProblemError(invalid('/secret', fault));
       newSecret = secret ?? generateSecret(definition!);
       await replaceSecret(query, id, this.#seal(newSecret, id), overlap_seconds);
       await updateWebhook(query, id, {});
@@ -116,7 +121,7 @@ export class Webhooks {
     patch: Pick<WebhookPatch, 'signature_header' | 'signature_scheme' | 'public_key'>,
     secret: string | null,
     overlapSeconds: number,
-  ): Promise<Change<WebhookRecord>> {
+  ): Promise<Result<WebhookRecord>> {
     // Members of the old scheme that the new one may not have.
     const columns =
       patch.signature_scheme === undefined
@@ -127,9 +132,9 @@ export class Webhooks {
       await updateWebhook(query, id, columns);
       const changed = (await findWebhook(query, id))!;
       const fault = schemeFault(changed);
-      if (fault !== null) throw new InputError([fault.member], fault.detail);
+      if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
       const wrong = secret === null ? null : rotationFault(selectedDefinition(changed)!, secret);
-      if (wrong !== null) throw new InputError(['secret'], wrong);
+      if (wrong !== null) throw new ProblemError(invalid('/secret', wrong));
     });
   }
 

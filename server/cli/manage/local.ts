@@ -4,7 +4,7 @@ import { type OperationName, operationRoutes } from '../../api/routes.ts';
 import { type OutcomeOf, type Requester, Runner } from '../../api/run.ts';
 import { commandActor } from '../../audit/actor.ts';
 import { Changes } from '../../db/announce.ts';
-import { ProblemError, problemDocument } from '../../http/problem.ts';
+import { ProblemError, problem, problemDocument } from '../../http/problem.ts';
 import { clientCommand } from '../client-command.ts';
 import type { CommandIo } from '../io.ts';
 import { type CommandSession, openSession } from '../session.ts';
@@ -72,7 +72,7 @@ async function run<Name extends OperationName>(
   const [, path] = operationRoutes.find((route) => route[2] === name)!;
   const { operations, close } = await operationsOf(path.split('/')[3]!, parts);
   // Commands send no Idempotency-Key, and the local requester is exempt from step-up.
-  const runner = new Runner(operations as Operations, null, async () => ({ kind: 'missing' }));
+  const runner = new Runner(operations as Operations, null, async () => problem('reauthentication_required'));
   try {
     const outcome = await runner.run(name, {
       requester: localRequester(owner),

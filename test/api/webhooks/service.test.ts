@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { problem } from '../../../server/http/problem.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
@@ -132,10 +133,10 @@ describe('a change of an unknown webhook', () => {
     ['rotate', (id: string) => app.webhooks.rotate(id, { secret: 'secret', overlap_seconds: 0 })],
     ['remove', (id: string) => app.webhooks.remove(id)],
   ])('%s reports it', async (_what, change) => {
-    expect(await change(randomUUID())).toEqual({ kind: 'unknown' });
+    expect(await change(randomUUID())).toEqual(problem('webhook_unknown'));
     const removed = await app.addWebhook();
     await app.webhooks.remove(removed.id);
-    expect(await change(removed.id)).toEqual({ kind: 'unknown' });
+    expect(await change(removed.id)).toEqual(problem('webhook_unknown'));
   });
 });
 
