@@ -59,7 +59,7 @@ export async function membersOf(io: CommandIo, table: Table, options: object): P
   return members;
 }
 
-/** The same for a change. Throws CommandError when no member is given. */
+/** The given members of a change. Throws CommandError when no member is given. */
 export async function changesOf(io: CommandIo, table: Table, options: object): Promise<Record<string, unknown>> {
   const members = await membersOf(io, table, options);
   if (Object.keys(members).length === 0) throw new CommandError('nothing to change; see the options with --help', 2);

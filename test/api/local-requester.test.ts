@@ -22,7 +22,7 @@ test.each<[string, Record<string, string>]>([
   ['a cookie', { cookie: 'weir_session=local; __Host-weir_session=local' }],
   ['a user agent', { 'user-agent': 'weir/local', 'x-requester': 'local', via: 'local' }],
   ['a forwarded address', { 'x-forwarded-for': '127.0.0.1', forwarded: 'for=127.0.0.1;by=local' }],
-])('%s that says "local" is no sign-in', async (_what, headers) => {
+])('%s that says "local" does not sign in', async (_what, headers) => {
   const { status, body } = await request(`${app.url}/api/v1/audit`, 'GET', undefined, headers);
   expect([status, body.code]).toEqual([401, 'unauthenticated']);
 });

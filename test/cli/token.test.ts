@@ -67,7 +67,7 @@ describe('token add', () => {
       ['--email', 'a@example.org', '--name', 'a', '--role', 'root'],
       /viewer, operator, administrator/,
     ],
-    ['days that are no number', ['--email', 'a@example.org', '--name', 'a', '--expires-days', 'x'], /whole number/],
+    ['days that are not a number', ['--email', 'a@example.org', '--name', 'a', '--expires-days', 'x'], /whole number/],
     ['an unknown option', ['--email', 'a@example.org', '--name', 'a', '--scope', 'all'], /--scope/],
   ])('with %s is a usage error with a reason, and creates nothing', async (_what, args, message) => {
     const before = (await tokens()).length;
