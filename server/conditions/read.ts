@@ -15,8 +15,8 @@ import { countExpiring, countUnarchived } from '../db/queries/expiring.ts';
 import { readFilters, type StoredFilter } from '../db/queries/filter-events.ts';
 import { filterProblem } from '../filters/expression.ts';
 import type { History } from '../live/counters.ts';
+import type { Condition } from '../resources/condition-list.ts';
 import {
-  type Condition,
   type ConditionKind,
   conditionOf,
   conditionTable,

@@ -3,7 +3,7 @@ import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
 import type { Database } from '../db/pool.ts';
 import { deleteSnoozes, readSnoozes, type Snooze, setSnooze } from '../db/queries/condition-snoozes.ts';
-import type { Condition, SnoozeSpan } from '../resources/conditions.ts';
+import type { Condition, SnoozeSpan } from '../resources/condition-list.ts';
 
 const HOUR_MS = 3_600_000;
 /** Longest time of each span. `change` also ends when the condition changes or goes. */

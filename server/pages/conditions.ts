@@ -1,5 +1,6 @@
 /** Conditions as the overview shows them: each once, with its alert. */
-import { type Condition, conditionTable } from '../resources/conditions.ts';
+import type { Condition } from '../resources/condition-list.ts';
+import { conditionTable } from '../resources/conditions.ts';
 import type { Role } from '../resources/users.ts';
 import { ownPage, type ShownAlert } from './alerts.ts';
 import { field } from './form.ts';

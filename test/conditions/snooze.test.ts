@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { systemActor } from '../../server/audit/actor.ts';
 import { snooze, withSnoozes } from '../../server/conditions/snooze.ts';
-import type { Condition, SnoozeSpan } from '../../server/resources/conditions.ts';
+import type { Condition, SnoozeSpan } from '../../server/resources/condition-list.ts';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { addPerson, csrfToken } from '../helpers/people.ts';

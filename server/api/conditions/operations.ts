@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { conditionReader } from '../../conditions/read.ts';
 import { snooze, withSnoozes } from '../../conditions/snooze.ts';
 import { problem } from '../../http/problem.ts';
-import { conditionId, conditionSchema, snoozeSpan } from '../../resources/conditions.ts';
+import { conditionId, conditionSchema, snoozeSpan } from '../../resources/condition-list.ts';
 import { done, operation } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 

@@ -1,5 +1,6 @@
 /** Settings: monitoring. */
 import { z } from 'zod';
+import { conditionTable } from '../../resources/conditions.ts';
 import { count, isAlertSecret, isAlertUrl, type Setting, text } from '../values.ts';
 
 export const monitoringSettings = {
@@ -47,13 +48,13 @@ export const monitoringSettings = {
     meaning: 'whether ALERT_URL may be on loopback or a private network; link-local addresses are always refused',
   },
   ALERT_PENDING_SECONDS: count(
-    300,
+    conditionTable.pending.threshold,
     10,
     604_800,
     'an alert begins when the oldest pending delivery of an agent has waited for longer',
   ),
   ALERT_REJECTIONS_PER_MINUTE: count(
-    60,
+    conditionTable.rejections.reported.threshold,
     1,
     1_000_000,
     'an alert begins when more requests to a webhook are rejected in a minute',
