@@ -168,6 +168,16 @@ CREATE TABLE public.audit_log (
     CONSTRAINT audit_log_previous_hash_check CHECK ((length(previous_hash) = 32))
 );
 
+CREATE TABLE public.condition_snoozes (
+    condition_id text NOT NULL,
+    until timestamp with time zone NOT NULL,
+    state text,
+    count double precision,
+    snoozed_at timestamp with time zone DEFAULT now() NOT NULL,
+    snoozed_by text NOT NULL,
+    CONSTRAINT condition_snoozes_condition_id_check CHECK ((length(condition_id) <= 300))
+);
+
 CREATE TABLE public.dedupe_keys (
     webhook_id uuid NOT NULL,
     key bytea NOT NULL,
@@ -506,6 +516,9 @@ ALTER TABLE ONLY public.api_tokens
 
 ALTER TABLE ONLY public.audit_log
     ADD CONSTRAINT audit_log_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY public.condition_snoozes
+    ADD CONSTRAINT condition_snoozes_pkey PRIMARY KEY (condition_id);
 
 ALTER TABLE ONLY public.dedupe_keys
     ADD CONSTRAINT dedupe_keys_pkey PRIMARY KEY (webhook_id, key);
