@@ -81,6 +81,7 @@ const shared: Record<string, 'any user' | 'owner' | 'itself'> = {
   deliveries: 'any user',
   rejections: 'any user',
   jobs: 'any user',
+  conditions: 'any user',
   users: 'any user',
   tokens: 'owner',
   account: 'itself',

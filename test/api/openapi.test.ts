@@ -63,7 +63,7 @@ const elsewhere: Record<string, string> = {
   signIn: 'needs a password; test/auth',
   endSession: 'needs a session of its own; test/manage',
   changePassword: 'needs a password; test/auth',
-  testAlert: 'needs ALERT_URL; test/alerts',
+  testAlert: 'needs ALERT_URL; test/conditions',
 };
 
 describe('every operation responds as documented', () => {

@@ -36,6 +36,7 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
   fixRejection: () => ({ kind: 'set_secret', secret: 'what the sender has' }),
   acceptRejections: ({ webhook }) => ({ webhook_id: webhook.id }),
   replayDeliveries: ({ agent }) => ({ agent_id: agent.id, state: 'dead' }),
+  snoozeCondition: () => ({ for: '1h' }),
   undoDeliveries: ({ action }) => ({ action_id: action }),
 };
 
@@ -72,6 +73,10 @@ export async function makeWorld(): Promise<World> {
         values: [id],
       });
       return id;
+    },
+    conditions: async () => {
+      await made.deliveries!();
+      return `dead_letters:${agent.id}`;
     },
     rejections: async () => {
       const mistyped = await app.addWebhook();
