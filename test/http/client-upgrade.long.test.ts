@@ -13,6 +13,7 @@ import { type Installation, installWeir } from '../helpers/installation.ts';
 import { freePort } from '../helpers/ports.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
 import { made } from '../helpers/webhooks.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -114,5 +115,7 @@ test('an agent that keeps the package in its repository survives the upgrade, an
   expect(ended.stderr).toContain(
     `This client is of release ${release()} and the server of ${NEXT}: install the client of the server with npm install ${after}.`,
   );
-  expect(weir.events('agent_client_differs')).toMatchObject([{ agent_id: id, client_release: release() }]);
+  // The log line may arrive after the answer.
+  const logged = await until(() => weir.events('agent_client_differs')[0]);
+  expect(logged).toMatchObject({ agent_id: id, client_release: release() });
 });
