@@ -1,7 +1,7 @@
 /** `weir restore`: loads a backup into an empty database, all of it or nothing. */
 import type { Readable, Writable } from 'node:stream';
 import { advisoryLocks } from '../db/advisory-locks.ts';
-import { migrate, versionProblem } from '../db/migrate.ts';
+import { type Applied, migrate, versionProblem } from '../db/migrate.ts';
 import type { Database } from '../db/pool.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { listTables, reportTable, serverMajor, type TableWatcher } from './backup.ts';
@@ -102,8 +102,8 @@ async function toolsFor(path: string, archive: ArchiveFile, major: number): Prom
   throw new BackupError('No pg_restore is installed');
 }
 
-/** Schema versions, read from the archive. */
-async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Set<number>> {
+/** The applied migrations, read from the archive. */
+async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Applied> {
   let text = '';
   await runTool(tools, 'pg_restore', ['--data-only', '--table=schema_migrations', '--file=-'], {
     write: archive.write,
@@ -111,7 +111,8 @@ async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Set<numbe
       for await (const part of stdout.setEncoding('utf8')) text += part;
     },
   });
-  return new Set([...text.matchAll(/^(\d+)\t/gm)].map(([, version]) => Number(version)));
+  const rows = text.matchAll(/^(\d+)\t[^\t\n]*\t[^\t\n]*(?:\t(\d+)$)?/gm);
+  return new Map([...rows].map(([, version, from]) => [Number(version), from === undefined ? null : Number(from)]));
 }
 
 /**

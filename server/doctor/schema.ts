@@ -46,7 +46,7 @@ export async function checkSchema(
       ),
     ];
   return [
-    ok('migrations', `the schema is at version ${Math.max(...applied)}, which matches this release`),
+    ok('migrations', `the schema is at version ${Math.max(...applied.keys())}, which this release can serve`),
     await checkPartitions(database, running, nowMs),
     ...(accepts ? await checkCommit(database, nowMs) : []),
     await checkSecrets(database, keys),

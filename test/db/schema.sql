@@ -364,7 +364,8 @@ CREATE TABLE public.replay_targets (
 CREATE TABLE public.schema_migrations (
     version integer NOT NULL,
     name text NOT NULL,
-    applied_at timestamp with time zone DEFAULT now() NOT NULL
+    applied_at timestamp with time zone DEFAULT now() NOT NULL,
+    compatible_from integer
 );
 
 CREATE TABLE public.secrets_keys (

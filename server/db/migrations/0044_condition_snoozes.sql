@@ -1,4 +1,6 @@
 -- Users put a condition aside for a while. Code that does not know the table continues to work, and lists every condition.
+--
+-- Compatible from: 42
 
 create table condition_snoozes (
   condition_id text primary key check (length(condition_id) <= 300),
