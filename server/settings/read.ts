@@ -42,11 +42,23 @@ export interface Given {
 export interface Configuration {
   given: Given;
   settings: Settings;
+  /** Names of variables that are not meant as settings. */
+  ignored: string[];
 }
 
 /** Collects values from `.env` in `directory` and the environment, which takes precedence. Throws SettingsError if `.env` is unreadable. */
-function gather(environment: NodeJS.ProcessEnv, directory: string): Given {
-  return { values: { ...readEnvFile(resolve(directory, '.env')), ...withoutEmpty(environment) }, directory };
+function gather(environment: NodeJS.ProcessEnv, directory: string): { given: Given; ignored: string[] } {
+  const ignored = Object.keys(settingTable).filter((name) => isServiceLink(name, environment[name]));
+  const own = Object.fromEntries(Object.entries(environment).filter(([name]) => !ignored.includes(name)));
+  return {
+    given: { values: { ...readEnvFile(resolve(directory, '.env')), ...withoutEmpty(own) }, directory },
+    ignored,
+  };
+}
+
+/** Kubernetes describes a Service `postgres` to every pod as POSTGRES_PORT=tcp://10.0.0.1:5432, and others alike. */
+function isServiceLink(name: string, value: string | undefined): boolean {
+  return name.endsWith('_PORT') && /^(tcp|udp|sctp):\/\//.test(value ?? '');
 }
 
 /**
@@ -59,8 +71,8 @@ export function readSettings(environment: NodeJS.ProcessEnv, directory: string):
 
 /** Like `readSettings`, but also returns the input. */
 export function readConfiguration(environment: NodeJS.ProcessEnv, directory: string): Configuration {
-  const given = gather(environment, directory);
-  return { given, settings: parseSettings(given) };
+  const { given, ignored } = gather(environment, directory);
+  return { given, settings: parseSettings(given), ignored };
 }
 
 /** Validates the input. Throws one SettingsError that lists all invalid settings. */

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SettingsError } from '../../server/settings/fault.ts';
-import { readSettings } from '../../server/settings/read.ts';
+import { readConfiguration, readSettings } from '../../server/settings/read.ts';
 
 let empty: string;
 let directory: string;
@@ -67,6 +67,23 @@ describe('without settings', () => {
       METRICS_PORT: 9464,
       LOG_LEVEL: 'info',
     });
+  });
+});
+
+describe('a variable that Kubernetes sets for a Service', () => {
+  test('of the name of a setting is ignored and reported', () => {
+    const environment = { POSTGRES_PORT: 'tcp://10.0.0.1:5432', METRICS_PORT: 'tcp://10.0.0.2:80', HOST: '::1' };
+    const { settings, ignored, given } = readConfiguration(environment, empty);
+    expect(ignored).toEqual(['POSTGRES_PORT', 'METRICS_PORT']);
+    expect(settings).toMatchObject({ METRICS_PORT: 9464, HOST: '::1', database: { kind: 'embedded' } });
+    expect(given.values).toEqual({ HOST: '::1' });
+  });
+
+  test('does not hide that of .env', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'weir-config-'));
+    writeFileSync(join(folder, '.env'), 'METRICS_PORT=9000\n');
+    expect(readSettings({ METRICS_PORT: 'tcp://10.0.0.2:80' }, folder).METRICS_PORT).toBe(9000);
+    rmSync(folder, { recursive: true });
   });
 });
 
