@@ -1,5 +1,5 @@
 /** The steps that change this machine: Debian packages, the system user, node_modules. */
-import { existsSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { installStampPath, nodeHeadersFolder } from './facts.mjs';
 import { installCommand } from './plan.mjs';
@@ -52,25 +52,52 @@ export async function addSystemUser() {
     throw new Refusal(`${tail(output)}\nThe user could not be added. Add it manually: ${command.join(' ')}`);
 }
 
-/** Installs node_modules exactly as in package-lock.json, and writes the stamp that the next setup reads. */
+/**
+ * Installs node_modules exactly as in package-lock.json, and writes the stamp that the next setup reads. Installs beside and then swaps: until
+ * all is well, a Weir that runs from here keeps its packages.
+ */
 export async function installModules(root, { wanted }) {
   console.log('Installing npm packages and compiling the Postgres client (about a minute) ...');
-  const headers = nodeHeadersFolder();
-  const env = headers === null ? process.env : { npm_config_nodedir: headers, ...process.env };
+  // On the file system of the root, so that a rename moves it.
+  const beside = join(root, 'dist', '.install');
+  rmSync(beside, { recursive: true, force: true });
+  try {
+    mkdirSync(beside, { recursive: true });
+    for (const name of ['package.json', 'package-lock.json', '.npmrc'])
+      if (existsSync(join(root, name))) copyFileSync(join(root, name), join(beside, name));
+    await installInto(beside);
+    writeFileSync(installStampPath(beside), wanted);
+    const current = join(root, 'node_modules');
+    if (existsSync(current)) renameSync(current, join(beside, 'replaced'));
+    renameSync(join(beside, 'node_modules'), current);
+  } finally {
+    rmSync(beside, { recursive: true, force: true });
+  }
+}
+
+async function installInto(folder) {
   // The compiler is a development dependency, which NODE_ENV=production would omit.
   const args = ['ci', '--include=dev', '--no-fund', '--no-audit'];
-  const { code, output } = await run('npm', args, { cwd: root, env, quiet: true });
+  const { code, output } = await run('npm', args, { cwd: folder, env: await withHeaders(process.env), quiet: true });
   if (code !== 0)
     throw new Refusal(
       `${tail(output)}\nnpm ci failed. Fix the error above (usually the network, or a package-lock.json that does not match package.json), then run: npm run setup`,
     );
-  if (!existsSync(join(root, 'node_modules', 'libpq', 'build', 'Release', 'addon.node')))
+  if (!existsSync(join(folder, 'node_modules', 'libpq', 'build', 'Release', 'addon.node')))
     throw new Refusal(
       `${tail(output)}\nnpm ci did not compile the Postgres client: npm is configured to skip install scripts. Run: npm config delete ignore-scripts; npm run setup`,
     );
-  const problem = serverBinaryProblem(root);
+  const problem = serverBinaryProblem(folder);
   if (problem !== null) throw new Refusal(problem);
-  writeFileSync(installStampPath(root), wanted);
+}
+
+/** With the headers of this Node, if they are here. npm 11 warns about the variable that earlier ones need. */
+async function withHeaders(env) {
+  const headers = nodeHeadersFolder();
+  if (headers === null) return env;
+  const { output } = await run('npm', ['--version'], { quiet: true });
+  const variable = Number.parseInt(output, 10) >= 11 ? 'npm_package_config_node_gyp_nodedir' : 'npm_config_nodedir';
+  return { [variable]: headers, ...env };
 }
 
 function tail(output) {

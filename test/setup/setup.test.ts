@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -65,6 +65,18 @@ describe('setup.mjs', () => {
     const refused = setUp();
     expect(refused).toMatchObject({ status: 1, stdout: '' });
     expect(refused.stderr).toMatch(/uws_.*\.node has the SHA-256 [0-9a-f]{64}, not that of uwebsockets@/);
+  });
+
+  test('keeps the packages of a running Weir when others cannot be installed', () => {
+    expect(setUp()).toMatchObject({ status: 0 });
+    // npm refuses this file, as it fails without a network.
+    writeFileSync(join(root, 'package-lock.json'), '{ "lockfileVersion": 3, "packages": { "": {} } }');
+    writeFileSync(join(root, 'package.json'), '{ "type": "module", "dependencies": { "absent": "1.0.0" } }');
+    const refused = setUp();
+    expect(refused.status).toBe(1);
+    expect(refused.stderr).toContain('npm ci failed');
+    expect(readdirSync(join(root, 'node_modules'))).toContain('typescript');
+    expect(readdirSync(join(root, 'dist'))).not.toContain('.install');
   });
 
   test('refuses an unknown option', () => {
