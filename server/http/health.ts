@@ -5,16 +5,18 @@ import type { Database } from '../db/pool.ts';
 import type { Exchange } from './exchange.ts';
 import { SharedCheck } from './shared-check.ts';
 
-const state = (of: string) => z.enum(['ok', 'failing', 'unknown', 'degraded', 'spooling']).describe(of);
+const state = (of: string) => z.enum(['ok', 'failing', 'unknown', 'degraded', 'spooling', 'migrating']).describe(of);
 const readiness = z.object({
   status: z.enum(['ready', 'not_ready']).describe('ready: an event sent now would be stored'),
   checks: z
     .object({
       database: state('whether commits succeed; spooling: they do not, and events are written to the spool'),
-      migrations: state('whether the schema matches this release'),
+      migrations: state('whether the schema fits this release; migrating: the start is changing it'),
       threads: state('HMAC threads'),
       draining: state('failing: this process is stopping'),
-      rate_limit_store: state('degraded: requests are allowed without being counted'),
+      rate_limit_store: state(
+        'degraded: requests are allowed without being counted; failing: the start waits for the store',
+      ),
       secrets: state('degraded: no key decrypts some stored webhook secrets'),
     })
     .describe('state of each check'),
@@ -26,6 +28,9 @@ export const healthDescriptions = {
   ready: { answers: { 200: readiness, 503: readiness }, problems: [] },
 };
 
+/** What a start waits for while its processes listen: they answer, but do not use the database. */
+export type Awaited = 'database' | 'migrations' | 'rate_limit_store';
+
 interface ReadinessParts {
   database: Database;
   /** Resolves within a second, with false if an event received now would not be stored. */
@@ -34,6 +39,8 @@ interface ReadinessParts {
   spools: () => Promise<boolean>;
   threads: () => number;
   draining: () => boolean;
+  /** What the start waits for; null when it is done. */
+  awaited: () => Awaited | null;
   rateLimitStore: () => 'ok' | 'degraded';
   /** True if every stored webhook secret can be decrypted. */
   secretsReadable: () => boolean;
@@ -62,18 +69,26 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
   return async (exchange) => {
     const [schema, commits] = await Promise.all([migrations.answer(), parts.commits()]);
     const stores = schema !== 'unreachable' && commits;
+    const awaited = parts.awaited();
+    // The database answers, but the start has not checked all of it.
+    const unchecked = awaited === 'migrations' || awaited === 'rate_limit_store';
     const checks = {
-      database: stores ? 'ok' : (await parts.spools()) ? 'spooling' : 'failing',
-      migrations: schema === 'pending' ? 'failing' : schema === 'unreachable' ? 'unknown' : 'ok',
+      database: stores ? 'ok' : (await parts.spools()) ? 'spooling' : unchecked ? 'unknown' : 'failing',
+      migrations: awaited === 'migrations' ? 'migrating' : schemaChecks[schema],
       threads: parts.threads() > 0 ? 'ok' : 'failing',
       draining: parts.draining() ? 'failing' : 'ok',
-      rate_limit_store: parts.rateLimitStore(),
+      rate_limit_store: awaited === 'rate_limit_store' ? 'failing' : parts.rateLimitStore(),
       secrets: parts.secretsReadable() ? 'ok' : 'degraded',
     };
-    const ready = !Object.values(checks).includes('failing');
+    const ready = !Object.values(checks).includes('failing') && (!unchecked || checks.database === 'spooling');
     if (!ready) exchange.setHeader('retry-after', '1');
     exchange.json(ready ? 200 : 503, { status: ready ? 'ready' : 'not_ready', checks });
   };
 }
 
 type SchemaState = 'ok' | 'pending' | 'unreachable';
+
+const schemaChecks = { ok: 'ok', pending: 'failing', unreachable: 'unknown' } as const satisfies Record<
+  SchemaState,
+  string
+>;

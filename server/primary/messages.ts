@@ -3,6 +3,7 @@
 import type { Horizon } from '../db/partitions.ts';
 import type { WebhookRow } from '../db/queries/webhooks.ts';
 import type { Checkup } from '../doctor/ask.ts';
+import type { Awaited } from '../http/health.ts';
 import type { Live, Sample, Second } from '../live/counters.ts';
 import type { SecretsKeys } from '../secrets/keys.ts';
 import type { Given, Settings } from '../settings/read.ts';
@@ -27,8 +28,10 @@ export interface StartOrder {
   savedWebhooks?: readonly WebhookRow[];
   /** Other processes serve: with a spool, wait for the webhooks before listening. */
   othersServe?: boolean;
-  /** The database was away at the start: it is not used, not even if it answers, before `database_prepared`. */
+  /** The start is not done: the database is not used, not even if it answers, before `database_prepared`. */
   awaitsDatabase?: boolean;
+  /** For readyz, with `awaitsDatabase`. Absent: the database, or the primary is of a build that does not say. */
+  awaited?: Awaited;
   /** One entry a second for the last minutes, oldest first. */
   history: Second[];
 }
@@ -47,7 +50,9 @@ export type ToProcess =
   /** Events were committed: waiting claims check again. */
   | { kind: 'arrived' }
   | { kind: 'horizon'; horizon: Horizon }
-  /** The database has the schema of this release and fits the settings: use it. */
+  /** What the start waits for has changed. */
+  | { kind: 'awaited'; awaited: Awaited }
+  /** The database has a schema for this release and fits the settings: use it. */
   | { kind: 'database_prepared' }
   | { kind: 'collect_metrics'; number: number }
   | { kind: 'take_sample'; number: number }

@@ -1,4 +1,4 @@
-/** What the primary does to the database before the processes use it, and the wait for a database that is away at the start. */
+/** What the primary does to the database before the processes use it, and the waits for a database and a rate-limit store that are away. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemActor } from '../audit/actor.ts';
 import { ensureAdministrator, setupAddress } from '../auth/setup.ts';
@@ -8,20 +8,25 @@ import { migrate } from '../db/migrate.ts';
 import type { Horizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { isPassing } from '../db/unavailable.ts';
+import type { Awaited } from '../http/health.ts';
 import { backoffMs } from '../net/backoff.ts';
+import { openLimiter } from '../ratelimit/open.ts';
 import { checkKeys, derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { recordCurrentKey } from '../secrets/rotate.ts';
+import { OperatorError } from '../settings/fault.ts';
 import type { Settings } from '../settings/read.ts';
 import type { Log } from '../telemetry/log.ts';
 import { extendPartitions } from './maintenance.ts';
 
-interface PrepareParts {
+export interface PrepareParts {
   conninfo: string;
   database: Database;
   /** Current settings: they may change while the database is awaited. */
   settings: () => Settings;
   keys: SecretsKeys;
   log: Log;
+  /** Called with what the preparation waits for, when that changes. */
+  onAwaited: (awaited: Awaited) => void;
 }
 
 export interface Prepared {
@@ -31,7 +36,7 @@ export interface Prepared {
 }
 
 /** The database is away; `reason` is libpq's, for users. */
-export interface Away {
+interface Away {
   reason: string;
 }
 
@@ -40,19 +45,32 @@ const RETRY = { firstMs: 200, maxMs: 5_000 };
 const LOG_EVERY_MS = 60_000;
 
 /**
- * Migrates, and checks that the settings fit the database. Safe to repeat. Returns `Away` for a database that may be reached later. Throws
- * OperatorError when only another setting would help.
+ * Migrates, and checks that the settings fit the database; repeats it with back-off while the database is away. Resolves with null when
+ * `stopping` aborts. Throws OperatorError when only another setting would help.
  */
-export async function prepareDatabase({
-  conninfo,
-  database,
-  settings: read,
-  keys,
-  log,
-}: PrepareParts): Promise<Prepared | Away> {
+export async function prepareDatabase(parts: PrepareParts, stopping: AbortSignal): Promise<Prepared | null> {
+  const startedMs = performance.now();
+  let loggedMs = Number.NEGATIVE_INFINITY;
+  for (let attempt = 1; ; attempt++) {
+    const outcome = await tryToPrepare(parts, stopping);
+    if (!('reason' in outcome)) return outcome;
+    parts.onAwaited('database');
+    const nowMs = performance.now();
+    if (nowMs - loggedMs >= LOG_EVERY_MS) {
+      const { reason } = outcome;
+      parts.log('database_awaited', { reason, attempts: attempt, waited_s: Math.round((nowMs - startedMs) / 1000) });
+      loggedMs = nowMs;
+    }
+    await delay(backoffMs(attempt - 1, RETRY, Math.random()), null, { signal: stopping }).catch(() => {});
+    if (stopping.aborted) return null;
+  }
+}
+
+async function tryToPrepare(parts: PrepareParts, stopping: AbortSignal): Promise<Prepared | Away> {
+  const { conninfo, database, settings: read, keys, log, onAwaited } = parts;
   const settings = read();
   try {
-    const migrated = await migrate(database).catch((error) => {
+    const migrated = await migrate(database, { onBegun: () => onAwaited('migrations'), stopping }).catch((error) => {
       throw isPassing(error) ? error : unusable(conninfo, error, settings);
     });
     for (const name of migrated) log('migrated', { migration: name });
@@ -67,25 +85,28 @@ export async function prepareDatabase({
   }
 }
 
-/** Repeats `prepareDatabase` with back-off until it succeeds; null when `stopping` aborts. Rejects as it does. */
-export async function waitForDatabase(
-  parts: PrepareParts,
-  { reason }: Away,
+/**
+ * Waits for a shared rate-limit store that RATE_LIMIT_REQUIRED demands, for RATE_LIMIT_WAIT_SECONDS; then rejects with SharedStoreError. Resolves
+ * also when `stopping` aborts.
+ * @param onAwaited called when the store did not answer at first.
+ */
+export async function waitForLimiter(
+  settings: Settings,
+  log: Log,
+  onAwaited: () => void,
   stopping: AbortSignal,
-): Promise<Prepared | null> {
-  const startedMs = performance.now();
-  let loggedMs = Number.NEGATIVE_INFINITY;
-  for (let attempt = 1; ; attempt++) {
-    const nowMs = performance.now();
-    if (nowMs - loggedMs >= LOG_EVERY_MS) {
-      parts.log('database_awaited', { reason, attempts: attempt, waited_s: Math.round((nowMs - startedMs) / 1000) });
-      loggedMs = nowMs;
+): Promise<void> {
+  const untilMs = performance.now() + settings.RATE_LIMIT_WAIT_SECONDS * 1000;
+  for (let attempt = 0; settings.RATE_LIMIT_REQUIRED && !stopping.aborted; attempt++) {
+    try {
+      const limiter = await openLimiter(settings, log, { requireStore: true });
+      return await limiter.close();
+    } catch (error) {
+      if (!(error instanceof OperatorError) || performance.now() >= untilMs) throw error;
+      if (attempt === 0) log('rate_limit_store_awaited', { reason: error.finding });
+      onAwaited();
     }
-    await delay(backoffMs(attempt - 1, RETRY, Math.random()), null, { signal: stopping }).catch(() => {});
-    if (stopping.aborted) return null;
-    const outcome = await prepareDatabase(parts);
-    if ('horizon' in outcome) return outcome;
-    reason = outcome.reason;
+    await delay(backoffMs(attempt, RETRY, Math.random()), null, { signal: stopping }).catch(() => {});
   }
 }
 

@@ -5,6 +5,7 @@ import type { Horizon } from '../db/partitions.ts';
 import type { Database } from '../db/pool.ts';
 import { countOrEstimateDeliveries } from '../db/queries/delivery-counts.ts';
 import { DoctorRunner } from '../doctor/ask.ts';
+import type { Awaited } from '../http/health.ts';
 import { LiveHub } from '../live/hub.ts';
 import type { SecretsKeys } from '../secrets/keys.ts';
 import { portError } from '../settings/port.ts';
@@ -28,8 +29,8 @@ export interface State {
   settings: Settings;
   /** The time span that has partitions. */
   horizon: Horizon;
-  /** False: the database was away at the start, and does not have the schema of this release yet. */
-  isPrepared: boolean;
+  /** What the start waits for before it uses the database; null: it is prepared. */
+  awaited: Awaited | null;
 }
 
 /** What the parts of the primary share. */
@@ -64,7 +65,9 @@ export interface Serving {
   /** Created but not started: it needs a prepared database. */
   listener: ChangeListener;
   setHorizon(horizon: Horizon): void;
-  /** The database has the schema of this release: the processes may use it. */
+  /** Informs the processes of what the start waits for. */
+  awaits(awaited: Awaited): void;
+  /** The database has a schema for this release: the processes may use it. */
   databasePrepared(horizon: Horizon): void;
   /**
    * Starts the processes and supervises them; HUP, TTIN and TTOU work from now on. Resolves with true when all serve, with false when the
@@ -82,7 +85,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
   const live = new LiveHub({
     collect: () => members.takeSamples(),
     send: (second) => members.broadcast({ kind: 'live', live: second }),
-    databaseAnswers: () => state.isPrepared && listener.answers,
+    databaseAnswers: () => state.awaited === null && listener.answers,
     countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
   const doctor = new DoctorRunner(join(dirname(entryFile), 'cli/weir.js'));
@@ -95,7 +98,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     horizon: state.horizon,
     history: live.history,
     othersServe: members.in('serving').length > 0,
-    awaitsDatabase: !state.isPrepared,
+    ...(state.awaited === null ? {} : { awaitsDatabase: true, awaited: state.awaited }),
     ...spool.order(),
   });
   const planOf = (configuration: Configuration) => ({
@@ -155,8 +158,12 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     page,
     listener,
     setHorizon,
+    awaits(awaited) {
+      state.awaited = awaited;
+      members.broadcast({ kind: 'awaited', awaited });
+    },
     databasePrepared(horizon) {
-      state.isPrepared = true;
+      state.awaited = null;
       setHorizon(horizon);
       members.broadcast({ kind: 'database_prepared' });
     },

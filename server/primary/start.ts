@@ -1,6 +1,6 @@
 /**
- * The start of Weir, step by step. A database that is away is waited for: until it answers, the processes refuse what needs it, or spool it,
- * as in every outage.
+ * The start of Weir, step by step. A database that is away is waited for, and so are a long migration and the rate-limit store: the
+ * processes listen, and refuse what needs the database, or spool it, as in every outage.
  */
 import { dirname, join } from 'node:path';
 import { checkArchive } from '../archive/write.ts';
@@ -9,14 +9,15 @@ import { lockDataDir } from '../db/data-dir.ts';
 import { LockError } from '../db/lock.ts';
 import { usualHorizon } from '../db/partitions.ts';
 import { builtFile } from '../files/build.ts';
-import { openLimiter } from '../ratelimit/open.ts';
+import type { Awaited } from '../http/health.ts';
+import { within } from '../net/within.ts';
 import { loadSecretsKeys } from '../secrets/keys.ts';
 import { probePort } from '../settings/port.ts';
 import type { Configuration, Settings } from '../settings/read.ts';
 import type { AdjustableLog, Log, LogDestination } from '../telemetry/log.ts';
 import { Alerts, runAlerts } from './alerts.ts';
 import { type Choice, chooseServingUser, findEntryFile, type ServingUser } from './forks.ts';
-import { prepareDatabase, waitForDatabase } from './prepare.ts';
+import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
 import { openServing, type State } from './serving.ts';
 import type { Ending } from './signals.ts';
 import { openSpool } from './spool.ts';
@@ -45,22 +46,27 @@ interface Started {
   address: string | null;
 }
 
+/** A start that takes longer than this listens before it is done: a probe of /healthz must not end a long migration. */
+const LISTEN_AFTER_MS = 1_000;
+
 /**
  * Resolves when Weir serves, or when it must end; with null when it ends before its processes are started. Rejects with a message for
  * people when it cannot start.
  */
 export async function start(parts: StartParts): Promise<Started | null> {
   const { first, log, undo, ending } = parts;
-  const state: State = { settings: first.settings, horizon: usualHorizon(Date.now()), isPrepared: false };
+  const state: State = { settings: first.settings, horizon: usualHorizon(Date.now()), awaited: 'database' };
   const settings = () => state.settings;
 
   await checkAddresses(first.settings);
   const keys = loadSecretsKeys(first.settings);
   await ownDataDir(first.settings, undo);
+  for (const setting of first.ignored) log('setting_ignored', { setting });
   const { WORKERS, THREADS, database: kind } = first.settings;
   log('starting', { processes: WORKERS, threads: THREADS, database: kind.kind });
 
   const stopping = abortedBy(ending);
+  const ended = ending.ended.then(() => null);
   const attached = await attach(first.settings, log, undo, stopping);
   if (attached === null) return null;
   const { conninfo, database, revive } = attached;
@@ -68,9 +74,13 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const choosing = chooseServingUser(join(dirname(entryFile), 'process/trial.js'), first.settings, conninfo);
   // A rejection is handled below, when the database is prepared.
   choosing.catch(() => {});
-  const preparing = { conninfo, database, settings, keys, log };
-  const outcome = await prepareDatabase(preparing);
-  await checkLimiter(first.settings, log);
+  const waiting = new Waiting(state);
+  const preparing = prepare(
+    { conninfo, database, settings, keys, log, onAwaited: (what) => waiting.on(what) },
+    stopping,
+  );
+  // A rejection is handled below, when the processes exist.
+  preparing.catch(() => {});
   const user = servingUser(await choosing, log);
 
   const shared = { state, conninfo, database, keys, log, undo };
@@ -82,11 +92,14 @@ export async function start(parts: StartParts): Promise<Started | null> {
   // Also while Weir waits for the database: the spool may be in use.
   undo.push(runAlerts(alerts));
 
-  if ('horizon' in outcome) serving.databasePrepared(outcome.horizon);
+  const early = await within(LISTEN_AFTER_MS, Promise.race([preparing, waiting.isLong, ended]));
+  if (stopping.aborted) return null;
+  if (early) serving.databasePrepared(early.horizon);
+  else waiting.announce = (what) => serving.awaits(what);
   const allServe = serving.begin();
-  const prepared = 'horizon' in outcome ? outcome : await waitForDatabase(preparing, outcome, stopping);
+  const prepared = await Promise.race([preparing, ended]);
   if (prepared === null) return { supervisor, settings, isUp: false, address: null };
-  if (!state.isPrepared) serving.databasePrepared(prepared.horizon);
+  if (!early) serving.databasePrepared(prepared.horizon);
   startWork(shared, serving, spool);
 
   const { address } = prepared;
@@ -121,10 +134,35 @@ async function attach(settings: Settings, log: Log, undo: UndoStack, stopping: A
   }
 }
 
-/** Rejects if a shared rate-limit store does not answer: at run time it may be away, at the start it may be misspelled. */
-async function checkLimiter(settings: Settings, log: Log): Promise<void> {
-  const limiter = await openLimiter(settings, log, { requireStore: true });
-  await limiter.close();
+/** What the preparation waits for, and whether to listen before it is done. */
+class Waiting {
+  readonly #state: State;
+  /** Resolves when the preparation will take long. */
+  readonly isLong: Promise<void>;
+  #becameLong: () => void = () => {};
+  /** Set when the processes are to be informed. */
+  announce: (awaited: Awaited) => void = () => {};
+
+  constructor(state: State) {
+    this.#state = state;
+    this.isLong = new Promise((resolve) => {
+      this.#becameLong = resolve;
+    });
+  }
+
+  on(awaited: Awaited): void {
+    this.#state.awaited = awaited;
+    this.announce(awaited);
+    // Every start migrates, and most have nothing to do.
+    if (awaited !== 'migrations') this.#becameLong();
+  }
+}
+
+/** Resolves with null when Weir is to end. Rejects when only another setting would help. */
+async function prepare(parts: PrepareParts, stopping: AbortSignal): Promise<Prepared | null> {
+  const prepared = await prepareDatabase(parts, stopping);
+  await waitForLimiter(parts.settings(), parts.log, () => parts.onAwaited('rate_limit_store'), stopping);
+  return stopping.aborted ? null : prepared;
 }
 
 /** Null: the user of the primary. */

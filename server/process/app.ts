@@ -11,7 +11,7 @@ import { weirCommand } from '../files/command.ts';
 import { ClientPackage } from '../http/client-package.ts';
 import { Clients } from '../http/clients.ts';
 import { createApiFields } from '../http/cors.ts';
-import { alive, createReady } from '../http/health.ts';
+import { type Awaited, alive, createReady } from '../http/health.ts';
 import { ByteBudget, SlabArena } from '../http/memory.ts';
 import { HttpServer } from '../http/server.ts';
 import { UnreadLimit } from '../http/unread.ts';
@@ -36,7 +36,9 @@ export interface App {
   changesLost(): void;
   change(payload: string): Promise<void>;
   setHorizon(horizon: Horizon): void;
-  /** The database that was away at the start may be used from now on. */
+  /** What the start waits for, until `useDatabase`. */
+  awaits(awaited: Awaited): void;
+  /** The primary has prepared the database: it may be used from now on. */
   useDatabase(): void;
   metrics(): Promise<MetricsSnapshot>;
   /** Returns the counts so far. */
@@ -62,6 +64,7 @@ export async function startApp(
 ): Promise<App> {
   const { settings } = order;
   let { horizon } = order;
+  let awaited: Awaited | null = order.awaitsDatabase === true ? (order.awaited ?? 'database') : null;
   let leaving = false;
   let port = 0;
 
@@ -85,6 +88,7 @@ export async function startApp(
     spools: ingest.spools,
     threads: () => ingest.verifier.threads,
     draining: () => leaving,
+    awaited: () => awaited,
     rateLimitStore: () => limiter.health(),
     secretsReadable: ingest.secretsReadable,
     nowMs: () => performance.now(),
@@ -168,7 +172,11 @@ export async function startApp(
     setHorizon: (next) => {
       horizon = next;
     },
+    awaits: (what) => {
+      if (awaited !== null) awaited = what;
+    },
     useDatabase: () => {
+      awaited = null;
       if (base.usesDatabase()) return;
       base.useDatabase();
       void ingest.start();

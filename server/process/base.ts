@@ -23,7 +23,7 @@ export interface Base {
   metrics: Metrics;
   observe: Observers;
   database: Database;
-  /** False until the primary has prepared a database that was away at the start. */
+  /** False until the primary has prepared the database, if that takes long. */
   usesDatabase: () => boolean;
   useDatabase: () => void;
   /** Makes changes and notifies every process. */

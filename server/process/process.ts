@@ -52,7 +52,8 @@ export function runProcess(): void {
     if (message.kind === 'drain') end(0);
     // State read at the start may be older than the change.
     if (message.kind === 'change') missed.set('changes_lost', { kind: 'changes_lost' });
-    if (['changes_lost', 'horizon', 'database_prepared'].includes(message.kind)) missed.set(message.kind, message);
+    if (['changes_lost', 'horizon', 'awaited', 'database_prepared'].includes(message.kind))
+      missed.set(message.kind, message);
   }
 
   async function onMessage(message: ToProcess): Promise<void> {
@@ -71,6 +72,8 @@ export function runProcess(): void {
         return send({ kind: 'applied', number: message.number });
       case 'horizon':
         return app.setHorizon(message.horizon);
+      case 'awaited':
+        return app.awaits(message.awaited);
       case 'database_prepared':
         return app.useDatabase();
       case 'collect_metrics':

@@ -10,10 +10,18 @@ export const logEvents = {
     'warn',
     'Weir was started by root and the user weir cannot serve: the processes run as root until the fix in this line is applied',
   ],
+  setting_ignored: [
+    'warn',
+    'the variable of a setting has a value that Kubernetes sets for a Service of that name; it is ignored: set enableServiceLinks to false',
+  ],
   database_starting: ['info', 'the embedded database is being created or started'],
   database_awaited: [
     'error',
     'Postgres is away at the start: Weir tries again until it answers; requests are answered 503, or spooled. Logged once a minute',
+  ],
+  rate_limit_store_awaited: [
+    'warn',
+    'the shared rate-limit store is away at the start: Weir tries again for RATE_LIMIT_WAIT_SECONDS, then refuses to start; with RATE_LIMIT_REQUIRED=false it does not wait',
   ],
   migrated: ['info', 'a migration was applied'],
   partitions_created: ['info', 'partitions for the next days were created'],

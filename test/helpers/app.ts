@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { Webhooks } from '../../server/api/webhooks/service.ts';
 import { ChangeListener } from '../../server/db/listen.ts';
 import { createPartitions, readHorizon } from '../../server/db/partitions.ts';
+import type { Awaited } from '../../server/http/health.ts';
 import { UndoStack } from '../../server/primary/undo.ts';
 import { type App, startApp } from '../../server/process/app.ts';
 import type { NewWebhook } from '../../server/resources/webhooks.ts';
@@ -72,18 +73,28 @@ const usual: Overrides = {
  * Starts on a free port with a fresh database; stop it in the end.
  * @param beside what has a database that this app shares, as a process of another machine does; stop that one last. Secrets open
  * at both only with one SECRETS_KEY.
+ * @param awaited what the start of Weir waits for; `app.useDatabase()` ends the wait.
  */
-export async function startTestApp(overrides: Overrides = {}, beside?: SharedDatabase): Promise<TestApp> {
+export async function startTestApp(
+  overrides: Overrides = {},
+  beside?: SharedDatabase,
+  awaited?: Awaited,
+): Promise<TestApp> {
   const undo = new UndoStack();
   try {
-    return await start(overrides, undo, beside);
+    return await start(overrides, undo, beside, awaited);
   } catch (error) {
     await undo.run();
     throw error;
   }
 }
 
-async function start(overrides: Overrides, undo: UndoStack, beside?: SharedDatabase): Promise<TestApp> {
+async function start(
+  overrides: Overrides,
+  undo: UndoStack,
+  beside: SharedDatabase | undefined,
+  awaited: Awaited | undefined,
+): Promise<TestApp> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-app-'));
   undo.push(() => rm(directory, { recursive: true }));
   const given = Object.entries({ ...usual, ...overrides }).map(([name, value]) => [name, String(value)]);
@@ -102,7 +113,8 @@ async function start(overrides: Overrides, undo: UndoStack, beside?: SharedDatab
     settings.LOG_LEVEL,
     {},
   );
-  const app = await startApp({ settings, conninfo, keys, horizon, history: [] }, log, workers);
+  const waiting = awaited === undefined ? {} : { awaitsDatabase: true, awaited };
+  const app = await startApp({ settings, conninfo, keys, horizon, history: [], ...waiting }, log, workers);
   undo.push(() => app.drain());
   const listening = await listen(conninfo, app);
   undo.push(() => listening.stop());

@@ -44,6 +44,45 @@ test('a running process is alive', async () => {
   expect(await response.json()).toEqual({ status: 'ok' });
 });
 
+describe('while the start waits', () => {
+  const starting = { ...ok, database: 'unknown', migrations: 'unknown' };
+  test.each([
+    ['database', { ...starting, database: 'failing' }],
+    ['migrations', { ...starting, migrations: 'migrating' }],
+    ['rate_limit_store', { ...starting, rate_limit_store: 'failing' }],
+  ] as const)(
+    'for %s, a process is alive and not ready, and refuses events until the wait ends',
+    async (what, checks) => {
+      const waiting = await startTestApp({}, app, what);
+      try {
+        const ask = (path: string, init?: RequestInit) => fetch(`${waiting.url}${path}`, init);
+        expect((await ask('/healthz')).status).toBe(200);
+        const answer = await ask('/readyz');
+        expect([answer.status, await answer.json()]).toEqual([503, { status: 'not_ready', checks }]);
+        const { path } = await app.addWebhook({ secret: null });
+        const refused = await ask(path, { method: 'POST', body: '{}' });
+        expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+        waiting.app.useDatabase();
+        await until(async () => (await ask('/readyz')).status === 200);
+        expect((await ask(path, { method: 'POST', body: '{}' })).status).toBe(202);
+      } finally {
+        await waiting.stop();
+      }
+    },
+  );
+
+  test('for something else than before, readyz says so', async () => {
+    const waiting = await startTestApp({}, app, 'database');
+    try {
+      waiting.app.awaits('migrations');
+      const answer = await fetch(`${waiting.url}/readyz`);
+      expect(await answer.json()).toMatchObject({ checks: { migrations: 'migrating' } });
+    } finally {
+      await waiting.stop();
+    }
+  });
+});
+
 describe('readiness', () => {
   afterEach(() => app.restore());
 

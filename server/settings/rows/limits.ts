@@ -23,6 +23,18 @@ export const limitsSettings = {
     meaning: 'fallback for RATE_LIMIT_SHARED_URL',
     secret: true,
   },
+  RATE_LIMIT_REQUIRED: {
+    schema: z.enum(['true', 'false']).transform((value) => value === 'true'),
+    fallback: 'true',
+    allowed: 'true or false',
+    meaning:
+      'whether a start without the shared counters is refused; false: Weir serves, and requests are not counted until they are back',
+    fixed: true,
+  },
+  RATE_LIMIT_WAIT_SECONDS: {
+    ...count(30, 0, 3_600, 'how long a start waits for the shared counters; /healthz answers, and /readyz is 503'),
+    fixed: true,
+  },
   RATE_LIMIT_INGEST_MAX: count(60, 1, 1_000_000_000, 'webhook requests per window and client address'),
   RATE_LIMIT_INGEST_WINDOW_SECONDS: count(60, 1, 86_400, 'its window'),
   RATE_LIMIT_AGENT_AUTH_MAX: count(20, 1, 1_000_000_000, 'agent authentications per window and client address'),
