@@ -34,7 +34,20 @@ const banned = new RegExp(`(?<![\\w#])(?:${replacements.map(([word]) => `(${word
 const fragments = /(?:\/\*\*?|\/\/|--|<% \/\*) (?:Of|Else|The same (?:of|for|in|as|by|without|with)|Only of)\b[^\n]*/g;
 
 /** Paths of files and folders. In test/, comments, titles and declared names are checked, since other texts are data. */
-const texts = ['server', 'workers', 'views', 'bench', 'k6', 'README.md', 'CHANGELOG.md', 'compose.yaml', 'Dockerfile'];
+const texts = [
+  'server',
+  'workers',
+  'views',
+  'bench',
+  'k6',
+  'README.md',
+  'CHANGELOG.md',
+  'Dockerfile',
+  'compose.yaml',
+  'compose.failover.yaml',
+  'compose.scale.yaml',
+  'containers',
+];
 /** Measurements of earlier releases. */
 const exceptions = ['bench/results/'];
 

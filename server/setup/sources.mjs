@@ -22,6 +22,7 @@ export const recipe = [
   'server/setup/build.mjs',
   'server/setup/client-package.mjs',
   'server/setup/guides.mjs',
+  'server/setup/runtime-packages.mjs',
 ];
 const stamp = join('dist', '.weir-build.json');
 

