@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { runPrimary } from '../primary/primary.ts';
+import { takeServiceEnvironment } from '../primary/systemd.ts';
 import { readConfiguration } from '../settings/read.ts';
 import { CommandError, type CommandIo } from './io.ts';
 
@@ -10,7 +11,9 @@ export function defineStart(command: Command, io: CommandIo): void {
       readConfiguration(io.environment, io.directory);
       return;
     }
-    const code = await runPrimary(() => readConfiguration(io.environment, io.directory), io.stdout.isTTY === true);
+    const service = takeServiceEnvironment(io.environment);
+    const configure = () => readConfiguration(io.environment, io.directory);
+    const code = await runPrimary(configure, io.stdout.isTTY === true, service);
     // The reason is in the log.
     if (code !== 0) throw new CommandError('', code);
   });

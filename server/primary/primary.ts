@@ -5,14 +5,20 @@ import type { Configuration, Settings } from '../settings/read.ts';
 import { createLog, openDestination } from '../telemetry/log.ts';
 import { waitForEnd } from './signals.ts';
 import { type StartParts, start } from './start.ts';
+import { type ServiceEnvironment, ServiceReports } from './systemd.ts';
 import { UndoStack } from './undo.ts';
 
 /**
  * Runs Weir until a signal or a permanent failure; resolves with the exit code. When Weir cannot start, undoes all completed steps and
  * rejects with a message for people.
  * @param configure reads the settings at the start and at each HUP. Throws SettingsError.
+ * @param environment of systemd, when Weir runs as its service
  */
-export async function runPrimary(configure: () => Configuration, terminal: boolean): Promise<number> {
+export async function runPrimary(
+  configure: () => Configuration,
+  terminal: boolean,
+  environment: ServiceEnvironment = {},
+): Promise<number> {
   const first = configure();
   const { readable } = terminal ? await import('../telemetry/readable.ts') : { readable: null };
   const destination = openDestination(1, readable);
@@ -24,9 +30,10 @@ export async function runPrimary(configure: () => Configuration, terminal: boole
   });
 
   const ending = waitForEnd(terminal);
+  const service = new ServiceReports(environment, log);
   let code = 1;
   try {
-    code = await serveUntilEnd({ configure, first, log, destination, undo, ending }, terminal);
+    code = await serveUntilEnd({ configure, first, log, destination, undo, ending, service }, terminal);
   } finally {
     await undo.run().catch((error: Error) => {
       log('stop_failed', { reason: error.message });
@@ -48,6 +55,7 @@ async function serveUntilEnd(parts: StartParts, terminal: boolean): Promise<numb
   if (isUp && terminal) greet(first.settings, address, process.stdout);
   const { code, reason } = await ending.ended;
   log('draining', { reason });
+  parts.service.stopping();
   supervisor.leave();
   if (code === 0) await delay(settings().DRAIN_DELAY_SECONDS * 1000);
   await supervisor.stop();

@@ -21,15 +21,17 @@ interface RestartParts {
   replace: (next: Configuration) => Promise<RestartOutcome>;
   database: Database;
   log: Log;
+  onBegun: () => void;
   onDone: (outcome: 'restarted' | 'failed') => void;
 }
 
 /** One restart at a time: all requests during a restart are merged into one further restart. Never rejects. */
 export function createRestart(parts: RestartParts): () => Promise<void> {
-  const { log, onDone } = parts;
+  const { log, onBegun, onDone } = parts;
   return coalesced(async () => {
     const startedMs = performance.now();
     log('restarting');
+    onBegun();
     const { ok, ...outcome } = await tryRestart(parts);
     const fields = { ...outcome, took_ms: Math.round(performance.now() - startedMs) };
     log(ok ? 'restarted' : 'restart_failed', fields);

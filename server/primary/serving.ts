@@ -22,6 +22,7 @@ import { createRestart } from './restart.ts';
 import type { Ending } from './signals.ts';
 import type { PrimarySpool } from './spool.ts';
 import { Supervisor } from './supervisor.ts';
+import type { ServiceReports } from './systemd.ts';
 import type { UndoStack } from './undo.ts';
 
 /** What changes while the primary runs. */
@@ -49,6 +50,7 @@ interface ServingParts extends Shared {
   configure: () => Configuration;
   destination: LogDestination;
   ending: Ending;
+  service: ServiceReports;
   /** The compiled main.js of the processes, and their user; null: the user of the primary. */
   entryFile: string;
   user: ServingUser | null;
@@ -144,7 +146,11 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     },
     database,
     log,
-    onDone: (outcome) => page.restarted(outcome),
+    onBegun: () => parts.service.reloading(),
+    onDone: (outcome) => {
+      page.restarted(outcome);
+      parts.service.ready();
+    },
   });
 
   const setHorizon = (horizon: Horizon) => {

@@ -22,6 +22,7 @@ import { openServing, type State } from './serving.ts';
 import type { Ending } from './signals.ts';
 import { openSpool } from './spool.ts';
 import type { Supervisor } from './supervisor.ts';
+import type { ServiceReports } from './systemd.ts';
 import type { UndoStack } from './undo.ts';
 import { startWork } from './work.ts';
 
@@ -34,6 +35,7 @@ export interface StartParts {
   /** Receives the step that undoes each step of the start. */
   undo: UndoStack;
   ending: Ending;
+  service: ServiceReports;
 }
 
 interface Started {
@@ -97,6 +99,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   if (early) serving.databasePrepared(early.horizon);
   else waiting.announce = (what) => serving.awaits(what);
   const allServe = serving.begin();
+  void allServe.then((serve) => serve && parts.service.ready());
   const prepared = await Promise.race([preparing, ended]);
   if (prepared === null) return { supervisor, settings, isUp: false, address: null };
   if (!early) serving.databasePrepared(prepared.horizon);

@@ -86,6 +86,10 @@ export const logEvents = {
     'a process uses more than PROCESS_MEMORY_MAX and could not be replaced; it continues to serve',
   ],
   crash_loop: ['fatal', 'processes exit as soon as they start; Weir stops'],
+  service_report_failed: [
+    'warn',
+    'systemd could not be informed of the state of Weir by systemd-notify; logged once until it works again',
+  ],
   draining: ['info', 'Weir is stopping: accepted requests are answered first'],
   drain_timeout: ['warn', 'requests were still open at the end of DRAIN_SECONDS'],
   stop_failed: ['error', 'a step of the stop failed; the other steps were taken, and the exit code is 1'],

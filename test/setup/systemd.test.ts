@@ -19,6 +19,9 @@ function valuesOf(directive: string): string[] {
 
 describe('the systemd unit', () => {
   test.each([
+    ['Type', 'notify'],
+    // systemd-notify reports as a process of its own.
+    ['NotifyAccess', 'all'],
     ['User', 'weir'],
     ['KillMode', 'mixed'],
     ['NoNewPrivileges', 'true'],
@@ -37,6 +40,12 @@ describe('the systemd unit', () => {
     ['StateDirectoryMode', '0700'],
   ])('sets %s to %j', (directive, value) => {
     expect(valuesOf(directive)).toEqual([value]);
+  });
+
+  test('is started again however often it failed', () => {
+    expect(valuesOf('Restart')).toEqual(['on-failure']);
+    expect(Number(valuesOf('RestartSec')[0])).toBeGreaterThan(0);
+    expect(unit.slice(0, unit.indexOf('[Service]'))).toContain('\nStartLimitIntervalSec=0\n');
   });
 
   test('allows the system calls of a service and nothing privileged', () => {
