@@ -5,6 +5,7 @@ import type { MetricsSnapshot, ToProcess } from './messages.ts';
 
 const METRICS_TIMEOUT_MS = 1_000;
 const APPLIED_TIMEOUT_MS = 900;
+const PREPARED_TIMEOUT_MS = 3_000;
 /** Time in each second for processes to answer. A later answer counts in the next second. */
 const SAMPLE_TIMEOUT_MS = 250;
 
@@ -40,6 +41,11 @@ export class Members {
   /** Resolves when every listening process has applied the change, or after APPLIED_TIMEOUT_MS. */
   async applyEverywhere(payload: string): Promise<void> {
     await this.#askAll((number) => ({ kind: 'change', number, payload }), APPLIED_TIMEOUT_MS);
+  }
+
+  /** Resolves when every listening process stores events, or after PREPARED_TIMEOUT_MS. */
+  async useDatabase(): Promise<void> {
+    await this.#askAll((number) => ({ kind: 'database_prepared', number }), PREPARED_TIMEOUT_MS);
   }
 
   /** Returns current metrics of all processes; for a process that does not answer in time, its last known metrics. */

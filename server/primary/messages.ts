@@ -52,8 +52,8 @@ export type ToProcess =
   | { kind: 'horizon'; horizon: Horizon }
   /** What the start waits for has changed. */
   | { kind: 'awaited'; awaited: Awaited }
-  /** The database has a schema for this release and fits the settings: use it. */
-  | { kind: 'database_prepared' }
+  /** The database has a schema for this release and fits the settings: use it. Answered by `applied` when events are stored. */
+  | { kind: 'database_prepared'; number: number }
   | { kind: 'collect_metrics'; number: number }
   | { kind: 'take_sample'; number: number }
   /** The counts of the last second over all processes. */

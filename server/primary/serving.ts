@@ -69,8 +69,8 @@ export interface Serving {
   setHorizon(horizon: Horizon): void;
   /** Informs the processes of what the start waits for. */
   awaits(awaited: Awaited): void;
-  /** The database has a schema for this release: the processes may use it. */
-  databasePrepared(horizon: Horizon): void;
+  /** The database has a schema for this release: the processes may use it. Resolves when they do. */
+  databasePrepared(horizon: Horizon): Promise<void>;
   /**
    * Starts the processes and supervises them; HUP, TTIN and TTOU work from now on. Resolves with true when all serve, with false when the
    * supervisor gave up or was stopped.
@@ -171,7 +171,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     databasePrepared(horizon) {
       state.awaited = null;
       setHorizon(horizon);
-      members.broadcast({ kind: 'database_prepared' });
+      return members.useDatabase();
     },
     begin() {
       live.start();

@@ -49,7 +49,7 @@ interface Started {
 }
 
 /** A start that takes longer than this listens before it is done: a probe of /healthz must not end a long migration. */
-const LISTEN_AFTER_MS = 1_000;
+const LISTEN_AFTER_MS = 5_000;
 
 /**
  * Resolves when Weir serves, or when it must end; with null when it ends before its processes are started. Rejects with a message for
@@ -96,13 +96,13 @@ export async function start(parts: StartParts): Promise<Started | null> {
 
   const early = await within(LISTEN_AFTER_MS, Promise.race([preparing, waiting.isLong, ended]));
   if (stopping.aborted) return null;
-  if (early) serving.databasePrepared(early.horizon);
+  if (early) await serving.databasePrepared(early.horizon);
   else waiting.announce = (what) => serving.awaits(what);
   const allServe = serving.begin();
   void allServe.then((serve) => serve && parts.service.ready());
   const prepared = await Promise.race([preparing, ended]);
   if (prepared === null) return { supervisor, settings, isUp: false, address: null };
-  if (!early) serving.databasePrepared(prepared.horizon);
+  if (!early) await serving.databasePrepared(prepared.horizon);
   startWork(shared, serving, spool);
 
   const { address } = prepared;

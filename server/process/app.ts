@@ -38,8 +38,8 @@ export interface App {
   setHorizon(horizon: Horizon): void;
   /** What the start waits for, until `useDatabase`. */
   awaits(awaited: Awaited): void;
-  /** The primary has prepared the database: it may be used from now on. */
-  useDatabase(): void;
+  /** The primary has prepared the database: it may be used from now on. Resolves when events are stored, or after a while. */
+  useDatabase(): Promise<void>;
   metrics(): Promise<MetricsSnapshot>;
   /** Returns the counts so far. */
   sample(): Sample;
@@ -175,12 +175,11 @@ export async function startApp(
     awaits: (what) => {
       if (awaited !== null) awaited = what;
     },
-    useDatabase: () => {
+    useDatabase: async () => {
       awaited = null;
       if (base.usesDatabase()) return;
       base.useDatabase();
-      void ingest.start();
-      preload();
+      await Promise.race([Promise.all([ingest.start(), ...preload()]), delay(START_WAIT_MS)]);
     },
     metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
     sample: () =>

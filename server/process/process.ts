@@ -75,7 +75,8 @@ export function runProcess(): void {
       case 'awaited':
         return app.awaits(message.awaited);
       case 'database_prepared':
-        return app.useDatabase();
+        await app.useDatabase();
+        return send({ kind: 'applied', number: message.number });
       case 'collect_metrics':
         return send({ kind: 'metrics', number: message.number, snapshot: await app.metrics() });
       case 'take_sample':

@@ -124,6 +124,7 @@ const refusals: Case[] = [
     async () => ({
       RATE_LIMIT_BACKEND: 'shared',
       RATE_LIMIT_SHARED_URL: `redis://:sesame@127.0.0.1:${await freePort()}`,
+      RATE_LIMIT_WAIT_SECONDS: 0,
     }),
     /^weir: RATE_LIMIT_SHARED_URL (?!.*sesame).* cannot be used: .*RATE_LIMIT_BACKEND=memory$/,
   ],

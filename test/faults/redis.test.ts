@@ -114,7 +114,7 @@ test('after recovery the processes count together again', { timeout: TEST_MS }, 
 
 test('a start without Redis is refused with one sentence without credentials', { timeout: TEST_MS }, async () => {
   const url = `redis://someone:${password}@127.0.0.1:${await freePort()}`;
-  const refusal = await startWeir(settings(url)).then(
+  const refusal = await startWeir({ ...settings(url), RATE_LIMIT_WAIT_SECONDS: 0 }).then(
     () => '',
     (error: Error) => error.message,
   );

@@ -62,7 +62,7 @@ describe('while the start waits', () => {
         const { path } = await app.addWebhook({ secret: null });
         const refused = await ask(path, { method: 'POST', body: '{}' });
         expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
-        waiting.app.useDatabase();
+        await waiting.app.useDatabase();
         await until(async () => (await ask('/readyz')).status === 200);
         expect((await ask(path, { method: 'POST', body: '{}' })).status).toBe(202);
       } finally {
