@@ -110,10 +110,14 @@ describe('payloads', () => {
     expect(arrived).toMatchObject([{ signed: true, headers: { 'content-length': '0' } }]);
   });
 
-  test('standard input is sent for -', async () => {
+  test.each([
+    ['from a pipe\n', 'application/octet-stream'],
+    ['{"from":"a pipe"}\n', 'application/json'],
+  ])('standard input is sent for -, with a content type by its content: %j', async (stdin, contentType) => {
     const { url, arrived } = await receiver();
-    await send([url, '-'], { stdin: 'from a pipe\n' });
-    expect(arrived.map(({ body }) => String(body))).toEqual(['from a pipe\n']);
+    await send([url, '-'], { stdin });
+    expect(arrived.map(({ body }) => String(body))).toEqual([stdin]);
+    expect(arrived[0]!.headers['content-type']).toBe(contentType);
   });
 
   test('a small JSON document is sent by default', async () => {

@@ -24,9 +24,22 @@ const contentTypes: Record<string, string> = {
   '.txt': 'text/plain; charset=utf-8',
 };
 
-/** Content type for a file extension, case-insensitive; `application/octet-stream` for unknown extensions. */
-function contentTypeOf(file: string): string {
+/**
+ * Content type for a file extension, case-insensitive; `application/octet-stream` for unknown extensions. Standard input has none, so its
+ * content decides whether it is JSON.
+ */
+function contentTypeOf(file: string, body: Buffer): string {
+  if (file === '-' && isJson(body)) return JSON_TYPE;
   return contentTypes[extname(file).toLowerCase()] ?? 'application/octet-stream';
+}
+
+function isJson(body: Buffer): boolean {
+  try {
+    JSON.parse(body.toString());
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**
@@ -42,8 +55,10 @@ export async function readPayloads(
   if (files.filter((file) => file === '-').length > 1)
     throw new CommandError('- (standard input) was given more than once, but it can be read only once.', 2);
   const payloads: Payload[] = [];
-  for (const file of files)
-    payloads.push({ body: await readBytes(file, io), contentType: contentTypeOf(file), githubEvent: null });
+  for (const file of files) {
+    const body = await readBytes(file, io);
+    payloads.push({ body, contentType: contentTypeOf(file, body), githubEvent: null });
+  }
   if (githubExamples) payloads.push(...readGithubExamples());
   return payloads.length > 0 ? payloads : [defaultPayload];
 }
