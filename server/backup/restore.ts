@@ -34,6 +34,18 @@ export interface Restored {
 
 /** Statistics and counts of a large database take minutes. */
 const LONG_TIMEOUT_MS = 86_400_000;
+/** Analyzes Weir's tables with their partitions. The catalogs belong to a superuser: for each, Postgres warns a plain role that it may not. */
+const ANALYZE_OWN = `
+  do $$
+  declare own regclass;
+  begin
+    for own in
+      select oid from pg_class
+      where relkind in ('r', 'p') and not relispartition and relnamespace = current_schema()::regnamespace
+    loop
+      execute format('analyze %s', own);
+    end loop;
+  end $$`;
 
 /**
  * Restores in one transaction, compares with the record, collects statistics, migrates. Throws BackupError, without a change, if the
@@ -76,7 +88,7 @@ async function restoreArchive(order: RestoreOrder, archive: ArchiveFile): Promis
   await load(order, archive, tools);
   const contents = await readContents(database.query);
   const differences = record === null ? [] : compareContents(record.contents, contents);
-  await database.query({ text: 'analyze', timeoutMs: LONG_TIMEOUT_MS });
+  await database.query({ text: ANALYZE_OWN, timeoutMs: LONG_TIMEOUT_MS });
   const events = Object.entries(contents.tables).filter(([name]) => name.startsWith('events_'));
   return {
     record,
