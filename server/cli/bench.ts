@@ -1,11 +1,13 @@
 /** `weir bench`: measures the scaling curve of this machine on a temporary Weir. */
+import { writeFile } from 'node:fs/promises';
 import { availableParallelism, loadavg } from 'node:os';
+import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { settingTable } from '../settings/table.ts';
 import { wholeNumber } from './arguments.ts';
 import { type CurveOrder, measureCurve } from './bench/curve.ts';
 import { isInMemory } from './bench/ground.ts';
-import { describeReport, reportOf } from './bench/report.ts';
+import { describeReport, drawReport, reportOf } from './bench/report.ts';
 import type { Run } from './bench/run.ts';
 import { WARM_UP_SECONDS } from './bench/window.ts';
 import { CommandError, type CommandIo, printJson, printText } from './io.ts';
@@ -17,6 +19,7 @@ interface BenchOptions {
   size: number;
   connections: number;
   senders: number;
+  svg?: string;
   json?: true;
 }
 
@@ -49,11 +52,12 @@ export function defineBench(command: Command, io: CommandIo): void {
     )
     .option('--connections <n>', 'concurrent requests', wholeNumber('--connections', CONNECTIONS_MAX), 256)
     .option('--senders <n>', 'sender threads', wholeNumber('--senders', SENDERS_MAX), Math.ceil(cores / 4))
+    .option('--svg <file>', 'also draw the curve as an SVG file')
     .option('--json', 'print one JSON document')
     .action((options: BenchOptions) => bench(options, cores, io));
 }
 
-async function bench({ size, json, ...given }: BenchOptions, cores: number, io: CommandIo): Promise<void> {
+async function bench({ size, svg, json, ...given }: BenchOptions, cores: number, io: CommandIo): Promise<void> {
   const order: CurveOrder = { ...given, senders: Math.min(given.senders, given.connections), bodyBytes: size };
   const machine = { cores, load_before: Number(loadavg()[0]!.toFixed(2)), in_memory: await isInMemory() };
   const runs: Run[] = [];
@@ -74,6 +78,7 @@ async function bench({ size, json, ...given }: BenchOptions, cores: number, io: 
   const report = reportOf(order, runs, machine);
   if (json) printJson(io, report);
   else if (runs.length > 0) printText(io, describeReport(report));
+  if (svg !== undefined && runs.length > 0) await writeFile(resolve(io.directory, svg), drawReport(report));
   if (stop.signal.aborted)
     throw new CommandError(
       `Stopped after ${runs.length} of ${order.workers.length} measurements; their temporary files are deleted.`,

@@ -1,5 +1,6 @@
 /** `weir bench` as an operator runs it: a real Weir, a real database, real load, and nothing left behind. */
-import { readdir, readlink, rm } from 'node:fs/promises';
+import { readdir, readFile, readlink, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { Command } from 'commander';
@@ -54,11 +55,26 @@ async function socketsOf(pid: number): Promise<number> {
 test(
   'every 202 is stored, and nothing is left behind',
   async () => {
-    const bench = await startBench('--workers', '1', '--seconds', '1', '--size', '256', '--connections', '8', '--json');
+    const svg = join(tmpdir(), `weir-curve-${process.pid}.svg`);
+    onTestFinished(() => rm(svg, { force: true }));
+    const bench = await startBench(
+      '--workers',
+      '1',
+      '--seconds',
+      '1',
+      '--size',
+      '256',
+      '--connections',
+      '8',
+      '--json',
+      '--svg',
+      svg,
+    );
     const { dataDir } = await seenServing(bench.folder);
     expect(await bench.ended, bench.stderr()).toBe(0);
 
     const report = JSON.parse(bench.lines.join('\n'));
+    expect(await readFile(svg, 'utf8')).toMatch(/^<svg .*<\/svg>\n$/s);
     const { accepted } = report.runs[0];
     expect(accepted).toBeGreaterThan(0);
     expect(report).toEqual({

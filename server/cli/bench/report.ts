@@ -1,6 +1,7 @@
 /** Formats the scaling curve as text: a table, the checks, and an interpretation. */
 import { table } from '../io.ts';
 import type { CurveOrder } from './curve.ts';
+import { drawBars, drawSvg } from './drawing.ts';
 import { faultsOf, type Run } from './run.ts';
 import { WARM_UP_SECONDS } from './window.ts';
 
@@ -77,10 +78,17 @@ export function describeReport(report: BenchReport): string {
     table([...header, 'CORES OF WEIR + POSTGRES + SENDERS', 'CPU US'], rows),
     'CPU us: processor time per request in microseconds: event loop + signature threads + other threads of Weir + Postgres.',
     `Answered 202, warm-up included: ${whole(accepted)}. Stored: ${whole(stored)}.`,
+    ...(runs.length > 1 ? ['', drawBars(runs).trimEnd()] : []),
     '',
     ...(faults.length > 0 ? faults : interpret(report)),
     '',
   ].join('\n');
+}
+
+/** Draws the curve as an SVG document. Needs at least one run. */
+export function drawReport({ body_bytes, connections, cores, load_before, runs }: BenchReport): string {
+  const load = `${whole(body_bytes)} bytes over ${whole(connections)} connections`;
+  return drawSvg(runs, `weir bench: ${load}, ${cores} cores, load before ${load_before}`);
 }
 
 /** Interprets the curve, one sentence for each finding. */
