@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Directory } from '../db/directory.ts';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/agents.ts';
-import { type Claimed, type ClaimOrder, claimDeliveries } from '../db/queries/claim-deliveries.ts';
+import { type Claimed, type ClaimOrder, claimDeliveries, oldestSinceMs } from '../db/queries/claim-deliveries.ts';
 import { receiptText, settleDeliveries } from '../db/queries/settle-deliveries.ts';
 import type { FilterJudge } from '../filters/judge.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -11,7 +11,7 @@ import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type ClaimEvents, type FilterFailed, lastInRound, type Sifted, siftAndClaim } from './sift.ts';
 import type { ClaimWaiters } from './waiters.ts';
-import type { ClaimTurns, ClaimWatermarks } from './watermarks.ts';
+import type { ClaimDays, ClaimTurns, ClaimWatermarks } from './watermarks.ts';
 
 interface ClaimRequest {
   /** Deliveries. */
@@ -35,6 +35,7 @@ interface ClaimParts {
   waiters: ClaimWaiters;
   watermarks: ClaimWatermarks;
   turns: ClaimTurns;
+  days: ClaimDays;
   metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;
   judge: FilterJudge;
   /** Filters of the agent's subscriptions failed. */
@@ -96,31 +97,36 @@ const nothing: Looked = { claimed: [], complete: true, commitsBefore: 0 };
 /** Leases what can be claimed now, from the agent's watermark and turn on, and moves both. */
 async function look(
   parts: ClaimParts,
-  request: Omit<ClaimOrder, 'isLimited' | 'claimableFrom' | 'afterWebhookId'>,
-  { id, maxLeased, filtered }: Agent,
+  request: Omit<ClaimOrder, 'isLimited' | 'claimableFrom' | 'afterWebhookId' | 'onlyWebhookId' | 'days'>,
+  { id, maxLeased, filtered, onlyWebhookId }: Agent,
 ): Promise<Looked> {
-  const { database, judge, waiters, watermarks, turns } = parts;
+  const { database, judge, waiters, watermarks, turns, days } = parts;
   const commitsBefore = waiters.commits;
   const order = {
     ...request,
     isLimited: maxLeased !== null,
     claimableFrom: watermarks.forClaim(id, performance.now()),
     afterWebhookId: turns.last(id),
+    onlyWebhookId,
+    days: days.forClaim(id, Date.now()),
   };
   const events = eventsOf(parts, id);
-  const { claimed, complete, oldestSinceMs, lastWebhookId } = filtered
+  const { claimed, complete, oldestMs, lastWebhookId } = filtered
     ? await siftAndClaim({ database, judge }, order, events)
     : await claimUnfiltered(database, order, events);
   if (lastWebhookId !== null) turns.record(id, lastWebhookId);
   // A claim limited to some webhooks does not move the watermark: the other webhooks may have older deliveries.
-  if (order.webhookIds === null && oldestSinceMs !== null) watermarks.learn(id, oldestSinceMs, performance.now());
+  if (order.webhookIds === null && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
+  days.record(
+    id,
+    claimed.map(({ receivedAt }) => receivedAt),
+  );
   return { claimed, complete, commitsBefore };
 }
 
 async function claimUnfiltered(database: Database, order: ClaimOrder, { ended }: ClaimEvents): Promise<Sifted> {
   const claimed = await claimDeliveries(database, order, ended);
-  const oldestSinceMs = claimed[0]?.oldestSinceMs ?? null;
-  return { claimed, complete: true, oldestSinceMs, lastWebhookId: lastInRound(claimed) };
+  return { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
 }
 
 function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string): ClaimEvents {

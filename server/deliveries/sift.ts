@@ -7,7 +7,7 @@
  * since the claim statement locks them and checks their state.
  */
 import type { Database } from '../db/pool.ts';
-import { type Claimed, type ClaimOrder, claimDeliveries } from '../db/queries/claim-deliveries.ts';
+import { type Claimed, type ClaimOrder, claimDeliveries, oldestSinceMs } from '../db/queries/claim-deliveries.ts';
 import { type Candidate, type FilteredWebhook, markFiltered, readCandidates } from '../db/queries/filter-deliveries.ts';
 import { type CandidateEvent, verdicts } from '../filters/evaluate.ts';
 import type { FilterJudge } from '../filters/judge.ts';
@@ -50,8 +50,8 @@ export interface Sifted {
   claimed: Claimed[];
   /** True when no delivery is left to judge. */
   complete: boolean;
-  /** The earliest `oldestSinceMs` of all slices, for the watermark; see Claimed. Null when no delivery was seen. */
-  oldestSinceMs: number | null;
+  /** The earliest `oldestSinceMs` of all slices, for the watermark. Null when no delivery was seen. */
+  oldestMs: number | null;
   /** Webhook at which the round ended; null: nothing was claimed. */
   lastWebhookId: string | null;
 }
@@ -66,7 +66,7 @@ export async function siftAndClaim(
   const claimed: Claimed[] = [];
   let size = Math.min(SLICE_MAX, Math.max(SLICE_MIN, order.max));
   let { claimableFrom, afterWebhookId, bytesMax } = order;
-  let oldestSinceMs: number | null = null;
+  let oldestMs: number | null = null;
   let lastWebhookId: string | null = null;
   for (;;) {
     const rest = { ...order, max: order.max - claimed.length, bytesMax, claimableFrom, afterWebhookId };
@@ -75,7 +75,7 @@ export async function siftAndClaim(
       // The agent gets the deliveries that are leased. If the error lasts, its next claim reports it.
       return null;
     });
-    if (sifted === null) return { claimed, complete: true, oldestSinceMs, lastWebhookId };
+    if (sifted === null) return { claimed, complete: true, oldestMs, lastWebhookId };
     const { judged, found } = sifted;
     claimed.push(...found);
     lastWebhookId = lastInRound(found) ?? lastWebhookId;
@@ -83,9 +83,9 @@ export async function siftAndClaim(
 
     // Without room for a lease, the claim has not looked at deliveries that need no verdict.
     const hasLooked = found.length > 0 || !order.isLimited;
-    const oldest = minimum(sifted.oldestMs, found[0]?.oldestSinceMs ?? null);
+    const oldest = minimum(sifted.oldestMs, oldestSinceMs(found));
     if (hasLooked && oldest !== null) {
-      oldestSinceMs = oldest;
+      oldestMs = oldest;
       claimableFrom = new Date(Math.floor(oldest)).toISOString();
     }
     // Wait when nothing was judged, because the thread has too much to do. Also wait when none of the passed deliveries was leased: the
@@ -93,7 +93,7 @@ export async function siftAndClaim(
     const isStuck = judged.count === 0 || (found.length === 0 && judged.passedIds.length > 0);
     const complete = judged.complete || isStuck;
     const isOver = claimed.length >= order.max || bytesMax <= 0 || performance.now() >= endMs;
-    if (complete || isOver) return { claimed, complete, oldestSinceMs, lastWebhookId };
+    if (complete || isOver) return { claimed, complete, oldestMs, lastWebhookId };
     afterWebhookId = judged.lastWebhookId;
     size = Math.min(SLICE_MAX, size * SLICE_GROWTH);
   }

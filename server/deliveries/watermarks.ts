@@ -21,12 +21,14 @@
  * that are subscribed again. A margin and a periodic full scan cover these.
  */
 
+import { DAY_MS } from '../db/partitions.ts';
+
 /** A delivery's time is the start of its transaction. A full scan finds deliveries whose commits take longer than this margin. */
 const MARGIN_MS = 10_000;
 const FULL_SCAN_EVERY_MS = 15_000;
 /**
- * Agents in memory. At this number all watermarks, or all turns, are cleared: one claim per agent learns its watermark again, and each
- * agent starts at its first webhook again.
+ * Agents in memory. At this number all watermarks, all turns or all days are cleared: one claim per agent learns its watermark again, and
+ * each agent starts at its first webhook again.
  */
 const AGENTS_MAX = 10_000;
 
@@ -95,4 +97,36 @@ export class ClaimTurns {
     if (this.#last.size >= AGENTS_MAX && !this.#last.has(agentId)) this.#last.clear();
     this.#last.set(agentId, webhookId);
   }
+}
+
+/** Bounds of times of receipt, ISO 8601: `from` included, `to` not. */
+export interface Days {
+  from: string;
+  to: string;
+}
+
+/**
+ * The days of whose events an agent has deliveries, as its last claim showed: a claim reads the events of these days with its leases, and
+ * those of others with another statement.
+ */
+export class ClaimDays {
+  readonly #last = new Map<string, Days>();
+
+  /** Today for an agent that has not claimed yet. @param nowMs Unix milliseconds */
+  forClaim(agentId: string, nowMs: number): Days {
+    return this.#last.get(agentId) ?? { from: startOfDay(nowMs), to: startOfDay(nowMs + DAY_MS) };
+  }
+
+  /** @param receivedAt times of receipt of the events of a claim, ISO 8601 */
+  record(agentId: string, receivedAt: readonly string[]): void {
+    const sorted = [...receivedAt].sort();
+    const [oldest, newest] = [sorted[0], sorted.at(-1)];
+    if (oldest === undefined || newest === undefined) return;
+    if (this.#last.size >= AGENTS_MAX && !this.#last.has(agentId)) this.#last.clear();
+    this.#last.set(agentId, { from: startOfDay(Date.parse(oldest)), to: startOfDay(Date.parse(newest) + DAY_MS) });
+  }
+}
+
+function startOfDay(ms: number): string {
+  return new Date(Math.floor(ms / DAY_MS) * DAY_MS).toISOString();
 }

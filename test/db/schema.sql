@@ -10,6 +10,15 @@ begin
 end
 $$;
 
+CREATE FUNCTION public.announce_agent_of_webhooks() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform pg_notify('weir_changes', 'agent:' || case when tg_op = 'DELETE' then old.agent_id else new.agent_id end);
+  return null;
+end
+$$;
+
 CREATE FUNCTION public.announce_user() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -655,7 +664,11 @@ CREATE TRIGGER api_tokens_announce AFTER DELETE OR UPDATE OF revoked_at, role, e
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
+CREATE TRIGGER replay_targets_announce AFTER INSERT OR DELETE OR UPDATE OF filter ON public.replay_targets FOR EACH ROW EXECUTE FUNCTION public.announce_agent_of_webhooks();
+
 CREATE TRIGGER sessions_announce AFTER DELETE ON public.sessions FOR EACH ROW EXECUTE FUNCTION public.announce_user('user_id');
+
+CREATE TRIGGER subscriptions_announce AFTER INSERT OR DELETE OR UPDATE OF filter ON public.subscriptions FOR EACH ROW EXECUTE FUNCTION public.announce_agent_of_webhooks();
 
 CREATE TRIGGER subscriptions_enable_fan_out AFTER INSERT ON public.subscriptions FOR EACH STATEMENT EXECUTE FUNCTION public.enable_fan_out();
 

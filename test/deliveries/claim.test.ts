@@ -6,6 +6,7 @@ import { claimDeliveries } from '../../server/db/queries/claim-deliveries.ts';
 import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { signatureOf, signedRequest } from '../helpers/requests.ts';
+import { made } from '../helpers/webhooks.ts';
 
 let app: TestApp;
 beforeAll(async () => {
@@ -128,6 +129,29 @@ describe('the order', () => {
     expect(eventIds(await agent.claim({ wait_seconds: 5 }))).toEqual(stored.slice(2));
   });
 
+  test('has the events of other days than the claim before', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const stored = [];
+    for (const days of [-1, 0, 1])
+      stored.push(...(await storeEvents(app.database, webhook.id, 1, Date.now() + days * DAY_MS)));
+    const claimed = [await agent.claimOne(), await agent.claimOne(), await agent.claimOne()];
+    expect(eventIds(claimed)).toEqual(stored);
+    expect(claimed.map(({ event }) => event.body)).toEqual(Array(3).fill(expect.any(String)));
+  });
+
+  test('reaches a webhook that is subscribed to while the first one has a backlog', async () => {
+    const [first, second] = [await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, [first]);
+    await storeEvents(app.database, first.id, 500);
+    await agent.claimOne();
+    made(await app.webhooks.update(second.id, { agent_ids: [agent.id] }));
+    const wanted = await send(second);
+    let reached = false;
+    for (let left = 400; left > 0 && !reached; left--) reached = (await agent.claimOne()).event.id === wanted;
+    expect(reached).toBe(true);
+  });
+
   test('of single deliveries, the default, alternates between webhooks: a flood in one does not delay two others', async () => {
     const [flood, ...others] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
     const agent = await addAgent(app, [flood!, ...others]);
@@ -184,6 +208,8 @@ describe('the order', () => {
       address: '192.0.2.1',
       claimableFrom: '-infinity',
       afterWebhookId: null,
+      onlyWebhookId: null,
+      days: { from: '-infinity', to: 'infinity' },
     };
     await app.database.transaction(async (query) => {
       expect(await claimDeliveries({ ...app.database, query }, order)).toHaveLength(100);

@@ -125,7 +125,9 @@ export async function revokeAgent(query: Query, id: string): Promise<void> {
   });
 }
 
-const hasFilter = `exists (select from ${subscribedWebhooks('agents.id')} s where filter is not null)`;
+const ofDeliveries = `
+  exists (select from ${subscribedWebhooks('agents.id')} s where filter is not null) as filtered,
+  (select case when count(*) = 1 then min(webhook_id::text) end from ${subscribedWebhooks('agents.id')} s) as "onlyWebhookId"`;
 
 /** An agent that is not revoked. A session is valid while its generation equals the agent's. */
 export interface Agent {
@@ -134,6 +136,8 @@ export interface Agent {
   readonly generation: number;
   /** A subscription of the agent has a filter, or had one when it ended. */
   readonly filtered: boolean;
+  /** The only webhook of which the agent may have deliveries; null: none or several. */
+  readonly onlyWebhookId: string | null;
   /** Limit on its deliveries under lease at a time; null: none. */
   readonly maxLeased: number | null;
 }
@@ -147,7 +151,7 @@ export function readAgents(
   return database.query<Agent>({
     name: 'read-agents',
     text: `
-      select id, name, generation, max_leased as "maxLeased", ${hasFilter} as filtered
+      select id, name, generation, max_leased as "maxLeased", ${ofDeliveries}
       from agents
       where ($1::uuid[] is null or id = any ($1)) and revoked_at is null
       order by created_at desc
@@ -170,7 +174,7 @@ export async function findAgentByLookupId(
   const [row] = await database.query<Agent & { secretHash: Buffer }>({
     name: 'agent-by-lookup-id',
     text: `
-      select id, name, generation, max_leased as "maxLeased", ${hasFilter} as filtered, secret_hash as "secretHash"
+      select id, name, generation, max_leased as "maxLeased", ${ofDeliveries}, secret_hash as "secretHash"
       from agents
       where lookup_id = $1 and revoked_at is null`,
     values: [lookupId],

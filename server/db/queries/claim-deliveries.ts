@@ -1,10 +1,9 @@
+import { uuidv7Time } from '../ids.ts';
 import type { Database, Query } from '../pool.ts';
-import { shareOf, withRoom } from './claim-room.ts';
-import { LAST_LEASE_ENDED } from './deliveries.ts';
-import { leaseEnded } from './delivery-history.ts';
-import { unjudged } from './filter-deliveries.ts';
-import { arrayOf, isoText } from './sql.ts';
-import { subscribedWebhooks } from './subscriptions.ts';
+import { claimInRound } from './claim-in-round.ts';
+import { claimOldest } from './claim-oldest.ts';
+import { withRoom } from './claim-room.ts';
+import { arrayOf } from './sql.ts';
 
 export interface ClaimOrder {
   agentId: string;
@@ -26,6 +25,10 @@ export interface ClaimOrder {
   claimableFrom: string;
   /** The round starts with the webhook after this id; null: with the first. */
   afterWebhookId: string | null;
+  /** The only webhook of which the agent may have deliveries, as far as this process knows; null: it may have some of several. */
+  onlyWebhookId: string | null;
+  /** When the events were probably received. Those of other days cost another statement. */
+  days: { from: string; to: string };
 }
 
 /** The verdicts of filters (deliveries/sift.ts). From webhooks whose subscriptions have a filter, only these deliveries are claimed. */
@@ -43,8 +46,8 @@ export interface Claimed {
   /** Number of this lease among all leases of the delivery. */
   lease: number;
   leasedUntil: string;
-  /** When the oldest delivery seen by the claim became claimable, Unix milliseconds. The claim may not include that delivery. */
-  oldestSinceMs: number;
+  /** When it became claimable, or the oldest delivery that the claim saw: of all of a claim, the least counts. Unix milliseconds. */
+  sinceMs: number;
   /** Position in the round-robin order over webhooks. */
   place: number;
   eventId: string;
@@ -108,105 +111,67 @@ export async function claimDeliveries(
           room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }, judged) : Promise.resolve([]),
         )
       : await claimOnce(database.query, order, judged);
-    const claimed = rows.filter(({ state }) => state === 'leased');
-    onEnded({ expired: rows.filter(({ expired }) => expired).length, dead: rows.length - claimed.length });
+    const leased = rows.filter(({ state }) => state === 'leased');
+    onEnded({ expired: rows.filter(({ expired }) => expired).length, dead: rows.length - leased.length });
+    const claimed = await withEvents(database.query, order.days, leased);
     if (claimed.length > 0 || rows.length === 0) return claimed;
   }
 }
 
-type ClaimedRow = Claimed & { state: 'leased' | 'dead'; expired: boolean };
+/** When the oldest delivery that the claim saw became claimable, Unix milliseconds; null: it saw none. */
+export function oldestSinceMs(claimed: readonly Claimed[]): number | null {
+  return claimed.length === 0 ? null : Math.min(...claimed.map(({ sinceMs }) => sinceMs));
+}
 
-const withHorizons = `
-  select webhook_id, filter is not null as filtered, up_to
-  from ${subscribedWebhooks('$1')} s
-  left join (
-    select unnest($13::uuid[]) as webhook_id, json_array_elements_text($14::json)::timestamptz as up_to
-  ) horizons using (webhook_id)`;
+/** A row of the claim statement. */
+export type LeasedRow = Omit<Claimed, 'receivedAt' | 'headers' | 'body'> & {
+  /** Null: the event was not received in the days of the order, or does not exist any more. */
+  headers: Buffer | null;
+  body: Buffer | null;
+  state: 'leased' | 'dead';
+  expired: boolean;
+};
 
-const isJudged = `and (not s.filtered
-  or available_at <= s.up_to and (not (${unjudged('deliveries')}) or id = any ($12::uuid[])))`;
+async function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<LeasedRow[]> {
+  const { onlyWebhookId, webhookIds } = order;
+  const isOfOne = judged === null && onlyWebhookId !== null && (webhookIds?.includes(onlyWebhookId) ?? true);
+  const rows = isOfOne ? await claimOldest(query, order, onlyWebhookId) : [];
+  // Before it returns nothing, it looks at all webhooks: the agent may have more of them than when it was read.
+  return rows.length > 0 ? rows : claimInRound(query, order, judged);
+}
 
-/** Rows that became dead letters have no event. */
-function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<ClaimedRow[]> {
-  return query<ClaimedRow>({
-    name: judged === null ? 'claim-deliveries' : 'claim-judged-deliveries',
+/** Adds the events of other days, and leaves out deliveries whose events retention has removed. Oldest first. */
+async function withEvents(
+  query: Query,
+  { from, to }: ClaimOrder['days'],
+  rows: readonly LeasedRow[],
+): Promise<Claimed[]> {
+  const received = rows.map((row) => ({ ...row, receivedAt: uuidv7Time(row.eventId) }));
+  const missing = received.filter(({ body, receivedAt }) => body === null && (receivedAt < from || receivedAt >= to));
+  const events = missing.length === 0 ? [] : await readEvents(query, missing);
+  const eventOf = new Map(events.map(({ id, ...event }) => [id, event]));
+  return received
+    .map((row) => ({ ...row, ...eventOf.get(row.eventId) }))
+    .filter((row): row is typeof row & Claimed => row.body !== null)
+    .sort((a, b) => (a.eventId < b.eventId ? -1 : 1));
+}
+
+type EventRow = Pick<Claimed, 'eventType' | 'contentType' | 'headers' | 'body'> & { id: string };
+
+function readEvents(query: Query, of: readonly { eventId: string; receivedAt: string }[]): Promise<EventRow[]> {
+  const times = of.map(({ receivedAt }) => receivedAt).sort();
+  return query<EventRow>({
+    name: 'events-of-claim',
     plan: 'once',
     text: `
-      with candidates as materialized (
-        select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name
-        from agents a
-        cross join (
-          select *, count(*) over () as of_all
-          from ${judged === null ? subscribedWebhooks('$1') : `(${withHorizons})`} s
-          where $4::uuid[] is null or webhook_id = any ($4)
-        ) s
-        join webhooks w on w.id = s.webhook_id
-        cross join lateral (
-          select received_at, id, event_id, webhook_id, available_at, bytes, state
-          from deliveries
-          where agent_id = $1 and webhook_id = s.webhook_id
-            and state in ('pending', 'leased') and available_at <= now() and available_at >= $8::timestamptz
-            ${judged === null ? '' : isJudged}
-          order by available_at
-          limit ${shareOf('$2', 's.of_all')}
-          for update skip locked
-        ) d
-        where a.id = $1 and a.generation = $7 and (a.max_leased is null or $11)
-      ), in_turn as (
-        select *, row_number() over (order by turn, webhook_id <= $9::uuid, webhook_id) as place
-        from (select *, row_number() over (partition by webhook_id order by available_at, event_id) as turn from candidates) t
-        order by place
-        limit $2
-      ), chosen as (
-        select received_at, id, webhook_id, webhook_name, place, state = 'leased' as expired
-        from (select *, sum(bytes) over (order by place) - bytes as bytes_before from in_turn) t
-        where bytes_before < $6
-      ), claimed as (
-        update deliveries d
-        set state = case when d.attempts < $5 then 'leased' else 'dead' end,
-          attempts = case when d.attempts < $5 then d.attempts + 1 else d.attempts end,
-          last_lease = d.attempts + 1 >= $5,
-          leases = d.leases + 1,
-          finished_at = case when d.attempts < $5 then null else now() end,
-          reason = case when d.attempts < $5 then d.reason else '${LAST_LEASE_ENDED}' end,
-          history = case when d.state = 'leased' then ${leaseEnded('expired', 'd.available_at')} else d.history end,
-          leased_at = now(),
-          leased_from = $10,
-          available_at = now() + make_interval(secs => $3)
-        from chosen c
-        where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id and d.state in ('pending', 'leased')
-        returning d.id, d.state, d.attempts, d.leases, d.available_at, d.event_id, d.webhook_id, d.received_at, c.webhook_name,
-          c.place, c.expired
-      )
-      select c.id, c.state, c.expired, c.attempts as attempt, c.leases as lease, c.event_id as "eventId", c.webhook_id as "webhookId", c.webhook_name as "webhookName",
-        ${isoText('c.available_at')} as "leasedUntil",
-        (select extract(epoch from min(available_at)) * 1000 from candidates)::float8 as "oldestSinceMs", c.place::int,
-        ${isoText('c.received_at')} as "receivedAt",
-        e.event_type as "eventType", e.content_type as "contentType", e.headers, e.body
-      from claimed c
-      left join events e on e.received_at = c.received_at and e.id = c.event_id and e.webhook_id = c.webhook_id
-        and c.state = 'leased'
-      where e.id is not null or c.state = 'dead'
-      order by c.received_at, c.event_id`,
+      select e.id, e.event_type as "eventType", e.content_type as "contentType", e.headers, e.body
+      from unnest($1::uuid[], $2::timestamptz[]) r (id, received_at)
+      join events e on e.received_at = r.received_at and e.id = r.id and e.received_at between $3 and $4`,
     values: [
-      order.agentId,
-      order.max,
-      order.leaseSeconds,
-      order.webhookIds && arrayOf(order.webhookIds),
-      order.attemptsMax,
-      order.bytesMax,
-      order.generation,
-      order.claimableFrom,
-      order.afterWebhookId,
-      order.address,
-      order.isLimited,
-      ...(judged === null
-        ? []
-        : [
-            arrayOf(judged.passedIds),
-            arrayOf(judged.horizons.map(({ webhookId }) => webhookId)),
-            JSON.stringify(judged.horizons.map(({ upTo }) => upTo)),
-          ]),
+      arrayOf(of.map(({ eventId }) => eventId)),
+      arrayOf(of.map(({ receivedAt }) => receivedAt)),
+      times[0],
+      times.at(-1),
     ],
   });
 }

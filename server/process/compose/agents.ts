@@ -7,7 +7,7 @@ import { type Agent, readAgents } from '../../db/queries/agents.ts';
 import { createClaim } from '../../deliveries/claim.ts';
 import { createSettle } from '../../deliveries/settle.ts';
 import { ClaimWaiters, CommitNotifier } from '../../deliveries/waiters.ts';
-import { ClaimTurns, ClaimWatermarks } from '../../deliveries/watermarks.ts';
+import { ClaimDays, ClaimTurns, ClaimWatermarks } from '../../deliveries/watermarks.ts';
 import { derivedKeys, PreviousKey } from '../../secrets/keys.ts';
 import type { Base } from '../base.ts';
 import { composeFilters } from './filters.ts';
@@ -32,7 +32,6 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
     previousKey: new PreviousKey(database, keys),
   });
   const watermarks = new ClaimWatermarks();
-  const turns = new ClaimTurns();
   const waiters = new ClaimWaiters(database, watermarks);
   const notifier = new CommitNotifier(database, waiters, () => directory.size > 0);
   const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
@@ -49,7 +48,8 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
           metrics,
           waiters,
           watermarks,
-          turns,
+          turns: new ClaimTurns(),
+          days: new ClaimDays(),
           attemptsMax,
           judge: filters.judge,
           onFilterFailed: filters.failed,
