@@ -56,7 +56,7 @@ export interface AnswerBytes {
   headers?: Readonly<Record<string, string>>;
 }
 
-interface ApiRequest<Who, Query, Input> {
+export interface ApiRequest<Who, Query, Input> {
   /** Authenticated and authorized; null on routes open to anyone. */
   who: Who;
   /** Id in the path, validated by the operation's `id`; '' without one. */

@@ -66,7 +66,7 @@ export class Api {
           requester,
           id: exchange.parameters[0] ?? '',
           innerId: exchange.parameters[1] ?? '',
-          query: Object.fromEntries(new URLSearchParams(exchange.query)),
+          query: exchange.query === '' ? {} : Object.fromEntries(new URLSearchParams(exchange.query)),
           input: () => body!.json(),
           ifMatch: fieldList(exchange, 'if-match'),
           idempotencyKey: exchange.header('idempotency-key'),

@@ -18,7 +18,7 @@ interface SessionClaim {
 }
 
 /** A verified claim. */
-interface ReadClaim extends SessionClaim {
+export interface ReadClaim extends SessionClaim {
   /** Index of the key that signed it. */
   keyPlace: number;
 }

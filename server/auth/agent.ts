@@ -11,7 +11,7 @@ import { type Problem, problem, problemLater } from '../http/problem.ts';
 import { overLimit } from '../http/rate-limit.ts';
 import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../secrets/keys.ts';
-import { readSession, signSession } from './agent-session.ts';
+import { type ReadClaim, readSession, signSession } from './agent-session.ts';
 import { parseCredential } from './credential.ts';
 import type { AgentReader } from './person.ts';
 
@@ -30,8 +30,13 @@ interface AgentAuthParts {
   previousKey: PreviousKey;
 }
 
+/** Verified sessions in memory. At this number all are forgotten: each is verified once more. */
+const SESSIONS_MAX = 1_000;
+
 export class AgentAuth {
   readonly #parts: AgentAuthParts;
+  /** Sessions whose signature was verified, by their text. An agent uses one for many requests. */
+  readonly #verified = new Map<string, ReadClaim>();
 
   constructor(parts: AgentAuthParts) {
     this.#parts = parts;
@@ -92,7 +97,7 @@ export class AgentAuth {
   /** Null: not a valid session. */
   async #bySession(exchange: Exchange, token: string): Promise<AgentReader | Problem | null> {
     const nowMs = Date.now();
-    const claim = readSession(token, this.#parts.keys, nowMs, AGENT_SESSION_SECONDS * 1000 + CLOCK_DIFFERENCE_MS);
+    const claim = this.#claimOf(token, nowMs);
     if (claim === null) return null;
     if (claim.keyPlace > 0) {
       const accepted = await this.#parts.previousKey.isAccepted(AGENT_SESSION_SECONDS).catch(() => undefined);
@@ -103,6 +108,16 @@ export class AgentAuth {
     if (agent?.generation !== claim.generation) return null;
     this.#parts.seen(agent.id, exchange.client.address);
     return { kind: 'agent', agent };
+  }
+
+  #claimOf(token: string, nowMs: number): ReadClaim | null {
+    const known = this.#verified.get(token);
+    if (known !== undefined && known.expiresAtMs > nowMs) return known;
+    const claim = readSession(token, this.#parts.keys, nowMs, AGENT_SESSION_SECONDS * 1000 + CLOCK_DIFFERENCE_MS);
+    if (claim === null) return null;
+    if (this.#verified.size >= SESSIONS_MAX) this.#verified.clear();
+    this.#verified.set(token, claim);
+    return claim;
   }
 
   /** Counts one authentication. Returns the problem if the rate limit is exceeded. */
