@@ -1,4 +1,7 @@
-/** Claims deliveries up to the free capacity, until enough are settled or a signal ends the loop. */
+/**
+ * Claims deliveries up to the free capacity, until enough are settled or a signal ends the loop. After a claim that got all that it asked
+ * for, the next one is sent before the work on these begins: the server and the handlers then work at the same time.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 import { backoffMs, pause } from '../net/backoff.ts';
 import type { AgentApi, ClaimRequest } from './api.ts';
@@ -21,35 +24,66 @@ interface Claiming {
   /** Resolves when `room` or `enough` may have changed, or when the signal aborts. */
   changed: () => Promise<void>;
   begin: (delivery: ClaimedDelivery) => void;
+  /** Number of deliveries of one claim, so that another one finds room while it is worked on. */
+  batch: () => number;
   /** Takes the acknowledgements that wait to be sent; null: none. */
   takeAcks: () => TakenAcks | null;
+  /** True: a claim is soon to take acknowledgements along, so they wait for it. */
+  keepAcks: (isKept: boolean) => void;
   signal: AbortSignal;
 }
 
 /** Rejects with WeirError when the API refuses claims permanently. */
 export async function claimAll(claiming: Claiming): Promise<void> {
-  const { order, once, room, enough, changed, begin, signal } = claiming;
+  const { order, once, enough, changed, begin, signal } = claiming;
   const waitMs = order.wait_seconds * 1000;
   let empty = 0;
+  let sent: Sent | null = null;
   while (!signal.aborted && !enough()) {
-    const max = room();
-    if (max < 1) {
+    sent ??= send(claiming, 0);
+    if (sent === null) {
       await changed();
       // Wait for other deliveries that end in this turn, so that one claim replaces all of them.
       await turn();
       continue;
     }
-    const startMs = performance.now();
-    const acks = claiming.takeAcks();
-    const deliveries = await claim(claiming, max, acks);
+    const { max, startMs, withAcks } = sent;
+    const deliveries: ClaimedDelivery[] = await sent.deliveries;
+    sent = null;
+    if (!once && deliveries.length === max && !signal.aborted) {
+      sent = send(claiming, deliveries.length);
+      // The request is written before the handlers take the turn.
+      if (sent !== null) await turn();
+    }
+    claiming.keepAcks(sent !== null);
     for (const delivery of deliveries) begin(delivery);
     if (once) return;
     // This claim did not wait for deliveries; the next one does.
-    if (acks !== null) continue;
+    if (withAcks) continue;
     const early = waitMs === 0 || performance.now() - startMs < waitMs;
     empty = deliveries.length === 0 && early ? empty + 1 : 0;
     if (empty > 0) await pause(backoffMs(empty - 1, emptyBackoff, Math.random()), signal);
   }
+  // Its deliveries are released by the run, which has stopped.
+  for (const delivery of (await sent?.deliveries) ?? []) begin(delivery);
+}
+
+interface Sent {
+  max: number;
+  startMs: number;
+  withAcks: boolean;
+  deliveries: Promise<ClaimedDelivery[]>;
+}
+
+/** Sends a claim. Null: there is no room. @param claimed deliveries that are about to begin */
+function send(claiming: Claiming, claimed: number): Sent | null {
+  const max = Math.min(claiming.room() - claimed, claiming.batch());
+  if (max < 1) return null;
+  const acks = claiming.takeAcks();
+  const deliveries = claim(claiming, max, acks);
+  // It is awaited later, after the work on others has begun.
+  deliveries.catch(() => {});
+  return { max, startMs: performance.now(), withAcks: acks !== null, deliveries };
 }
 
 /** One claim. A claim with acknowledgements does not wait for deliveries, because handlers wait for its outcome. */

@@ -100,7 +100,9 @@ export class Run {
           this.#changed = resolve;
         }),
       begin: (claimed) => this.#begin(claimed),
+      batch: () => this.#slots.batch(),
       takeAcks: () => this.#settler.takeAcks(),
+      keepAcks: (isKept) => this.#settler.keepAcks(isKept),
       signal: this.#stop.signal,
     });
   }

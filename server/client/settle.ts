@@ -11,6 +11,9 @@ const RECEIPTS_MAX = 1_000;
 /** How long a verdict waits for a claim that takes it along, and for others. Longer would delay an acknowledgement, which is then repeated work after a crash. */
 const GROUP_MS = 5;
 
+/** Longest wait of acknowledgements for the answer of a claim, with the next of which they are sent. */
+const KEEP_MS_MAX = 100;
+
 /** `stopped`: the outcome is unknown. */
 export type Outcome = Settlement | 'stopped';
 
@@ -39,6 +42,11 @@ export class Settler {
     if (verdict.kind === 'released') return this.#nacks.add(receipt, { release: true });
     const { reason, delaySeconds } = verdict;
     return this.#nacks.add(receipt, { reason, ...(delaySeconds !== undefined && { delay_seconds: delaySeconds }) });
+  }
+
+  /** True: acknowledgements wait for a claim that takes them along, for KEEP_MS_MAX at most. */
+  keepAcks(isKept: boolean): void {
+    this.#acks.keptUntilMs = isKept ? performance.now() + KEEP_MS_MAX : 0;
   }
 
   /** Takes the acknowledgements that wait to be sent; null: none. Nacks are few, and have a request of their own. */
@@ -79,6 +87,8 @@ class Lane {
   /** Entries by their fields as JSON, ordered by the first entry. */
   readonly #waiting = new Map<string, Entry[]>();
   #busy = false;
+  /** Nothing is sent before this time, as performance.now(). */
+  keptUntilMs = 0;
 
   constructor(api: AgentApi, path: SettlePath, signal: AbortSignal) {
     this.#api = api;
@@ -105,6 +115,8 @@ class Lane {
   }
 
   async #run(): Promise<void> {
+    if (performance.now() < this.keptUntilMs && this.#waiting.size > 0)
+      return void setTimeout(() => void this.#run(), GROUP_MS);
     for (let next = this.take(); next !== null; next = this.take()) await this.#send(next);
     this.#busy = false;
   }

@@ -5,7 +5,7 @@
  */
 const BEGIN_MS = 100;
 const WAIT_MS_MAX = 1_000;
-const AHEAD_MAX = 100;
+const AHEAD_MAX = 300;
 
 /** Maximum deliveries in one claim, as in the API. */
 const CLAIM_MAX = 1_000;
@@ -23,6 +23,7 @@ export class Slots {
   #timer: NodeJS.Timeout | undefined;
   /** Estimated time of a handler: it rises at once with a longer time, and falls slowly. */
   #workMs = Number.POSITIVE_INFINITY;
+  /** When a handler ended, or began while none ran. */
   #leftMs = 0;
 
   /** @param signal after it, no work begins */
@@ -31,6 +32,12 @@ export class Slots {
     this.#free = total;
     this.#signal = signal;
     signal.addEventListener('abort', () => this.#refuse(Number.POSITIVE_INFINITY));
+  }
+
+  /** Number of deliveries of one claim. While handlers are fast it is half of what may be in work or wait: the next claim gets the other half. */
+  batch(): number {
+    const ahead = this.#ahead();
+    return ahead === 0 ? this.#total : Math.ceil((this.#total + ahead) / 2);
   }
 
   /** Number of deliveries to claim now. */
@@ -46,6 +53,7 @@ export class Slots {
   enter(): Promise<boolean> {
     if (this.#signal.aborted) return Promise.resolve(false);
     if (this.#free > 0) {
+      if (this.#free === this.#total) this.#leftMs = performance.now();
       this.#free -= 1;
       return Promise.resolve(true);
     }
@@ -65,9 +73,10 @@ export class Slots {
     else next.resolve(true);
   }
 
-  /** Deliveries to claim ahead. While no handler ends, the time since the last end bounds the pace. */
+  /** Deliveries to claim ahead. While handlers run and none ends, the time since the last end bounds the pace. */
   #ahead(): number {
-    const paceMs = Math.max(this.#workMs / this.#total, performance.now() - this.#leftMs);
+    const silentMs = this.#free === this.#total ? 0 : performance.now() - this.#leftMs;
+    const paceMs = Math.max(this.#workMs / this.#total, silentMs);
     return Math.min(AHEAD_MAX, Math.floor(BEGIN_MS / paceMs));
   }
 
