@@ -85,8 +85,10 @@ export const eventDeliveriesSchema = z.object({
   filtered: z.int().describe('deliveries that the filter of a subscription excluded'),
 });
 
-/** Limit on the deliveries counted of each kind. */
+/** Limit on the dead letters that are counted. */
 export const COUNTED_MAX = 10_000;
+/** Limit on the pending and leased deliveries that are counted. */
+export const WAITING_COUNTED_MAX = 500_000;
 
 export const deliveryCountsSchema = z.object({
   pending: z.int().describe('deliveries that wait for their agent'),
@@ -95,6 +97,6 @@ export const deliveryCountsSchema = z.object({
   exact: z
     .boolean()
     .describe(
-      `false: more than ${COUNTED_MAX} are waiting or dead, and the numbers are estimated from a sample of the table`,
+      `false: more than ${WAITING_COUNTED_MAX} are waiting or more than ${COUNTED_MAX} dead, and the numbers are estimated from a sample of the table`,
     ),
 });

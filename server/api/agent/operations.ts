@@ -12,6 +12,7 @@ import type { createClaim } from '../../deliveries/claim.ts';
 import type { createSettle } from '../../deliveries/settle.ts';
 import { release } from '../../files/build.ts';
 import { releaseOf } from '../../net/releases.ts';
+import { COUNTED_MAX } from '../../resources/events.ts';
 import { agentOperation, done, openOperation } from '../operation.ts';
 import {
   ackInput,
@@ -91,7 +92,7 @@ export function ownAgentOperations({ database, auth, claim, settle, onOtherClien
       answers: { 200: meSchema },
       handle: async ({ who: { id, name } }) => {
         const [{ pending }, [activity], databaseNowMs] = await Promise.all([
-          countDeliveries(database, { agentId: id }),
+          countDeliveries(database, { agentId: id }, { waiting: COUNTED_MAX, dead: 0 }),
           readAgentActivity(database, [id]),
           readDatabaseClock(database),
         ]);
