@@ -1,5 +1,6 @@
 /** All scenarios, in the order in which they run by default. */
 import { batch } from './batch.ts';
+import { churn } from './churn.ts';
 import { deliver } from './deliver.ts';
 import { drain } from './drain.ts';
 import { fanOut } from './fan-out.ts';
@@ -25,6 +26,7 @@ export const scenarios: readonly Scenario[] = [
   idle,
   deliver,
   drain,
+  churn,
   filter,
   persist,
   pages,

@@ -1,0 +1,186 @@
+/**
+ * Scenario `churn`: whether claims and the table of live deliveries stay as they are while deliveries pass through it.
+ *
+ *     at rest | beside a snapshot that is held, as pg_dump holds one | after it, each for one window
+ *     in each: so many events a second are stored, and one consumer claims up to 100 of them, acknowledges, and claims again
+ *
+ * A row that was claimed or acknowledged stays until vacuum removes it, which it cannot do while an older snapshot is held.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { readProcessor, timeBetween } from '../server/cli/bench/processor.ts';
+import { weirConninfo } from '../server/db/conninfo.ts';
+import type { Database } from '../server/db/pool.ts';
+import { openAgent } from './lib/agent.ts';
+import { storeEvents } from './lib/backlog.ts';
+import { postgresPids } from './lib/database.ts';
+import type { BenchContext, Goal, Outcome, Scenario } from './lib/outcome.ts';
+import { formatNumber, percentile } from './lib/stats.ts';
+import { openWeir } from './lib/weir.ts';
+
+const EVENTS_A_SECOND = 500;
+const PARTS_A_SECOND = 5;
+const BODY_BYTES = 1024;
+const CLAIM_MAX = 100;
+const WAIT_SECONDS = 1;
+/** The last part of a window, in which claims are compared: what has grown has grown by then. */
+const COMPARED = 1 / 3;
+
+export const churn: Scenario = {
+  name: 'churn',
+  summary: 'claims and the size of the live table during constant work, beside a snapshot and after it',
+  defaults: { rounds: 1, seconds: 180 },
+  run,
+};
+
+interface Phase {
+  name: string;
+  deliveries: number;
+  /** Times of the claims in the last part of the window, ms. */
+  claimMs: number[];
+  /** Of Postgres, for each delivery of that part. */
+  postgresUs: number;
+  /** The live table with its indexes, at the start, the highest, and at the end. */
+  bytes: { start: number; most: number; end: number };
+}
+
+type Opened = Awaited<ReturnType<typeof openWeir>>;
+
+async function run(context: BenchContext): Promise<Outcome> {
+  const opened = await openWeir(context);
+  const webhook = await opened.weir.addWebhook();
+  const { credential } = await opened.weir.addAgent([webhook.id]);
+  const client = await openAgent(opened.weir.origin, credential);
+  context.undo(() => client.close());
+  const measure = async (name: string) => {
+    const phase = await pass(context, opened, { name, webhookId: webhook.id, client });
+    const [p50, p95] = [percentile(phase.claimMs, 0.5), percentile(phase.claimMs, 0.95)];
+    context.say(
+      `${name}: ${formatNumber(phase.deliveries)} deliveries, claim p50 ${formatNumber(p50)} ms, p95 ${formatNumber(p95)} ms, ` +
+        `Postgres ${formatNumber(phase.postgresUs)} us, live table ${mebibytes(phase.bytes.end)} MiB, at most ${mebibytes(phase.bytes.most)}`,
+    );
+    return phase;
+  };
+  await measure('warm-up');
+  const atRest = await measure('at rest');
+  const release = await holdSnapshot(opened.conninfo);
+  const beside = await measure('beside a snapshot').finally(release);
+  const after = await measure('after the snapshot');
+  return summarise(context, [atRest, beside, after]);
+}
+
+/** Begins a transaction that sees the rows of now until it is released. */
+async function holdSnapshot(conninfo: string): Promise<() => Promise<void>> {
+  const client = new (pg.native as typeof pg).Client({
+    nativeConnectionString: weirConninfo(conninfo, 'snapshot'),
+  } as pg.ClientConfig);
+  await client.connect();
+  await client.query('begin isolation level repeatable read');
+  await client.query('select count(*) from webhooks');
+  return () => client.end();
+}
+
+async function pass(
+  { seconds, signal }: BenchContext,
+  { database, weir }: Opened,
+  { name, webhookId, client }: { name: string; webhookId: string; client: Awaited<ReturnType<typeof openAgent>> },
+): Promise<Phase> {
+  const startMs = performance.now();
+  const endMs = startMs + seconds * 1000;
+  const comparedMs = endMs - seconds * 1000 * COMPARED;
+  const start = await liveBytes(database);
+  const phase: Phase = { name, deliveries: 0, claimMs: [], postgresUs: 0, bytes: { start, most: start, end: start } };
+  const read = async () => readProcessor(weir.processes, await postgresPids(database));
+  let compared: { before: Awaited<ReturnType<typeof read>>; deliveries: number } | null = null;
+
+  const produce = async () => {
+    for (let part = 1; performance.now() < endMs; part++) {
+      signal.throwIfAborted();
+      await storeEvents(database, { webhookId, rows: EVENTS_A_SECOND / PARTS_A_SECOND, bodyBytes: BODY_BYTES });
+      if (part % PARTS_A_SECOND === 0) {
+        phase.bytes.end = await liveBytes(database);
+        phase.bytes.most = Math.max(phase.bytes.most, phase.bytes.end);
+      }
+      if (compared === null && performance.now() >= comparedMs)
+        compared = { before: await read(), deliveries: phase.deliveries };
+      await delay(Math.max(0, startMs + (part * 1000) / PARTS_A_SECOND - performance.now()));
+    }
+  };
+  const consume = async () => {
+    for (;;) {
+      const claimedMs = performance.now();
+      // Without a wait: its time is that of the claim.
+      const deliveries = await client.claim({ max: CLAIM_MAX, waitSeconds: 0 });
+      if (deliveries.length > 0) {
+        if (claimedMs >= comparedMs) phase.claimMs.push(performance.now() - claimedMs);
+        await client.ack(deliveries);
+        phase.deliveries += deliveries.length;
+      } else if (performance.now() >= endMs) return;
+      else await client.claim({ max: 1, waitSeconds: WAIT_SECONDS }).then((found) => settle(found));
+    }
+  };
+  const settle = async (found: Awaited<ReturnType<typeof client.claim>>) => {
+    if (found.length === 0) return;
+    await client.ack(found);
+    phase.deliveries += found.length;
+  };
+  await Promise.all([produce(), consume()]);
+  const { before, deliveries } = compared!;
+  phase.postgresUs = timeBetween(before, await read()).postgres / (phase.deliveries - deliveries);
+  return phase;
+}
+
+async function liveBytes(database: Database): Promise<number> {
+  const [row] = await database.query<{ bytes: number }>({
+    text: `select pg_total_relation_size('deliveries_live')::float8 as bytes`,
+  });
+  return row!.bytes;
+}
+
+const mebibytes = (bytes: number) => formatNumber(bytes / 1_048_576);
+
+function summarise({ seconds }: BenchContext, phases: readonly Phase[]): Outcome {
+  const [atRest, beside, after] = phases as [Phase, Phase, Phase];
+  const p50 = ({ claimMs }: Phase) => percentile(claimMs, 0.5);
+  const ratio = (what: string, value: number, below: number): Goal => ({ what, value, unit: 'times', below });
+  return {
+    tables: [
+      {
+        header: [
+          '',
+          'deliveries',
+          'claim p50 ms',
+          'claim p95 ms',
+          'Postgres, us a delivery',
+          'MiB at the start',
+          'at most',
+          'at the end',
+        ],
+        rows: phases.map((phase) => [
+          phase.name,
+          formatNumber(phase.deliveries),
+          formatNumber(p50(phase)),
+          formatNumber(percentile(phase.claimMs, 0.95)),
+          formatNumber(phase.postgresUs),
+          ...Object.values(phase.bytes).map(mebibytes),
+        ]),
+      },
+    ],
+    measures: phases.flatMap((phase) => [
+      { name: `${phase.name}: claim p50`, unit: 'ms', values: [p50(phase)] },
+      { name: `${phase.name}: Postgres`, unit: 'us', values: [phase.postgresUs] },
+      { name: `${phase.name}: live table`, unit: 'bytes', values: [phase.bytes.end] },
+    ]),
+    ratios: [],
+    goals: [
+      ratio('live table at the end over the start, at rest:', atRest.bytes.end / atRest.bytes.start, 1.5),
+      ratio('claim beside a snapshot over at rest, p50:', p50(beside) / p50(atRest), 2),
+      ratio('claim after the snapshot over at rest, p50:', p50(after) / p50(atRest), 1.2),
+    ],
+    notes: [
+      `${EVENTS_A_SECOND} events of 1 KiB a second, stored with SQL, a window of ${seconds} s each; claims and Postgres are those of the last third of it.`,
+      'A claim takes up to 100 and does not wait. The size is that of the live table with its indexes.',
+    ],
+    faults: phases.filter(({ claimMs }) => claimMs.length === 0).map(({ name }) => `${name}: no claim was measured`),
+  };
+}
