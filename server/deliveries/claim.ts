@@ -1,6 +1,7 @@
 /** Leases deliveries, and waits for one when none can be claimed. */
 import { isUtf8 } from 'node:buffer';
 import type { Directory } from '../db/directory.ts';
+import { uuidv7Time } from '../db/ids.ts';
 import type { Database } from '../db/pool.ts';
 import type { Agent } from '../db/queries/agents.ts';
 import { type Claimed, type ClaimOrder, claimDeliveries, oldestSinceMs } from '../db/queries/claim-deliveries.ts';
@@ -119,7 +120,7 @@ async function look(
   if (order.webhookIds === null && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
   days.record(
     id,
-    claimed.map(({ receivedAt }) => receivedAt),
+    claimed.map(({ eventId }) => uuidv7Time(eventId)),
   );
   return { claimed, complete, commitsBefore };
 }
@@ -167,7 +168,7 @@ function deliveryJson(claimed: Claimed): string {
     id: claimed.eventId,
     webhook_id: claimed.webhookId,
     webhook_name: claimed.webhookName,
-    received_at: claimed.receivedAt,
+    received_at: uuidv7Time(claimed.eventId),
     event_type: claimed.eventType,
     content_type: claimed.contentType,
     headers: readStoredHeaders(claimed.headers.toString('utf8')),

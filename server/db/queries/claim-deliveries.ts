@@ -50,10 +50,10 @@ export interface Claimed {
   sinceMs: number;
   /** Position in the round-robin order over webhooks. */
   place: number;
+  /** A UUIDv7 of the time at which the event was received. */
   eventId: string;
   webhookId: string;
   webhookName: string;
-  receivedAt: string;
   eventType: string | null;
   contentType: string | null;
   headers: Buffer;
@@ -124,7 +124,7 @@ export function oldestSinceMs(claimed: readonly Claimed[]): number | null {
 }
 
 /** A row of the claim statement. */
-export type LeasedRow = Omit<Claimed, 'receivedAt' | 'headers' | 'body'> & {
+export type LeasedRow = Omit<Claimed, 'headers' | 'body'> & {
   /** Null: the event was not received in the days of the order, or does not exist any more. */
   headers: Buffer | null;
   body: Buffer | null;
@@ -141,37 +141,40 @@ async function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveri
 }
 
 /** Adds the events of other days, and leaves out deliveries whose events retention has removed. Oldest first. */
-async function withEvents(
-  query: Query,
-  { from, to }: ClaimOrder['days'],
-  rows: readonly LeasedRow[],
-): Promise<Claimed[]> {
-  const received = rows.map((row) => ({ ...row, receivedAt: uuidv7Time(row.eventId) }));
-  const missing = received.filter(({ body, receivedAt }) => body === null && (receivedAt < from || receivedAt >= to));
-  const events = missing.length === 0 ? [] : await readEvents(query, missing);
+async function withEvents(query: Query, days: ClaimOrder['days'], rows: readonly LeasedRow[]): Promise<Claimed[]> {
+  const elsewhere = rows.filter(({ eventId, body }) => body === null && !isWithin(days, uuidv7Time(eventId)));
+  const events = elsewhere.length === 0 ? [] : await readEvents(query, elsewhere);
   const eventOf = new Map(events.map(({ id, ...event }) => [id, event]));
-  return received
-    .map((row) => ({ ...row, ...eventOf.get(row.eventId) }))
-    .filter((row): row is typeof row & Claimed => row.body !== null)
+  return rows
+    .map((row) => (row.body === null ? { ...row, ...eventOf.get(row.eventId) } : row))
+    .filter((row): row is LeasedRow & Claimed => row.body !== null)
     .sort((a, b) => (a.eventId < b.eventId ? -1 : 1));
+}
+
+function isWithin({ from, to }: ClaimOrder['days'], time: string): boolean {
+  return from <= time && time < to;
 }
 
 type EventRow = Pick<Claimed, 'eventType' | 'contentType' | 'headers' | 'body'> & { id: string };
 
-function readEvents(query: Query, of: readonly { eventId: string; receivedAt: string }[]): Promise<EventRow[]> {
-  const times = of.map(({ receivedAt }) => receivedAt).sort();
+function readEvents(query: Query, of: readonly LeasedRow[]): Promise<EventRow[]> {
+  const times = of.map(({ eventId }) => uuidv7Time(eventId));
   return query<EventRow>({
     name: 'events-of-claim',
     plan: 'once',
     text: `
       select e.id, e.event_type as "eventType", e.content_type as "contentType", e.headers, e.body
       from unnest($1::uuid[], $2::timestamptz[]) r (id, received_at)
-      join events e on e.received_at = r.received_at and e.id = r.id and e.received_at between $3 and $4`,
+      cross join lateral (
+        select id, event_type, content_type, headers, body from events
+        where received_at = r.received_at and id = r.id and received_at between $3 and $4
+        limit 1
+      ) e`,
     values: [
       arrayOf(of.map(({ eventId }) => eventId)),
-      arrayOf(of.map(({ receivedAt }) => receivedAt)),
-      times[0],
-      times.at(-1),
+      arrayOf(times),
+      times.reduce((a, b) => (a < b ? a : b)),
+      times.reduce((a, b) => (a > b ? a : b)),
     ],
   });
 }

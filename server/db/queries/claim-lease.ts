@@ -29,11 +29,16 @@ export const leasedColumns = `
 /**
  * SQL that adds the event to each row of `c`. A parameterised scan of `events` starts a plan for each partition, 46 with the default
  * RETENTION_DAYS: more than half of the processor time of a claim of one. The bounds of `received_at` are known when the plan starts, so it
- * starts only those of these days.
+ * starts only those of these days. `lateral` with `limit`: as a join, a plan that was made while the tables were empty reads all events of
+ * these days for each delivery.
  */
 export const withEventOf = (c: string) => `
-  left join events e on e.received_at = ${c}.received_at and e.id = ${c}.event_id and e.webhook_id = ${c}.webhook_id
-    and e.received_at >= $10 and e.received_at < $11`;
+  left join lateral (
+    select event_type, content_type, headers, body from events
+    where received_at = ${c}.received_at and id = ${c}.event_id and webhook_id = ${c}.webhook_id
+      and received_at >= $10 and received_at < $11
+    limit 1
+  ) e on true`;
 
 /** SQL: the agent may claim. Its generation and limit are those that the order was made with. */
 export const mayClaim = `a.id = $1 and a.generation = $6 and (a.max_leased is null or $9)`;
