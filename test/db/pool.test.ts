@@ -19,7 +19,7 @@ afterAll(async () => {
   await fresh.drop();
 });
 
-const mode = { text: `select current_setting('plan_cache_mode') as mode` };
+const mode = { text: `select current_setting('plan_cache_mode') as mode`, values: [] };
 const modeOf = async (rows: Promise<{ mode: string }[]>) => (await rows)[0]!.mode;
 
 test('a statement planned once does not affect the next one on its connection', async () => {
@@ -27,6 +27,11 @@ test('a statement planned once does not affect the next one on its connection', 
   expect(await modeOf(database.query(mode))).toBe('auto');
   expect(await modeOf(database.query({ ...mode, plan: 'once' }))).toBe('force_generic_plan');
   expect(await modeOf(database.transaction((query) => query(mode)))).toBe('auto');
+});
+
+test('a statement without values takes the connection as it is', async () => {
+  await database.query({ ...mode, plan: 'once' });
+  expect(await modeOf(database.query({ text: mode.text }))).toBe('force_generic_plan');
 });
 
 test('a statement over its time limit counts as lost, and the pool continues', async () => {
