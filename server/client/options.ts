@@ -4,7 +4,7 @@ import type { DeliveredEvent } from './delivery.ts';
 export interface RunOptions {
   /** Starts a drain: no more claims; running handlers may finish for `drainSeconds`, and their deliveries are settled. */
   signal?: AbortSignal | undefined;
-  /** Maximum number of deliveries worked on at a time: 1 to 1,000, by default 1. Up to 100 more are claimed while handlers are fast. */
+  /** Maximum number of deliveries worked on at a time: 1 to 1,000, by default 1. Up to 300 more are claimed while handlers are fast. */
   concurrency?: number;
   /** Length of a lease, extended while the work continues: 5 to 3,600, by default 60. A killed agent's deliveries come again after it. */
   leaseSeconds?: number;

@@ -152,6 +152,20 @@ test('fast handlers find the next deliveries claimed', async () => {
   expect(weir.calls('nack')).toEqual([]);
 });
 
+test('the claim after a full one does not wait for the work on it', async () => {
+  for (let i = 0; i < 400; i++) weir.add();
+  let handled = 0;
+  const counts = await agent.run(
+    async () => {
+      handled += 1;
+      // The first of the second claim: more were claimed, since the first handler was fast.
+      if (handled === 2) await until(() => weir.calls('claim').length === 3);
+    },
+    { max: 400 },
+  );
+  expect(counts).toEqual({ claimed: 400, done: 400, failed: 0, gone: 0 });
+});
+
 test('what a slow handler cannot begin within a second is released, and nothing more is claimed ahead', async () => {
   for (let i = 0; i < 20; i++) weir.add();
   let handled = 0;
