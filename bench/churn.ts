@@ -38,7 +38,7 @@ interface Phase {
   deliveries: number;
   /** Times of the claims in the last part of the window, ms. */
   claimMs: number[];
-  /** Of Postgres, for each delivery of that part. */
+  /** Processor time of Postgres for each delivery of that part. */
   postgresUs: number;
   /** The live table with its indexes, at the start, the highest, and at the end. */
   bytes: { start: number; most: number; end: number };
