@@ -15,9 +15,9 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['smoke.test.ts', 'Postgres that is killed: 202 from the spool'],
       ['spool/crash.test.ts', 'a crash (%s) at every operation'],
       ['doctor/database.test.ts', 'whose setting %s could lose committed events'],
-      ['faults/kill.test.ts', 'a killed process is replaced'],
-      ['faults/kill.test.ts', 'Postgres itself'],
-      ['faults/kill.test.ts', 'the primary: its processes end'],
+      ['faults/database/kill.ts', 'a killed process is replaced'],
+      ['faults/database/kill.ts', 'Postgres itself'],
+      ['faults/database/kill.ts', 'the primary: its processes end'],
     ],
     'no delivery is lost; an expired lease is claimed again': [
       ['smoke.test.ts', 'an agent gets every event at least once'],
@@ -29,7 +29,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
   'Postgres away': {
     'without a spool: 503 with Retry-After at once': [
       ['ingest/database-loss.test.ts', 'a database that restarts repeatedly under load'],
-      ['faults/kill.test.ts', 'Postgres itself'],
+      ['faults/database/kill.ts', 'Postgres itself'],
       ['faults/away-at-start.test.ts', 'without a spool: 503 until Postgres answers'],
     ],
     'with a spool: 202 after fsync, and each event is stored once': [
@@ -42,19 +42,19 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['http/health.test.ts', 'fails when the database is unavailable, names it, and recovers'],
       ['ingest/limits.test.ts', 'uncommitted events are limited'],
       ['faults/spool.test.ts', 'Postgres away: requests get 202'],
-      ['faults/hung-database.test.ts', 'a hung Postgres: 503 within the commit timeout'],
+      ['faults/database/hung.ts', 'a hung Postgres: 503 within the commit timeout'],
     ],
   },
   'Postgres fails over to a synchronous standby (several hosts, Patroni)': {
     'no event answered 202 is lost': [
       ['ingest/database-loss.test.ts', 'a database that restarts repeatedly under load'],
       ['faults/failover.test.ts', 'by kill -9 of the leader under load'],
-      ['faults/failover.test.ts', 'a row of $name that no standby has is not answered 202'],
+      ['faults/database/standby.ts', 'a row of $name that no standby has is not answered 202'],
     ],
     'writes resume without a restart of Weir': [
       ['db/conninfo.test.ts', 'with several hosts, the host that accepts writes is searched'],
       ['faults/failover.test.ts', 'by kill -9 of the leader under load'],
-      ['faults/read-only.test.ts', 'a server that returns as a standby accepts no writes until it is promoted'],
+      ['faults/database/read-only.ts', 'a server that returns as a standby accepts no writes until it is promoted'],
     ],
   },
   'Redis away or frozen': {
@@ -89,13 +89,13 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     '503 with Retry-After, and a queue with a limit': [
       ['ingest/limits.test.ts', 'uncommitted events are limited'],
       ['spool/writer.test.ts', 'two writers fill the folder up to INGEST_SPOOL_BYTES_MAX'],
-      ['faults/hung-database.test.ts', 'a hung Postgres: 503 within the commit timeout'],
+      ['faults/database/hung.ts', 'a hung Postgres: 503 within the commit timeout'],
       ['faults/spool.test.ts', 'a full spool refuses events, keeps what it has, and drains'],
     ],
     'full disk: no event answered 202 is lost, and Weir recovers when there is room': [
       ['http/health.test.ts', 'fails when the disk is full, at the first probe, and recovers'],
       ['spool/writer.test.ts', 'after a failed write or flush the event is refused'],
-      ['faults/full-disk.test.ts', 'that is full, and has space again'],
+      ['faults/database/full-disk.ts', 'that is full, and has space again'],
       ['faults/spool.test.ts', 'events are refused, and what was answered is stored'],
     ],
   },

@@ -4,12 +4,11 @@ import { openDatabase } from '../../server/db/pool.ts';
 import { addAgent, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { lackingForPatroni, type Node, type Patroni, startPatroni } from '../helpers/patroni.ts';
-import { postgresPids } from '../helpers/processes.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
-import { kill, PATIENCE_MS, readiness, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
+import { PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 240_000;
 const eventually = { timeoutMs: PATIENCE_MS };
@@ -97,7 +96,7 @@ describe.skipIf(lacking !== '')('a failover', () => {
   async function failOver(): Promise<void> {
     const { leader, standby } = await patroni.settled();
     const senders = webhooks.map((webhook) =>
-      startSender({ port: weir.port, ...webhook, lanes: 16, keyHeader: KEY_HEADER }),
+      startSender({ port: weir.port, ...webhook, lanes: 16, pauseMs: 25, keyHeader: KEY_HEADER }),
     );
     const claimer = startClaimer(agent);
     const acceptMore = () => Promise.all(senders.map((sender) => sender.acceptMore(300)));
@@ -108,7 +107,9 @@ describe.skipIf(lacking !== '')('a failover', () => {
     await leader.kill();
     const killedMs = performance.now();
     await Promise.all(senders.map(({ refusals }) => until(() => refusals.length > 0, eventually)));
-    const promoted = until(async () => (await leads(standby))[0]!.leads, eventually).then(() => performance.now());
+    // Reported by hand only: each look starts a session.
+    const look = async () => FAILOVERS === 1 || (await leads(standby))[0]!.leads;
+    const promoted = until(look, eventually).then(() => performance.now());
     promoted.catch(() => {});
     const accepted = senders.reduce((sum, sender) => sum + sender.accepted.size, 0);
     await Promise.all(senders.map((sender) => sender.acceptMore(1)));
@@ -174,52 +175,3 @@ function startClaimer(agent: TestAgent): { claimed: Set<string>; stop: () => Pro
   };
   return { claimed, stop };
 }
-
-describe('a leader without its standby', () => {
-  let weir: Weir;
-  beforeAll(async () => {
-    weir = await startWeir({ WORKERS: 1 });
-  }, TEST_MS);
-  afterAll(() => weir.stop(), TEST_MS);
-
-  /** Such a row is visible at once, but a failover would lose it. */
-  test.each([
-    { name: 'COPY', webhook: {} },
-    { name: 'a statement', webhook: { dedupe_header: KEY_HEADER } },
-  ])(
-    'that crashes: a row of $name that no standby has is not answered 202',
-    { timeout: TEST_MS },
-    async ({ webhook }) => {
-      const { id, path, secret } = await weir.addWebhook(undefined, webhook);
-      const run = (text: string) => weir.database.query({ text });
-      await run(`alter system set synchronous_standby_names = 'nobody'`);
-      await run('select pg_reload_conf()');
-      const headers = { [KEY_HEADER]: 'a key' };
-      const answer = fetch(`http://127.0.0.1:${weir.port}${path}`, signedRequest({ secret, headers }));
-      // It waits for the standby.
-      await until(
-        async () => (await run(`select from pg_stat_activity where wait_event = 'SyncRep'`)).length > 0,
-        eventually,
-      );
-      kill((await postgresPids(weir.dataDir))!.postmaster, 'SIGKILL');
-      expect((await answer).status).toBe(503);
-
-      const count = () =>
-        weir.database.query<{ count: number }>({
-          text: `select count(*)::int as count from events where webhook_id = '${id}'`,
-        });
-      expect(await until(() => count().catch(() => null), eventually)).toEqual([{ count: 1 }]);
-      const changed = until(
-        () =>
-          run('alter system reset synchronous_standby_names').then(
-            () => true,
-            () => false,
-          ),
-        eventually,
-      );
-      await changed;
-      await run('select pg_reload_conf()');
-      await until(async () => (await readiness(weir.port))?.status === 200, eventually);
-    },
-  );
-});

@@ -7,13 +7,15 @@ import { signatureOf } from './requests.ts';
 import { until } from './wait.ts';
 import { PATIENCE_MS } from './weir.ts';
 
-interface SenderOptions {
+export interface SenderOptions {
   port: number;
   path: string;
   secret: string;
   /** Number of connections, each with one request in progress. */
   lanes?: number;
   bodyBytes?: number;
+  /** Of each connection after a request that was accepted: leaves the processors to what recovers. */
+  pauseMs?: number;
   /** False: a new connection for each request. */
   keepAlive?: boolean;
   /** Sent with another value in each request. */
@@ -47,11 +49,11 @@ export interface Sender {
   stop(): Promise<void>;
 }
 
-/** Pause after a failed request, so that an unavailable server is not flooded. */
-const PACE_MS = 10;
+/** Pause after a failed request, so that neither an unavailable server nor this machine is flooded. */
+const PACE_MS = 50;
 
 export function startSender(options: SenderOptions): Sender {
-  const { lanes = 32, bodyBytes = 600, keepAlive = true } = options;
+  const { lanes = 32, bodyBytes = 600, keepAlive = true, pauseMs = 0 } = options;
   const agent = new Agent({ keepAlive, maxSockets: lanes });
   const accepted = new Map<string, string>();
   const refusals: Refusal[] = [];
@@ -69,7 +71,8 @@ export function startSender(options: SenderOptions): Sender {
         if (outcome.status === 202) accepted.set((JSON.parse(outcome.body) as { id: string }).id, body);
         else refusals.push(refusalOf(outcome));
       } else losses.push(outcome);
-      if (!('status' in outcome) || outcome.status !== 202) await delay(PACE_MS);
+      const isAccepted = 'status' in outcome && outcome.status === 202;
+      if (!isAccepted || pauseMs > 0) await delay(isAccepted ? pauseMs : PACE_MS);
     }
   }
 

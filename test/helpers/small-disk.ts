@@ -9,8 +9,16 @@ export const skippedNote = canMount ? '' : ' (skipped: needs root and the right 
 
 /** Mounts it at this folder; `size` as in `400m`. Returns how to unmount it. Throws when it cannot. */
 export function mountSmallDisk(folder: string, size: string, mode: number): () => void {
-  const options = `size=${size},mode=${mode.toString(8)}`;
-  const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', folder], { encoding: 'utf8' });
-  if (status !== 0) throw new Error(`mount: ${stderr}`);
+  mount('-t', 'tmpfs', '-o', `size=${size},mode=${mode.toString(8)}`, 'tmpfs', folder);
   return () => void spawnSync('umount', ['--lazy', folder]);
+}
+
+/** Changes the size of a mounted one, to no less than it holds. */
+export function resizeDisk(folder: string, size: string): void {
+  mount('-o', `remount,size=${size}`, folder);
+}
+
+function mount(...args: string[]): void {
+  const { status, stderr } = spawnSync('mount', args, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`mount: ${stderr}`);
 }

@@ -40,8 +40,8 @@ interface WeirChild {
   readonly stderr: () => string;
   /** The exit code or the signal that ended it, after its output was read completely. */
   readonly ended: Promise<number | NodeJS.Signals>;
-  /** Log lines with this `event`. Throws when a line is not JSON. */
-  events(name: string): Record<string, unknown>[];
+  /** Log lines with this `event`, from the line with this number on. Throws when a line is not JSON. */
+  events(name: string, from?: number): Record<string, unknown>[];
 }
 
 /**
@@ -82,8 +82,12 @@ export function spawnWeir(
       resolve(code ?? signal!);
     }),
   );
-  const events = (name: string) =>
-    lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === name);
+  /** Tests that wait for an event ask often: each line is parsed once. */
+  const parsed: Record<string, unknown>[] = [];
+  const events = (name: string, from = 0) => {
+    parsed.push(...lines.slice(parsed.length).map((line) => JSON.parse(line)));
+    return parsed.filter(({ event }, number) => event === name && number >= from);
+  };
   return { child, pid: child.pid!, lines, stderr: () => stderr, ended, events };
 }
 
@@ -113,14 +117,17 @@ export interface Weir extends WeirChild {
 
 let template: Promise<string> | undefined;
 
-/** A DATA_DIR with a migrated database, copied from a template that is created once per process. */
-async function copyDataDir(): Promise<string> {
+/**
+ * A DATA_DIR with a migrated database, copied from a template that is created once per process.
+ * @param given an empty directory to use
+ */
+export async function copyDataDir(given?: string): Promise<string> {
   template ??= makeTemplate();
   const from = await template;
-  const dataDir = await makeDataDir();
+  const dataDir = given ?? (await makeDataDir());
   for (const name of await readdir(from)) {
-    // The binaries are never written to.
-    const how = name === 'postgres-bin' ? '--link' : '--reflink=auto';
+    // The binaries are never written to. A given directory may be on another file system.
+    const how = name === 'postgres-bin' && given === undefined ? '--link' : '--reflink=auto';
     await run('cp', ['--archive', how, join(from, name), dataDir]);
   }
   return dataDir;

@@ -1,0 +1,113 @@
+/** A Postgres that accepts no writes for a while, by a setting or as a standby, and accepts them again. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { addAgent, type TestAgent } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import type { Chain } from '../../helpers/chain.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { postgresPids } from '../../helpers/processes.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+import { kill, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+
+const TEST_MS = 120_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+
+export function readOnlyTests(chain: Chain): void {
+  describe('a Postgres that accepts no writes', () => {
+    let agent: TestAgent;
+    let person: TestPerson;
+
+    beforeAll(async () => {
+      const { weir } = chain;
+      const url = `http://127.0.0.1:${weir.port}`;
+      const app = { database: weir.database, conninfo: weir.conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
+      agent = await addAgent(app, []);
+      person = await addPerson(app, 'operator');
+    }, TEST_MS);
+
+    const run = (text: string) => chain.weir.database.query({ text });
+    /** Works in a read-only session too. */
+    const change = (text: string) => run(`begin read write; ${text}; commit`);
+    const cutSessions = () =>
+      run(`select pg_terminate_backend(pid) from pg_stat_activity where application_name in ('weir', 'weir-copy')`);
+
+    const ingest = () =>
+      fetch(
+        `http://127.0.0.1:${chain.weir.port}${chain.webhook.path}`,
+        signedRequest({ secret: chain.webhook.secret, body: '{}' }),
+      );
+    const addToken = () => person.api('POST', '/api/v1/tokens', { name: 'a token' });
+
+    /** Status and problem code of an event, a claim and a change through the API. */
+    async function writes(): Promise<string[]> {
+      const stored = await ingest();
+      const answers = [
+        { status: stored.status, body: (await stored.json()) as { code?: string } },
+        await agent.post('claim', {}),
+        await addToken(),
+      ];
+      return answers.map(({ status, body }) => `${status} ${body.code ?? ''}`.trim());
+    }
+
+    const refused = Array(3).fill('503 database_unavailable');
+    const served = ['202', '200', '201'];
+    const isServed = async () => JSON.stringify(await writes()) === JSON.stringify(served);
+
+    test('read-only sessions are replaced: 503, few log lines, and recovery without a restart', {
+      timeout: TEST_MS,
+    }, async () => {
+      const sender = await chain.startLoad({ lanes: 20, first: 100 });
+      await change('alter role weir set default_transaction_read_only = on');
+      const beganMs = performance.now();
+      await cutSessions();
+      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
+      expect((await readiness(chain.weir.port))?.status).toBe(503);
+      expect(await writes()).toEqual(refused);
+      await change('alter role weir reset default_transaction_read_only');
+      await until(isServed, eventually);
+      await sender.acceptMore(100);
+      await sender.stop();
+      expect(sender.refusals.every(({ status, code }) => status === 503 && code === 'database_unavailable')).toBe(true);
+      await until(async () => (await readiness(chain.weir.port))?.status === 200, eventually);
+      const seconds = (performance.now() - beganMs) / 1_000;
+      expect(chain.events('database_refused').length).toBeLessThanOrEqual(seconds + 1);
+      expect(chain.events('request_failed')).toEqual([]);
+    });
+
+    test('sessions that become read-only under load are closed, and each log line counts omitted ones', {
+      timeout: TEST_MS,
+    }, async () => {
+      const sender = await chain.startLoad({ lanes: 50, pauseMs: 0, first: 200 });
+      await run('alter system set default_transaction_read_only = on');
+      await run('select pg_reload_conf()');
+      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
+      await run('alter system reset default_transaction_read_only');
+      await run('select pg_reload_conf()');
+      await until(isServed, eventually);
+      await sender.acceptMore(200);
+      await sender.stop();
+      // At most one line a second, so the first of this test may wait for it, and count what it leaves out.
+      const line = await until(() => chain.events('database_refused')[0], eventually);
+      expect(line).toMatchObject({ sql_state: '25006', left_out: expect.any(Number) });
+      expect(chain.events('request_failed')).toEqual([]);
+    });
+
+    test('a server that returns as a standby accepts no writes until it is promoted', {
+      timeout: TEST_MS,
+    }, async () => {
+      const standby = async () =>
+        (await chain.weir.database.query<{ is: boolean }>({ text: 'select pg_is_in_recovery() as is' }))[0]!;
+      await writeFile(join(chain.weir.dataDir, 'postgres', 'standby.signal'), '');
+      kill((await postgresPids(chain.weir.dataDir))!.postmaster, 'SIGINT');
+      await until(async () => (await standby().catch(() => null))?.is, eventually);
+      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
+      expect((await readiness(chain.weir.port))?.checks.database).toBe('failing');
+      await run('select pg_promote()');
+      await until(isServed, eventually);
+      await until(async () => (await readiness(chain.weir.port))?.status === 200, eventually);
+      expect(chain.events('request_failed')).toEqual([]);
+    });
+  });
+}
