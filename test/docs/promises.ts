@@ -102,7 +102,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
   deploy: {
     'HUP: no request fails': [
       ['smoke.test.ts', 'HUP replaces every process without a failed request'],
-      ['faults/signals.test.ts', 'HUP: every process is replaced without an error for keep-alive clients'],
+      ['faults/processes/signals.ts', 'HUP: every process is replaced without an error for keep-alive clients'],
       ['faults/upgrade.test.ts', 'is served after HUP without a failed request'],
       ['faults/rolling.test.ts', 'restarts and resizes fail no request, on kept and on new connections'],
     ],
@@ -113,7 +113,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     ],
     'TERM: everything accepted is answered': [
       ['smoke.test.ts', 'TERM answers what was accepted, and leaves nothing behind'],
-      ['faults/signals.test.ts', 'TERM with a delay: readyz is 503 while all requests are served'],
+      ['faults/processes/signals.ts', 'TERM with a delay: readyz is 503 while all requests are served'],
     ],
   },
 };

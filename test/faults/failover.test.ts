@@ -1,4 +1,5 @@
 /** The leader of a Postgres managed by Patroni is lost: nothing answered 202 is lost, and Weir writes to the next leader without a restart. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openDatabase } from '../../server/db/pool.ts';
 import { addAgent, type TestAgent } from '../helpers/agents.ts';
@@ -16,6 +17,8 @@ const eventually = { timeoutMs: PATIENCE_MS };
 const FAILOVERS = Number(process.env.WEIR_TEST_FAILOVERS ?? 1);
 
 const KEY_HEADER = 'x-delivery';
+/** Of an agent, after a claim that failed. */
+const PAUSE_MS = 100;
 
 const lacking = lackingForPatroni();
 if (lacking !== '') console.warn(`The test of failovers is skipped: this machine lacks ${lacking}.`);
@@ -163,7 +166,9 @@ function startClaimer(agent: TestAgent): { claimed: Set<string>; stop: () => Pro
   let stopped = false;
   const claim = async () => {
     while (!stopped) {
-      const deliveries = await agent.claim({ max: 500, wait_seconds: 1, lease_seconds: 30 }).catch(() => []);
+      const deliveries = await agent
+        .claim({ max: 500, wait_seconds: 1, lease_seconds: 30 })
+        .catch(() => delay(PAUSE_MS, []));
       for (const { event } of deliveries) claimed.add(event.id);
       if (deliveries.length > 0) await agent.ack(deliveries.map(({ receipt }) => receipt)).catch(() => {});
     }

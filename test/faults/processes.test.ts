@@ -1,0 +1,14 @@
+/** One Weir whose processes are replaced, frozen, ended and held up in turn: it serves, and loses nothing. */
+import { chainOf } from '../helpers/chain.ts';
+import { frozenTests } from './processes/frozen.ts';
+import { logReaderTests } from './processes/log-reader.ts';
+import { memoryTests } from './processes/memory.ts';
+import { endTests, restartTests } from './processes/signals.ts';
+
+const chain = chainOf(undefined, { PROCESS_SILENT_SECONDS: 3_600 });
+
+restartTests(chain);
+frozenTests(chain);
+endTests(chain);
+memoryTests(chain);
+logReaderTests(chain);
