@@ -99,7 +99,7 @@ describe.skipIf(lacking !== '')('a failover', () => {
   async function failOver(): Promise<void> {
     const { leader, standby } = await patroni.settled();
     const senders = webhooks.map((webhook) =>
-      startSender({ port: weir.port, ...webhook, lanes: 16, pauseMs: 25, keyHeader: KEY_HEADER }),
+      startSender({ port: weir.port, ...webhook, lanes: 16, keyHeader: KEY_HEADER }),
     );
     const claimer = startClaimer(agent);
     const acceptMore = () => Promise.all(senders.map((sender) => sender.acceptMore(300)));

@@ -2,6 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Installation, installWeir } from '../helpers/installation.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
@@ -14,6 +15,7 @@ import { ask, kill, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts
 const TEST_MS = 180_000;
 const eventually = { timeoutMs: PATIENCE_MS };
 const WORKERS = 2;
+const LOOK_EVERY_MS = 10;
 const hang = (built: string) =>
   built.replace('async function startApp(', '$&) { return new Promise(() => {}); }\nasync function replaced(');
 const exitAtOnce = (built: string) => `${built}\nprocess.exit(7);`;
@@ -84,7 +86,10 @@ function watchProcesses() {
   let most = 0;
   let watching = true;
   const watch = (async () => {
-    while (watching) most = Math.max(most, (await weir.servingPids()).length);
+    while (watching) {
+      most = Math.max(most, (await weir.servingPids()).length);
+      await delay(LOOK_EVERY_MS);
+    }
   })();
   return {
     stop: async () => {

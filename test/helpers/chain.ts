@@ -93,7 +93,7 @@ export function chainOf(
     },
     events: (name) => weir.events(name, lines),
     async startLoad({ first = 300, ...options } = {}) {
-      const sender = startSender({ port: weir.port, ...webhook, lanes: 16, pauseMs: 25, ...options });
+      const sender = startSender({ port: weir.port, ...webhook, ...options });
       onTestFinished(() => sender.stop());
       await sender.acceptMore(first);
       return sender;

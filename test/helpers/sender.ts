@@ -14,8 +14,8 @@ export interface SenderOptions {
   /** Number of connections, each with one request in progress. */
   lanes?: number;
   bodyBytes?: number;
-  /** Of each connection after a request that was accepted: leaves the processors to what recovers. */
-  pauseMs?: number;
+  /** Fewer than the processors could do, so that what recovers has some of them. */
+  perSecondMax?: number;
   /** False: a new connection for each request. */
   keepAlive?: boolean;
   /** Sent with another value in each request. */
@@ -53,8 +53,9 @@ export interface Sender {
 const PACE_MS = 50;
 
 export function startSender(options: SenderOptions): Sender {
-  const { lanes = 32, bodyBytes = 600, keepAlive = true, pauseMs = 0 } = options;
+  const { lanes = 32, bodyBytes = 600, keepAlive = true, perSecondMax = 500 } = options;
   const agent = new Agent({ keepAlive, maxSockets: lanes });
+  const pauseMs = (1000 * lanes) / perSecondMax;
   const accepted = new Map<string, string>();
   const refusals: Refusal[] = [];
   const losses: Loss[] = [];

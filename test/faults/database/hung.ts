@@ -25,7 +25,7 @@ export function hungTests(chain: Chain): void {
     timeout: TEST_MS,
   }, async () => {
     const { weir } = chain;
-    const sender = await chain.startLoad({ lanes: 100, pauseMs: 0, first: 200 });
+    const sender = await chain.startLoad({ lanes: 100, perSecondMax: Infinity, first: 200 });
     await signalPostgres('SIGSTOP');
     try {
       // More requests than the queue holds: the others are refused at once, and memory stays bounded.

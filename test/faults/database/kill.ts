@@ -33,7 +33,7 @@ export function killTests(chain: Chain): void {
 
   test('a Postgres session during a COPY', { timeout: TEST_MS }, async () => {
     const { database } = chain.weir;
-    const sender = await chain.startLoad({ lanes: 32, pauseMs: 0 });
+    const sender = await chain.startLoad({ perSecondMax: Infinity });
     const text = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-copy' and state = 'active'`;
     for (let cut = 0; cut < 12; ) {
       const rows = await database.query({ text });

@@ -79,7 +79,7 @@ export function readOnlyTests(chain: Chain): void {
     test('sessions that become read-only under load are closed, and each log line counts omitted ones', {
       timeout: TEST_MS,
     }, async () => {
-      const sender = await chain.startLoad({ lanes: 50, pauseMs: 0, first: 200 });
+      const sender = await chain.startLoad({ lanes: 50, perSecondMax: Infinity, first: 200 });
       await run('alter system set default_transaction_read_only = on');
       await run('select pg_reload_conf()');
       await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
