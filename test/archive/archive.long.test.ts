@@ -18,6 +18,7 @@ import { countUnarchived } from '../../server/db/queries/expiring.ts';
 import { weirOn } from '../helpers/command.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { builtScript } from '../helpers/script.ts';
+import { until } from '../helpers/wait.ts';
 
 const nowMs = Date.now();
 const oldMs = nowMs - 6 * DAY_MS;
@@ -143,7 +144,7 @@ async function killAt(point: 'page' | 'written') {
     import { archiveTo } from '#server/archive/write.ts';
     const [url, directory, partition, nowMs] = process.argv.slice(2);
     const halt = () => new Promise(() => { process.stdout.write('here'); setInterval(() => {}, 1000); });
-    const database = openDatabase(url!, { connectionsMax: 2, applicationName: 'weir-test' });
+    const database = openDatabase(url!, { connectionsMax: 2, applicationName: 'killed' });
     const real = archiveTo(directory!);
     const archive = async (name, query) => {
       if (name !== partition) return real(name, query);
@@ -158,6 +159,9 @@ async function killAt(point: 'page' | 'written') {
   await once(child.stdout, 'data');
   child.kill('SIGKILL');
   await once(child, 'exit');
+  // Postgres ends its session, with the lock of the archive, a moment later.
+  const text = `select from pg_stat_activity where application_name = 'killed' and datname = current_database()`;
+  await until(async () => (await fresh.database.query({ text })).length === 0);
 }
 
 test.each(['page', 'written'] as const)('a run that is killed at a %s is repeated, with one file', async (point) => {
