@@ -123,10 +123,10 @@ const refusals: Case[] = [
     'a rate-limit store that is not there',
     async () => ({
       RATE_LIMIT_BACKEND: 'shared',
-      RATE_LIMIT_SHARED_URL: `redis://:sesame@127.0.0.1:${await freePort()}`,
+      RATE_LIMIT_SHARED_URL: `redis://someone:sesame@127.0.0.1:${await freePort()}`,
       RATE_LIMIT_WAIT_SECONDS: 0,
     }),
-    /^weir: RATE_LIMIT_SHARED_URL (?!.*sesame).* cannot be used: .*RATE_LIMIT_BACKEND=memory$/,
+    /^weir: RATE_LIMIT_SHARED_URL (?!.*(sesame|someone)).* cannot be used: .*ECONNREFUSED.*RATE_LIMIT_BACKEND=memory$/,
   ],
 ];
 

@@ -61,15 +61,15 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     'the limit fails open within 50 ms, warns once a second at most, and recovers by itself': [
       ['smoke.test.ts', 'Redis that is killed limits nothing, and counts again when it is back'],
       ['ratelimit/shared.test.ts', 'that hangs: one budget for all waiting calls'],
-      ['faults/redis.test.ts', 'Redis killed under load: no request is refused'],
-      ['faults/redis.test.ts', 'after recovery the processes count together again'],
-      ['faults/redis-failover.test.ts', 'counters survive a failover, a read-only replica fails open'],
+      ['faults/outside/redis.ts', 'Redis killed under load: no request is refused'],
+      ['faults/outside/redis.ts', 'after recovery the processes count together again'],
+      ['faults/outside/redis-failover.ts', 'counters survive a failover, a read-only replica fails open'],
     ],
     'at the start of Weir: refused with the reason; at that of a later process: served without the limit': [
       ['ratelimit/shared.test.ts', 'refused when %s, with a sentence that is free of secrets'],
       ['ratelimit/shared.test.ts', 'without requireAtStart succeeds degraded'],
-      ['faults/redis.test.ts', 'a start without Redis is refused'],
-      ['faults/redis.test.ts', 'a process that exits during the outage is replaced by one that starts degraded'],
+      ['cli/start.long.test.ts', 'is refused: %s'],
+      ['faults/outside/redis.ts', 'a process that exits during the outage is replaced by one that starts degraded'],
     ],
   },
   'flood, slow bodies, large headers, hostile JSON or tokens': {
@@ -103,13 +103,13 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     'HUP: no request fails': [
       ['smoke.test.ts', 'HUP replaces every process without a failed request'],
       ['faults/processes/signals.ts', 'HUP: every process is replaced without an error for keep-alive clients'],
-      ['faults/upgrade.test.ts', 'is served after HUP without a failed request'],
+      ['faults/releases/upgrade.ts', 'is served after HUP without a failed request'],
       ['faults/rolling.test.ts', 'restarts and resizes fail no request, on kept and on new connections'],
     ],
     'a new version that cannot start leaves the old one serving': [
       ['smoke.test.ts', 'settings that a new process refuses leave the old ones serving'],
-      ['faults/restart.test.ts', 'a new version that never listens is abandoned'],
-      ['faults/restart.test.ts', 'a new version that exits at once ends the restart, not the service'],
+      ['faults/releases/restart.ts', 'a new version that never listens is abandoned'],
+      ['faults/releases/restart.ts', 'a new version that exits at once ends the restart, not the service'],
     ],
     'TERM: everything accepted is answered': [
       ['smoke.test.ts', 'TERM answers what was accepted, and leaves nothing behind'],
@@ -215,7 +215,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   'A leaked key can be rotated and retired.': [
     ['secrets/seal.test.ts', 'opens with %s'],
     ['secrets/rotate.long.test.ts', 're-encrypts current, previous and expired secrets'],
-    ['faults/keys.test.ts', 'a key is replaced under load, and the previous one is retired'],
+    ['faults/outside/keys.ts', 'a key is replaced under load, and the previous one is retired'],
   ],
   'Event bodies are stored as received: protect the database and its backups accordingly.': [
     ['ingest/events.test.ts', 'is stored byte for byte when its body is %s'],
@@ -302,7 +302,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   'Requests never delay anything else, and survive a restart.': [
     ['conditions/deliver.test.ts', 'a request without a response holds up neither the next evaluation nor a session'],
     ['conditions/deliver.test.ts', 'a machine that ends during a request leaves it to another one'],
-    ['faults/alerts.test.ts', 'kill -9 during a request: after the restart it is sent again'],
+    ['faults/outside/alerts.ts', 'kill -9 during a request: after the restart it is sent again'],
   ],
   '`weir restore` authenticates the file, verifies the checksum and loads exactly the verified bytes, also when the file is replaced in between.':
     [

@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished } from 'vitest';
 import { type Overrides, PATIENT } from './app.ts';
 import { type Sender, type SenderOptions, startSender } from './sender.ts';
 import { until } from './wait.ts';
@@ -24,12 +24,14 @@ export interface Chain {
   events(name: string): Record<string, unknown>[];
   /** Sends to the webhook until the test ends, by default about 500 events a second; resolves when the first were accepted. */
   startLoad(options?: Partial<SenderOptions> & { first?: number }): Promise<Sender>;
-  /** Restarts the processes with these settings instead of the last ones. */
+  /** Writes these settings, also unknown ones, to `.env`, beside those of the chain: the next processes have them. */
+  set(settings?: Readonly<Record<string, string | number>>): Promise<void>;
+  /** Sends HUP; returns the last log line of the restart. */
+  restart(): Promise<Record<string, unknown>>;
+  /** Both. */
   configure(settings?: Overrides): Promise<void>;
-  /** After the end of Weir: starts it on the same DATA_DIR, with these settings in `.env`. */
-  startAgain(settings?: Overrides): Promise<void>;
-  /** Waits until every process serves and can commit. */
-  recovered(): Promise<void>;
+  /** After the end of Weir: starts it on the same DATA_DIR, with these settings in `.env`, and a changed environment. */
+  startAgain(settings?: Overrides, environment?: Overrides): Promise<void>;
 }
 
 /**
@@ -44,13 +46,15 @@ export function chainOf(
   let webhook: Chain['webhook'];
   let directory: string;
   let prepared: Awaited<ReturnType<typeof prepare>>;
-  let configured: Overrides;
+  /** Number of processes at the end of a test. */
+  let processes: number;
   let lines = 0;
 
-  const write = async (given: Overrides) => {
-    configured = { ...usual, ...given };
-    const text = Object.entries(configured).map(([name, value]) => `${name}=${value}\n`);
+  const set = async (given: Overrides | Readonly<Record<string, string | number>> = {}) => {
+    const all = { ...usual, ...settings, ...given };
+    const text = Object.entries(all).map(([name, value]) => `${name}=${value}\n`);
     await writeFile(join(directory, '.env'), text.join(''));
+    return Number(all.WORKERS);
   };
   const start = async (more: Overrides = {}) => {
     const unset = Object.fromEntries(Object.keys(usual).map((name) => [name, '']));
@@ -58,18 +62,23 @@ export function chainOf(
     weir = await startWeir({ ...unset, ...environment, ...more }, { ...from, directory });
   };
   const recovered = async () => {
-    const count = Number(configured.WORKERS);
     const committing = async () =>
-      (await weir.metric('weir_processes').catch(() => -1)) === count &&
-      (await weir.metric('weir_database_up').catch(() => -1)) === count;
+      (await weir.metric('weir_processes').catch(() => -1)) === processes &&
+      (await weir.metric('weir_database_up').catch(() => -1)) === processes;
     await until(committing, eventually);
     await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+  };
+  const restart = async () => {
+    const ends = () => [...weir.events('restarted'), ...weir.events('restart_failed')];
+    const known = ends();
+    weir.signal('SIGHUP');
+    return until(() => ends().find((end) => !known.includes(end)), eventually);
   };
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'weir-home-'));
     prepared = await prepare();
-    await write(settings);
+    processes = await set();
     await start();
     webhook = await weir.addWebhook();
   }, START_MS);
@@ -98,19 +107,18 @@ export function chainOf(
       await sender.acceptMore(first);
       return sender;
     },
-    async configure(given = {}) {
-      const known = weir.events('restarted').length;
-      await write(given);
-      weir.signal('SIGHUP');
-      await until(() => weir.events('restarted').length > known, eventually);
+    set: async (given) => void (await set(given)),
+    restart,
+    async configure(given) {
+      processes = await set(given);
+      expect(await restart()).toMatchObject({ event: 'restarted', replaced: processes });
     },
-    async startAgain(given = {}) {
+    async startAgain(given = {}, environment = {}) {
       const { dataDir } = weir;
       await weir.forget();
-      await write(given);
-      await start({ DATA_DIR: dataDir });
+      processes = await set(given);
+      await start({ DATA_DIR: dataDir, ...environment });
       lines = 0;
     },
-    recovered,
   };
 }

@@ -28,7 +28,7 @@ export function frozenTests(chain: Chain): void {
       const sender = await chain.startLoad();
       expect(sender.answeredBy.size).toBe(2);
       freeze((await chain.weir.servingPids())[0]!);
-      // The connections of the other process.
+      // The other process accepts these requests.
       await sender.acceptMore(500);
       thaw();
       await sender.acceptMore(500);

@@ -6,7 +6,7 @@ import { PATIENCE_MS } from '../../helpers/weir.ts';
 
 const TEST_MS = 180_000;
 const eventually = { timeoutMs: PATIENCE_MS };
-/** Less than any process needs. */
+/** A limit below what any process needs. */
 const LIMIT = 64 * 1024 ** 2;
 
 export function memoryTests(chain: Chain): void {
@@ -40,7 +40,7 @@ export function memoryTests(chain: Chain): void {
     const started = chain.events('process_up').map((line) => line.process);
     expect(started).toEqual(expect.arrayContaining(replaced().map((line) => line.by)));
     expect(most).toBeLessThanOrEqual(before.length + 1);
-    // Each slot again after a minute: a slow machine may be that far.
+    // Each slot may be replaced again after a minute, which a slow machine may reach.
     expect(await chain.weir.metric('weir_processes_replaced_for_memory_total')).toBeGreaterThanOrEqual(before.length);
     expect(await chain.weir.metric('weir_process_restarts_total')).toBe(0);
     expect(sender.refusals).toEqual([]);

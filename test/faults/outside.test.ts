@@ -1,0 +1,32 @@
+/** One Weir whose Postgres, Redis, alert receiver and keys are elsewhere: it survives the loss of each, and of its DATA_DIR. */
+import { afterAll, beforeAll } from 'vitest';
+import { chainOf } from '../helpers/chain.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { type RedisServer, startRedis } from '../helpers/redis.ts';
+import { alertTests } from './outside/alerts.ts';
+import { dataDirTests } from './outside/data-dir.ts';
+import { firstKey, keyTests } from './outside/keys.ts';
+import { password, redisTests } from './outside/redis.ts';
+import { redisFailoverTests } from './outside/redis-failover.ts';
+
+const store = {} as { redis: RedisServer };
+let fresh: FreshDatabase;
+beforeAll(async () => {
+  store.redis = await startRedis({ password });
+});
+// Runs after the hook of the chain, which stops Weir.
+afterAll(async () => {
+  await store.redis.stop();
+  await fresh.drop();
+});
+
+const chain = chainOf(async () => {
+  fresh = await freshDatabase();
+  return { environment: { DATABASE_URL: fresh.conninfo, SECRETS_KEY: firstKey } };
+});
+
+alertTests(chain);
+redisTests(chain, store);
+redisFailoverTests(chain);
+keyTests(chain);
+dataDirTests(chain);

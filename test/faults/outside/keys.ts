@@ -1,0 +1,110 @@
+/** SECRETS_KEY of a running Weir: a rotation under load, the end of the previous key, and a secret that no key opens. */
+import { expect, test } from 'vitest';
+import { agentsOf, request } from '../../helpers/agents.ts';
+import type { Chain } from '../../helpers/chain.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { until } from '../../helpers/wait.ts';
+import { made } from '../../helpers/webhooks.ts';
+import { PATIENCE_MS, readiness, spawnWeir, type Weir } from '../../helpers/weir.ts';
+
+const TEST_MS = 240_000;
+const [first, second] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [string, string];
+
+/** The SECRETS_KEY with which Weir runs before these tests. */
+export const firstKey = first;
+
+const send = async ({ port }: Weir, { path, secret }: { path: string; secret: string }) => {
+  const answer = await fetch(`http://127.0.0.1:${port}${path}`, signedRequest({ secret }));
+  const { code } = (await answer.json()) as { code?: string };
+  return code ?? answer.status;
+};
+const me = async ({ port }: Weir, token: string) =>
+  (await request(`http://127.0.0.1:${port}/api/v1/agent/me`, token)).status;
+
+async function end(weir: Weir): Promise<void> {
+  weir.signal('SIGTERM');
+  expect(await weir.ended).toBe(0);
+}
+
+/** Weir is started twice, the second time with one process. */
+export function keyTests(chain: Chain): void {
+  test('a key is replaced under load, and the previous one is retired', { timeout: TEST_MS }, async () => {
+    const before = chain.weir;
+    const webhooks = [await before.addWebhook(), await before.addWebhook()];
+    const agent = made(await agentsOf(before).add({ name: 'a', webhook_ids: [] }));
+    const signIn = async ({ port }: Weir) => {
+      const url = `http://127.0.0.1:${port}/api/v1/agent/session`;
+      return (await request(url, agent.credential, {})).body.access_token as string;
+    };
+    const session = await signIn(before);
+    await end(before);
+
+    await chain.startAgain({}, { SECRETS_KEY: second, SECRETS_KEY_PREVIOUS: first });
+    const both = chain.weir;
+    expect(both.events('secrets_key_replaced')).toHaveLength(1);
+    expect(await me(both, session)).toBe(200);
+    let running = true;
+    const answers: unknown[] = [];
+    const load = (async () => {
+      while (running) answers.push(...(await Promise.all(webhooks.map((webhook) => send(both, webhook)))));
+    })();
+    const command = spawnWeir(
+      {
+        DATABASE_URL: chain.weir.conninfo,
+        SECRETS_KEY: second,
+        SECRETS_KEY_PREVIOUS: first,
+        DATA_DIR: temporaryDirectory(),
+      },
+      { command: ['keys', 'rotate', '--json'] },
+    );
+    expect(await command.ended).toBe(0);
+    const { counts } = JSON.parse(command.lines[0]!);
+    const { stored } = counts.webhook_secrets;
+    expect(stored).toBeGreaterThanOrEqual(webhooks.length);
+    expect(counts.webhook_secrets).toEqual({ stored, reencrypted: stored, already_current: 0, unreadable: 0 });
+    const answered = answers.length;
+    await until(() => answers.length > answered + 20, { timeoutMs: PATIENCE_MS });
+    running = false;
+    await load;
+    expect(new Set(answers)).toEqual(new Set([202]));
+    // 15 minutes later, by the clock of the database.
+    await chain.weir.database.query({
+      text: `update secrets_keys set replaced_at = replaced_at - interval '15 minutes'`,
+    });
+    expect([await me(both, session), await me(both, await signIn(both))]).toEqual([401, 200]);
+    await end(both);
+
+    // One process: a gauge of the next test is summed.
+    await chain.startAgain({ WORKERS: 1 }, { SECRETS_KEY: second });
+    const after = chain.weir;
+    expect(after.events('secrets_key_replaced')).toEqual([]);
+    for (const webhook of webhooks) expect(await send(after, webhook)).toBe(202);
+  });
+
+  test('a secret that cannot be decrypted is reported everywhere', {
+    timeout: TEST_MS,
+  }, async () => {
+    const { weir } = chain;
+    const [lost, other] = [await weir.addWebhook(), await weir.addWebhook()];
+    expect(await weir.metric('weir_webhooks_secret_unavailable')).toBe(0);
+    const id = lost.path.slice('/in/'.length);
+    await chain.weir.database.query({
+      text: `update webhook_secrets set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1) where webhook_id = $1`,
+      values: [id],
+    });
+    await until(async () => (await weir.metric('weir_webhooks_secret_unavailable')) === 1, { timeoutMs: PATIENCE_MS });
+    expect([await send(weir, lost), await send(weir, other)]).toEqual(['secret_unavailable', 202]);
+    expect(await readiness(weir.port)).toMatchObject({ status: 200, checks: { secrets: 'degraded', database: 'ok' } });
+    const given = { DATABASE_URL: chain.weir.conninfo, SECRETS_KEY: second, DATA_DIR: weir.dataDir };
+    const doctor = spawnWeir(given, { command: ['doctor', '--json'] });
+    await doctor.ended;
+    const { checks } = JSON.parse(doctor.lines.join('')) as {
+      checks: { name: string; state: string; finding: string }[];
+    };
+    expect(checks.find(({ name }) => name === 'stored_secrets')).toMatchObject({
+      state: 'problem',
+      finding: expect.stringContaining(id),
+    });
+  });
+}

@@ -1,0 +1,94 @@
+/** Shared rate-limit counters: exact over all processes while Redis is available, and no reason to refuse a request otherwise. */
+import { expect, test } from 'vitest';
+import type { Chain } from '../../helpers/chain.ts';
+import { type RedisServer, startRedis } from '../../helpers/redis.ts';
+import { type Sender, startSender } from '../../helpers/sender.ts';
+import { until } from '../../helpers/wait.ts';
+import { kill, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+
+const TEST_MS = 120_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+const LIMIT = 150;
+export const password = 'sesame-sesame';
+
+export const sharedLimits = (url: string) => ({
+  RATE_LIMIT_BACKEND: 'shared',
+  RATE_LIMIT_SHARED_URL: url,
+  // A day, so that the window never moves during a test.
+  RATE_LIMIT_INGEST_WINDOW_SECONDS: 86_400,
+});
+
+/** @param store a Redis with this password, which is stopped and replaced */
+export function redisTests(chain: Chain, store: { redis: RedisServer }): void {
+  /** Sends on new connections, so that every process gets some; ends after this many responses of any status. */
+  async function sendMany(to: Chain['webhook'], answers: number): Promise<Sender> {
+    const sender = startSender({ port: chain.weir.port, ...to, keepAlive: false, lanes: 8 });
+    await until(() => sender.accepted.size + sender.refusals.length >= answers, eventually);
+    await sender.stop();
+    expect(sender.losses).toEqual([]);
+    return sender;
+  }
+
+  const degraded = async (count: number) =>
+    until(async () => (await chain.weir.metric('weir_rate_limit_degraded')) === count, eventually);
+
+  /**
+   * A fresh webhook with a limit of its own: just so many pass, whichever process they meet. On a busy machine Redis may be late for
+   * once; what passes uncounted then is in the log, and another webhook is tried.
+   */
+  async function expectExactCount(tries = 20): Promise<Chain['webhook']> {
+    const limited = await chain.weir.addWebhook(LIMIT);
+    const warnings = () => chain.events('rate_limit_store').length;
+    const before = warnings();
+    const { accepted, refusals, answeredBy } = await sendMany(limited, 2 * LIMIT);
+    if (accepted.size > LIMIT && tries > 1) {
+      await until(() => warnings() > before, eventually);
+      await degraded(0);
+      return expectExactCount(tries - 1);
+    }
+    expect(answeredBy.size).toBe(2);
+    expect(accepted.size).toBe(LIMIT);
+    expect(new Set(refusals.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(['429 rate_limited']));
+    return limited;
+  }
+
+  test('Redis killed under load: no request is refused, and readyz is degraded but ready', {
+    timeout: TEST_MS,
+  }, async () => {
+    await chain.configure(sharedLimits(store.redis.url));
+    const limited = await expectExactCount();
+    const sender = await chain.startLoad();
+    await store.redis.stop();
+    await degraded(2);
+    await sender.acceptMore(300);
+    await sender.stop();
+    expect(sender.refusals).toEqual([]);
+    expect(sender.losses).toEqual([]);
+    expect(await readiness(chain.weir.port)).toMatchObject({ status: 200, checks: { rate_limit_store: 'degraded' } });
+    // A client over its limit is allowed as well.
+    expect((await sendMany(limited, 20)).refusals).toEqual([]);
+    await until(() => chain.events('rate_limit_store').length > 0, eventually);
+    expect(chain.weir.lines.filter((line) => line.includes(password))).toEqual([]);
+  });
+
+  test('a process that exits during the outage is replaced by one that starts degraded', {
+    timeout: TEST_MS,
+  }, async () => {
+    const [victim] = await chain.weir.servingPids();
+    kill(victim!, 'SIGKILL');
+    await until(async () => {
+      const pids = await chain.weir.servingPids();
+      return pids.length === 2 && !pids.includes(victim!);
+    }, eventually);
+    await degraded(2);
+    expect((await sendMany(chain.webhook, 50)).refusals).toEqual([]);
+  });
+
+  test('after recovery the processes count together again', { timeout: TEST_MS }, async () => {
+    // Stopped above, unless that test failed.
+    await store.redis.stop();
+    store.redis = await startRedis({ port: store.redis.port, password });
+    await degraded(0);
+    await expectExactCount();
+  });
+}

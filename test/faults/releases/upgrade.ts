@@ -1,0 +1,198 @@
+/** HUP to other settings and another build: new processes use them, and with incompatible ones the old processes continue to serve. */
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Chain } from '../../helpers/chain.ts';
+import type { Installation } from '../../helpers/installation.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { missing } from '../../helpers/sender.ts';
+import { someKey } from '../../helpers/settings.ts';
+import { until } from '../../helpers/wait.ts';
+import { made, webhooksOf } from '../../helpers/webhooks.ts';
+import { ask, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+
+const TEST_MS = 180_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+
+/** Two builds, of which Weir runs the first. */
+export interface Releases {
+  readonly one: Installation;
+  /** Says `new` where the other one says `ok`. */
+  readonly two: Installation;
+  /** The next processes run this one. */
+  use(name: 'one' | 'two'): Promise<void>;
+}
+
+/** Weir runs the second release after these. */
+export function upgradeTests(chain: Chain, releases: Releases): void {
+  /** Responses of the processes; each request goes to any of them. */
+  async function statusesOf(): Promise<string[]> {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => ask(chain.weir.port, '/healthz')));
+    return [...new Set(answers.map(({ body }) => (JSON.parse(body) as { status: string }).status))];
+  }
+
+  const post = (body: string) =>
+    fetch(
+      `http://127.0.0.1:${chain.weir.port}${chain.webhook.path}`,
+      signedRequest({ secret: chain.webhook.secret, body }),
+    );
+
+  /** Resolves after the primary has reached the database (every 300 ms) and informed its processes. */
+  async function heartbeat(): Promise<void> {
+    const text = `select query_start::text as at from pg_stat_activity
+      where application_name = 'weir-listener' and datname = current_database()`;
+    const read = async () => (await chain.weir.database.query<{ at: string }>({ text }))[0]?.at;
+    for (let i = 0; i < 2; i++) {
+      const before = await read();
+      await until(async () => (await read()) !== before, eventually);
+    }
+  }
+
+  describe('settings', () => {
+    test('changed in .env apply to new processes', { timeout: TEST_MS }, async () => {
+      expect((await post('x'.repeat(11))).status).toBe(202);
+      await chain.set({ WEBHOOK_MAX_PAYLOAD_BYTES: 10, LOG_LEVEL: 'debug' });
+      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+      expect(chain.events('settings_changed').at(-1)!.settings).toEqual(['WEBHOOK_MAX_PAYLOAD_BYTES', 'LOG_LEVEL']);
+      const statuses = await Promise.all(Array.from({ length: 10 }, async () => (await post('x'.repeat(11))).status));
+      expect(new Set(statuses)).toEqual(new Set([413]));
+    });
+
+    test('WORKERS sets the number of processes; TTIN is kept while WORKERS does not change', {
+      timeout: TEST_MS,
+    }, async () => {
+      chain.weir.signal('SIGTTIN');
+      await until(async () => (await chain.weir.metric('weir_processes')) === 3, eventually);
+      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 3 });
+      await chain.set({ WORKERS: 1 });
+      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 1 });
+      expect(await chain.weir.servingPids()).toHaveLength(1);
+      await chain.set({ WORKERS: 2 });
+      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+      expect(await chain.weir.servingPids()).toHaveLength(2);
+    });
+
+    test.each([
+      ['a bad value', { THREADS: 'many' }, 'THREADS is "many"; allowed: a whole number from 1 to 64'],
+      [
+        'settings of the primary',
+        { HOST: '0.0.0.0', METRICS_HOST: '0.0.0.0', THREADS: 2 },
+        'HOST, METRICS_HOST have changed, which needs a restart of Weir; stop and start it, or set the earlier value and send HUP again',
+      ],
+      [
+        'more connections than the database allows',
+        { DB_POOL_MAX: 1000 },
+        expect.stringMatching(/^the database allows \d+ connections, but WORKERS=2 and DB_POOL_MAX=1000 may open \d+;/),
+      ],
+    ])(
+      '%s: refused by name, and the old processes continue to serve',
+      { timeout: TEST_MS },
+      async (_, settings, reason) => {
+        const before = await chain.weir.servingPids();
+        await chain.set(settings);
+        expect(await chain.restart()).toMatchObject({ event: 'restart_failed', reason, replaced: 0 });
+        expect(await chain.weir.servingPids()).toEqual(before);
+      },
+    );
+  });
+
+  test('a webhook changed while a process starts is current in that process', { timeout: TEST_MS }, async () => {
+    await chain.set({ WORKERS: 1 });
+    const { path, secret } = await chain.weir.addWebhook();
+    // Its caches are filled and it listens, but it has not reported that yet.
+    await releases.one.replace('server/process/app.ts', (built) =>
+      built.replace(
+        /^\treturn \{$/m,
+        "console.log('filled'); await new Promise((go) => setTimeout(go, 1_000)); return {",
+      ),
+    );
+    const restarted = chain.restart();
+    await until(() => chain.events('process_output').some(({ line }) => line === 'filled'), eventually);
+    const id = path.split('/').at(-1)!;
+    made(await webhooksOf(chain.weir, [someKey]).update(id, { enabled: false }));
+    expect(await restarted).toMatchObject({ event: 'restarted', replaced: 1 });
+    await releases.one.repair();
+    // The process trusts its caches after the next heartbeat of the database.
+    await heartbeat();
+    const answer = await fetch(`http://127.0.0.1:${chain.weir.port}${path}`, signedRequest({ secret }));
+    expect(answer.status).toBe(410);
+    await chain.configure();
+  });
+
+  describe('another build', () => {
+    test('on disk keeps running processes ready before weir migrate', { timeout: TEST_MS }, async () => {
+      const file = join(releases.one.directory, 'dist/server/db/migrations/9999_later.sql');
+      await writeFile(file, 'select 1;');
+      expect(await readiness(chain.weir.port)).toMatchObject({ status: 200, checks: { migrations: 'ok' } });
+      await rm(file);
+    });
+
+    test('is served after HUP without a failed request', { timeout: TEST_MS }, async () => {
+      expect(await statusesOf()).toEqual(['ok']);
+      const before = await chain.weir.servingPids();
+      const sender = await chain.startLoad();
+      await releases.use('two');
+      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+      await sender.acceptMore(300);
+      await sender.stop();
+      expect(await statusesOf()).toEqual(['new']);
+      expect((await chain.weir.servingPids()).filter((pid) => before.includes(pid))).toEqual([]);
+      expect(sender.refusals).toEqual([]);
+      expect(sender.losses.filter(({ reused }) => reused)).toEqual([]);
+      expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
+    });
+
+    test('can have settings that the running primary does not know', { timeout: TEST_MS }, async () => {
+      // The bundler renames one of two functions with the same name.
+      const rows = (built: string) =>
+        built.replace(/limitsSettings = \{(?=[\s\S]*?\b(count(?:\$\d+)?)\()/, "$&\n    NEW_LIMIT: $1(5, 1, 9, ''),");
+      await releases.two.replace('server/settings/rows/limits.ts', rows);
+      await releases.two.replace('server/process/app.ts', (built) =>
+        built.replace(
+          'const { settings } = order;',
+          '$&\n    if (settings.NEW_LIMIT !== 7) throw new Error(settings.NEW_LIMIT);',
+        ),
+      );
+      expect(await chain.restart()).toMatchObject({ event: 'restart_failed', reason: '5' });
+      await chain.set({ NEW_LIMIT: 70 });
+      expect(await chain.restart()).toMatchObject({
+        event: 'restart_failed',
+        reason: 'NEW_LIMIT is "70"; allowed: a whole number from 1 to 9',
+      });
+      await chain.set({ NEW_LIMIT: 7 });
+      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+      await releases.two.repair();
+    });
+
+    test('with a migration is refused before weir migrate', { timeout: TEST_MS }, async () => {
+      await releases.two.replace('server/db/migrate.ts', (built) =>
+        built.replace(
+          'return readdirSync(builtFile(MIGRATIONS))',
+          "return [...readdirSync(builtFile(MIGRATIONS)), '9999_later.sql']",
+        ),
+      );
+      expect(await chain.restart()).toMatchObject({
+        event: 'restart_failed',
+        reason:
+          'the database lacks migration 9999_later.sql of this build; run: npx --no weir migrate, then send HUP again',
+        kept: 2,
+      });
+      await chain.weir.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'later')` });
+      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+      await chain.weir.database.query({ text: 'delete from schema_migrations where version = 9999' });
+      await releases.two.repair();
+    });
+
+    test('with other messages is refused', { timeout: TEST_MS }, async () => {
+      await releases.two.replace('server/process/process.ts', (built) =>
+        built.replace(/protocol: \d+/, 'protocol: 99'),
+      );
+      expect(await chain.restart()).toMatchObject({
+        event: 'restart_failed',
+        reason: expect.stringMatching(/^the build on disk cannot run under this primary \(protocol 99, here \d+\);/),
+        kept: 2,
+      });
+      await releases.two.repair();
+    });
+  });
+}
