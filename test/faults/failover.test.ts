@@ -17,7 +17,7 @@ const eventually = { timeoutMs: PATIENCE_MS };
 const FAILOVERS = Number(process.env.WEIR_TEST_FAILOVERS ?? 1);
 
 const KEY_HEADER = 'x-delivery';
-/** Of an agent, after a claim that failed. */
+/** Pause of an agent after a claim that failed. */
 const PAUSE_MS = 100;
 
 const lacking = lackingForPatroni();
