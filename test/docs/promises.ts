@@ -23,7 +23,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['smoke.test.ts', 'an agent gets every event at least once'],
       ['deliveries/claim.test.ts', 'can be claimed again and counts as an attempt'],
       ['deliveries/kill.long.test.ts', 'all events are delivered'],
-      ['faults/filters.test.ts', 'kill -9 of Weir between verdicts and leases'],
+      ['faults/recovery/filters.ts', 'kill -9 of Weir between verdicts and leases'],
     ],
   },
   'Postgres away': {
@@ -76,7 +76,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
     'memory is bounded': [
       ['ingest/limits.test.ts', 'is refused with 503 when all of it is held, and released completely'],
       ['ingest/limits.test.ts', 'unfinished requests of one client address are limited'],
-      ['faults/connections.test.ts', 'slow senders cost little memory, and others are served'],
+      ['faults/recovery/connections.ts', 'slow senders cost little memory, and others are served'],
     ],
     'the response is 4xx, and other clients are served': [
       ['smoke.test.ts', 'hostile requests are refused while others are served'],

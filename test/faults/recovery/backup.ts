@@ -1,0 +1,155 @@
+/** The drill: a backup of an installation that receives requests, restored into an empty server. */
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { dropOldPartitions } from '../../../server/db/drop-partitions.ts';
+import { createPartitions, DAY_MS, partitionName } from '../../../server/db/partitions.ts';
+import { openDatabase } from '../../../server/db/pool.ts';
+import type { Chain } from '../../helpers/chain.ts';
+import { emptyDatabase } from '../../helpers/postgres.ts';
+import { missing } from '../../helpers/sender.ts';
+import { until } from '../../helpers/wait.ts';
+import { PATIENCE_MS, spawnWeir } from '../../helpers/weir.ts';
+
+const TEST_MS = 240_000;
+
+export function backupTests(chain: Chain): void {
+  describe('a backup', () => {
+    let directory: string;
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), 'weir-b-'));
+    });
+    afterAll(() => rm(directory, { recursive: true }));
+
+    /** A session of the test, which holds the last table of the list: the backup waits for it with locks on all other tables. */
+    async function holdBackup() {
+      const session = openDatabase(`host='${chain.weir.dataDir}/postgres' user=weir dbname=weir`, {
+        connectionsMax: 1,
+        applicationName: 'weir-test',
+      });
+      await chain.weir.database.query({ text: 'create table if not exists zz_held (id int)' });
+      let open = () => {};
+      const gate = new Promise<void>((resolve) => {
+        open = resolve;
+      });
+      let held: Promise<void> | undefined;
+      await new Promise<void>((locked, failed) => {
+        held = session.transaction(async (query) => {
+          await query({ text: 'lock table zz_held in access exclusive mode' });
+          locked();
+          await gate;
+        });
+        held.catch(failed);
+      });
+      return async () => {
+        open();
+        await held;
+        await session.close();
+      };
+    }
+
+    const isHeld = async () => {
+      const text = `select from pg_stat_activity where wait_event_type = 'Lock' and query like 'lock table "agents"%'`;
+      return (await chain.weir.database.query({ text })).length === 1;
+    };
+
+    const command = (...args: string[]) => {
+      const child = spawnWeir({ DATA_DIR: chain.weir.dataDir }, { command: args });
+      return {
+        child,
+        document: async () => ({ code: await child.ended, ...JSON.parse(child.lines.join('') || '{}') }),
+      };
+    };
+
+    test('a backup under load is restored with equal contents, and what arrived after it is counted', {
+      timeout: TEST_MS,
+    }, async () => {
+      const sender = await chain.startLoad({ first: 500 });
+      const before = new Map(sender.accepted);
+      const path = join(directory, 'chain.weir.dump');
+      const backup = await command('backup', path, '--json').document();
+      expect(backup).toMatchObject({ code: 0, file: path });
+      await sender.acceptMore(300);
+      await sender.stop();
+      expect(sender.refusals).toEqual([]);
+
+      const target = await emptyDatabase();
+      onTestFinished(() => target.drop());
+      const restored = await command('restore', path, '--into', target.conninfo, '--json').document();
+      const stored = await chain.weir.database.query({ text: 'select id from events' });
+      expect(restored).toMatchObject({
+        code: 0,
+        compared: true,
+        differences: [],
+        events: backup.events,
+        arrived_after: stored.length - backup.events,
+      });
+      expect(restored.arrived_after).toBeGreaterThanOrEqual(300);
+      // What was answered before the backup began is in it.
+      expect(await missing(target.database, before)).toEqual([]);
+    });
+
+    test('ingest, new partitions and retention go on while a backup holds its locks', {
+      timeout: TEST_MS,
+    }, async () => {
+      const oldMs = Date.now() - 60 * DAY_MS;
+      await createPartitions(chain.weir.database, oldMs);
+      const release = await holdBackup();
+      const path = join(directory, 'held.dump');
+      const backup = command('backup', path, '--json');
+      await until(isHeld, { timeoutMs: PATIENCE_MS });
+
+      const sender = await chain.startLoad({ first: 0 });
+      // CREATE .. PARTITION OF would wait here, and every COPY behind it.
+      const made = await createPartitions(chain.weir.database, Date.now() + 20 * DAY_MS);
+      expect(made).toContain(partitionName('events', Date.now() + 20 * DAY_MS));
+      // DETACH waits for the backup, and ingest does not wait for DETACH.
+      const dropped = dropOldPartitions(chain.weir.database, 30, Date.now()).catch(() => {});
+      await sender.acceptMore(300);
+      await release();
+      expect(await backup.document()).toMatchObject({ code: 0 });
+      await dropped;
+      await sender.acceptMore(300);
+      expect(sender.refusals).toEqual([]);
+      // A DETACH that was interrupted is completed by the next run.
+      await dropOldPartitions(chain.weir.database, 30, Date.now());
+      const left = await chain.weir.database.query({
+        text: 'select from pg_class where relname = $1',
+        values: [partitionName('events', oldMs)],
+      });
+      expect(left).toEqual([]);
+    });
+
+    test('a backup that a signal ends leaves no file, and one that is killed does not block the next', {
+      timeout: TEST_MS,
+    }, async () => {
+      await chain.startLoad({ first: 0 });
+      const path = join(directory, 'ended.dump');
+      const files = async () => (await readdir(directory)).filter((name) => name.startsWith('ended'));
+
+      const release = await holdBackup();
+      const stopped = command('backup', path).child;
+      await until(isHeld, { timeoutMs: PATIENCE_MS });
+      const refused = command('backup', path).child;
+      expect([await refused.ended, refused.stderr()]).toEqual([
+        1,
+        expect.stringContaining('Another backup is writing'),
+      ]);
+      stopped.child.kill('SIGTERM');
+      await release();
+      expect([await stopped.ended, stopped.stderr()]).toEqual([1, expect.stringContaining('Stopped by a signal')]);
+      expect(await files()).toEqual([]);
+
+      const releaseAgain = await holdBackup();
+      const killed = command('backup', path).child;
+      await until(isHeld, { timeoutMs: PATIENCE_MS });
+      killed.child.kill('SIGKILL');
+      await killed.ended;
+      expect(await files()).toEqual(['ended.dump.unfinished']);
+      await releaseAgain();
+      expect(await command('backup', path, '--json').document()).toMatchObject({ code: 0 });
+      expect(await files()).toEqual(['ended.dump']);
+    });
+  });
+}

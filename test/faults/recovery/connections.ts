@@ -1,0 +1,80 @@
+/**
+ * Many connections at one process: idle ones, and senders that have sent one byte of their body. The memory of each is reported.
+ * `CONNECTIONS_FACTOR=10` runs 10,000 idle connections and 1,000 slow senders.
+ */
+import { expect, test } from 'vitest';
+import type { Chain } from '../../helpers/chain.ts';
+import { RawClient, signatureOf } from '../../helpers/requests.ts';
+import { startSender } from '../../helpers/sender.ts';
+import { until } from '../../helpers/wait.ts';
+import { PATIENCE_MS } from '../../helpers/weir.ts';
+
+const TEST_MS = 240_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+const FACTOR = Number(process.env.CONNECTIONS_FACTOR ?? 1);
+const IDLE = 1_000 * FACTOR;
+const SLOW = 100 * FACTOR;
+const BODY_BYTES = 100_000;
+/** Several times what was measured: about 4 KiB for an idle connection and 12 KiB for a slow sender. */
+const CONNECTION_BYTES_MAX = 65_536;
+
+/** Of a Weir with one process, whose CLIENT_REQUESTS_MAX stays changed. */
+export function connectionTests(chain: Chain): void {
+  async function expectServed(requests: number): Promise<void> {
+    const sender = startSender({ port: chain.weir.port, ...chain.webhook, perSecondMax: Infinity });
+    await sender.acceptMore(requests);
+    await sender.stop();
+    expect([sender.refusals, sender.losses]).toEqual([[], []]);
+  }
+
+  /** Opens connections that each send this, until Weir has them all; replaces those that Weir closes as idle. Returns the bytes of each. */
+  async function open(count: number, text: string): Promise<{ clients: RawClient[]; bytes: number }> {
+    const connections = () => chain.weir.metric('weir_connections');
+    const resident = () => chain.weir.metric('weir_resident_bytes');
+    const before = { bytes: await resident(), connections: await connections() };
+    let clients: RawClient[] = [];
+    await until(async () => {
+      clients = clients.filter((client) => !client.closed);
+      const more = Array.from({ length: count - clients.length }, () => RawClient.connect(chain.weir.port));
+      const added = await Promise.all(more);
+      clients.push(...added);
+      await Promise.all(added.map((client) => client.send(text)));
+      return (await connections()) >= before.connections + 0.95 * count;
+    }, eventually);
+    const bytes = ((await resident()) - before.bytes) / ((await connections()) - before.connections);
+    return { clients, bytes };
+  }
+
+  test(`${IDLE} idle connections cost little memory, and others are served`, { timeout: TEST_MS }, async () => {
+    await chain.configure({ CLIENT_REQUESTS_MAX: 2_000 * FACTOR });
+    // Send requests first, so that the heap has its usual size.
+    await expectServed(2_000);
+    const { clients, bytes } = await open(IDLE, 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+    try {
+      console.log(`an idle connection takes ${(bytes / 1024).toFixed(1)} KiB`);
+      expect(bytes).toBeLessThan(CONNECTION_BYTES_MAX);
+      await expectServed(500);
+    } finally {
+      for (const client of clients) client.destroy();
+    }
+    await until(async () => (await chain.weir.metric('weir_connections')) < 100, eventually);
+  });
+
+  test(`${SLOW} slow senders cost little memory, and others are served`, { timeout: TEST_MS }, async () => {
+    const signature = signatureOf(chain.webhook.secret, 'x'.repeat(BODY_BYTES));
+    const fields = [`Content-Length: ${BODY_BYTES}`, `X-Hub-Signature-256: ${signature}`];
+    const { clients, bytes } = await open(
+      SLOW,
+      `POST ${chain.webhook.path} HTTP/1.1\r\nHost: x\r\n${fields.join('\r\n')}\r\n\r\nx`,
+    );
+    try {
+      console.log(`a slow sender takes ${(bytes / 1024).toFixed(1)} KiB`);
+      expect(bytes).toBeLessThan(CONNECTION_BYTES_MAX);
+      expect(await chain.weir.metric('weir_body_bytes_held')).toBeLessThanOrEqual(SLOW);
+      await expectServed(500);
+    } finally {
+      for (const client of clients) client.destroy();
+    }
+    await until(async () => (await chain.weir.metric('weir_body_bytes_held')) === 0, eventually);
+  });
+}

@@ -1,0 +1,95 @@
+/** Claims of an agent with a filter while Weir and its Postgres are killed: every event that passes is delivered, and no other. */
+import { expect, test } from 'vitest';
+import { addAgent, agentsOf, letPass, storeEvents, type TestAgent } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import type { Chain } from '../../helpers/chain.ts';
+import { processesOf } from '../../helpers/processes.ts';
+import { until } from '../../helpers/wait.ts';
+import { made } from '../../helpers/webhooks.ts';
+import { kill, PATIENCE_MS } from '../../helpers/weir.ts';
+
+const TEST_MS = 240_000;
+const EVENTS = 3_000;
+/** One of this many events passes the filter. */
+const EACH = 10;
+const eventually = { timeoutMs: PATIENCE_MS };
+
+export function filterTests(chain: Chain): void {
+  const url = () => `http://127.0.0.1:${chain.weir.port}`;
+
+  /** Ids of events by the state of their delivery. */
+  async function eventsByState({ id }: TestAgent): Promise<Record<string, string[]>> {
+    const rows = await chain.weir.database.query<{ state: string; ids: string[] }>({
+      text: 'select state, json_agg(event_id order by event_id) as ids from deliveries where agent_id = $1 group by state',
+      values: [id],
+    });
+    return Object.fromEntries(rows.map(({ state, ids }) => [state, ids]));
+  }
+
+  test('kill -9 of Weir between verdicts and leases, then of Weir and Postgres between claims and acks', {
+    timeout: TEST_MS,
+  }, async () => {
+    const app = { ...chain.weir, url: url(), settings: { PUBLIC_URL: url() } } as unknown as TestApp;
+    const webhook = await chain.weir.addWebhook();
+    let agent = await addAgent(app, [{ ...webhook, url: `${url()}${webhook.path}` }]);
+    const agents = agentsOf(chain.weir);
+    made(await agents.setFilter(agent.id, webhook.id, 'event_type == "wanted"'));
+    // Claims of an agent with a limit lock its row before they lease.
+    made(await agents.update(agent.id, { max_leased: EVENTS }));
+    const stored = (await storeEvents(chain.weir.database, webhook.id, EVENTS)).toSorted();
+    const isWanted = (_: string, place: number) => place % EACH === 0;
+    const wanted = stored.filter(isWanted);
+    const unwanted = stored.filter((id, place) => !isWanted(id, place));
+    await chain.weir.database.query({
+      text: `update events set event_type = 'wanted' where webhook_id = $1 and id = any ($2::uuid[])`,
+      values: [webhook.id, `{${wanted.join(',')}}`],
+    });
+
+    const expectNothingLost = async () => {
+      const { pending = [], leased = [], filtered = [], done = [], ...others } = await eventsByState(agent);
+      expect(others).toEqual({});
+      expect([...pending, ...leased, ...filtered, ...done].toSorted()).toEqual(stored);
+      expect(filtered.filter((id) => wanted.includes(id))).toEqual([]);
+      expect([...leased, ...done].filter((id) => !wanted.includes(id))).toEqual([]);
+    };
+
+    await chain.weir.database.transaction(async (query) => {
+      await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
+      await query({ text: 'select from agents where id = $1 for no key update', values: [agent.id] });
+      const claim = agent.claim().catch(() => 'connection lost');
+      await until(async () => 'filtered' in (await eventsByState(agent)), eventually);
+      for (const pid of [chain.weir.pid, ...(await chain.weir.servingPids())]) kill(pid, 'SIGKILL');
+      await chain.weir.ended;
+      expect(await claim).toBe('connection lost');
+    });
+    await expectNothingLost();
+    await chain.startAgain();
+    agent = agent.at({ url: url() });
+    const received: string[] = [];
+    const consume = async () => {
+      for (;;) {
+        const deliveries = await agent.claim({ max: 7, wait_seconds: 1 });
+        received.push(...deliveries.map(({ event }) => event.id));
+        if (deliveries.length > 0) await agent.ack(deliveries.map(({ receipt }) => receipt));
+      }
+    };
+    const lost = Promise.allSettled([consume(), consume(), consume()]);
+    await until(() => received.length > 0, eventually);
+    for (const { pid } of await processesOf(chain.weir.dataDir)) kill(pid, 'SIGKILL');
+    await chain.weir.ended;
+    await lost;
+    await chain.startAgain();
+    agent = agent.at({ url: url() });
+    await expectNothingLost();
+    await letPass(chain.weir.database, 3600);
+    await until(async () => {
+      const deliveries = await agent.claim({ wait_seconds: 1 });
+      received.push(...deliveries.map(({ event }) => event.id));
+      if (deliveries.length > 0) await agent.ack(deliveries.map(({ receipt }) => receipt));
+      const { pending, leased } = await eventsByState(agent);
+      return pending === undefined && leased === undefined;
+    }, eventually);
+    expect(await eventsByState(agent)).toEqual({ done: wanted, filtered: unwanted });
+    expect([...new Set(received)].toSorted()).toEqual(wanted);
+  });
+}
