@@ -18,7 +18,7 @@ const BODY_BYTES = 100_000;
 /** Several times what was measured: about 4 KiB for an idle connection and 12 KiB for a slow sender. */
 const CONNECTION_BYTES_MAX = 65_536;
 
-/** Of a Weir with one process, whose CLIENT_REQUESTS_MAX stays changed. */
+/** Tests of a Weir with one process. CLIENT_REQUESTS_MAX stays changed. */
 export function connectionTests(chain: Chain): void {
   async function expectServed(requests: number): Promise<void> {
     const sender = startSender({ port: chain.weir.port, ...chain.webhook, perSecondMax: Infinity });
