@@ -35,6 +35,7 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
   setSubscription: () => ({ filter: 'bytes < 10' }),
   fixRejection: () => ({ kind: 'set_secret', secret: 'what the sender has' }),
   acceptRejections: ({ webhook }) => ({ webhook_id: webhook.id }),
+  snoozeCondition: () => ({ for: '1h' }),
   replayDeliveries: ({ agent }) => ({ agent_id: agent.id, state: 'dead' }),
   snoozeCondition: () => ({ for: '1h' }),
   undoDeliveries: ({ action }) => ({ action_id: action }),

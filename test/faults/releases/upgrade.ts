@@ -181,6 +181,8 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
       await chain.weir.database.query({ text: 'delete from schema_migrations where version = 9999' });
       await releases.two.repair();
+      // Until then, the migration that the processes know is missing, which readyz reports.
+      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
     });
 
     test('with other messages is refused', { timeout: TEST_MS }, async () => {
