@@ -168,9 +168,10 @@ export const problems = {
   event_unknown: { status: 404, detail: 'No event that you may see has this id.' },
   token_unknown: { status: 404, detail: 'No token that you may see has this id.' },
   tokens_too_many: { status: 409, detail: 'You have 100 active tokens, which is the maximum; revoke some first.' },
-  no_subscribers: {
-    status: 409,
-    detail: 'No agent would get this event: subscribe one to its webhook, or name agents in agent_ids.',
+  no_recipients: {
+    status: 422,
+    detail:
+      'No agent would get these events, because none is subscribed: subscribe an agent to the webhook, or name agents in agent_ids with beyond_subscriptions.',
   },
   condition_unknown: { status: 404, detail: 'No condition with this id holds now.' },
   job_unknown: { status: 404, detail: 'No job has this id; finished jobs are deleted after 30 days.' },

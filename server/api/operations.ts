@@ -23,6 +23,7 @@ import type { webhookOperations } from './webhooks/operations.ts';
 /** Operations that need parts of the process other than those of users. */
 export type OtherOperations = ReturnType<typeof ownAgentOperations> &
   ReturnType<typeof filterOperations> &
+  ReturnType<typeof eventOperations> &
   ReturnType<typeof rejectionOperations> &
   ReturnType<typeof liveOperations> &
   ReturnType<typeof conditionOperations> &
@@ -37,7 +38,6 @@ export type Operations = OtherOperations &
   ReturnType<typeof webhookOperations> &
   typeof schemeOperations &
   ReturnType<typeof agentOperations> &
-  ReturnType<typeof eventOperations> &
   ReturnType<typeof historyOperations> &
   ReturnType<typeof jobOperations> &
   ReturnType<typeof deliveryOperations> &

@@ -106,7 +106,10 @@ export function eventPages(database: Database) {
   const replayEvent: Page = async ({ call, id, form }) => {
     const agents = await idsOf(call, 'listAgents', list(form, 'agent_id'));
     if ('error' in agents) return asProblem({ kind: 'invalid', errors: { '': agents.error } });
-    const input = agents.ids.length > 0 ? { agent_ids: agents.ids } : {};
+    const input = {
+      ...(agents.ids.length > 0 ? { agent_ids: agents.ids } : {}),
+      beyond_subscriptions: form.has('beyond'),
+    };
     const replayed = await call('replayEvent', { id, input });
     return replayed.kind === 'done' ? redirect(`/events/${id}`, 'replayed') : asProblem(replayed);
   };

@@ -1,5 +1,5 @@
 /** /events/replay asks before many events are replayed; /jobs lists the jobs that do it, with their progress. */
-import { chipsOf, countOf, type FilterName, filterLabels } from './events.ts';
+import { chipsOf, type FilterName, filterLabels } from './events.ts';
 import { filtersOf } from './filters.ts';
 import { list } from './form.ts';
 import { formErrors, noErrors } from './form-errors.ts';
@@ -9,22 +9,27 @@ import { asProblem, listOf, type Page, type PageRequest, redirect, view } from '
 const names = Object.keys(filterLabels) as FilterName[];
 type Filters = Partial<Record<FilterName, string>>;
 
-const replayForm: Page = (request) => formView(request, filtersOf(request.query, names), [], noErrors);
+const replayForm: Page = (request) => formView(request, filtersOf(request.query, names), noRecipients, noErrors);
+
+const noRecipients = { agentIds: [] as string[], beyond: false };
 
 const replayEvents: Page = async (request) => {
   const { call, form } = request;
   const filters = filtersOf(form, names);
-  const given = list(form, 'agent_ids');
-  const agents = await idsOf(call, 'listAgents', given);
-  const created =
-    'error' in agents
-      ? ({ kind: 'invalid', errors: { agent_ids: agents.error } } as const)
-      : await call('replayEvents', {
-          input: { ...filters, ...(agents.ids.length === 0 ? {} : { agent_ids: agents.ids }) },
-        });
-  if (created.kind === 'done') return redirect(`/jobs/${created.body.job_id}`, 'job-created');
-  return formView(request, filters, given, formErrors(created));
+  const chosen = { agentIds: list(form, 'agent_ids'), beyond: form.has('beyond') };
+  const agents = await idsOf(call, 'listAgents', chosen.agentIds);
+  if ('error' in agents)
+    return formView(request, filters, chosen, formErrors({ kind: 'invalid', errors: { agent_ids: agents.error } }));
+  if (form.has('preview')) return formView(request, filters, { ...chosen, agentIds: agents.ids }, noErrors);
+  const created = await call('replayEvents', { input: inputOf(filters, { ...chosen, agentIds: agents.ids }) });
+  if (created.kind === 'done' && created.status === 202) return redirect(`/jobs/${created.body.job_id}`, 'job-created');
+  if (created.kind === 'done') throw new Error('a replay without preview was answered by a preview');
+  return formView(request, filters, chosen, formErrors(created));
 };
+
+function inputOf(filters: Filters, { agentIds, beyond }: typeof noRecipients) {
+  return { ...filters, ...(agentIds.length === 0 ? {} : { agent_ids: agentIds }), beyond_subscriptions: beyond };
+}
 
 const jobList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['cursor']);
@@ -55,17 +60,21 @@ export const jobPages = { replayForm, replayEvents, jobList, showJob, cancelJob 
 async function formView(
   { call }: PageRequest,
   given: Filters,
-  agentIds: string[],
+  chosen: typeof noRecipients,
   { errors, ...status }: ReturnType<typeof formErrors>,
 ) {
   const { filters, listed } = await listBy(call, 'listEvents', { ...given, limit: '1' });
   if (listed.kind !== 'done' && listed.kind === 'invalid') return asProblem(listed);
   const { limit: _, ...shown } = filters;
-  const [count, webhooks, agents] = await Promise.all([
-    countOf(call, shown),
+  const isUnknown = errors.agent_ids !== undefined;
+  const [previewed, webhooks, agents] = await Promise.all([
+    call('replayEvents', {
+      input: { ...inputOf(shown, isUnknown ? noRecipients : chosen), preview: true },
+    }),
     namesOf(call, 'listWebhooks', [shown.webhook_id]),
-    choicesOf(call, 'listAgents', agentIds, { revoked: 'false' }),
+    choicesOf(call, 'listAgents', chosen.agentIds, { revoked: 'false' }),
   ]);
-  const data = { filters: shown, count, chips: chipsOf(shown, webhooks), agents, chosen: agentIds, errors };
+  const preview = previewed.kind === 'done' && previewed.status === 200 ? previewed.body : null;
+  const data = { filters: shown, preview, chips: chipsOf(shown, webhooks), agents, chosen, errors };
   return view('events/replay', 'Replay events', data, status);
 }

@@ -21,6 +21,7 @@ export const jobSchema = z
       .array(z.guid())
       .nullable()
       .describe('agents that get the events; null: all that are subscribed when an event is replayed'),
+    beyond_subscriptions: z.boolean().describe('true: also what subscriptions and filters exclude'),
     until: timeOf('events received from this time on are not included'),
     progress: z.number().describe('0 to 1, by the time of the events'),
     replayed_to: z.iso.datetime().nullable().describe('time up to which events were read; null: none yet'),
@@ -44,6 +45,7 @@ export const jobSchema = z
         state: 'running',
         filter: { webhook_id: example.webhook_id, from: '2026-11-20T00:00:00.000Z' },
         agent_ids: null,
+        beyond_subscriptions: false,
         until: '2026-11-22T08:00:00.000Z',
         progress: 0.42,
         replayed_to: example.received_at,

@@ -56,7 +56,7 @@ const answers: Record<OperationName, string> = {
   showEvent: '404 event_unknown',
   showEventBody: '404 event_unknown',
   replayEvent: '404 event_unknown',
-  replayEvents: '409 no_subscribers',
+  replayEvents: '422 no_recipients',
   listJobs: '200',
   showJob: '404 job_unknown',
   cancelJob: '404 job_unknown',

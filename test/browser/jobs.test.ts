@@ -58,3 +58,23 @@ test.each([true, false])(
     await tab.close();
   },
 );
+
+test.each([true, false])('shows the deliveries of a chosen agent before the button (JavaScript: %s)', async (js) => {
+  const webhook = await app.addWebhook();
+  await addAgent(app, [webhook]);
+  const stranger = await addAgent(app);
+  await storeEvents(app.database, webhook.id, 7, Date.now() - 1_000);
+  const tab = await openTab(browser, app, operator, { javaScriptEnabled: js });
+  await tab.page.goto(`/events/replay?webhook_id=${webhook.id}`);
+  const numbers = tab.page.locator('#preview');
+  expect(await numbers.locator('tbody .num').allTextContents()).toEqual(['7', '0']);
+  await tab.page.locator(`input[value="${stranger.id}"]`).check();
+  if (!js) await tab.page.getByRole('button', { name: 'Update the numbers' }).click();
+  await numbers.getByText('7 more deliveries').waitFor();
+  expect(await numbers.locator('tbody .num').allTextContents()).toEqual(['0', '7']);
+  await tab.page.getByLabel('Also deliver what subscriptions').check();
+  await tab.page.getByRole('button', { name: 'Replay 7 events' }).click();
+  await tab.page.locator('#job').getByText('Not applied').waitFor();
+  expect(tab.complaints).toEqual([]);
+  await tab.close();
+});

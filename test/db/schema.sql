@@ -327,6 +327,7 @@ CREATE TABLE public.jobs (
     started_at timestamp with time zone,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     finished_at timestamp with time zone,
+    beyond_subscriptions boolean DEFAULT false NOT NULL,
     CONSTRAINT jobs_check CHECK (((state = ANY (ARRAY['done'::text, 'cancelled'::text, 'failed'::text])) = (finished_at IS NOT NULL))),
     CONSTRAINT jobs_check1 CHECK (((state = 'failed'::text) = (reason IS NOT NULL))),
     CONSTRAINT jobs_kind_check CHECK ((kind = 'replay_events'::text)),

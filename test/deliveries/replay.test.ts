@@ -1,6 +1,6 @@
 /** Replays: finished deliveries are pending again, and earlier receipts are invalid. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ActionOrder, actOnDeliveries, deliverAgain, replayDelivery } from '../../server/db/queries/replay.ts';
 import { addAgent, rowOf, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
@@ -50,15 +50,28 @@ test('all dead deliveries of an agent are replayed together, or those of one web
   expect((await agent.claim({ max: 3 })).map(({ id }) => id).sort()).toEqual(dead.map(({ id }) => id).sort());
 });
 
-test('an event is delivered again to every subscribed agent, or to the given agents', async () => {
-  const { agent, webhook } = await agentWithEvents(1);
-  const stranger = await addAgent(app);
-  const first = await agent.claimOne();
-  expect(await deliverAgain(app.database, [first.event.id], null)).toHaveLength(1);
-  expect((await agent.claimOne()).event.id).toBe(first.event.id);
-  expect(await deliverAgain(app.database, [first.event.id], [stranger.id])).toHaveLength(1);
-  expect(await deliverAgain(app.database, [unknownId], null)).toEqual([]);
-  expect(webhook.id).toBe(first.event.webhook_id);
+describe('an event is delivered again', () => {
+  const scopes = { subscribed: { agentIds: null, beyondSubscriptions: false } };
+
+  test('to every subscribed agent', async () => {
+    const { agent } = await agentWithEvents(1);
+    const first = await agent.claimOne();
+    expect(await deliverAgain(app.database, [first.event.id], scopes.subscribed)).toHaveLength(1);
+    expect((await agent.claimOne()).event.id).toBe(first.event.id);
+    expect(await deliverAgain(app.database, [unknownId], scopes.subscribed)).toEqual([]);
+  });
+
+  test.each([
+    [false, 0],
+    [true, 1],
+  ])('to a named agent without a subscription, if beyond subscriptions is %s: %i deliveries', async (beyond, count) => {
+    const { agent } = await agentWithEvents(1);
+    const stranger = await addAgent(app);
+    const scope = { agentIds: [stranger.id], beyondSubscriptions: beyond };
+    const { event } = await agent.claimOne();
+    expect(await deliverAgain(app.database, [event.id], scope)).toHaveLength(count);
+    expect(await stranger.claim()).toHaveLength(count);
+  });
 });
 
 /** An unused id. */

@@ -1,6 +1,6 @@
 /** Replays of many events by filter, as jobs. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { deleteOldJobs } from '../../server/db/queries/jobs.ts';
 import { restMs } from '../../server/jobs/run.ts';
 import { JOBS_UNFINISHED_MAX } from '../../server/resources/jobs.ts';
@@ -129,7 +129,7 @@ test('each filter of the list selects the same events', async () => {
   for (const [filter, count] of filters) {
     const query = new URLSearchParams(filter as Record<string, string>);
     expect((await operator.api('GET', `/api/v1/events/count?${query}`)).body, `${query}`).toMatchObject({ count });
-    jobs.push([await create({ ...filter, agent_ids: [agent.id] }), count]);
+    jobs.push([await create({ ...filter, agent_ids: [agent.id], beyond_subscriptions: true }), count]);
   }
   start(FAST);
   for (const [id, count] of jobs) expect(await ended(id)).toMatchObject({ state: 'done', events: count });
@@ -176,18 +176,40 @@ test('a job waits while the database is away, and continues by itself', async ()
   expect(await replayed()).toEqual(ids);
 });
 
-test('a filter does not judge what a job or the replay of a single event delivers', async () => {
-  const other = await app.addWebhook();
-  const picky = await addAgent(app, [other]);
-  made(await agentsOf(app).setFilter(picky.id, other.id, 'event_type == "wanted"'));
-  const event = await send(other);
-  expect(await picky.claim()).toEqual([]);
-  const id = await create({ agent_ids: [picky.id], delivery_state: 'filtered' });
+describe('a filter', () => {
+  let picky: TestAgent;
+  let event: string;
+
+  beforeEach(async () => {
+    const other = await app.addWebhook();
+    picky = await addAgent(app, [other]);
+    made(await agentsOf(app).setFilter(picky.id, other.id, 'event_type == "wanted"'));
+    event = await send(other);
+    expect(await picky.claim()).toEqual([]);
+  });
+
+  test('judges what a job delivers', async () => {
+    const id = await create({ agent_ids: [picky.id] });
+    start(FAST);
+    expect(await ended(id)).toMatchObject({ events: 1, deliveries: 1, beyond_subscriptions: false });
+    expect(await picky.claim()).toEqual([]);
+  });
+
+  test('does not judge what a job delivers beyond subscriptions', async () => {
+    const id = await create({ agent_ids: [picky.id], beyond_subscriptions: true });
+    start(FAST);
+    expect(await ended(id)).toMatchObject({ events: 1, deliveries: 1, beyond_subscriptions: true });
+    expect((await picky.claimOne()).event.id).toBe(event);
+  });
+});
+
+test('a job for named agents leaves out webhooks to which they are not subscribed', async () => {
+  const stranger = await addAgent(app, [await app.addWebhook()]);
+  await storeMany(3);
+  const id = await create({ agent_ids: [agent.id, stranger.id] });
   start(FAST);
-  expect(await ended(id)).toMatchObject({ events: 1 });
-  expect((await picky.claimOne()).event.id).toBe(event);
-  await operator.api('POST', `/api/v1/events/${event}/replay`, { agent_ids: [picky.id] });
-  expect((await picky.claimOne()).event.id).toBe(event);
+  expect(await ended(id)).toMatchObject({ state: 'done', events: 3, deliveries: 3 });
+  expect(await replayed(stranger)).toEqual([]);
 });
 
 describe('a running job', () => {
@@ -219,7 +241,7 @@ describe('a running job', () => {
   });
 
   test('fails when no named agent is active any more', async () => {
-    const extra = await addAgent(app);
+    const extra = await addAgent(app, [webhook]);
     const { id } = await held({ agent_ids: [extra.id] });
     await agentsOf(app).revoke(extra.id);
     expect(await goOn(id)).toMatchObject({ state: 'failed', events: BATCH, reason: expect.stringMatching(/active/) });
@@ -239,11 +261,12 @@ describe('a running job', () => {
     const deleted = await app.addWebhook();
     const [event] = await storeEvents(app.database, deleted.id, 1, Date.now() - 1_000);
     await app.database.query({ text: 'delete from deliveries' });
-    const { id, ids } = await held({ agent_ids: [agent.id] });
+    const beyond = { agent_ids: [agent.id], beyond_subscriptions: true };
+    const { id, ids } = await held(beyond);
     await app.webhooks.remove(deleted.id);
     const { deliveries } = await goOn(id);
     expect(deliveries).toBe(ids.length + 1);
-    expect((await operator.api('POST', `/api/v1/events/${event}/replay`, { agent_ids: [agent.id] })).status).toBe(201);
+    expect((await operator.api('POST', `/api/v1/events/${event}/replay`, beyond)).status).toBe(201);
   });
 });
 
@@ -259,7 +282,7 @@ describe('POST /api/v1/events/replay', () => {
     ['an unknown agent', { agent_ids: [randomUUID()] }, 422, 'invalid_request'],
     ['an unknown filter', { colour: 'red' }, 422, 'invalid_request'],
     ['times in the wrong order', { from: '2026-02-01T00:00:00Z', to: '2026-01-01T00:00:00Z' }, 422, 'invalid_request'],
-    ['a webhook without subscribers', { webhook_id: randomUUID() }, 409, 'no_subscribers'],
+    ['a webhook without subscribers', { webhook_id: randomUUID() }, 422, 'no_recipients'],
   ])('refuses %s', async (_what, input, status, code) => {
     expect(await operator.api('POST', REPLAY, input)).toMatchObject({ status, body: { code } });
     expect(await app.database.query({ text: 'select from jobs' })).toEqual([]);

@@ -19,8 +19,21 @@ export const replayAgents = z
   .optional()
   .describe('only to these agents; absent: to every agent that is subscribed to the webhook');
 
+export const beyondSubscriptions = z
+  .boolean()
+  .optional()
+  .describe('true: also what filters exclude and, with agent_ids, webhooks to which these agents are not subscribed');
+
 export const replayManyInput = z
-  .strictObject({ ...eventFilters, agent_ids: replayAgents })
+  .strictObject({
+    ...eventFilters,
+    agent_ids: replayAgents,
+    beyond_subscriptions: beyondSubscriptions,
+    preview: z
+      .boolean()
+      .optional()
+      .describe('true: replay nothing, and answer how many deliveries each agent would get'),
+  })
   .refine(inOrder, notInOrder)
   .meta({ examples: [{ webhook_id: example.webhook_id, from: '2026-11-20T00:00:00Z' }] });
 

@@ -5,6 +5,8 @@ import { uuidv7Time } from '../../db/ids.ts';
 import type { Database } from '../../db/pool.ts';
 import { countDeliveriesOf } from '../../db/queries/event-lists.ts';
 import { findEvent } from '../../db/queries/events.ts';
+import type { ReplayScope } from '../../db/queries/recipients.ts';
+import type { FilterJudge } from '../../filters/judge.ts';
 import { problem, problemLater } from '../../http/problem.ts';
 import { eventCountQuery, eventFilterOf } from '../../resources/event-filter.ts';
 import { eventDeliveriesSchema, eventSchema } from '../../resources/events.ts';
@@ -16,6 +18,7 @@ import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { exportFormats, exportText, sendParts } from './export.ts';
 import { ExportPlaces } from './export-places.ts';
 import {
+  beyondSubscriptions,
   describeEvent,
   eventExportQuery,
   eventListQuery,
@@ -24,11 +27,12 @@ import {
   replayManyInput,
 } from './filter.ts';
 import { replayEvent } from './replay.ts';
+import { previewReplay, previewSchema } from './replay-preview.ts';
 import { EventSearch } from './search.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;
 
-const replayInput = z.strictObject({ agent_ids: replayAgents });
+const replayInput = z.strictObject({ agent_ids: replayAgents, beyond_subscriptions: beyondSubscriptions });
 
 const EVENTS_COUNTED_MAX = 200;
 /** Largest count of matching events. */
@@ -52,9 +56,13 @@ const deliveriesQuery = z.strictObject({
 
 /**
  * An agent sees only the events that were delivered to it.
+ * @param judge of filters, not the one of claims
  * @param unreadSeconds CLIENT_UNREAD_SECONDS
  */
-export function eventOperations(database: Database, unreadSeconds: number) {
+export function eventOperations(
+  { database, judge }: { database: Database; judge: FilterJudge },
+  unreadSeconds: number,
+) {
   const search = new EventSearch(database);
   const places = new ExportPlaces();
   return {
@@ -146,9 +154,9 @@ export function eventOperations(database: Database, unreadSeconds: number) {
       id,
       input: replayInput,
       answers: { 201: z.object({ delivery_ids: z.array(z.guid()).describe('the new deliveries') }) },
-      problems: ['no_subscribers'],
+      problems: ['no_recipients'],
       handle: async ({ id, input, actor }) => {
-        const replayed = await replayEvent(database, actor, id, input.agent_ids ?? null);
+        const replayed = await replayEvent({ database, judge }, actor, id, scopeOf(input));
         return replyTo(replayed, (delivery_ids) => done(201, { delivery_ids }));
       },
     }),
@@ -157,12 +165,21 @@ export function eventOperations(database: Database, unreadSeconds: number) {
     replayEvents: operation({
       idempotent: true,
       input: replayManyInput,
-      answers: { 202: z.object({ job_id: idOf('job') }) },
-      problems: ['no_subscribers', 'jobs_full'],
-      handle: async ({ input: { agent_ids, ...filter }, actor }) => {
-        const created = await createReplayJob(database, actor, { filter, agentIds: agent_ids ?? null });
+      answers: { 200: previewSchema, 202: z.object({ job_id: idOf('job') }) },
+      problems: ['no_recipients', 'jobs_full', 'search_busy'],
+      handle: async ({ input: { agent_ids, beyond_subscriptions, preview, ...filter }, actor }) => {
+        const scope = scopeOf({ agent_ids, beyond_subscriptions });
+        if (preview === true) {
+          const order = { ...eventFilterOf(filter, null, null), agentIds: scope.agentIds };
+          return replyTo(await previewReplay({ database, judge, search }, order), (body) => done(200, body));
+        }
+        const created = await createReplayJob(database, actor, { filter, ...scope });
         return replyTo(created, (id) => done(202, { job_id: id }, { location: `/api/v1/jobs/${id}` }));
       },
     }),
   };
+}
+
+function scopeOf({ agent_ids, beyond_subscriptions }: z.output<typeof replayInput>): ReplayScope {
+  return { agentIds: agent_ids ?? null, beyondSubscriptions: beyond_subscriptions ?? false };
 }

@@ -1,7 +1,9 @@
 /** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
+import { uuidv7Time } from '../../db/ids.ts';
 import type { Database } from '../../db/pool.ts';
 import type { EventFilter, EventSpan } from '../../db/queries/event-conditions.ts';
 import { countEvents, type EventRecord, listEvents, sliceEnd } from '../../db/queries/events.ts';
+import { countByWebhook } from '../../db/queries/replay-preview.ts';
 
 /**
  * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is
@@ -32,6 +34,12 @@ export interface SearchResult {
   rows: EventRecord[];
   /** Id of the last event scanned, if the time limit ended the search; null if the search is complete. */
   stoppedAt: string | null;
+}
+
+/** Matches by webhook id. `countedFrom`: ISO, older events were not looked at; null: all were. */
+export interface EventTally {
+  counts: Map<string, number>;
+  countedFrom: string | null;
 }
 
 export class EventSearch {
@@ -70,6 +78,27 @@ export class EventSearch {
     const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs, first }, read);
     if (end === null) return null;
     return { count: Math.min(count, limit), exact: count <= limit && end.stoppedAt === null };
+  }
+
+  /** Counts the newest `limit` matches by webhook. Null: SEARCHES_MAX other searches are running. */
+  async tally({ filter, span, limit }: Search): Promise<EventTally | null> {
+    const counts = new Map<string, number>();
+    let count = 0;
+    let countedFrom: string | null = null;
+    const read = async (slice: EventSpan) => {
+      for (const row of await countByWebhook(this.#database, filter, slice, limit + 1 - count)) {
+        count += row.count;
+        counts.set(row.webhookId, (counts.get(row.webhookId) ?? 0) + row.count);
+        if (countedFrom === null || row.oldestAt < countedFrom) countedFrom = row.oldestAt;
+      }
+      return count > limit;
+    };
+    const untilMs = performance.now() + this.#msMax;
+    const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
+    const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs, first }, read);
+    if (end === null) return null;
+    if (count > limit) return { counts, countedFrom };
+    return { counts, countedFrom: end.stoppedAt === null ? null : uuidv7Time(end.stoppedAt) };
   }
 
   /** Reads the range slice by slice until `read` has enough or the time is over. @param first events of the first slice */

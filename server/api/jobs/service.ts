@@ -11,31 +11,32 @@ import {
   insertJob,
   type JobRecord,
 } from '../../db/queries/jobs.ts';
+import type { ReplayScope } from '../../db/queries/recipients.ts';
 import { problem, type Result } from '../../http/problem.ts';
 import { JOBS_UNFINISHED_MAX } from '../../resources/jobs.ts';
-import { unknownAgents } from '../events/replay.ts';
+import { activeAgents } from '../events/replay.ts';
 
-export interface ReplayOrder {
+export interface ReplayOrder extends ReplayScope {
   /** Filters of the list of events, validated. */
   filter: { webhook_id?: string | undefined; to?: string | undefined };
-  /** Null: all subscribed agents. */
-  agentIds: readonly string[] | null;
 }
 
 /** Creates a job that replays all events by filter that were received until now. Resolves with its id. */
 export function createReplayJob(database: Database, actor: Actor, order: ReplayOrder): Promise<Result<string>> {
-  const { filter, agentIds } = order;
+  const { filter, agentIds, beyondSubscriptions } = order;
+  const isForNamed = agentIds !== null && beyondSubscriptions;
   return database.transaction<Result<string>>(async (query) => {
-    const unknown = await unknownAgents(query, agentIds);
-    if (unknown !== null) return unknown;
-    if (agentIds === null && !(await hasSubscribers(query, filter.webhook_id ?? null)))
-      return problem('no_subscribers');
+    const named = await activeAgents({ query }, agentIds);
+    if (named.kind === 'problem') return named;
+    if (!isForNamed && !(await hasSubscribers(query, filter.webhook_id ?? null, agentIds)))
+      return problem('no_recipients');
     if ((await countUnfinishedJobs(query)) >= JOBS_UNFINISHED_MAX) return problem('jobs_full');
     const id = randomUUID();
     const { confirm: _, ...createdBy } = actor;
-    await insertJob(query, { id, filter, agentIds, to: filter.to ?? null, createdBy });
+    await insertJob(query, { id, ...order, to: filter.to ?? null, createdBy });
     const target = { kind: 'job', id, name: id };
-    await record(query, actor, { action: 'job.create', target, after: { filter, agent_ids: agentIds } });
+    const after = { filter, agent_ids: agentIds, beyond_subscriptions: beyondSubscriptions };
+    await record(query, actor, { action: 'job.create', target, after });
     return { kind: 'done', value: id };
   });
 }

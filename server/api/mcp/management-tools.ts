@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { idOf, nameOf } from '../../resources/fields.ts';
 import { mcpShape } from '../../resources/table.ts';
 import { webhookFields, webhookSchema } from '../../resources/webhooks.ts';
-import { replayAgents } from '../events/filter.ts';
+import { beyondSubscriptions, replayAgents } from '../events/filter.ts';
 import { queryOf, type Tool, tool } from './tool.ts';
 
 const LISTED_MAX = 50;
@@ -114,7 +114,7 @@ export const managementTools: readonly Tool[] = [
     name: 'replay_event',
     title: 'Replay an event',
     description:
-      'Delivers a stored event again to the agents, which do its work once more: call it only when your user wants that, for example after a fault of an agent was fixed. Find the event with search_events. Returns the ids of the new deliveries. Each call delivers the event another time.',
+      'Delivers a stored event again to the agents, which do its work once more: call it only when your user wants that, for example after a fault of an agent was fixed. Find the event with search_events. Subscriptions and their filters apply unless beyond_subscriptions is true. Returns the ids of the new deliveries. Each call delivers the event another time.',
     access: 'operator',
     hints: { readOnly: false, destructive: true },
     input: z.strictObject({
@@ -122,6 +122,7 @@ export const managementTools: readonly Tool[] = [
       agent_ids: replayAgents.describe(
         'only to these agents; absent: to every agent that is subscribed to the webhook',
       ),
+      beyond_subscriptions: beyondSubscriptions,
     }),
     output: z.object({ delivery_ids: z.array(z.string()).describe('the new deliveries') }),
     run: async ({ event_id: id, ...input }, operations) => {

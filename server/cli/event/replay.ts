@@ -11,6 +11,7 @@ import { type FilterOptions, isFiltered, queryOfFilters, withFilters } from './f
 
 interface Options extends FilterOptions {
   agent?: string[];
+  beyondSubscriptions?: boolean;
   yes?: boolean;
 }
 
@@ -26,6 +27,7 @@ export const replayRow = row<Options>()({
   target: { argument: 'id', description: 'id of the event', optional: true },
   options: [
     ['--agent <agent>', 'to this agent instead of every subscribed one, by id or name; may be repeated', repeated],
+    ['--beyond-subscriptions', 'also what filters exclude and, with --agent, webhooks without a subscription'],
     ['--yes', 'do not ask'],
   ],
   more: withFilters,
@@ -36,8 +38,9 @@ export const replayRow = row<Options>()({
   },
   run: async (call, given): Promise<BodyOf<'replayEvent'> | Job> => {
     const agent_ids = await idsOfGiven(call, 'agent', given.options.agent);
-    if (given.id !== '') return call('replayEvent', { id: given.id, input: { agent_ids } });
-    return replayMany(call, given, agent_ids);
+    const scope = { agent_ids, beyond_subscriptions: given.options.beyondSubscriptions ?? false };
+    if (given.id !== '') return call('replayEvent', { id: given.id, input: scope });
+    return replayMany(call, given, scope);
   },
   text: (answer, { id }) => {
     if (!('state' in answer)) {
@@ -55,22 +58,35 @@ export const replayRow = row<Options>()({
   },
 });
 
-async function replayMany(call: Call, { options, io }: Given<Options>, agent_ids: string[] | undefined): Promise<Job> {
+interface Scope {
+  agent_ids: string[] | undefined;
+  beyond_subscriptions: boolean;
+}
+
+type Answer = BodyOf<'replayEvents'>;
+type Preview = Extract<Answer, { agents: unknown }>;
+
+async function replayMany(call: Call, { options, io }: Given<Options>, scope: Scope): Promise<Job> {
   const filter = await queryOfFilters(call, options);
-  const { count, exact } = await call('countEvents', { query: filter });
-  if (count === 0) throw new CommandError('no event matches; see: weir event list');
-  const many = `${exact ? '' : 'more than '}${count} ${count === 1 ? 'event' : 'events'}`;
-  const to =
-    agent_ids === undefined
-      ? 'every subscribed agent'
-      : `${agent_ids.length} ${agent_ids.length === 1 ? 'agent' : 'agents'}`;
-  if (
-    !options.yes &&
-    !(await isConfirmed(io, `Filters of subscriptions do not apply. Replay ${many} to ${to}? [y/N] `))
-  )
+  const preview = await call('replayEvents', { input: { ...filter, ...scope, preview: true } });
+  if (!('agents' in preview)) throw new CommandError('this Weir is older and has no preview; upgrade it');
+  if (preview.events === 0) throw new CommandError('no event matches; see: weir event list');
+  if (!options.yes && !(await isConfirmed(io, questionOf(preview, scope))))
     throw new CommandError('nothing was replayed; --yes does not ask');
-  const { job_id } = await call('replayEvents', { input: { ...filter, agent_ids } });
-  return watch(call, io, job_id);
+  const created = await call('replayEvents', { input: { ...filter, ...scope } });
+  return watch(call, io, (created as Extract<Answer, { job_id: string }>).job_id);
+}
+
+/** With a line for each agent. */
+function questionOf({ events, exact, agents }: Preview, { beyond_subscriptions }: Scope): string {
+  const about = (isExact: boolean, count: number) =>
+    `${isExact ? '' : 'about '}${count} ${count === 1 ? 'event' : 'events'}`;
+  const lines = agents.map(({ name, deliveries, beyond, exact: isExact }) => {
+    const count = deliveries + (beyond_subscriptions ? beyond : 0);
+    const excluded = beyond_subscriptions || beyond === 0 ? '' : `, without ${beyond} that its subscriptions exclude`;
+    return `  ${name}: ${about(isExact, count)}${excluded}\n`;
+  });
+  return `${lines.join('')}Replay ${about(exact, events)}? [y/N] `;
 }
 
 async function isConfirmed(io: CommandIo, question: string): Promise<boolean> {

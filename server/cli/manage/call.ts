@@ -89,7 +89,7 @@ const lists: Readonly<Record<string, string>> = {
   job_finished: 'weir job list',
   jobs_full: 'weir job list',
   tokens_too_many: 'weir token list',
-  no_subscribers: 'weir agent subscribe',
+  no_recipients: 'weir agent subscribe',
   webhook_disabled: 'weir webhook enable',
   rejection_unverified: 'weir rejection recheck',
   verification_unavailable: 'weir doctor',

@@ -43,14 +43,12 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
   agents: ({ database, changes }) => {
     return { operations: agentOperations({ database, changes }) };
   },
-  filters: async ({ database, settings, workers = builtFile('workers') }) => {
-    const [{ filterOperations }, { FilterJudge }] = await Promise.all([
+  filters: async (parts) => {
+    const [{ filterOperations }, judge] = await Promise.all([
       import('../../api/filters/operations.ts'),
-      import('../../filters/judge.ts'),
+      openJudge(parts),
     ]);
-    // In a thread under the time limit of the server, so that the verdicts are those of the server.
-    const judge = new FilterJudge(join(workers, 'filter.js'), settings.FILTER_TIMEOUT_MS);
-    return { operations: filterOperations({ database, judge }), close: () => judge.close() };
+    return { operations: filterOperations({ database: parts.database, judge }), close: () => judge.close() };
   },
   audit: ({ database }) => {
     return { operations: auditOperations(database) };
@@ -67,8 +65,11 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
   jobs: ({ database }) => {
     return { operations: jobOperations(database) };
   },
-  events: ({ database, settings }) => {
-    return { operations: eventOperations(database, settings.CLIENT_UNREAD_SECONDS) };
+  events: async (parts) => {
+    const { database, settings } = parts;
+    const judge = await openJudge(parts);
+    const operations = eventOperations({ database, judge }, settings.CLIENT_UNREAD_SECONDS);
+    return { operations, close: () => judge.close() };
   },
   rejections: ({ database, changes, keys, settings }) => {
     const derived = derivedKeys(keys, 'webhook-secrets');
@@ -96,6 +97,12 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
     return { operations: userOperations({ database, passwords: new Passwords(), hosted }) };
   },
 };
+
+/** Judges in a thread under the time limit of the server, so that the verdicts are those of the server. */
+async function openJudge({ settings, workers = builtFile('workers') }: LocalParts) {
+  const { FilterJudge } = await import('../../filters/judge.ts');
+  return new FilterJudge(join(workers, 'filter.js'), settings.FILTER_TIMEOUT_MS);
+}
 
 /** @param resource as in the path of its routes, e.g. `webhooks` */
 export function operationsOf(resource: string, parts: LocalParts): Composed | Promise<Composed> {

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { JOBS_KEPT_DAYS, jobSchema } from '../../resources/jobs.ts';
 import type { Database, Query } from '../pool.ts';
+import type { ReplayScope } from './recipients.ts';
 import { arrayOf, selectList } from './sql.ts';
 
 export type JobRecord = z.output<typeof jobSchema>;
@@ -15,22 +16,30 @@ const record = selectList(jobSchema, 'j', {
     extract(epoch from j.replayed_to - j.first_at) / nullif(extract(epoch from j.until - j.first_at), 0), 0))::float8 end`,
 });
 
-export interface NewJob {
+export interface NewJob extends ReplayScope {
   id: string;
   /** The filters of the request. */
   filter: object;
-  /** Null: all subscribed agents. */
-  agentIds: readonly string[] | null;
   /** ISO 8601; events received from then on are not included. Null, or later than now: now. */
   to: string | null;
   createdBy: object;
 }
 
-export async function insertJob(query: Query, { id, filter, agentIds, to, createdBy }: NewJob): Promise<void> {
+export async function insertJob(
+  query: Query,
+  { id, filter, agentIds, beyondSubscriptions, to, createdBy }: NewJob,
+): Promise<void> {
   await query({
-    text: `insert into jobs (id, kind, filter, agent_ids, until, created_by)
-           values ($1, 'replay_events', $2, $3, least($4::timestamptz, now()), $5)`,
-    values: [id, JSON.stringify(filter), agentIds && arrayOf(agentIds), to, JSON.stringify(createdBy)],
+    text: `insert into jobs (id, kind, filter, agent_ids, beyond_subscriptions, until, created_by)
+           values ($1, 'replay_events', $2, $3, $6, least($4::timestamptz, now()), $5)`,
+    values: [
+      id,
+      JSON.stringify(filter),
+      agentIds && arrayOf(agentIds),
+      to,
+      JSON.stringify(createdBy),
+      beyondSubscriptions,
+    ],
   });
 }
 
@@ -41,14 +50,18 @@ export async function countUnfinishedJobs(query: Query): Promise<number> {
   return row!.count;
 }
 
-/** Whether an active agent is subscribed to the webhook (null: to any). */
-export async function hasSubscribers(query: Query, webhookId: string | null): Promise<boolean> {
+/** Whether an active agent, one of `agentIds` (null: any), is subscribed to the webhook (null: to any). */
+export async function hasSubscribers(
+  query: Query,
+  webhookId: string | null,
+  agentIds: readonly string[] | null,
+): Promise<boolean> {
   const [row] = await query<{ any: boolean }>({
     text: `select exists (
         select from subscriptions s join agents a on a.id = s.agent_id
-        where a.revoked_at is null and ($1::uuid is null or s.webhook_id = $1)
+        where a.revoked_at is null and ($1::uuid is null or s.webhook_id = $1) and ($2::uuid[] is null or a.id = any ($2))
       ) as any`,
-    values: [webhookId],
+    values: [webhookId, agentIds && arrayOf(agentIds)],
   });
   return row!.any;
 }

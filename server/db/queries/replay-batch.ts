@@ -31,6 +31,7 @@ export type Batch =
 interface JobRow {
   filter: Record<string, string>;
   agentIds: string[] | null;
+  beyondSubscriptions: boolean;
   until: string;
   cursor: string | null;
 }
@@ -48,7 +49,7 @@ export async function replayBatch(
   sliceEnd: string | null,
 ): Promise<Batch> {
   const [job] = await query<JobRow>({
-    text: `select filter, to_json(agent_ids) as "agentIds", until::text, cursor from jobs
+    text: `select filter, to_json(agent_ids) as "agentIds", beyond_subscriptions as "beyondSubscriptions", until::text, cursor from jobs
            where id = $1 and state in ('queued', 'running') for update`,
     values: [id],
   });
@@ -60,7 +61,7 @@ export async function replayBatch(
   if (job.cursor === null) await begin(query, id, range);
   const last = sliceEnd ?? (await lastOfSlice(query, range));
   const eventIds = last === undefined ? [] : await findMatches(query, range, last);
-  const deliveries = eventIds.length === 0 ? 0 : (await deliverAgain({ query }, eventIds, agentIds)).length;
+  const deliveries = eventIds.length === 0 ? 0 : (await deliverAgain({ query }, eventIds, job)).length;
   // A full batch may have left matches in the slice.
   const isFull = eventIds.length === BATCH_EVENTS_MAX;
   const cursor = isFull ? eventIds.at(-1)! : last;

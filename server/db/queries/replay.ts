@@ -2,6 +2,7 @@ import type { DeliveryState } from '../../resources/events.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { userActed } from './delivery-history.ts';
+import type { ReplayScope } from './recipients.ts';
 import { arrayOf, isoText } from './sql.ts';
 
 /** SQL: an action of a user on the delivery `d`. @param action SQL of the id of the action on many deliveries; null: a single one */
@@ -112,23 +113,24 @@ export async function actOnDeliveries(
 }
 
 /**
- * Creates deliveries of events to these agents (null: to all agents subscribed to the webhook of the event). Returns their ids; an event
- * that does not exist has none. Their empty history keeps filters from judging them (filter-deliveries.ts): a user asked for them.
+ * Creates deliveries of events to the agents of the scope. Returns their ids; an event that does not exist has none. Beyond
+ * subscriptions, the empty history keeps filters from judging them (filter-deliveries.ts); else filters judge them like new ones.
  */
 export async function deliverAgain(
   database: Pick<Database, 'query'>,
   eventIds: readonly string[],
-  agentIds: readonly string[] | null,
+  { agentIds, beyondSubscriptions }: ReplayScope,
 ): Promise<string[]> {
   const rows = await database.query<{ id: string }>({
     text: `
       with made as (
         insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, history)
-        select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes, '[]'
+        select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes, case when $4 then '[]'::jsonb end
         from events e
         join webhooks w on w.id = e.webhook_id
-        join agents a on a.revoked_at is null and ($3::uuid[] is not null and a.id = any ($3)
-          or $3 is null and exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
+        join agents a on a.revoked_at is null and ($3::uuid[] is null or a.id = any ($3))
+          and ($3 is not null and $4::boolean
+            or exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
         where e.received_at = any ($1::timestamptz[]) and e.id = any ($2::uuid[])
         returning id, agent_id, webhook_id
       ), targets as (
@@ -138,7 +140,12 @@ export async function deliverAgain(
         on conflict do nothing
       )
       select id from made`,
-    values: [arrayOf(new Set(eventIds.map(uuidv7Time))), arrayOf(eventIds), agentIds && arrayOf(agentIds)],
+    values: [
+      arrayOf(new Set(eventIds.map(uuidv7Time))),
+      arrayOf(eventIds),
+      agentIds && arrayOf(agentIds),
+      beyondSubscriptions,
+    ],
   });
   return rows.map((row) => row.id);
 }

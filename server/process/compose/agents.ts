@@ -1,5 +1,6 @@
 /** The parts of a process that serve agents. */
 import { ownAgentOperations } from '../../api/agent/operations.ts';
+import { eventOperations } from '../../api/events/operations.ts';
 import { filterOperations } from '../../api/filters/operations.ts';
 import { AgentAuth, LastSeen } from '../../auth/agent.ts';
 import { Directory } from '../../db/directory.ts';
@@ -59,6 +60,7 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
         attemptsMax,
       }),
       ...filterOperations({ database, judge: filters.tryJudge }),
+      ...eventOperations({ database, judge: filters.tryJudge }, settings.CLIENT_UNREAD_SECONDS),
     },
     auth,
     directory,

@@ -5,7 +5,6 @@ import { signInOperations } from '../../api/account/sign-in-operations.ts';
 import { agentOperations } from '../../api/agents/operations.ts';
 import { auditOperations } from '../../api/audit/operations.ts';
 import { deliveryOperations } from '../../api/deliveries/operations.ts';
-import { eventOperations } from '../../api/events/operations.ts';
 import { historyOperations } from '../../api/history/operations.ts';
 import { Idempotency } from '../../api/idempotency.ts';
 import { jobOperations } from '../../api/jobs/operations.ts';
@@ -87,7 +86,6 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
     ),
     ...schemeOperations,
     ...agentOperations({ database, changes }),
-    ...eventOperations(database, settings.CLIENT_UNREAD_SECONDS),
     ...historyOperations(database),
     ...jobOperations(database),
     ...deliveryOperations(database),

@@ -1,12 +1,13 @@
 /** New deliveries of an event, by the API and by the command; both write an audit entry or nothing. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { PassThrough, Readable } from 'node:stream';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { commands } from '../../../server/cli/commands.ts';
 import { runCommand } from '../../../server/cli/run.ts';
 import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { made } from '../../helpers/webhooks.ts';
 
 let app: TestApp;
 let operator: TestPerson;
@@ -65,7 +66,7 @@ describe('a replayed event', () => {
         action: 'event.replay',
         entry: {
           actor: { kind: 'token', id: operator.id, name: operator.email },
-          after: { agent_ids: null, delivery_ids: body.delivery_ids },
+          after: { agent_ids: null, beyond_subscriptions: false, delivery_ids: body.delivery_ids },
         },
       },
     ]);
@@ -74,16 +75,63 @@ describe('a replayed event', () => {
 
   test('is delivered only to the given agents, once each', async () => {
     const event = await send(webhook);
-    const { status, body } = await replay(event, { agent_ids: [stranger.id, stranger.id.toUpperCase()] });
+    const { status, body } = await replay(event, {
+      agent_ids: [stranger.id, stranger.id.toUpperCase()],
+      beyond_subscriptions: true,
+    });
     expect([status, body.delivery_ids.length]).toEqual([201, 1]);
     expect((await stranger.claimOne()).id).toBe(body.delivery_ids[0]);
   });
 
   test('can be replayed by the command, which is recorded as well', async () => {
     const event = await send(webhook);
-    const { code, out } = await command('event', 'replay', event, '--agent', stranger.id, '--json');
+    const { code, out } = await command(
+      'event',
+      'replay',
+      event,
+      '--agent',
+      stranger.id,
+      '--beyond-subscriptions',
+      '--json',
+    );
     expect([code, JSON.parse(out).delivery_ids.length]).toEqual([0, 1]);
     expect((await stateOf(event)).entries).toMatchObject([{ entry: { actor: { kind: 'command' } } }]);
+  });
+});
+
+describe('a filter', () => {
+  let picky: TestAgent;
+  let event: string;
+  beforeEach(async () => {
+    const other = await app.addWebhook();
+    picky = await addAgent(app, [other]);
+    made(await agentsOf(app).setFilter(picky.id, other.id, 'body.kind == "order"'));
+    event = await send(other, '{"kind":"other"}');
+    expect(await picky.claim()).toEqual([]);
+  });
+
+  test('that excludes the event is named, and nothing is replayed', async () => {
+    const { status, body } = await replay(event, { agent_ids: [picky.id, subscribed.id] });
+    expect([status, body.code]).toEqual([422, 'no_recipients']);
+    expect(body.detail).toMatch(
+      /Agent .* is not subscribed to the webhook of the event; the filter of agent .* excludes the event: body.kind == "order"/,
+    );
+    expect((await stateOf(event)).entries).toEqual([]);
+  });
+
+  test('does not apply beyond subscriptions', async () => {
+    expect((await replay(event, { beyond_subscriptions: true })).status).toBe(201);
+    expect((await picky.claimOne()).event.id).toBe(event);
+  });
+
+  test('that passes the event does not judge it again at the claim', async () => {
+    const wanted = await send(webhook, '{"kind":"order"}');
+    await subscribed.claim({ max: 100 });
+    made(await agentsOf(app).setFilter(subscribed.id, webhook.id, 'body.kind == "order"'));
+    expect((await replay(wanted)).status).toBe(201);
+    made(await agentsOf(app).setFilter(subscribed.id, webhook.id, 'false'));
+    expect((await subscribed.claimOne()).event.id).toBe(wanted);
+    made(await agentsOf(app).setFilter(subscribed.id, webhook.id, null));
   });
 });
 
@@ -91,7 +139,7 @@ describe('nothing is replayed, and the response states the reason', () => {
   const unsubscribed = async () => send(await app.addWebhook());
   test.each<[string, () => Promise<string>, () => unknown, number, string]>([
     ['when there is no such event', async () => NOTHING, () => undefined, 404, 'event_unknown'],
-    ['when no agent is subscribed', unsubscribed, () => ({}), 409, 'no_subscribers'],
+    ['when no agent is subscribed', unsubscribed, () => ({}), 422, 'no_recipients'],
     ['when the list of agents is empty', unsubscribed, () => ({ agent_ids: [] }), 422, 'invalid_request'],
     ['when an agent is not an id', unsubscribed, () => ({ agent_ids: ['*'] }), 422, 'invalid_request'],
     ['when the field is another', unsubscribed, () => ({ agents: [] }), 422, 'invalid_request'],
