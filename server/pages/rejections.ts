@@ -1,6 +1,7 @@
 /** /rejections: rejected requests in groups with the same reason, how to fix it by a button, and whether they would verify now. */
 import type { Success } from '../api/operation.ts';
 import type { Operations } from '../api/operations.ts';
+import { recordId } from '../resources/fields.ts';
 import { rejectionReasonNames } from '../signatures/diagnosis/reasons.ts';
 import { presetNamed } from '../signatures/presets.ts';
 import { filtersOf } from './filters.ts';
@@ -61,7 +62,11 @@ const fixRejection: Page = async (request) => {
     ...(kind === 'set_secret' ? { secret } : {}),
   };
   const fixed = await call('fixRejection', { id, input });
-  if (fixed.kind === 'done') return redirect(`/rejections/${id}?count=${fixed.body.verified}`, 'rejection-fixed');
+  if (fixed.kind === 'done') {
+    const from = recordId.safeParse(field(form, 'webhook_id'));
+    const to = from.success ? `/webhooks/${from.data}` : `/rejections/${id}`;
+    return redirect(`${to}?count=${fixed.body.verified}`, 'rejection-fixed');
+  }
   const rejection = await call('showRejection', { id });
   if (rejection.kind !== 'done') return asProblem(rejection);
   return rejectionView(request, rejection.body, formErrors(fixed), kind);

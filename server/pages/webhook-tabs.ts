@@ -9,12 +9,15 @@ import { namesOf } from './names.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
 import { samplesOf, tryItOf } from './samples/webhook.ts';
 import { span } from './show.ts';
+import { senderOf, showsSecret } from './webhook-senders.ts';
 
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
 type WebhookTab = keyof typeof tabs;
 type Feedback = { address?: string; status?: number; once?: boolean };
 
 const ROWS_SHOWN = '20';
+/** A webhook is new for so long after it was created, or until its first event. */
+const NEW_MS = 3_600_000;
 
 /** What each tab shows besides the webhook itself. */
 const tabs = {
@@ -24,7 +27,7 @@ const tabs = {
       call,
       events.map(({ id }) => id),
     );
-    return { events, deliveries };
+    return { events, deliveries, waiting: await waitingOf(call, webhook, events, deliveries) };
   },
   rejections: async (call: Call, { id }: Webhook) => ({
     rejections: itemsOf(await call('listRejections', { query: { webhook_id: id, limit: ROWS_SHOWN } })).items,
@@ -78,6 +81,31 @@ export async function webhookView(
     ...more,
   };
   return view('webhooks/show', webhook.name, shown, feedback);
+}
+
+/** How far the first request of a new webhook has come; null: the webhook is in use. `rejection`: the newest, if no event followed. */
+async function waitingOf(
+  call: Call,
+  webhook: Webhook,
+  events: readonly { id: string; received_at: string }[],
+  deliveries: Awaited<ReturnType<typeof eventDeliveries>>,
+) {
+  if (events.length > 0 && Date.now() - Date.parse(webhook.created_at) > NEW_MS) return null;
+  const [rejection = null] = itemsOf(
+    await call('listRejections', { query: { webhook_id: webhook.id, limit: '1' } }),
+  ).items;
+  const isStored = events.length > 0;
+  const fetched = Object.values(deliveries).some(({ leased, done, dead }) => leased + done + dead > 0);
+  return {
+    arrived: isStored || rejection !== null,
+    stored: isStored,
+    fetched,
+    event: events[0] ?? null,
+    rejection: isStored && !(rejection && rejection.received_at > events[0]!.received_at) ? null : rejection,
+    showsSecret: showsSecret(webhook.signature_scheme),
+    sender: senderOf(webhook.signature_scheme).title,
+    titleOf: (scheme: string) => presetNamed(scheme)?.title ?? scheme,
+  };
 }
 
 /** What disabling the webhook breaks. */

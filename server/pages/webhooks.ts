@@ -10,6 +10,7 @@ import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { formOf, pickerOf, schemeNamed, senderOf, showsSecret } from './webhook-senders.ts';
 import { type Webhook, webhookTab, webhookView } from './webhook-tabs.ts';
 
 const webhookList: Page = async ({ call, query }) => {
@@ -22,22 +23,33 @@ const webhookList: Page = async ({ call, query }) => {
   return view('webhooks/list', 'Webhooks', { filters, ...list, agents, activity, usage, now: Date.now() });
 };
 
-const newWebhook: Page = async (request) => formView(request, 'New webhook', {}, noErrors);
+/** Without a sender in the query: the picker; `q` searches it. */
+const newWebhook: Page = async (request) => {
+  const { query } = request;
+  const scheme = schemeNamed(query.get('scheme') ?? '');
+  if (scheme === null)
+    return view('webhooks/new', 'New webhook', pickerOf(query.get('q') ?? query.get('scheme') ?? ''));
+  const { title, isGeneral } = senderOf(scheme);
+  return formView(request, 'New webhook', { signature_scheme: scheme, name: isGeneral ? '' : title }, noErrors);
+};
 
 const createWebhook: Page = async (request) => {
   const { call, form } = request;
   const choice = form.get('secret_choice');
+  const given = form.get('secret') ?? '';
+  // Until the sender shows its secret, Weir generates one that is never shown.
+  const isLater = choice === 'given' && given === '' && showsSecret(schemeOf(form));
   const secret = {
     // A sender with a public key has no secret.
-    generate_secret: choice === 'generate' && field(form, 'public_key') === '',
-    ...(choice === 'given' ? { secret: form.get('secret') ?? '' } : {}),
+    generate_secret: (choice === 'generate' || isLater) && field(form, 'public_key') === '',
+    ...(choice === 'given' && !isLater ? { secret: given } : {}),
   };
   const created = await withIds(call, 'listAgents', 'agent_ids', webhookOf(form), (found) =>
     call('createWebhook', { input: { ...found, ...secret } }),
   );
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown only in this response: a redirect would have to store the secret.
-  const more = { secret: created.body.secret ?? null, made: true };
+  const more = { secret: isLater ? null : (created.body.secret ?? null), made: true };
   return webhookView(request, 'events', created.body, more, {
     address: `/webhooks/${created.body.id}`,
     once: more.secret !== null,
@@ -133,9 +145,11 @@ async function formView(
   const { errors, ...status } = feedback;
   // List all subscribed agents: a missing checkbox would end the subscription.
   const agents = await choicesOf(call, 'listAgents', values.agent_ids, { revoked: 'false' });
-  const defaultType = eventTypeFromOf(null, String(values.signature_scheme ?? DEFAULT_SCHEME));
+  const isNew = values.id === undefined;
+  const scheme = String(values.signature_scheme ?? DEFAULT_SCHEME);
+  const defaultType = eventTypeFromOf(null, scheme);
   const partsOf = (defaults: Readonly<Record<string, string>>) =>
-    shownParts(webhookFields, webhookForm, {
+    shownParts(webhookFields, isNew ? formOf(String(values.signature_scheme), errors) : webhookForm, {
       values,
       errors,
       facts: {
@@ -146,12 +160,20 @@ async function formView(
         'stored token': values.has_verify_token ? ' Empty: the stored token stays.' : '',
       },
     });
-  return view('webhooks/form', title, { title, values, errors, agents, schemes: presets, partsOf }, status);
+  const sender = isNew ? senderOf(scheme) : null;
+  return view('webhooks/form', title, { title, values, errors, agents, schemes: presets, sender, partsOf }, status);
 }
 
 /** The fields that the create and edit forms share. */
 function webhookOf(form: URLSearchParams) {
-  return { ...inputOf(webhookFields, webhookForm, form), agent_ids: list(form, 'agent_ids') };
+  const given = { ...inputOf(webhookFields, webhookForm, form), agent_ids: list(form, 'agent_ids') };
+  return { ...given, signature_scheme: schemeOf(form) };
+}
+
+/** The scheme, also if it was typed as the title of a sender or in another case. */
+function schemeOf(form: URLSearchParams): string {
+  const typed = field(form, 'signature_scheme');
+  return schemeNamed(typed) ?? (typed || DEFAULT_SCHEME);
 }
 
 function valuesOfWebhook(webhook: Webhook, tag: string): WebhookValues {

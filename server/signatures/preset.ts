@@ -17,6 +17,10 @@ export const presetSchema = z.strictObject({
   publicKeyDefinition: presetDefinitionSchema
     .exactOptional()
     .describe('for a webhook with a public key, where the sender may sign with a secret or a private key'),
+  ownSecret: z
+    .literal(true)
+    .exactOptional()
+    .describe('the person chooses the secret, so that Weir can generate it; absent: the sender shows it'),
   handshake: z.enum(Object.keys(handshakes) as [Handshake, ...Handshake[]]).exactOptional(),
   refusalStatus: z
     .literal(401)

@@ -39,6 +39,7 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
 
   // A webhook, its address and its secret.
   await page.getByRole('link', { name: 'Create webhook' }).click();
+  await page.getByRole('link', { name: 'HMAC-SHA256 in hex' }).click();
   await page.getByLabel('Name', { exact: true }).fill('shop');
   await page.getByRole('button', { name: 'Create webhook' }).click();
   await heading(/shop/);

@@ -27,7 +27,7 @@ test('a secret that is shown once stays until it is stored, and copying it is co
     asked.push(dialog.type() === 'beforeunload' ? 'beforeunload' : dialog.message());
     return dialog.dismiss();
   });
-  await page.goto('/webhooks/new');
+  await page.goto('/webhooks/new?scheme=sha256');
   await page.getByLabel('Name', { exact: true }).fill('kept');
   await page.getByRole('button', { name: 'Create webhook' }).click();
   const secret = await page.locator('.once code').innerText();
@@ -73,7 +73,7 @@ test('a secret that is shown once stays until it is stored, and copying it is co
 
 test('a form refused by a 503 or by the network stays with its secret, and is sent again', async () => {
   const { page, context, close } = await openTab(browser, app, operator);
-  await page.goto('/webhooks/new');
+  await page.goto('/webhooks/new?scheme=sha256');
   await page.getByLabel('Name', { exact: true }).fill('typed once');
   await page.getByLabel('Provided by the sender').check();
   await page.getByLabel('The sender’s secret').fill('typed once, too');

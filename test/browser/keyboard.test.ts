@@ -61,6 +61,7 @@ test('a person signs in, creates a webhook, tests it, reads the event and signs 
 
   await press('link', 'New webhook');
   await heading('New webhook');
+  await press('link', 'HMAC-SHA256 in hex (default)');
   await type('Name', 'shop');
   await page.keyboard.press('Enter');
   await heading('shop');

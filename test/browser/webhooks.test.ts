@@ -52,6 +52,7 @@ describe.each([
         .click();
       // The list has a field of this name too.
       await page.getByRole('heading', { level: 1, name: 'New webhook' }).waitFor();
+      await page.getByRole('link', { name: 'HMAC-SHA256 in hex' }).click();
       await page.getByLabel('Name', { exact: true }).fill('shop orders');
       await page.getByRole('button', { name: 'Create webhook' }).click();
       await page.getByRole('heading', { level: 1, name: /shop orders/ }).waitFor();
@@ -69,9 +70,45 @@ describe.each([
     });
   });
 
-  test('an error is shown beside its field, and the input is kept except secrets', async () => {
+  test('a sender is found by name, and its first request is followed to the agent', async () => {
     await withTab(operator, async ({ page }) => {
       await page.goto('/webhooks/new');
+      if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
+      await page.getByLabel(/^Search \d+ senders/).fill('GitHub');
+      if (!javaScriptEnabled) await page.keyboard.press('Enter');
+      await page.locator('#senders a.tile').nth(1).waitFor({ state: 'detached' });
+      await page.getByRole('link', { name: 'GitHub', exact: true }).click();
+      expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('GitHub');
+      await page.getByLabel('Provided by the sender').check();
+      await page.getByLabel('The sender’s secret').fill('mistyped');
+      await page.getByRole('button', { name: 'Create webhook' }).click();
+      const waiting = page.locator('#waiting');
+      await waiting.getByText('Waiting for a request to the URL. Set up GitHub').waitFor();
+      const url = await page.locator('.address code').innerText();
+      const id = new URL(url).pathname.slice('/in/'.length);
+      const rejected = async () => (await operator.api('GET', `/api/v1/rejections?webhook_id=${id}`)).body.items;
+
+      expect((await fetch(url, signedRequest({ secret: 'the right one' }))).status).toBe(403);
+      await until(async () => (await rejected()).length === 1);
+      // No primary publishes counters here, so that the panel is read again.
+      await page.goto(`/webhooks/${id}`);
+      await waiting.getByText('Signature refused').waitFor();
+      if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
+      await waiting.getByLabel('The sender’s secret').fill('the right one');
+      await waiting.getByRole('button', { name: 'Use this secret' }).click();
+      await waiting.getByText('The request verifies with the current settings.').waitFor();
+
+      expect((await fetch(url, signedRequest({ secret: 'the right one' }))).status).toBe(202);
+      await page.goto(`/webhooks/${id}`);
+      await waiting.getByText('No agent is subscribed to this webhook.').waitFor();
+      await waiting.getByRole('link', { name: 'Show the event' }).waitFor();
+      await operator.api('DELETE', `/api/v1/webhooks/${id}`);
+    });
+  });
+
+  test('an error is shown beside its field, and the input is kept except secrets', async () => {
+    await withTab(operator, async ({ page }) => {
+      await page.goto('/webhooks/new?scheme=sha256');
       await page.getByLabel('Name', { exact: true }).fill('bad header');
       await page.getByText('Scheme details').click();
       await page.getByLabel('Signature header').fill('no header name');
@@ -147,7 +184,7 @@ describe.each([
     await withTab(viewer, async ({ page }) => {
       await page.goto(`/webhooks/${made.id}`);
       expect(await page.locator('main button:not([data-copy])').count()).toBe(0);
-      const answer = await page.goto('/webhooks/new');
+      const answer = await page.goto('/webhooks/new?scheme=sha256');
       expect(answer!.status()).toBe(403);
       expect(await page.locator('main').innerText()).toContain('needs the role operator');
     });

@@ -1,6 +1,7 @@
 /** The form of a webhook selects a sender, and its page shows how to set that sender up. */
 import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { presets } from '../../server/signatures/presets.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
@@ -29,10 +30,45 @@ const find = async (name: string) => {
   return body.items[0];
 };
 
-test('the form offers every sender by name', async () => {
+test.each(['Stripe', 'stripe', 'STRI'])('the picker finds a sender by %s', async (q) => {
+  const { text } = await open(`/webhooks/new?q=${q}`);
+  expect(text).toContain('<a class="card tile" href="/webhooks/new?scheme=stripe">Stripe</a>');
+  expect(text).not.toContain('scheme=github');
+});
+
+test('the picker has twelve tiles, and a link to every other sender', async () => {
   const { text } = await open('/webhooks/new');
-  expect(text).toContain('<option value="stripe">Stripe</option>');
-  expect(text).toContain('<option value="custom">');
+  expect(text.match(/class="card tile"/g)).toHaveLength(12);
+  for (const { name } of presets) expect(text).toContain(`href="/webhooks/new?scheme=${name}"`);
+});
+
+test('the form of a sender has only the fields that it needs', async () => {
+  const fields = /name="(signature_header|public_key|verify_token|tolerance_seconds|scheme_definition|secret)"/g;
+  const fieldsOf = async (scheme: string) => {
+    const { text } = await open(`/webhooks/new?scheme=${scheme}`);
+    return [...text.matchAll(fields)].map(([, name]) => name);
+  };
+  expect(await fieldsOf('Stripe')).toEqual(['secret', 'tolerance_seconds']);
+  expect(await fieldsOf('discord')).toEqual(['public_key', 'tolerance_seconds']);
+  expect(await fieldsOf('meta')).toEqual(['verify_token', 'secret']);
+  expect(await fieldsOf('github')).toEqual(['secret']);
+  expect(await fieldsOf('custom')).toEqual(['scheme_definition', 'secret', 'public_key', 'tolerance_seconds']);
+});
+
+test.each([
+  ['github', 'generate'],
+  ['stripe', 'given'],
+])('the form of %s preselects: %s', async (scheme, choice) => {
+  expect((await open(`/webhooks/new?scheme=${scheme}`)).text).toContain(`value="${choice}" checked`);
+});
+
+test('without the secret of the sender, the webhook waits for it and shows none', async () => {
+  const fields = { name: 'waits', signature_scheme: 'Stripe', secret_choice: 'given', secret: '' };
+  const { status, text } = await open('/webhooks/new', fields);
+  expect(status).toBe(200);
+  expect(text).not.toContain('class="once"');
+  expect(text).toContain('Secret that Stripe shows');
+  expect(await find('waits')).toMatchObject({ signature_scheme: 'stripe', has_secret: true });
 });
 
 test('the page of a webhook shows the steps of its sender, its URL to copy, and a command to try it', async () => {

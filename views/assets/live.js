@@ -87,13 +87,13 @@ document.addEventListener('pointermove', ({ target }) => {
   pointed = { target, atMs: performance.now() };
 });
 
-/** Whether the pointer is over the part, text in it is selected, or a chart in it is read by keyboard. */
+/** Whether the pointer is over the part, text in it is selected, a field is filled in, or a chart in it is read by keyboard. */
 function isUsed(part) {
   const selection = getSelection();
   return (
     (part.contains(pointed.target) && performance.now() - pointed.atMs < REFRESH_MS) ||
     (!selection.isCollapsed && part.contains(selection.anchorNode)) ||
-    (document.activeElement?.matches('.uplot') && part.contains(document.activeElement))
+    (document.activeElement?.matches('.uplot, input, textarea, select') && part.contains(document.activeElement))
   );
 }
 
