@@ -4,7 +4,7 @@
  * write.
  */
 import type { HistoryRow } from '../db/queries/history.ts';
-import { type HistoryCounts, historyColumns } from '../resources/history.ts';
+import { type HistoryCounts, historyColumns, noCounts } from '../resources/history.ts';
 import { WriteBehind } from './write-behind.ts';
 
 const EVERY_MS = 10_000;
@@ -29,7 +29,7 @@ export class IngestCounts {
   of(webhookId: string): HistoryCounts {
     let counts = this.#counts.get(webhookId);
     if (counts === undefined) {
-      counts = { accepted: 0, duplicates: 0, rejected: 0, limited: 0, bytes: 0 };
+      counts = noCounts();
       this.#counts.set(webhookId, counts);
     }
     return counts;
@@ -58,6 +58,6 @@ export class IngestCounts {
 
 /** Adds the counts of the other row of the same webhook and minute. */
 function sumOf(row: HistoryRow, other: HistoryRow): HistoryRow {
-  for (const name of historyColumns) row[name] += other[name];
+  for (const name of historyColumns) row[name] = (row[name] ?? 0) + (other[name] ?? 0);
   return row;
 }

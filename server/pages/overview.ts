@@ -1,8 +1,10 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
+import type { HistoryCounts } from '../resources/history.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
 import { conditionCard, otherAlerts } from './conditions.ts';
 import { type Page, partOf, view } from './page.ts';
+import { refusalsOf } from './refusals.ts';
 import { count } from './show.ts';
 
 const DAY_MS = 86_400_000;
@@ -47,12 +49,13 @@ export const overview: Page = async ({ call, query }) => {
     now: nowMs,
     conditions: cards?.filter(({ snoozed }) => snoozed === null),
     snoozed: cards?.filter(({ snoozed }) => snoozed !== null),
-    traffic: traffic && trafficOf(traffic.points, ranges[range].text),
+    traffic: traffic && trafficOf(traffic.points.map(withRefused), ranges[range].text),
+    refusals: refusalsOf(traffic?.points ?? []),
     alerts: recent && otherAlerts(recent, conditions?.items ?? []),
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
     rangeText: ranges[range].text,
-    webhooks: webhooks?.items.map((webhook) => ({
+    webhooks: webhooks?.items.map(withRefused).map((webhook) => ({
       ...webhook,
       spark: sparkOf(webhook.hours),
       errors: errorShare(webhook),
@@ -68,14 +71,15 @@ function bySeverity(one: { severity: string }, other: { severity: string }): num
   return Number(other.severity === 'critical') - Number(one.severity === 'critical');
 }
 
-interface Counts {
-  accepted: number;
-  duplicates: number;
-  rejected: number;
-  limited: number;
+/** `refused`: for another reason than the signature or the rate limit. */
+type Counts = HistoryCounts & { refused: number };
+const shown = ['accepted', 'rejected', 'limited', 'refused'] as const;
+const words = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited', refused: 'refused' };
+
+function withRefused<Counted extends HistoryCounts>(counted: Counted): Counted & Counts {
+  const { disabled, length_required, too_large, unavailable } = counted;
+  return { ...counted, refused: disabled + length_required + too_large + unavailable };
 }
-const shown = ['accepted', 'rejected', 'limited'] as const;
-const words = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited' };
 
 /**
  * Points to draw. The last one is not over: as long as it has less than the one before it, it would look like an outage and is left
@@ -113,9 +117,9 @@ function trafficOf(points: readonly ({ at: string } & Counts)[], text: string) {
 }
 
 /** Share of refused requests in percent, as text; '–' without requests. */
-function errorShare({ accepted, duplicates, rejected, limited }: Counts): string {
-  const all = accepted + duplicates + rejected + limited;
-  const percent = (100 * (rejected + limited)) / all;
+function errorShare({ accepted, duplicates, rejected, limited, refused }: Counts): string {
+  const all = accepted + duplicates + rejected + limited + refused;
+  const percent = (100 * (rejected + limited + refused)) / all;
   if (all === 0) return '–';
   return percent === 0 ? '0 %' : percent < 0.1 ? '< 0.1 %' : `${percent.toFixed(percent < 10 ? 1 : 0)} %`;
 }

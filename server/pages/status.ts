@@ -8,7 +8,8 @@ import type { AlertTest } from '../resources/alerts.ts';
 import { settingGroups } from '../settings/table.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
-import { asProblem, type Page, type PageReply, type PageRequest, view } from './page.ts';
+import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from './page.ts';
+import { refusalsOf } from './refusals.ts';
 import { bytes, plural } from './show.ts';
 
 /** Below REFRESH_TIMEOUT_MS of live.js. */
@@ -30,8 +31,9 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     feedback: { address?: string } = {},
   ): Promise<PageReply> => {
     const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
-    const [shown, alerts] = await Promise.all([
+    const [shown, traffic, alerts] = await Promise.all([
       call('showStatus', { query: { wait_seconds } }),
+      partOf(call('showHistory', { query: { step: '3600' } })),
       alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
     ]);
     if (shown.kind !== 'done') return asProblem(shown);
@@ -42,6 +44,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       status,
       test,
       alerts,
+      refusals: refusalsOf(traffic?.points ?? []),
       alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
       processes: processesText(status),
       diagnosis: diagnosisText(status),

@@ -7,6 +7,7 @@ import { eventDeliveries, webhookActivity, webhookUsage } from './activity.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
+import { refusalsOf } from './refusals.ts';
 import { samplesOf, tryItOf } from './samples/webhook.ts';
 import { span } from './show.ts';
 import { senderOf, showsSecret } from './webhook-senders.ts';
@@ -27,7 +28,9 @@ const tabs = {
       call,
       events.map(({ id }) => id),
     );
-    return { events, deliveries, waiting: await waitingOf(call, webhook, events, deliveries) };
+    const history = await call('showHistory', { query: { webhook_id: webhook.id, step: '3600' } });
+    const refusals = refusalsOf(history.kind === 'done' ? history.body.points : []);
+    return { events, deliveries, refusals, waiting: await waitingOf(call, webhook, events, deliveries) };
   },
   rejections: async (call: Call, { id }: Webhook) => ({
     rejections: itemsOf(await call('listRejections', { query: { webhook_id: id, limit: ROWS_SHOWN } })).items,

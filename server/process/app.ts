@@ -124,7 +124,10 @@ export async function startApp(
       unreadSeconds: settings.CLIENT_UNREAD_SECONDS,
       acceptsChunked: settings.CHUNKED_BODIES === 'accept',
       prepare: createApiFields(people.cors, client.path),
-      onFinished: observe.finished,
+      onFinished: (exchange) => {
+        observe.finished(exchange);
+        ingest.finished(exchange);
+      },
       isOutage: (error) => error instanceof DatabaseUnavailable,
       onFailure: observe.failed,
       refuse: (exchange, code) => pages.pages.refuse(exchange, code, client.whyMissing(exchange.path)),

@@ -10,9 +10,21 @@ const historyCounts = {
   duplicates: whole.describe('events that were stored before (see dedupe_header)'),
   rejected: whole.describe('requests refused for their signature'),
   limited: whole.describe('requests refused by the rate limit'),
+  disabled: whole.describe('requests refused because the webhook is disabled (410)'),
+  length_required: whole.describe('requests refused because they had no Content-Length (411)'),
+  too_large: whole.describe('requests refused because their body is too large (413)'),
+  unavailable: whole.describe('requests refused because they could not be stored or checked (503)'),
   bytes: whole.describe('bytes of the bodies of accepted events'),
 };
 export type HistoryCounts = { [Name in keyof typeof historyCounts]: number };
+
+/** Status of the refusals that are counted by it. Those of signatures and rate limits are counted where they are decided. */
+export const statusOfRefusal = { disabled: 410, length_required: 411, too_large: 413, unavailable: 503 } as const;
+
+export function noCounts(): HistoryCounts {
+  return Object.fromEntries(historyColumns.map((name) => [name, 0])) as HistoryCounts;
+}
+
 export const historyColumns = Object.keys(historyCounts) as (keyof HistoryCounts)[];
 
 /** How long spans of a minute are kept; spans of an hour: HOURS_KEPT_DAYS. */

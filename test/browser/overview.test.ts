@@ -53,9 +53,9 @@ test('the chart shows values under the pointer and by arrow keys, and is drawn a
   expect(await page.locator('.plot svg').count()).toBe(0);
   await plot.focus();
   await page.keyboard.press('ArrowLeft');
-  await page.getByText(/: 1,204 accepted, 40 rejected, 0 rate limited$/).waitFor();
+  await page.getByText(/: 1,204 accepted, 40 rejected, 0 rate limited, 0 refused$/).waitFor();
   await page.keyboard.press('ArrowLeft');
-  await page.getByText(/: 0 accepted, 0 rejected, 0 rate limited$/).waitFor();
+  await page.getByText(/: 0 accepted, 0 rejected, 0 rate limited, 0 refused$/).waitFor();
   await plot.hover({ position: { x: 200, y: 80 } });
   await page.getByText(/^\d{4}-\d\d-\d\d \d\d:\d\d: 0 accepted/).waitFor();
   expect(await accessibilityViolations(page)).toEqual([]);

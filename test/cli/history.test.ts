@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addHistory } from '../../server/db/queries/history.ts';
+import { noCounts } from '../../server/resources/history.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { weir, weirJson } from '../helpers/command.ts';
 import { someKey } from '../helpers/settings.ts';
@@ -19,7 +20,7 @@ test('history shows requests by hour, and longer ones by day', async () => {
   const { step, points } = await weirJson(app, 'history', '--webhook', webhook.id);
   expect([step, points.length]).toEqual([3600, 24]);
   expect(points.filter(({ accepted }: { accepted: number }) => accepted > 0)).toEqual([
-    { at: new Date(minuteMs).toISOString(), ...counts },
+    { at: new Date(minuteMs).toISOString(), ...noCounts(), ...counts },
   ]);
   const { out } = await weir(app, 'history', '--webhook', webhook.id, '--hours', '49');
   const lines = out.trimEnd().split('\n');

@@ -292,6 +292,10 @@ CREATE TABLE public.history (
     rejected bigint NOT NULL,
     limited bigint NOT NULL,
     bytes bigint NOT NULL,
+    disabled bigint DEFAULT 0 NOT NULL,
+    length_required bigint DEFAULT 0 NOT NULL,
+    too_large bigint DEFAULT 0 NOT NULL,
+    unavailable bigint DEFAULT 0 NOT NULL,
     CONSTRAINT history_step_check CHECK ((step = ANY (ARRAY[60, 3600])))
 )
 WITH (fillfactor='70');

@@ -74,5 +74,5 @@ test('a long outage holds a limited number of rows and loses no count', async ()
   await counts.flush();
   expect(written).toHaveLength(ROWS_MAX);
   await counts.flush();
-  expect(written.reduce((sum, { rejected }) => sum + rejected, 0)).toBe(minutes * webhooks.length);
+  expect(written.reduce((sum, { rejected }) => sum + rejected!, 0)).toBe(minutes * webhooks.length);
 });

@@ -5,6 +5,7 @@ import {
   HOURS_KEPT_DAYS,
   historyColumns,
   MINUTES_KEPT_HOURS,
+  noCounts,
   type webhookHistorySchema,
 } from '../../resources/history.ts';
 import type { Database } from '../pool.ts';
@@ -16,8 +17,8 @@ export const HOUR = 3_600;
 /** Hours of a webhook in readWebhookHistory. */
 const HOURS_SHOWN = 24;
 
-/** Counts of one webhook in one minute. */
-export interface HistoryRow extends HistoryCounts {
+/** Counts of one webhook in one minute; those that are left out are 0. */
+export interface HistoryRow extends Partial<HistoryCounts> {
   webhookId: string;
   /** Start of the minute, Unix milliseconds. */
   minuteMs: number;
@@ -31,12 +32,12 @@ const total = historyColumns.map((name) => `coalesce(sum(h.${name}), 0)::float8 
  * key, so concurrent processes cannot deadlock.
  */
 export async function addHistory({ query }: Pick<Database, 'query'>, rows: readonly HistoryRow[]): Promise<void> {
-  const lists = historyColumns.map((name) => arrayOf(rows.map((row) => row[name])));
+  const lists = historyColumns.map((name) => arrayOf(rows.map((row) => row[name] ?? 0)));
   await query({
     name: 'add-history',
     text: `
       with given as (
-        select * from unnest($1::uuid[], $2::float8[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+        select * from unnest($1::uuid[], $2::float8[], ${historyColumns.map((_, i) => `$${i + 3}::bigint[]`).join(', ')})
           g (webhook_id, seconds, ${historyColumns.join(', ')})
       ), spans as (
         select w.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${sums}
@@ -61,7 +62,7 @@ interface HistorySpan {
 }
 
 type HistoryPoint = { at: string } & HistoryCounts;
-const nothing: HistoryCounts = { accepted: 0, duplicates: 0, rejected: 0, limited: 0, bytes: 0 };
+const nothing = noCounts();
 
 /**
  * Reads the counts of each step from `fromMs` to `toMs`, oldest first, with zeros where nothing was counted. The zeros are added here: a

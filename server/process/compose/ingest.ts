@@ -4,6 +4,7 @@ import { PartitionRepair } from '../../db/partitions.ts';
 import { addHistory } from '../../db/queries/history.ts';
 import { addSecretUses } from '../../db/queries/webhook-secrets.ts';
 import { writeLastEvents } from '../../db/queries/webhooks.ts';
+import type { Exchange } from '../../http/exchange.ts';
 import { refusesBatches, storeBatch } from '../../ingest/batch.ts';
 import { CommitHealth } from '../../ingest/commit-health.ts';
 import { EventStore } from '../../ingest/event-store.ts';
@@ -17,12 +18,18 @@ import { storeSingle } from '../../ingest/store.ts';
 import { Verifier } from '../../ingest/verify.ts';
 import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '../../ingest/webhook.ts';
 import { WriteBehind } from '../../ingest/write-behind.ts';
+import { statusOfRefusal } from '../../resources/history.ts';
 import { derivedKeys } from '../../secrets/keys.ts';
 import { realDisk } from '../../spool/disk.ts';
 import { SpoolWriter } from '../../spool/writer.ts';
 import type { Base } from '../base.ts';
 
 const HOUR_MS = 3_600_000;
+const INGEST_PREFIX = '/in/';
+/** Counts of the history by status. */
+const refusals = new Map(
+  Object.entries(statusOfRefusal).map(([member, status]) => [status as number, member as keyof typeof statusOfRefusal]),
+);
 
 /**
  * @param workerFile compiled workers/hmac.js
@@ -145,6 +152,13 @@ export function composeIngest(
     },
     directory,
     verifier,
+    /** Counts a refusal by its status, at the webhook if it is known. */
+    finished: ({ aborted, status, route, parameters }: Exchange) => {
+      const member = refusals.get(status);
+      if (member === undefined || aborted || !route.startsWith(INGEST_PREFIX)) return;
+      const webhook = directory.known(parameters[0]!.toLowerCase());
+      if (webhook !== undefined) webhook.counts[member]++;
+    },
     /** False: no connection is up to store anything. */
     canCommit: () => events.available,
     /** Why an event that came now would not be stored; null: it would be. Resolves within a second. */

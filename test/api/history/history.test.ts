@@ -73,6 +73,28 @@ describe('requests are counted by webhook', () => {
       bytes: 2 * body.length + 2 * 5,
     });
   });
+
+  test('and by the status of a refusal', async () => {
+    own = await startTestApp({ WEBHOOK_MAX_PAYLOAD_BYTES: 10 }, host);
+    const [webhook, off] = [await own.addWebhook(), await own.addWebhook({ enabled: false })];
+    const statusOf = async (url: string, body: string) =>
+      (await fetch(url, signedRequest({ secret: webhook.secret, body }))).status;
+    // A stored request makes the process know the webhook.
+    const statuses = [await statusOf(webhook.url, '{"a":1}'), await statusOf(webhook.url, '{"a":"long"}')];
+    const stream = { method: 'POST', duplex: 'half', body: new Blob(['{}']).stream() } as RequestInit;
+    statuses.push((await fetch(webhook.url, stream)).status);
+    for (let i = 0; i < 2; i++) statuses.push(await statusOf(off.url, '{"a":1}'));
+    await host.cutOff();
+    statuses.push(await statusOf(webhook.url, '{"a":1}'));
+    await host.restore();
+    await own.stop();
+    expect(statuses).toEqual([202, 413, 411, 410, 410, 503]);
+    const reader = await addPerson(host, 'viewer');
+    const counts = async ({ id }: TestWebhook) =>
+      (await reader.api('GET', `/api/v1/history?webhook_id=${id}&step=86400`)).body.points.at(-1);
+    expect(await counts(webhook)).toMatchObject({ accepted: 1, too_large: 1, length_required: 1, unavailable: 1 });
+    expect(await counts(off)).toMatchObject({ disabled: 2 });
+  });
 });
 
 describe('the history', () => {

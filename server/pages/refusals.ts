@@ -1,0 +1,36 @@
+/** Refused requests that no rejection and no rate limit explains: how many by status, why, and what to do. */
+import type { HistoryCounts } from '../resources/history.ts';
+import { statusOfRefusal } from '../resources/history.ts';
+
+const texts = {
+  disabled: {
+    title: 'webhook disabled',
+    fix: 'Enable the webhook, or have the sender stop.',
+  },
+  length_required: {
+    title: 'no Content-Length',
+    fix: 'The sender sends chunked bodies: set CHUNKED_BODIES=accept.',
+  },
+  too_large: {
+    title: 'payload too large',
+    fix: 'Raise the payload limit of the webhook or WEBHOOK_MAX_PAYLOAD_BYTES, or have the sender send less.',
+  },
+  unavailable: {
+    title: 'could not be stored',
+    fix: 'Senders retry. The page Status lists outages; INGEST_SPOOL_DIR keeps events during one.',
+  },
+} as const satisfies Record<keyof typeof statusOfRefusal, object>;
+
+type Refusal = { status: number; title: string; fix: string; count: number };
+
+/** The refusals that occurred, those with most requests first. */
+export function refusalsOf(points: readonly HistoryCounts[]): Refusal[] {
+  return (Object.keys(statusOfRefusal) as (keyof typeof statusOfRefusal)[])
+    .map((member) => ({
+      status: statusOfRefusal[member],
+      ...texts[member],
+      count: points.reduce((sum, point) => sum + point[member], 0),
+    }))
+    .filter(({ count }) => count > 0)
+    .sort((one, other) => other.count - one.count);
+}
