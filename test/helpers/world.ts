@@ -37,7 +37,6 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
   acceptRejections: ({ webhook }) => ({ webhook_id: webhook.id }),
   snoozeCondition: () => ({ for: '1h' }),
   replayDeliveries: ({ agent }) => ({ agent_id: agent.id, state: 'dead' }),
-  snoozeCondition: () => ({ for: '1h' }),
   undoDeliveries: ({ action }) => ({ action_id: action }),
 };
 
