@@ -29,6 +29,14 @@ test('a statement planned once does not affect the next one on its connection', 
   expect(await modeOf(database.transaction((query) => query(mode)))).toBe('auto');
 });
 
+test('a keyed statement is planned once, with indexes and nested loops only', async () => {
+  const seqscan = { text: `select current_setting('enable_seqscan') as mode`, values: [] };
+  expect(await modeOf(database.query({ ...mode, plan: 'keyed' }))).toBe('force_generic_plan');
+  expect(await modeOf(database.query({ ...seqscan, plan: 'keyed' }))).toBe('off');
+  expect(await modeOf(database.query({ ...seqscan, plan: 'once' }))).toBe('on');
+  expect(await modeOf(database.query(mode))).toBe('auto');
+});
+
 test('a statement without values takes the connection as it is', async () => {
   await database.query({ ...mode, plan: 'once' });
   expect(await modeOf(database.query({ text: mode.text }))).toBe('force_generic_plan');

@@ -161,7 +161,7 @@ function readEvents(query: Query, of: readonly LeasedRow[]): Promise<EventRow[]>
   const times = of.map(({ eventId }) => uuidv7Time(eventId));
   return query<EventRow>({
     name: 'events-of-claim',
-    plan: 'once',
+    plan: 'keyed',
     text: `
       select e.id, e.event_type as "eventType", e.content_type as "contentType", e.headers, e.body
       from unnest($1::uuid[], $2::timestamptz[]) r (id, received_at)

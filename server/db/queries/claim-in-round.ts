@@ -21,7 +21,7 @@ const isJudged = `and (not s.filtered
 export function claimInRound(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<LeasedRow[]> {
   return query<LeasedRow>({
     name: judged === null ? 'claim-in-round' : 'claim-judged-in-round',
-    plan: 'once',
+    plan: 'keyed',
     text: `
       with candidates as materialized (
         select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name

@@ -18,7 +18,7 @@ import { lease, leasedColumns, leaseValues, mayClaim, withEventOf } from './clai
 export function claimOldest(query: Query, order: ClaimOrder, webhookId: string): Promise<LeasedRow[]> {
   return query<LeasedRow>({
     name: 'claim-oldest',
-    plan: 'once',
+    plan: 'keyed',
     text: `
       update deliveries d
       set ${lease}

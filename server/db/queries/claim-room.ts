@@ -65,7 +65,7 @@ export function withRoom<T>(
         });
         return work(query, max - row!.leased);
       },
-      { plan: 'once' },
+      { plan: 'keyed' },
     ),
   );
 }
@@ -87,7 +87,7 @@ export async function agentsWithWork(
 ): Promise<string[]> {
   const rows = await database.query<{ id: string }>({
     name: 'agents-with-work',
-    plan: 'once',
+    plan: 'keyed',
     text: `
       select a.id
       from unnest($1::uuid[], $2::timestamptz[]) a (id, claimable_from)

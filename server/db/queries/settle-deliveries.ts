@@ -62,14 +62,16 @@ export async function settleDeliveries(
   const settle = (query: Query) =>
     query<SettledRow>({
       name,
-      plan: 'once',
+      plan: 'keyed',
       // Planned once, a statement takes 0.35 ms instead of 1.2. Two settlements of the same receipts cannot deadlock: with the usual plan
-      // rows are locked in the order of the receipts, which are sorted.
+      // rows are locked in the order of the receipts, which are sorted. `is true` leaves only the primary key to the planner: after an
+      // ANALYZE of an empty table it prefers the index by agent, and reads all dead rows of the agent for each receipt.
       text: `
         update deliveries d
         set ${set}
         from (select *${given} from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, lease, received_at)) r
-        where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease and d.agent_id = $1 and d.state = 'leased'${only}
+        where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease and (d.agent_id = $1) is true
+          and d.state = 'leased'${only}
         returning d.id, d.leases as lease, d.state`,
       values: [agentId, ...columns(receipts.toSorted(byId)), ...values],
     });
@@ -80,7 +82,7 @@ export async function settleDeliveries(
             await lockMaxLeased(query, agentId);
             return settle(query);
           },
-          { plan: 'once' },
+          { plan: 'keyed' },
         )
       : await settle(database.query);
   const isSettled = new Set(settled.map(({ id }) => id));
@@ -105,7 +107,7 @@ function readSettled(
 ): Promise<SettledRow[]> {
   return query<SettledRow>({
     name: `settled-deliveries-${states}`,
-    plan: 'once',
+    plan: 'keyed',
     text: `
       select d.id, d.leases as lease, d.state
       from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, lease, received_at)
