@@ -1,4 +1,6 @@
 -- Processes cache of which webhooks an agent may have deliveries (Agent in queries/agents.ts), so every change of that announces the agent.
+--
+-- Compatible from: 42
 
 create function announce_agent_of_webhooks() returns trigger language plpgsql as $$
 begin

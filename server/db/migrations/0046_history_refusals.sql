@@ -1,4 +1,6 @@
 -- History counts refusals by status. Constant defaults do not rewrite the table, and an older release inserts rows without the columns.
+--
+-- Compatible from: 42
 
 alter table history
   add column disabled bigint not null default 0,
