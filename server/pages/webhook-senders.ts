@@ -30,7 +30,7 @@ export function pickerOf(q: string) {
   return { q, found, popular, general, all: presets };
 }
 
-/** The scheme with this name or title, in any case; null: there is none. */
+/** The scheme with this name or title, in any case; null: not found. */
 export function schemeNamed(text: string): string | null {
   const wanted = text.trim().toLowerCase();
   if (wanted === CUSTOM) return CUSTOM;

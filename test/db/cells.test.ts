@@ -8,7 +8,6 @@ import { expect, test } from 'vitest';
 /** Statements that name two of the tables, and how they stay within one webhook. A new one is judged, then added. */
 const judged: Record<string, string> = {
   'db/commit-probe.ts probeCommit': 'two inserts of the nil webhook, undone',
-  'db/queries/claim-deliveries.ts claimOnce': 'joined by webhook_id',
   'db/queries/events.ts findEvent': 'correlated by webhook_id',
   'db/queries/filter-deliveries.ts readCandidates': 'joined by webhook_id',
   'db/queries/replay.ts deliverAgain': 'copies the webhook_id of the event',
