@@ -7,7 +7,8 @@
  * since the claim statement locks them and checks their state.
  */
 import type { Database } from '../db/pool.ts';
-import { type Claimed, type ClaimOrder, claimDeliveries, oldestSinceMs } from '../db/queries/claim-deliveries.ts';
+import { claimDeliveries, oldestSinceMs } from '../db/queries/claim-deliveries.ts';
+import type { Claimed, ClaimOrder } from '../db/queries/claim-order.ts';
 import { type Candidate, type FilteredWebhook, markFiltered, readCandidates } from '../db/queries/filter-deliveries.ts';
 import { type CandidateEvent, verdicts } from '../filters/evaluate.ts';
 import type { FilterJudge } from '../filters/judge.ts';

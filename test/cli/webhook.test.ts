@@ -104,7 +104,7 @@ describe('webhook add', () => {
     ['two secrets', ['--name', 'a', '--secret', 's', '--generate-secret'], /--generate-secret/],
     ['two sources of a secret', ['--name', 'a', '--secret', 's', '--secret-stdin'], /--secret/],
     ['an empty secret on standard input', ['--name', 'a', '--secret-stdin'], /secret/],
-    ['a bad header name', ['--name', 'a', '--signature-header', 'X Y'], /signature_header: Give the name of a header/],
+    ['a bad header name', ['--name', 'a', '--signature-header', 'X Y'], /--signature-header: Give the name of a header/],
     ['no number for a limit', ['--name', 'a', '--rate-limit', 'many'], /whole number/],
     ['no limit for a limit', ['--name', 'a', '--rate-limit', '0'], /at least 1/],
     ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
@@ -170,7 +170,7 @@ describe('webhook', () => {
     const made = await json('add', '--name', 'small', '--max-payload-bytes', '10', '--retention-days', '7');
     expect([made.max_payload_bytes, made.retention_days]).toEqual([10, 7]);
     const { code, err } = await weir(['add', '--name', 'a', '--retention-days', '31']);
-    expect([code, err]).toEqual([2, expect.stringMatching(/retention_days: Give at most 30: .* RETENTION_DAYS/)]);
+    expect([code, err]).toEqual([2, expect.stringMatching(/--retention-days: Give at most 30: .* RETENTION_DAYS/)]);
   });
 
   test('update changes only what is given, and unsets', async () => {
@@ -217,7 +217,7 @@ describe('webhook', () => {
 
   test.each([
     ['nothing', [], /nothing to change/],
-    ['a limit over the setting', ['--retention-days', '31'], /retention_days: Give at most 30/],
+    ['a limit over the setting', ['--retention-days', '31'], /--retention-days: Give at most 30/],
     ['a scheme without its key', ['--scheme', 'discord'], /public_key|public key/],
     ['a value that is not a boolean', ['--enabled', 'no'], /--enabled/],
   ])('update with %s is a usage error, and changes nothing', async (_what, args, message) => {

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DAY_MS } from '../../server/db/partitions.ts';
 import type { Query } from '../../server/db/pool.ts';
-import { type ClaimOrder, claimDeliveries } from '../../server/db/queries/claim-deliveries.ts';
+import { claimDeliveries } from '../../server/db/queries/claim-deliveries.ts';
+import type { ClaimOrder } from '../../server/db/queries/claim-order.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

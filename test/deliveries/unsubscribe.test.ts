@@ -39,7 +39,7 @@ test('an agent that is subscribed again gets new events once each', async () => 
   expect((await agent.claim()).map((delivery) => delivery.event.id)).toEqual([event]);
 });
 
-test('waiting deliveries are still judged by the filter; a replay is not, and a later subscription has its own filter', async () => {
+test('waiting deliveries are still judged by the filter, and a later subscription has its own filter', async () => {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const agents = agentsOf(app);
@@ -51,7 +51,10 @@ test('waiting deliveries are still judged by the filter; a replay is not, and a 
   expect(await claimed()).toEqual([wanted]);
 
   const operator = await addPerson(app, 'operator');
-  await operator.api('POST', `/api/v1/events/${unwanted}/replay`, { agent_ids: [agent.id] });
+  await operator.api('POST', `/api/v1/events/${unwanted}/replay`, {
+    agent_ids: [agent.id],
+    beyond_subscriptions: true,
+  });
   expect(await claimed()).toEqual([unwanted]);
 
   await agents.update(agent.id, { webhook_ids: [webhook.id] });

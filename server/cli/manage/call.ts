@@ -97,7 +97,7 @@ const lists: Readonly<Record<string, string>> = {
   email_taken: 'weir user list',
 };
 
-/** The query parameters whose option has another name. */
+/** The query parameters, also as members of a body, whose option has another name. */
 const options: Readonly<Record<string, string>> = { q: '--search' };
 
 function sentenceOf({ code = '', detail = '', errors, errors_omitted: omitted = 0 }: ProblemDocument, id?: string) {
@@ -106,7 +106,8 @@ function sentenceOf({ code = '', detail = '', errors, errors_omitted: omitted = 
       if (parameter !== undefined) return `${optionOf(parameter)}: ${detail}`;
       const path = pointer?.split('/').slice(1) ?? [];
       const list = lists[path[0] ?? ''];
-      return list === undefined ? `${path.join('.')}: ${detail}` : `${detail} See: ${list}`;
+      if (list !== undefined) return `${detail} See: ${list}`;
+      return `${path.length === 1 ? optionOf(path[0]!) : path.join('.')}: ${detail}`;
     });
     return [...sentences, ...(omitted > 0 ? [`And ${omitted} more.`] : [])].join(' ');
   }

@@ -1,7 +1,7 @@
 /** Leases deliveries of several webhooks in turn. */
 import type { Query } from '../pool.ts';
-import type { ClaimOrder, JudgedDeliveries, LeasedRow } from './claim-deliveries.ts';
 import { lease, leasedColumns, leaseValues, mayClaim, withEventOf } from './claim-lease.ts';
+import type { ClaimOrder, JudgedDeliveries, LeasedRow } from './claim-order.ts';
 import { shareOf } from './claim-room.ts';
 import { unjudged } from './filter-deliveries.ts';
 import { arrayOf } from './sql.ts';

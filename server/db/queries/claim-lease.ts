@@ -1,5 +1,5 @@
 /** What the two claim statements share: the assignments that lease a delivery, the columns of the answer, and the first parameters. */
-import type { ClaimOrder } from './claim-deliveries.ts';
+import type { ClaimOrder } from './claim-order.ts';
 import { LAST_LEASE_ENDED } from './deliveries.ts';
 import { leaseEnded } from './delivery-history.ts';
 import { isoText } from './sql.ts';

@@ -1,7 +1,7 @@
 /** Leases the oldest deliveries of one webhook. */
 import type { Query } from '../pool.ts';
-import type { ClaimOrder, LeasedRow } from './claim-deliveries.ts';
 import { lease, leasedColumns, leaseValues, mayClaim, withEventOf } from './claim-lease.ts';
+import type { ClaimOrder, LeasedRow } from './claim-order.ts';
 
 /**
  * For an agent that has deliveries of one webhook only: no round over webhooks, so neither sorts nor windows over it.
