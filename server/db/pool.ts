@@ -50,9 +50,9 @@ interface Statement {
    * depend on the values. Over partitions, planning costs more than execution (figures in claim-deliveries.ts), and by default
    * Postgres keeps replanning statements that it estimates as expensive. In a transaction the option of the transaction applies.
    *
-   * `keyed`: as `once`, for statements that find all rows by an index. While a table is empty, Postgres estimates each way to read it as
-   * the same, and the plan stays while the table grows: claims read the whole live table for each row (237 ms beside dead rows instead of
-   * 7). So only nested loops over indexes are left to the planner.
+   * `keyed`: as `once`, for statements that find all rows by an index. After a vacuum or an ANALYZE of an empty table, Postgres estimates
+   * each way to read it as the same, and the plan stays while the table grows: a claim scanned the primary key by webhook, or the whole
+   * table. So only nested loops over indexes are left to the planner.
    */
   plan?: 'once' | 'keyed';
   /** Overrides the default timeout. */
