@@ -19,12 +19,12 @@ COPY server server
 COPY workers workers
 COPY views views
 COPY bench bench
-RUN node server/setup/server-binary.mjs && node server/setup/build.mjs
+RUN node server/operate/setup/server-binary.mjs && node server/operate/setup/build.mjs
 
 # What runs: without the packages that the build has bundled, and the binaries for other platforms.
 FROM packages AS runtime
-COPY server/setup/runtime-packages.mjs server/setup/
-RUN node server/setup/runtime-packages.mjs
+COPY server/operate/setup/runtime-packages.mjs server/operate/setup/
+RUN node server/operate/setup/runtime-packages.mjs
 
 # pg_dump, pg_restore and psql. Debian's package brings Perl for a wrapper that the image does not use.
 FROM debian:13-slim AS postgres-client

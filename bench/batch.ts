@@ -7,10 +7,10 @@
  */
 
 import { join } from 'node:path';
-import { benchBody, emptyTable, signedRequest } from '../server/cli/bench/ground.ts';
-import { parts } from '../server/cli/bench/processor.ts';
-import { CopyConnection } from '../server/db/copy.ts';
-import { COPY_CONNECTIONS } from '../server/db/copy-link.ts';
+import { benchBody, emptyTable, signedRequest } from '../server/operate/load/environment.ts';
+import { parts } from '../server/operate/load/processor.ts';
+import { CopyConnection } from '../server/store/copy.ts';
+import { COPY_CONNECTIONS } from '../server/store/copy-link.ts';
 import { copyCommit, randomRows, withNewIds } from './lib/event-rows.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';

@@ -6,9 +6,9 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { benchBody, emptyTable, signedRequest } from '../server/cli/bench/ground.ts';
-import { CommandError } from '../server/cli/io.ts';
-import { Agent } from '../server/client/index.ts';
+import { CommandError } from '../server/base/command/io.ts';
+import { Agent } from '../server/deliver/client/index.ts';
+import { benchBody, emptyTable, signedRequest } from '../server/operate/load/environment.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { type Sent, sendPaced } from './lib/pace.ts';

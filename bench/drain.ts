@@ -6,10 +6,11 @@
  *
  * The deliveries' history has the partitions of a month, as every installation has after a month.
  */
-import { readProcessor, timeBetween } from '../server/cli/bench/processor.ts';
-import { Agent } from '../server/client/index.ts';
-import { createDays, DAY_MS } from '../server/db/partitions.ts';
-import type { Database } from '../server/db/pool.ts';
+
+import { Agent } from '../server/deliver/client/index.ts';
+import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
+import { createDays, DAY_MS } from '../server/store/partitions.ts';
+import type { Database } from '../server/store/pool.ts';
 import { openAgent } from './lib/agent.ts';
 import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { postgresPids } from './lib/database.ts';

@@ -9,8 +9,8 @@
  */
 
 import { join } from 'node:path';
-import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
-import type { Database } from '../server/db/pool.ts';
+import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
+import type { Database } from '../server/store/pool.ts';
 import { settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';

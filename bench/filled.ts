@@ -10,9 +10,9 @@
 import { randomBytes } from 'node:crypto';
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
-import { CommandError } from '../server/cli/io.ts';
-import { CopyConnection } from '../server/db/copy.ts';
+import { CommandError } from '../server/base/command/io.ts';
+import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
+import { CopyConnection } from '../server/store/copy.ts';
 import { type BenchDatabase, openBenchDatabase } from './lib/database.ts';
 import { copyCommit, randomRows, withNewIds } from './lib/event-rows.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';

@@ -6,8 +6,8 @@
  *                  100,000 pending deliveries, of which 1 % pass, claimed by 10 until all are judged; what is claimed is acked
  */
 import { join } from 'node:path';
-import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
-import type { Database } from '../server/db/pool.ts';
+import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
+import type { Database } from '../server/store/pool.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
 import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
 import type { BenchContext, Measure, Outcome, Scenario } from './lib/outcome.ts';

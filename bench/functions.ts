@@ -4,13 +4,13 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Bench } from 'tinybench';
-import { CopyEncoder, type EventRow } from '../server/db/copy-rows.ts';
-import { uuidText, uuidv7 } from '../server/db/ids.ts';
-import { randomSource } from '../server/ingest/rows.ts';
-import { inetBytes } from '../server/net/address.ts';
-import { MemoryLimiter } from '../server/ratelimit/memory.ts';
-import { presentedSignature } from '../server/signatures/signature.ts';
-import { HeaderLines } from '../server/signatures/stored-headers.ts';
+import { MemoryLimiter } from '../server/base/ratelimit/memory.ts';
+import { inetBytes } from '../server/model/address.ts';
+import { presentedSignature } from '../server/model/signatures/signature.ts';
+import { HeaderLines } from '../server/model/signatures/stored-headers.ts';
+import { randomSource } from '../server/receive/ingest/rows.ts';
+import { CopyEncoder, type EventRow } from '../server/store/copy-rows.ts';
+import { uuidText, uuidv7 } from '../server/store/ids.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatSpread, ratioByRound } from './lib/stats.ts';
 

@@ -7,9 +7,9 @@
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Bench } from 'tinybench';
-import { Verifier } from '../server/ingest/verify.ts';
-import type { Verdict } from '../server/ingest/verify-thread.ts';
-import type { Keyring } from '../server/signatures/check.ts';
+import type { Keyring } from '../server/model/signatures/check.ts';
+import { Verifier } from '../server/receive/ingest/verify.ts';
+import type { Verdict } from '../server/receive/ingest/verify-thread.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { hmacWorkerFile } from './lib/paths.ts';
 import { formatNumber, ratioByRound, spreadOf } from './lib/stats.ts';

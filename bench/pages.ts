@@ -5,8 +5,8 @@
  *                  requests at a constant rate without users | while 10 users open one page per second each
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
-import { CommandError } from '../server/cli/io.ts';
+import { CommandError } from '../server/base/command/io.ts';
+import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { storeEvents } from './lib/backlog.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { sendPaced } from './lib/pace.ts';

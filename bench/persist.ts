@@ -4,10 +4,10 @@
  */
 
 import pg from 'pg';
-import { emptyTable } from '../server/cli/bench/ground.ts';
-import { CopyConnection } from '../server/db/copy.ts';
-import type { EventRow } from '../server/db/copy-rows.ts';
-import { uuidText } from '../server/db/ids.ts';
+import { emptyTable } from '../server/operate/load/environment.ts';
+import { CopyConnection } from '../server/store/copy.ts';
+import type { EventRow } from '../server/store/copy-rows.ts';
+import { uuidText } from '../server/store/ids.ts';
 import { openBenchDatabase, pgOptions, settledRows } from './lib/database.ts';
 import { ADDRESS, type Commit, copyCommit, randomRows, withNewIds } from './lib/event-rows.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';

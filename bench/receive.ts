@@ -10,8 +10,8 @@
 
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
-import { parts } from '../server/cli/bench/processor.ts';
+import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
+import { parts } from '../server/operate/load/processor.ts';
 import { BARE, type Contestant, FASTIFY, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';
 import type { BenchContext, Measure, Outcome, Ratio, Scenario } from './lib/outcome.ts';

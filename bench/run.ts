@@ -1,7 +1,7 @@
 /** The command line of the benches: `npm run bench [scenario...] [--seconds N] [--rounds N]`. */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { CommandError, ignoreClosedOutputs } from '../server/cli/io.ts';
-import { UndoStack } from '../server/primary/undo.ts';
+import { CommandError, ignoreClosedOutputs } from '../server/base/command/io.ts';
+import { UndoStack } from '../server/operate/primary/undo.ts';
 import { describeMachine, loadOfLastMinute } from './lib/machine.ts';
 import type { Outcome, Scenario } from './lib/outcome.ts';
 import { resultsDirectory } from './lib/paths.ts';

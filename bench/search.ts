@@ -3,8 +3,9 @@
  *
  *     each round:  no user | 1 user | 2 users     each runs one search after another, while requests arrive at a constant rate
  */
-import { benchBody, signedRequest } from '../server/cli/bench/ground.ts';
-import { CommandError } from '../server/cli/io.ts';
+
+import { CommandError } from '../server/base/command/io.ts';
+import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { storeEvents } from './lib/backlog.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { sendPaced } from './lib/pace.ts';

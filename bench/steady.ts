@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { benchBody, emptyTable, signedRequest } from '../server/cli/bench/ground.ts';
+import { benchBody, emptyTable, signedRequest } from '../server/operate/load/environment.ts';
 import { BARE, startBare } from './lib/contestants.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { sendPaced } from './lib/pace.ts';

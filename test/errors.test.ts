@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { problems } from '../server/errors.ts';
-import { titleOf } from '../server/http/problem.ts';
+import { titleOf } from '../server/base/http/problem.ts';
+import { problems } from '../server/model/errors.ts';
 
 /** RFC 9110, section 15, and RFC 6585. */
 const titles: Readonly<Record<number, string>> = {

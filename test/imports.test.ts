@@ -3,47 +3,82 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 
-const server = fileURLToPath(new URL('../server', import.meta.url));
+const root = fileURLToPath(new URL('..', import.meta.url));
+const server = join(root, 'server');
 
-/** Imports between the folders of server/ (or its top files). */
-function importsBetweenRooms(): [from: string, to: string][] {
-  const files = readdirSync(server, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
-  return files.flatMap((path) => {
-    const found = readFileSync(join(server, path), 'utf8').matchAll(/from '(\.[^']+)'/g);
-    const targets = [...found].map(([, target]) => relative(server, join(server, dirname(path), target!)));
-    return targets
+/** The wings of server/, each above those that it may import. `receive` and `deliver` do not know each other. */
+const order = [['cli'], ['operate'], ['pages'], ['manage'], ['receive', 'deliver'], ['store'], ['base'], ['model']];
+
+/** Imports of files of server/ by files of server/, types included. */
+const imports = readdirSync(server, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts'))
+  .flatMap((path) =>
+    importsOf(join(server, path))
+      .map((target) => relative(server, target))
       .filter((target) => !target.startsWith('..'))
-      .map((target): [string, string] => [roomOf(path), roomOf(target)])
-      .filter(([from, to]) => from !== to);
-  });
+      .map((target): Import => [path, target]),
+  );
+
+type Import = readonly [from: string, to: string];
+
+/** Files that a file imports, also on demand. */
+function importsOf(path: string): string[] {
+  const found = readFileSync(path, 'utf8').matchAll(/(?:from |import\()'(\.[^']+)'/g);
+  return [...found].map(([, target]) => join(dirname(path), target!));
 }
 
-function roomOf(path: string): string {
-  return path.split('/')[0]!;
-}
-
-test('the top of server/ has only its entry point and the table of errors', () => {
-  expect(readdirSync(server).filter((name) => name.endsWith('.ts'))).toEqual(['errors.ts', 'main.ts']);
-});
-
-test('folders and top files of the server import each other in one direction only', () => {
-  let left = importsBetweenRooms();
-  expect(left).toContainEqual(['ingest', 'db']);
-  // Only in a cycle does each folder import one of them and is imported by one.
+/** The pairs that are part of a circle. */
+function circles(pairs: readonly Import[]): string[] {
+  let left = pairs.filter(([from, to]) => from !== to);
+  // Only in a circle does each one import one of them and is imported by one.
   for (let before = -1; left.length !== before; ) {
     before = left.length;
     const importing = new Set(left.map(([from]) => from));
     const imported = new Set(left.map(([, to]) => to));
     left = left.filter(([from, to]) => importing.has(to) && imported.has(from));
   }
-  expect([...new Set(left.map((pair) => pair.join(' > ')))]).toEqual([]);
+  return [...new Set(left.map((pair) => pair.join(' > ')))];
+}
+
+const wingOf = (path: string) => path.split('/')[0]!;
+/** `store/queries` of `store/queries/agents.ts`; `store` of a file beside the rooms. */
+const roomOf = (path: string) => path.split('/').slice(0, -1).slice(0, 2).join('/');
+
+test('server/ has these wings and the entry point of a serving process', () => {
+  expect(readdirSync(server).sort()).toEqual([...order.flat(), 'main.ts'].sort());
+});
+
+test('wings import only those below them', () => {
+  const rank = new Map(order.flatMap((wings, place) => wings.map((wing) => [wing, place] as const)));
+  const between = imports.filter(([from, to]) => wingOf(from) !== wingOf(to) && from !== 'main.ts');
+  expect(between.length).toBeGreaterThan(1_000);
+  const wrong = between.filter(([from, to]) => rank.get(wingOf(from))! >= rank.get(wingOf(to))!);
+  expect(wrong.map((pair) => pair.join(' > '))).toEqual([]);
+});
+
+test('the rooms of a wing import each other in one direction only', () => {
+  const rooms = imports.map(([from, to]): Import => [roomOf(from), roomOf(to)]);
+  expect(rooms).toContainEqual(['receive/ingest', 'receive/spool']);
+  expect(circles(rooms)).toEqual([]);
+});
+
+test('no two files import each other, not even through others', () => {
+  expect(circles(imports)).toEqual([]);
+});
+
+test('bench/ imports nothing of the command line', () => {
+  const bench = join(root, 'bench');
+  const files = readdirSync(bench, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
+  const found = files.flatMap((path) => importsOf(join(bench, path)).map((target) => relative(root, target)));
+  expect(found).toContain('server/operate/load/processor.ts');
+  expect(found.filter((target) => target.startsWith('server/cli/'))).toEqual([]);
 });
 
 test('thread entry points import only signatures and filters', () => {
-  const workers = fileURLToPath(new URL('../workers', import.meta.url));
+  const workers = join(root, 'workers');
   for (const file of readdirSync(workers))
-    for (const [, target] of readFileSync(join(workers, file), 'utf8').matchAll(/from '(\.[^']+)'/g))
-      expect(target).toMatch(/^\.\.\/server\/(signatures|filters)\//);
+    for (const target of importsOf(join(workers, file)))
+      expect(relative(server, target)).toMatch(/^model\/(signatures|filters)\//);
 });
 
 test('the client library imports only modules of Node, and these files outside of its folder', () => {
@@ -56,30 +91,23 @@ test('the client library imports only modules of Node, and these files outside o
       else expect(target, path).toMatch(/^node:/);
     }
   };
-  visit('client/index.ts');
-  const outside = [...seen].filter((path) => roomOf(path) !== 'client').sort();
+  visit('deliver/client/index.ts');
+  const outside = [...seen].filter((path) => roomOf(path) !== 'deliver/client').sort();
   expect(outside).toEqual([
-    'auth/credential.ts',
-    'files/build.ts',
-    'net/backoff.ts',
-    'net/keep-alive.ts',
-    'net/loopback.ts',
-    'net/releases.ts',
-    'telemetry/visible.ts',
+    'base/files/build.ts',
+    'base/net/backoff.ts',
+    'base/net/keep-alive.ts',
+    'base/net/loopback.ts',
+    'base/net/releases.ts',
+    'base/telemetry/visible.ts',
+    'model/credential.ts',
   ]);
 });
 
 test('commands run operations: they import neither queries nor services', () => {
-  const files = readdirSync(join(server, 'cli'), { recursive: true, encoding: 'utf8' });
-  const found = files
-    .map((name) => `cli/${name}`)
-    .filter((path) => path.endsWith('.ts'))
-    .flatMap((path) => {
-      const imports = readFileSync(join(server, path), 'utf8').matchAll(/from '(\.[^']+)'/g);
-      return [...imports].map(([, target]) => [path, join(dirname(path), target!)] as const);
-    });
-  expect(found.length).toBeGreaterThan(100);
-  const wrong = found.filter(([, target]) => /^(db\/queries\/|api\/\w+\/service\.ts$)/.test(target));
+  const ofCommands = imports.filter(([from]) => wingOf(from) === 'cli');
+  expect(ofCommands.length).toBeGreaterThan(100);
+  const wrong = ofCommands.filter(([, to]) => /^(store\/queries\/|manage\/api\/\w+\/service\.ts$)/.test(to));
   expect(wrong.map((pair) => pair.join(' > '))).toEqual([]);
 });
 

@@ -18,7 +18,7 @@ export default defineConfig({
     // One process runs many files one after another: to import the server for each of 200 takes 1.1 s of CPU time a file.
     isolate: false,
     sequence: { sequencer: FaultsFirst },
-    // As in a serving process (server/primary/forks.ts): read when uWebSockets.js is loaded.
+    // As in a serving process (server/operate/primary/forks.ts): read when uWebSockets.js is loaded.
     env: { UWS_HTTP_MAX_HEADERS_SIZE: '131072' },
     testTimeout: 120_000,
     hookTimeout: 240_000,

@@ -1,7 +1,7 @@
 /** Thread entry point: diagnoses refused signatures. Stateless: requests in, findings out. */
-import { diagnose } from '../server/signatures/diagnosis/diagnose.ts';
-import { type KeptRequest, keptRequest } from '../server/signatures/diagnosis/kept-request.ts';
-import type { Diagnosis, RefusedRequest } from '../server/signatures/diagnosis/refused.ts';
+import { diagnose } from '../server/model/signatures/diagnosis/diagnose.ts';
+import { type KeptRequest, keptRequest } from '../server/model/signatures/diagnosis/kept-request.ts';
+import type { Diagnosis, RefusedRequest } from '../server/model/signatures/diagnosis/refused.ts';
 
 /** Contains no secret, even if the request does. */
 export interface Diagnosed {

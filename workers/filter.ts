@@ -4,7 +4,7 @@
  * the thread for as long, and the thread continues with the next event.
  */
 import { Script } from 'node:vm';
-import { type CandidateEvent, type Judgement, judgeEvent, verdicts } from '../server/filters/evaluate.ts';
+import { type CandidateEvent, type Judgement, judgeEvent, verdicts } from '../server/model/filters/evaluate.ts';
 
 export interface FilterTask {
   filters: readonly string[];

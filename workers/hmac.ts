@@ -1,7 +1,13 @@
 /** Thread entry point: verifies a batch of signatures. Stateless: bytes in, verdicts out. */
 import { writeFileSync } from 'node:fs';
 import type { MessagePort } from 'node:worker_threads';
-import { findKey, type Keyring, REQUEST_NUMBERS, SIGNATURE_BYTES, VERIFY_THREAD } from '../server/signatures/check.ts';
+import {
+  findKey,
+  type Keyring,
+  REQUEST_NUMBERS,
+  SIGNATURE_BYTES,
+  VERIFY_THREAD,
+} from '../server/model/signatures/check.ts';
 
 try {
   // Node names no thread. The name lets `weir bench`, top and perf tell these threads from the others.

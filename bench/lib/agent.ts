@@ -1,7 +1,7 @@
 /** Agent client of the benches: claims and acks over keep-alive connections. */
 import { Agent, request } from 'node:http';
-import { AGENT_SESSION_SECONDS } from '../../server/auth/agent.ts';
-import { CommandError } from '../../server/cli/io.ts';
+import { CommandError } from '../../server/base/command/io.ts';
+import { AGENT_SESSION_SECONDS } from '../../server/manage/auth/agent.ts';
 
 /** The fields of a claimed delivery that a bench uses. */
 export interface Delivery {

@@ -1,7 +1,7 @@
 /** The contestants of `receive`: all run at the same time, on one machine and one database. */
 import { randomUUID } from 'node:crypto';
-import { nodeChildren, startChild } from '../../server/cli/bench/child.ts';
-import { freePort } from '../../server/cli/bench/ground.ts';
+import { nodeChildren, startChild } from '../../server/operate/load/child.ts';
+import { freePort } from '../../server/operate/load/environment.ts';
 import { type BenchDatabase, pgOptions } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { peerFile } from './paths.ts';

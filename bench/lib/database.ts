@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { makeDirectory } from '../../server/cli/bench/ground.ts';
-import { joinEmbeddedPostgres } from '../../server/db/embedded/join.ts';
-import { migrate } from '../../server/db/migrate.ts';
-import { createPartitions } from '../../server/db/partitions.ts';
-import { type Database, openDatabase } from '../../server/db/pool.ts';
+import { makeDirectory } from '../../server/operate/load/environment.ts';
+import { joinEmbeddedPostgres } from '../../server/store/embedded/join.ts';
+import { migrate } from '../../server/store/migrate.ts';
+import { createPartitions } from '../../server/store/partitions.ts';
+import { type Database, openDatabase } from '../../server/store/pool.ts';
 import type { BenchContext } from './outcome.ts';
 
 const CONNECTIONS_MAX = 120;

@@ -1,10 +1,10 @@
 /** Rows of `events` as Weir makes them, and a COPY of them without Weir. */
 import { randomBytes } from 'node:crypto';
-import { CommandError } from '../../server/cli/io.ts';
-import type { CopyConnection } from '../../server/db/copy.ts';
-import { CopyEncoder, copyEventsSql, type EventRow } from '../../server/db/copy-rows.ts';
-import { uuidv7 } from '../../server/db/ids.ts';
-import { inetBytes } from '../../server/net/address.ts';
+import { CommandError } from '../../server/base/command/io.ts';
+import { inetBytes } from '../../server/model/address.ts';
+import type { CopyConnection } from '../../server/store/copy.ts';
+import { CopyEncoder, copyEventsSql, type EventRow } from '../../server/store/copy-rows.ts';
+import { uuidv7 } from '../../server/store/ids.ts';
 
 export const ADDRESS = '192.0.2.1';
 const HEADERS = Buffer.from(

@@ -1,7 +1,7 @@
 /** Constant arrival rate: requests start when they are due, independent of earlier answers. */
 import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { CommandError } from '../../server/cli/io.ts';
+import { CommandError } from '../../server/base/command/io.ts';
 
 /** One request; times in milliseconds of `performance.now()`. */
 export interface Sent {

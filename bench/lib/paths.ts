@@ -1,6 +1,6 @@
 /** Paths of the files that the benches run, read or write. They run as a bundle below dist/. */
 import { join } from 'node:path';
-import { buildFolder, builtFile } from '../../server/files/build.ts';
+import { buildFolder, builtFile } from '../../server/base/files/build.ts';
 
 /** The root folder of the project. */
 export const projectRoot = join(buildFolder(), '..');

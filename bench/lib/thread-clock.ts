@@ -7,7 +7,7 @@
  * @see https://docs.kernel.org/scheduler/sched-stats.html
  */
 import { readFileSync } from 'node:fs';
-import { CommandError } from '../../server/cli/io.ts';
+import { CommandError } from '../../server/base/command/io.ts';
 
 const path = `/proc/${process.pid}/task/${process.pid}/schedstat`;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));

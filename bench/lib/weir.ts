@@ -2,8 +2,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Child, nodeChildren, runToEnd, startChild } from '../../server/cli/bench/child.ts';
-import { freePort } from '../../server/cli/bench/ground.ts';
+import { type Child, nodeChildren, runToEnd, startChild } from '../../server/operate/load/child.ts';
+import { freePort } from '../../server/operate/load/environment.ts';
 import { type BenchDatabase, openBenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { weirFile } from './paths.ts';

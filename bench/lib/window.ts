@@ -1,8 +1,8 @@
 /** One measured window of load on one contestant, from the same start as every other: warm server, empty table, after a checkpoint. */
-import { watchResident } from '../../server/cli/bench/child.ts';
-import { emptyTable } from '../../server/cli/bench/ground.ts';
-import { type Part, parts, readProcessor, timeBetween } from '../../server/cli/bench/processor.ts';
-import type { Database } from '../../server/db/pool.ts';
+import { watchResident } from '../../server/operate/load/child.ts';
+import { emptyTable } from '../../server/operate/load/environment.ts';
+import { type Part, parts, readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
+import type { Database } from '../../server/store/pool.ts';
 import { postgresPids, settledRows } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { runWrk, type WrkWindow } from './wrk.ts';

@@ -1,8 +1,8 @@
 /** Runs the load generator wrk with a Lua script that is written once, so that the signature is computed once. */
 import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import type { BenchRequest } from '../../server/cli/bench/ground.ts';
-import { CommandError } from '../../server/cli/io.ts';
+import { CommandError } from '../../server/base/command/io.ts';
+import type { BenchRequest } from '../../server/operate/load/environment.ts';
 
 /** One window of load. Latencies are of closed-loop connections: each connection sends its next request after the response. */
 export interface WrkWindow {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
+import { runProgram } from './command/run.ts';
 /** The command line: `weir COMMAND`. */
 import { commands } from './commands.ts';
-import { runProgram } from './run.ts';
 
 await runProgram(commands);

@@ -1,6 +1,6 @@
 /** /agents/ID/filter: the form for the filter of one subscription, which tries it on stored events. */
-import type { Success } from '../api/operation.ts';
-import type { Operations } from '../api/operations.ts';
+import type { Success } from '../manage/api/operation.ts';
+import type { Operations } from '../manage/api/operations.ts';
 import { tagOf } from './call.ts';
 import { basis, field, nextTag } from './form.ts';
 import { fieldError, formErrors } from './form-errors.ts';

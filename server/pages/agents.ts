@@ -1,8 +1,9 @@
 /** /agents: the list, one agent, and all changes to an agent. */
-import type { Success } from '../api/operation.ts';
-import type { Operations } from '../api/operations.ts';
-import type { ClientPackage } from '../http/client-package.ts';
-import { agentFields, agentForm } from '../resources/agents.ts';
+
+import type { ClientPackage } from '../base/http/client-package.ts';
+import type { Success } from '../manage/api/operation.ts';
+import type { Operations } from '../manage/api/operations.ts';
+import { agentFields, agentForm } from '../model/agents.ts';
 import { agentActivity } from './activity.ts';
 import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';

@@ -1,7 +1,7 @@
 /** Alerts as pages list them. */
 import type { z } from 'zod';
-import type { alertSchema } from '../resources/alerts.ts';
-import type { Role } from '../resources/users.ts';
+import type { alertSchema } from '../model/alerts.ts';
+import type { Role } from '../model/users.ts';
 import type { Call } from './call.ts';
 import { partOf } from './page.ts';
 

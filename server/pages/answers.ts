@@ -1,18 +1,19 @@
 /** Sends the reply of a page: the whole page or, for htmx, its main part. */
-import { etagOf } from '../api/precondition.ts';
-import type { Csrf } from '../auth/csrf.ts';
-import type { Person } from '../auth/person.ts';
-import { isFresh } from '../auth/step-up.ts';
-import { problems } from '../errors.ts';
-import type { ClientPackage } from '../http/client-package.ts';
-import { compress } from '../http/compress.ts';
-import { isKnown } from '../http/conditional.ts';
-import type { Exchange } from '../http/exchange.ts';
-import { type Problem, problem } from '../http/problem.ts';
-import { StoredText } from '../http/stored-text.ts';
-import type { History } from '../live/counters.ts';
-import { allows, type Role } from '../resources/users.ts';
-import type { Settings } from '../settings/read.ts';
+
+import type { ClientPackage } from '../base/http/client-package.ts';
+import { compress } from '../base/http/compress.ts';
+import { isKnown } from '../base/http/conditional.ts';
+import type { Exchange } from '../base/http/exchange.ts';
+import { type Problem, problem } from '../base/http/problem.ts';
+import { StoredText } from '../base/http/stored-text.ts';
+import type { Settings } from '../base/settings/read.ts';
+import { etagOf } from '../manage/api/precondition.ts';
+import type { Csrf } from '../manage/auth/csrf.ts';
+import type { Person } from '../manage/auth/person.ts';
+import { isFresh } from '../manage/auth/step-up.ts';
+import type { History } from '../manage/live/counters.ts';
+import { problems } from '../model/errors.ts';
+import { allows, type Role } from '../model/users.ts';
 import type { Assets } from './assets.ts';
 import { appearanceOf, frameOf, usualAppearance } from './frame.ts';
 import { isFragment, redirectTo } from './navigation.ts';

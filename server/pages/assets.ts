@@ -5,10 +5,10 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { builtFile } from '../files/build.ts';
-import { acceptedCoding, Encodings } from '../http/compress.ts';
-import type { Exchange } from '../http/exchange.ts';
-import { problem } from '../http/problem.ts';
+import { builtFile } from '../base/files/build.ts';
+import { acceptedCoding, Encodings } from '../base/http/compress.ts';
+import type { Exchange } from '../base/http/exchange.ts';
+import { problem } from '../base/http/problem.ts';
 
 interface Asset {
   contentType: string;

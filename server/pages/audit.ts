@@ -1,6 +1,7 @@
 /** /audit: the list of actions, one entry with its changes, and verification of the log. */
-import { auditKinds } from '../audit/record.ts';
-import { problem } from '../http/problem.ts';
+
+import { problem } from '../base/http/problem.ts';
+import { auditKinds } from '../store/audit/record.ts';
 import { filtersOf } from './filters.ts';
 import { asProblem, itemsOf, listOf, type Page, view } from './page.ts';
 

@@ -1,13 +1,14 @@
 /** Calls API operations from a page as the requesting user, with the same rules and checks as over HTTP. */
-import type { Answers, Success } from '../api/operation.ts';
-import type { Operations } from '../api/operations.ts';
-import { etagOf } from '../api/precondition.ts';
-import type { OperationName } from '../api/routes.ts';
-import type { Runner } from '../api/run.ts';
-import type { Person } from '../auth/person.ts';
-import type { Exchange } from '../http/exchange.ts';
-import type { Problem } from '../http/problem.ts';
-import { recordOf } from '../http/record.ts';
+
+import type { Exchange } from '../base/http/exchange.ts';
+import type { Problem } from '../base/http/problem.ts';
+import { recordOf } from '../base/http/record.ts';
+import type { Answers, Success } from '../manage/api/operation.ts';
+import type { Operations } from '../manage/api/operations.ts';
+import { etagOf } from '../manage/api/precondition.ts';
+import type { OperationName } from '../manage/api/routes.ts';
+import type { Runner } from '../manage/api/run.ts';
+import type { Person } from '../manage/auth/person.ts';
 
 /** Error messages by field name; '' is the form as a whole. */
 export interface Invalid {

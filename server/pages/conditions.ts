@@ -1,7 +1,7 @@
 /** Conditions as the overview shows them: each once, with its alert. */
-import type { Condition } from '../resources/condition-list.ts';
-import { conditionTable } from '../resources/conditions.ts';
-import type { Role } from '../resources/users.ts';
+import type { Condition } from '../model/condition-list.ts';
+import { conditionTable } from '../model/conditions.ts';
+import type { Role } from '../model/users.ts';
 import { ownPage, type ShownAlert } from './alerts.ts';
 import { field } from './form.ts';
 import { asProblem, type Page, redirect } from './page.ts';

@@ -1,6 +1,6 @@
 /** /deliveries: the list, dead letters by reason, one delivery with its attempts, and their replay and dismissal. */
 
-import { isOfOneAgent } from '../resources/dead-letters.ts';
+import { isOfOneAgent } from '../model/dead-letters.ts';
 import type { Call } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { field } from './form.ts';

@@ -1,8 +1,8 @@
-/** /docs: the guides of this release, readable without signing in. The build renders them (setup/guides.mjs). */
+/** /docs: the guides of this release, readable without signing in. The build renders them (operate/setup/guides.mjs). */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Person } from '../auth/person.ts';
-import { problem } from '../http/problem.ts';
+import { problem } from '../base/http/problem.ts';
+import type { Person } from '../manage/auth/person.ts';
 import { type Page, view } from './page.ts';
 
 export interface Guide {

@@ -1,25 +1,25 @@
 /** /events: the list with its filters, one event, and its replay. */
 
 import { isUtf8 } from 'node:buffer';
-import { describeEvent } from '../api/events/filter.ts';
-import { isTimedId } from '../db/ids.ts';
-import type { Database } from '../db/pool.ts';
-import { readAttempts } from '../db/queries/delivery-history.ts';
-import { findNeighbours, findPreviousOfType } from '../db/queries/event-neighbours.ts';
-import { findEvent } from '../db/queries/events.ts';
-import { problem } from '../http/problem.ts';
-import { eventCountQuery, eventFilterOf } from '../resources/event-filter.ts';
-import { DEFAULT_SCHEME } from '../signatures/presets.ts';
+import { problem } from '../base/http/problem.ts';
+import { describeEvent } from '../manage/api/events/filter.ts';
+import { eventCountQuery, eventFilterOf } from '../model/event-filter.ts';
+import { DEFAULT_SCHEME } from '../model/signatures/presets.ts';
+import { isTimedId } from '../store/ids.ts';
+import type { Database } from '../store/pool.ts';
+import { readAttempts } from '../store/queries/delivery-history.ts';
+import { findNeighbours, findPreviousOfType } from '../store/queries/event-neighbours.ts';
+import { findEvent } from '../store/queries/events.ts';
 import { eventDeliveries } from './activity.ts';
-import { diffOf } from './body-diff.ts';
-import { showBody } from './body-view.ts';
+import { diffOf } from './body/diff.ts';
+import { showBody } from './body/view.ts';
 import type { Call } from './call.ts';
-import { commandSignatureHeader, signedCurl } from './curl.ts';
 import { filtersOf } from './filters.ts';
 import { list } from './form.ts';
 import { formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, idsOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
+import { commandSignatureHeader, signedCurl } from './samples/curl.ts';
 import { isEditable, sendAgainPages } from './send-again.ts';
 import { address } from './show.ts';
 

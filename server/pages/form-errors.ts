@@ -1,5 +1,5 @@
 /** Errors of a form whose change was refused. */
-import { type ProblemCode, problems } from '../errors.ts';
+import { type ProblemCode, problems } from '../model/errors.ts';
 import type { Called } from './call.ts';
 import { plural } from './show.ts';
 

@@ -1,6 +1,6 @@
 /** Form fields of a resource, from its table: what partials/field shows, and the input that a submitted form has. */
 import { z } from 'zod';
-import { bare, type Field, type FormColumn, kindOf, type Table } from '../resources/table.ts';
+import { bare, type Field, type FormColumn, kindOf, type Table } from '../model/table.ts';
 import { field, list, number, optional } from './form.ts';
 
 /** The data of partials/field. */

@@ -1,6 +1,7 @@
 /** Converts form fields to API input. Values that cannot be parsed are passed unchanged, so that the schema rejects them. */
-import type { ProblemCode } from '../errors.ts';
-import type { Problem } from '../http/problem.ts';
+
+import type { Problem } from '../base/http/problem.ts';
+import type { ProblemCode } from '../model/errors.ts';
 import { type CallArguments, type Called, type Invalid, tagOf } from './call.ts';
 
 export function field(form: URLSearchParams, name: string): string {

@@ -1,6 +1,6 @@
 /** The frame around every page: appearance chosen in this browser, and counts of current problems. */
-import type { Exchange } from '../http/exchange.ts';
-import type { History } from '../live/counters.ts';
+import type { Exchange } from '../base/http/exchange.ts';
+import type { History } from '../manage/live/counters.ts';
 import { type Page, redirect } from './page.ts';
 
 const themes = ['system', 'light', 'dark'] as const;

@@ -1,7 +1,7 @@
 /** Names of webhooks and agents: shown instead of ids, offered as choices, and accepted in place of an id. */
 
-import { recordOf } from '../http/record.ts';
-import { recordId } from '../resources/fields.ts';
+import { recordOf } from '../base/http/record.ts';
+import { recordId } from '../model/fields.ts';
 import type { Call, Called, Invalid } from './call.ts';
 import { plural } from './show.ts';
 

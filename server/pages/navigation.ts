@@ -1,5 +1,5 @@
 /** Where a request comes from and where its response leads: browsers, htmx fragments and redirects. */
-import type { Exchange } from '../http/exchange.ts';
+import type { Exchange } from '../base/http/exchange.ts';
 
 export function addressOf({ path, query }: Exchange): string {
   return query === '' ? path : `${path}?${query}`;

@@ -4,9 +4,9 @@
  * cookie would show the message in any tab that loads first.
  */
 import { createHmac } from 'node:crypto';
-import { sameText } from '../auth/csrf.ts';
-import type { Exchange } from '../http/exchange.ts';
-import { recordOf } from '../http/record.ts';
+import type { Exchange } from '../base/http/exchange.ts';
+import { recordOf } from '../base/http/record.ts';
+import { sameText } from '../manage/auth/csrf.ts';
 import { isId } from './names.ts';
 import { plural } from './show.ts';
 

@@ -1,10 +1,11 @@
 /** /oidc/start and /oidc/callback: sign-in at the identity provider, and the page for a refused sign-in. */
-import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
-import type { Person } from '../auth/person.ts';
-import { sessionCookie } from '../auth/sessions.ts';
-import { type Problem, ProblemError, problem, problemLater } from '../http/problem.ts';
-import { setRateLimitFields } from '../http/rate-limit.ts';
-import type { Policy, RateLimiter } from '../ratelimit/limiter.ts';
+
+import { type Problem, ProblemError, problem, problemLater } from '../base/http/problem.ts';
+import { setRateLimitFields } from '../base/http/rate-limit.ts';
+import type { Policy, RateLimiter } from '../base/ratelimit/limiter.ts';
+import type { HostedSignIn } from '../manage/auth/oidc/sign-in.ts';
+import type { Person } from '../manage/auth/person.ts';
+import { sessionCookie } from '../manage/auth/sessions.ts';
 import { type Page, redirect } from './page.ts';
 
 /** Each callback may send a request to the provider, so callbacks are limited for each client. */

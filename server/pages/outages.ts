@@ -1,8 +1,8 @@
 /** What does not work now, by the live counters: shown above every page, also without the database. */
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { ProblemError, problemLater } from '../http/problem.ts';
-import type { Live } from '../live/counters.ts';
+import { ProblemError, problemLater } from '../base/http/problem.ts';
+import type { Live } from '../manage/live/counters.ts';
 
 /** True: the outage lasts. Shown by partials/outages.eta; live.js applies the same rules to each message of the stream. */
 interface Outages {

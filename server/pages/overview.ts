@@ -1,5 +1,5 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
-import type { HistoryCounts } from '../resources/history.ts';
+import type { HistoryCounts } from '../model/history.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
 import { conditionCard, otherAlerts } from './conditions.ts';

@@ -1,9 +1,9 @@
 /** The page interface, independent of HTTP and HTML: a page gets a request, calls API operations, and returns what to show. */
 
-import type { Person } from '../auth/person.ts';
-import type { Exchange } from '../http/exchange.ts';
-import { type Problem, problem } from '../http/problem.ts';
-import { within } from '../net/within.ts';
+import type { Exchange } from '../base/http/exchange.ts';
+import { type Problem, problem } from '../base/http/problem.ts';
+import { within } from '../base/net/within.ts';
+import type { Person } from '../manage/auth/person.ts';
 import type { Call, Invalid } from './call.ts';
 
 export interface PageRequest<Who = Person> {

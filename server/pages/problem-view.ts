@@ -1,7 +1,8 @@
 /** The page of a refused request. A refused form is shown again with its values, so that it can be sent again. */
-import { problems } from '../errors.ts';
-import type { Exchange } from '../http/exchange.ts';
-import { titleOf } from '../http/problem.ts';
+
+import type { Exchange } from '../base/http/exchange.ts';
+import { titleOf } from '../base/http/problem.ts';
+import { problems } from '../model/errors.ts';
 import type { PageReply } from './page.ts';
 
 const OVERVIEW = { to: '/', text: 'Back to the overview' };

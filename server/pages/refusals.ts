@@ -1,6 +1,6 @@
 /** Refused requests that no rejection and no rate limit explains: how many by status, why, and what to do. */
-import type { HistoryCounts } from '../resources/history.ts';
-import { statusOfRefusal } from '../resources/history.ts';
+import type { HistoryCounts } from '../model/history.ts';
+import { statusOfRefusal } from '../model/history.ts';
 
 const texts = {
   disabled: {

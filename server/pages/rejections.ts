@@ -1,9 +1,9 @@
 /** /rejections: rejected requests in groups with the same reason, how to fix it by a button, and whether they would verify now. */
-import type { Success } from '../api/operation.ts';
-import type { Operations } from '../api/operations.ts';
-import { recordId } from '../resources/fields.ts';
-import { rejectionReasonNames } from '../signatures/diagnosis/reasons.ts';
-import { presetNamed } from '../signatures/presets.ts';
+import type { Success } from '../manage/api/operation.ts';
+import type { Operations } from '../manage/api/operations.ts';
+import { recordId } from '../model/fields.ts';
+import { rejectionReasonNames } from '../model/signatures/diagnosis/reasons.ts';
+import { presetNamed } from '../model/signatures/presets.ts';
 import { filtersOf } from './filters.ts';
 import { field, optional } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';

@@ -1,6 +1,6 @@
 /** Templates from views/, each compiled once. All output is escaped except with `~`. */
 import { Eta } from 'eta';
-import { builtFile } from '../files/build.ts';
+import { builtFile } from '../base/files/build.ts';
 import * as show from './show.ts';
 
 export class Renderer {

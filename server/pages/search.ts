@@ -1,7 +1,8 @@
 /** /search: one field that finds things by a name, a type, an id or its beginning, or a text. */
-import type { Database } from '../db/pool.ts';
-import { eventsByIdStart, ID_DIGITS_MIN } from '../db/queries/event-lists.ts';
-import { recordId } from '../resources/fields.ts';
+
+import { recordId } from '../model/fields.ts';
+import type { Database } from '../store/pool.ts';
+import { eventsByIdStart, ID_DIGITS_MIN } from '../store/queries/event-lists.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
 import { itemsOf, type Page, redirect, view } from './page.ts';

@@ -1,6 +1,6 @@
 /** Security headers of every page. */
 
-import type { Settings } from '../settings/read.ts';
+import type { Settings } from '../base/settings/read.ts';
 
 /** Names and values. The policy allows no inline script or style, and nothing of other origins but the API. */
 export function securityHeaders({ FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Settings): [string, string][] {

@@ -1,11 +1,11 @@
 /** /events/{id}/edit: the form that sends an event again with changes, through the webhook's own address. */
 import { isUtf8 } from 'node:buffer';
-import { describeEvent } from '../api/events/filter.ts';
-import { isTestHeader } from '../api/webhooks/test-request.ts';
-import { isTimedId } from '../db/ids.ts';
-import type { Database } from '../db/pool.ts';
-import { findEvent } from '../db/queries/events.ts';
-import { problem } from '../http/problem.ts';
+import { problem } from '../base/http/problem.ts';
+import { describeEvent } from '../manage/api/events/filter.ts';
+import { isTestHeader } from '../manage/api/webhooks/test-request.ts';
+import { isTimedId } from '../store/ids.ts';
+import type { Database } from '../store/pool.ts';
+import { findEvent } from '../store/queries/events.ts';
 import { field } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, redirect, view } from './page.ts';

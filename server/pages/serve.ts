@@ -1,15 +1,16 @@
 /** Serves pages: authenticates, authorizes, reads the form, and answers with the reply of the page. */
-import type { Runner } from '../api/run.ts';
-import type { OverOpenLimit } from '../api/serve.ts';
-import type { AnonymousLimit } from '../auth/anonymous.ts';
-import type { HostedSignIn } from '../auth/oidc/sign-in.ts';
-import type { People } from '../auth/people.ts';
-import type { Person } from '../auth/person.ts';
-import { problems } from '../errors.ts';
-import type { Exchange } from '../http/exchange.ts';
-import { OPEN_BODY_BYTES_MAX, type Parsed, ParsedBody } from '../http/parsed-body.ts';
-import { type Problem, problem } from '../http/problem.ts';
-import { allows, type Role } from '../resources/users.ts';
+
+import type { Exchange } from '../base/http/exchange.ts';
+import { OPEN_BODY_BYTES_MAX, type Parsed, ParsedBody } from '../base/http/parsed-body.ts';
+import { type Problem, problem } from '../base/http/problem.ts';
+import type { Runner } from '../manage/api/run.ts';
+import type { OverOpenLimit } from '../manage/api/serve.ts';
+import type { AnonymousLimit } from '../manage/auth/anonymous.ts';
+import type { HostedSignIn } from '../manage/auth/oidc/sign-in.ts';
+import type { People } from '../manage/auth/people.ts';
+import type { Person } from '../manage/auth/person.ts';
+import { problems } from '../model/errors.ts';
+import { allows, type Role } from '../model/users.ts';
 import { type PageAnswerParts, PageAnswers } from './answers.ts';
 import { createCall } from './call.ts';
 import { tidyAddress } from './filters.ts';

@@ -1,7 +1,8 @@
 /** /setup: creates the first administrator, at the URL that the first start printed. */
-import type { Person } from '../auth/person.ts';
-import { type ProblemCode, problems } from '../errors.ts';
-import { problem } from '../http/problem.ts';
+
+import { problem } from '../base/http/problem.ts';
+import type { Person } from '../manage/auth/person.ts';
+import { type ProblemCode, problems } from '../model/errors.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { type Page, redirect, view } from './page.ts';
 

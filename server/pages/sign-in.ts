@@ -1,6 +1,6 @@
 /** /sign-in and /sign-out. */
-import type { Person } from '../auth/person.ts';
-import { returnAddress } from '../auth/sign-in.ts';
+import type { Person } from '../manage/auth/person.ts';
+import { returnAddress } from '../manage/auth/sign-in.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 

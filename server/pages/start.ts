@@ -1,7 +1,8 @@
 /** The checklist of first steps on the overview, and GET /start, which refreshes it. */
-import type { Database } from '../db/pool.ts';
-import { type FirstSteps, readFirstSteps } from '../db/queries/start.ts';
-import { within } from '../net/within.ts';
+
+import { within } from '../base/net/within.ts';
+import type { Database } from '../store/pool.ts';
+import { type FirstSteps, readFirstSteps } from '../store/queries/start.ts';
 import { PART_MS_MAX, type Page, view } from './page.ts';
 
 /** The steps, or null once webhook, event, agent and acknowledged delivery are there: the steps are not read again after that. */

@@ -1,11 +1,11 @@
 /** GET /status: commits, processes, settings and state of this installation, and the results of `weir doctor`. */
 import type { z } from 'zod';
-import type { statusSchema } from '../api/status/operations.ts';
-import { weirCommand } from '../files/command.ts';
-import type { History, Second } from '../live/counters.ts';
-import { HISTORY_SECONDS } from '../live/counters.ts';
-import type { AlertTest } from '../resources/alerts.ts';
-import { settingGroups } from '../settings/table.ts';
+import { weirCommand } from '../base/command/name.ts';
+import { settingGroups } from '../base/settings/table.ts';
+import type { statusSchema } from '../manage/api/status/operations.ts';
+import type { History, Second } from '../manage/live/counters.ts';
+import { HISTORY_SECONDS } from '../manage/live/counters.ts';
+import type { AlertTest } from '../model/alerts.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from './page.ts';

@@ -1,5 +1,5 @@
 /** /tokens: the user's own API tokens; administrators see all tokens. */
-import { allows, type Role, roles } from '../resources/users.ts';
+import { allows, type Role, roles } from '../model/users.ts';
 import { filtersOf } from './filters.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';

@@ -1,6 +1,6 @@
 /** /users/:id: one user, and all changes that an administrator may make to a user. */
 
-import { allows, roles } from '../resources/users.ts';
+import { allows, roles } from '../model/users.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { type FormFeedback, fieldError, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';

@@ -1,5 +1,5 @@
 /** /users: the list of users, and new users. */
-import { roles } from '../resources/users.ts';
+import { roles } from '../model/users.ts';
 import { filtersOf } from './filters.ts';
 import { confirmation, confirmationError } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';

@@ -1,7 +1,8 @@
 /** The picker of a sender for a new webhook, and the fields that the sender needs. */
-import { webhookForm } from '../resources/webhooks.ts';
-import { isAsymmetric } from '../signatures/keys.ts';
-import { CUSTOM, DEFAULT_SCHEME, presetNamed, presets } from '../signatures/presets.ts';
+
+import { isAsymmetric } from '../model/signatures/keys.ts';
+import { CUSTOM, DEFAULT_SCHEME, presetNamed, presets } from '../model/signatures/presets.ts';
+import { webhookForm } from '../model/webhooks.ts';
 
 /** The most used senders, as tiles. */
 const popular = [

@@ -1,8 +1,8 @@
 /** The page of one webhook: a head and four tabs, each with a URL of its own that loads only what it shows. */
-import type { Success } from '../api/operation.ts';
-import type { Operations } from '../api/operations.ts';
-import { eventTypeFromOf } from '../signatures/event-type.ts';
-import { DEFAULT_SCHEME, presetNamed } from '../signatures/presets.ts';
+import type { Success } from '../manage/api/operation.ts';
+import type { Operations } from '../manage/api/operations.ts';
+import { eventTypeFromOf } from '../model/signatures/event-type.ts';
+import { DEFAULT_SCHEME, presetNamed } from '../model/signatures/presets.ts';
 import { eventDeliveries, webhookActivity, webhookUsage } from './activity.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';

@@ -1,7 +1,8 @@
 /** /webhooks: the list, one webhook, and all changes to a webhook. */
-import { webhookFields, webhookForm } from '../resources/webhooks.ts';
-import { eventTypeFromOf } from '../signatures/event-type.ts';
-import { DEFAULT_SCHEME, presets } from '../signatures/presets.ts';
+
+import { eventTypeFromOf } from '../model/signatures/event-type.ts';
+import { DEFAULT_SCHEME, presets } from '../model/signatures/presets.ts';
+import { webhookFields, webhookForm } from '../model/webhooks.ts';
 import { webhookActivity, webhookUsage } from './activity.ts';
 import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';

@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Notices } from '../../server/pages/notices.ts';
-import { derivedKeys, loadSecretsKeys } from '../../server/secrets/keys.ts';
+import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { pageRoutes } from '../../server/api/routes.ts';
+import { pageRoutes } from '../../server/manage/api/routes.ts';
 import type { TestApp } from '../helpers/app.ts';
 import {
   accessibilityViolations,

@@ -1,8 +1,8 @@
 /** What open pages say of a database, a rate-limit store and refreshes that fail. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Sample } from '../../server/live/counters.ts';
-import { Tally } from '../../server/live/tally.ts';
+import type { Sample } from '../../server/manage/live/counters.ts';
+import { Tally } from '../../server/manage/live/tally.ts';
 import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { postgresPids } from '../helpers/processes.ts';

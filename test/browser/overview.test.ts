@@ -1,8 +1,8 @@
 /** The overview in a browser: conditions, the chart under pointer and keys, and refreshes that disturb neither. */
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { addHistory } from '../../server/db/queries/history.ts';
-import { Tally } from '../../server/live/tally.ts';
+import { Tally } from '../../server/manage/live/tally.ts';
+import { addHistory } from '../../server/store/queries/history.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';

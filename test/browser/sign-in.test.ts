@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { setupAddress } from '../../server/auth/setup.ts';
-import { derivedKeys, loadSecretsKeys } from '../../server/secrets/keys.ts';
+import { setupAddress } from '../../server/manage/auth/setup.ts';
+import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, cookieOf, givePassword, PASSWORD, request, signIn } from '../helpers/people.ts';

@@ -1,8 +1,8 @@
 /** `weir event replay` by filter, and `weir job`. */
 import { PassThrough, Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { runCommand } from '../../server/cli/command/run.ts';
 import { commands } from '../../server/cli/commands.ts';
-import { runCommand } from '../../server/cli/run.ts';
 import { addAgent, startAgentApp, storeEvents, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { weir as run, weirJson } from '../helpers/command.ts';

@@ -1,9 +1,9 @@
 /** `--json` of every management command is the answer of an operation, valid against openapi.json. */
 import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { OperationName } from '../../server/api/routes.ts';
+import { buildWholeProgram } from '../../server/cli/command/program.ts';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
-import { buildWholeProgram } from '../../server/cli/program.ts';
+import type { OperationName } from '../../server/manage/api/routes.ts';
 import { addAgent, send, startAgentApp, storeEvents } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { weirWith } from '../helpers/command.ts';

@@ -2,12 +2,12 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { settingTable } from '../../server/base/settings/table.ts';
+import { buildWholeProgram } from '../../server/cli/command/program.ts';
 import { commands } from '../../server/cli/commands.ts';
-import { buildWholeProgram } from '../../server/cli/program.ts';
-import { contentsOf, headingsOf, linksOf } from '../../server/docs/contents.ts';
-import { documentPaths, envExample, renderDocuments, writeDocs } from '../../server/docs/generate.ts';
-import { markdownTable, replaceRegion, tables } from '../../server/docs/tables.ts';
-import { settingTable } from '../../server/settings/table.ts';
+import { contentsOf, headingsOf, linksOf } from '../../server/operate/docs/contents.ts';
+import { documentPaths, envExample, renderDocuments, writeDocs } from '../../server/operate/docs/generate.ts';
+import { markdownTable, replaceRegion, tables } from '../../server/operate/docs/tables.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(join(root, name), 'utf8');

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { documentPaths } from '../../server/docs/generate.ts';
-import { isLong } from '../../server/setup/tiers.mjs';
+import { documentPaths } from '../../server/operate/docs/generate.ts';
+import { isLong } from '../../server/operate/setup/tiers.mjs';
 import { titlesIn } from '../helpers/titles.ts';
 import { documentPromises, exceptions, failureContract, type Tests } from './promises.ts';
 
@@ -14,7 +14,7 @@ const documents = documentPaths(root)
 
 const oneLine = (text: string) => text.replace(/\s+/g, ' ').trim();
 
-/** The documents without generated regions (server/docs/tables.ts) and code blocks. */
+/** The documents without generated regions (server/operate/docs/tables.ts) and code blocks. */
 const prose = oneLine(
   documents
     .replace(/<!-- ([\w-]+):begin -->[\s\S]*?<!-- \1:end -->/g, '')

@@ -1,6 +1,6 @@
 /**
  * What Weir promises, and the tests that show it. promises.test.ts checks this table; the tier of a test, `npm test` or
- * `npm run test:all`, follows from its path (server/setup/tiers.mjs).
+ * `npm run test:all`, follows from its path (server/operate/setup/tiers.mjs).
  */
 
 /** Files below test/, and a part of a title in each. */
@@ -13,46 +13,46 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['smoke.test.ts', 'a process that is killed is replaced, and the others serve'],
       ['smoke.test.ts', 'the primary that is killed: the next one finds everything'],
       ['smoke.test.ts', 'Postgres that is killed: 202 from the spool'],
-      ['spool/crash.test.ts', 'a crash (%s) at every operation'],
-      ['doctor/database.test.ts', 'whose setting %s could lose committed events'],
+      ['receive/spool/crash.test.ts', 'a crash (%s) at every operation'],
+      ['operate/doctor/database.test.ts', 'whose setting %s could lose committed events'],
       ['faults/database/kill.ts', 'a killed process is replaced'],
       ['faults/database/kill.ts', 'Postgres itself'],
       ['faults/database/kill.ts', 'the primary: its processes end'],
     ],
     'no delivery is lost; an expired lease is claimed again': [
       ['smoke.test.ts', 'an agent gets every event at least once'],
-      ['deliveries/claim.test.ts', 'can be claimed again and counts as an attempt'],
-      ['deliveries/kill.long.test.ts', 'all events are delivered'],
+      ['deliver/claims/claim.test.ts', 'can be claimed again and counts as an attempt'],
+      ['deliver/claims/kill.long.test.ts', 'all events are delivered'],
       ['faults/recovery/filters.ts', 'kill -9 of Weir between verdicts and leases'],
     ],
   },
   'Postgres away': {
     'without a spool: 503 with Retry-After at once': [
-      ['ingest/database-loss.test.ts', 'a database that restarts repeatedly under load'],
+      ['receive/ingest/database-loss.test.ts', 'a database that restarts repeatedly under load'],
       ['faults/database/kill.ts', 'Postgres itself'],
       ['faults/away-at-start.test.ts', 'without a spool: 503 until Postgres answers'],
     ],
     'with a spool: 202 after fsync, and each event is stored once': [
       ['smoke.test.ts', 'Postgres that is killed: 202 from the spool'],
-      ['spool/crash.test.ts', 'a crash (%s) at every operation'],
+      ['receive/spool/crash.test.ts', 'a crash (%s) at every operation'],
       ['faults/spool.test.ts', 'Postgres away: requests get 202'],
       ['faults/away-at-start.test.ts', 'with a spool: events are verified'],
     ],
     'readyz reports which; memory is bounded; Weir recovers by itself': [
-      ['http/health.test.ts', 'fails when the database is unavailable, names it, and recovers'],
-      ['ingest/limits.test.ts', 'uncommitted events are limited'],
+      ['manage/api/status/health.test.ts', 'fails when the database is unavailable, names it, and recovers'],
+      ['receive/ingest/limits.test.ts', 'uncommitted events are limited'],
       ['faults/spool.test.ts', 'Postgres away: requests get 202'],
       ['faults/database/hung.ts', 'a hung Postgres: 503 within the commit timeout'],
     ],
   },
   'Postgres fails over to a synchronous standby (several hosts, Patroni)': {
     'no event answered 202 is lost': [
-      ['ingest/database-loss.test.ts', 'a database that restarts repeatedly under load'],
+      ['receive/ingest/database-loss.test.ts', 'a database that restarts repeatedly under load'],
       ['faults/failover.test.ts', 'by kill -9 of the leader under load'],
       ['faults/database/standby.ts', 'a row of $name that no standby has is not answered 202'],
     ],
     'writes resume without a restart of Weir': [
-      ['db/conninfo.test.ts', 'with several hosts, the host that accepts writes is searched'],
+      ['store/conninfo.test.ts', 'with several hosts, the host that accepts writes is searched'],
       ['faults/failover.test.ts', 'by kill -9 of the leader under load'],
       ['faults/database/read-only.ts', 'a server that returns as a standby accepts no writes until it is promoted'],
     ],
@@ -60,41 +60,41 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
   'Redis away or frozen': {
     'the limit fails open within 50 ms, warns once a second at most, and recovers by itself': [
       ['smoke.test.ts', 'Redis that is killed limits nothing, and counts again when it is back'],
-      ['ratelimit/shared.test.ts', 'that hangs: one budget for all waiting calls'],
+      ['base/ratelimit/shared.test.ts', 'that hangs: one budget for all waiting calls'],
       ['faults/outside/redis.ts', 'Redis killed under load: no request is refused'],
       ['faults/outside/redis.ts', 'after recovery the processes count together again'],
       ['faults/outside/redis-failover.ts', 'counters survive a failover, a read-only replica fails open'],
     ],
     'at the start of Weir: refused with the reason; at that of a later process: served without the limit': [
-      ['ratelimit/shared.test.ts', 'refused when %s, with a sentence that is free of secrets'],
-      ['ratelimit/shared.test.ts', 'without requireAtStart succeeds degraded'],
-      ['cli/start.long.test.ts', 'is refused: %s'],
+      ['base/ratelimit/shared.test.ts', 'refused when %s, with a sentence that is free of secrets'],
+      ['base/ratelimit/shared.test.ts', 'without requireAtStart succeeds degraded'],
+      ['cli/local/start.long.test.ts', 'is refused: %s'],
       ['faults/outside/redis.ts', 'a process that exits during the outage is replaced by one that starts degraded'],
     ],
   },
   'flood, slow bodies, large headers, hostile JSON or tokens': {
     'memory is bounded': [
-      ['ingest/limits.test.ts', 'is refused with 503 when all of it is held, and released completely'],
-      ['ingest/limits.test.ts', 'unfinished requests of one client address are limited'],
+      ['receive/ingest/limits.test.ts', 'is refused with 503 when all of it is held, and released completely'],
+      ['receive/ingest/limits.test.ts', 'unfinished requests of one client address are limited'],
       ['faults/recovery/connections.ts', 'slow senders cost little memory, and others are served'],
     ],
     'the response is 4xx, and other clients are served': [
       ['smoke.test.ts', 'hostile requests are refused while others are served'],
-      ['http/open-requests.test.ts', 'at %s of %s gets a short response'],
-      ['auth/agent.test.ts', 'every error has the same 401 response'],
+      ['base/http/open-requests.test.ts', 'at %s of %s gets a short response'],
+      ['manage/auth/agent.test.ts', 'every error has the same 401 response'],
       ['faults/clients.test.ts', 'slow senders and partial heads do not block others'],
     ],
   },
   'full queue, full disk': {
     '503 with Retry-After, and a queue with a limit': [
-      ['ingest/limits.test.ts', 'uncommitted events are limited'],
-      ['spool/writer.test.ts', 'two writers fill the folder up to INGEST_SPOOL_BYTES_MAX'],
+      ['receive/ingest/limits.test.ts', 'uncommitted events are limited'],
+      ['receive/spool/writer.test.ts', 'two writers fill the folder up to INGEST_SPOOL_BYTES_MAX'],
       ['faults/database/hung.ts', 'a hung Postgres: 503 within the commit timeout'],
       ['faults/spool.test.ts', 'a full spool refuses events, keeps what it has, and drains'],
     ],
     'full disk: no event answered 202 is lost, and Weir recovers when there is room': [
-      ['http/health.test.ts', 'fails when the disk is full, at the first probe, and recovers'],
-      ['spool/writer.test.ts', 'after a failed write or flush the event is refused'],
+      ['manage/api/status/health.test.ts', 'fails when the disk is full, at the first probe, and recovers'],
+      ['receive/spool/writer.test.ts', 'after a failed write or flush the event is refused'],
       ['faults/database/full-disk.ts', 'that is full, and has space again'],
       ['faults/spool.test.ts', 'events are refused, and what was answered is stored'],
     ],
@@ -118,145 +118,148 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
   },
 };
 
-const defaults = ['settings/read.test.ts', 'the defaults of the contract apply'] as const;
+const defaults = ['base/settings/read.test.ts', 'the defaults of the contract apply'] as const;
 
 /** Statements of README.md and the guides: all under Security, and those with the words `exactly`, `never` or `at least once`. */
 export const documentPromises: Readonly<Record<string, Tests>> = {
   // Security
   'Signatures are compared in constant time over the exact bytes received.': [
-    ['signatures/check.test.ts', 'a claimed value is compared by one call in constant time'],
-    ['ingest/signature.test.ts', 'over a body that is %s'],
-    ['signatures/scheme.test.ts', '%s does not verify with one byte of the body changed'],
+    ['model/signatures/check.test.ts', 'a claimed value is compared by one call in constant time'],
+    ['receive/ingest/signature.test.ts', 'over a body that is %s'],
+    ['model/signatures/scheme.test.ts', '%s does not verify with one byte of the body changed'],
   ],
   'A request of uncertain length is rejected before it is stored, and nothing after it is served.': [
-    ['http/framing.test.ts', 'a chunked body %s is answered 411 once, and nothing of it is served'],
-    ['http/framing.test.ts', '%s is answered 400 once, and nothing after the head is served'],
-    ['http/framing.test.ts', 'nothing is stored when a request or invalid bytes follow its end'],
-    ['http/framing-fuzz.test.ts', 'invalid framing is never answered 2xx'],
+    ['base/http/framing.test.ts', 'a chunked body %s is answered 411 once, and nothing of it is served'],
+    ['base/http/framing.test.ts', '%s is answered 400 once, and nothing after the head is served'],
+    ['base/http/framing.test.ts', 'nothing is stored when a request or invalid bytes follow its end'],
+    ['base/http/framing-fuzz.test.ts', 'invalid framing is never answered 2xx'],
   ],
   'Secrets and credentials never appear in logs or stored headers, nor in any response but the one that creates them.':
     [
-      ['ingest/signature.test.ts', 'no secret and no digest appears in a response or in the log'],
-      ['ingest/events.test.ts', 'exclude credentials, signatures, and names that end like secrets'],
-      ['rejections/rejections.test.ts', 'no secret is in a row, a log line or a response, and no digest is shown'],
-      ['auth/agent-changes.test.ts', 'no log line contains any part of a token'],
-      ['api/tokens/tokens.test.ts', 'no log line contains any part of a token'],
-      ['api/tokens/tokens.test.ts', 'is shown once, with its Location'],
-      ['api/agents/agents.test.ts', 'has a credential, which only this response shows'],
-      ['api/webhooks/webhooks.test.ts', 'shows a generated secret only in this response'],
-      ['api/webhooks/webhooks.test.ts', 'never returns a given secret'],
+      ['receive/ingest/signature.test.ts', 'no secret and no digest appears in a response or in the log'],
+      ['receive/ingest/events.test.ts', 'exclude credentials, signatures, and names that end like secrets'],
+      [
+        'receive/rejections/rejections.test.ts',
+        'no secret is in a row, a log line or a response, and no digest is shown',
+      ],
+      ['manage/auth/agent-changes.test.ts', 'no log line contains any part of a token'],
+      ['manage/api/tokens/tokens.test.ts', 'no log line contains any part of a token'],
+      ['manage/api/tokens/tokens.test.ts', 'is shown once, with its Location'],
+      ['manage/api/agents/agents.test.ts', 'has a credential, which only this response shows'],
+      ['manage/api/webhooks/webhooks.test.ts', 'shows a generated secret only in this response'],
+      ['manage/api/webhooks/webhooks.test.ts', 'never returns a given secret'],
     ],
   'The cost of a request before authentication is limited: 16 KiB of headers, 1 MiB of body (sign-in, setup and agent sessions: 16 KiB),':
     [
-      ['http/answers.test.ts', 'one byte over the limit are answered 431'],
-      ['ingest/events.test.ts', 'is stored byte for byte when its body is %s'],
-      ['ingest/refusals.test.ts', 'is answered 413 with the fix'],
-      ['http/open-requests.test.ts', 'of 16 KiB is read, and one byte more is 413'],
+      ['base/http/answers.test.ts', 'one byte over the limit are answered 431'],
+      ['receive/ingest/events.test.ts', 'is stored byte for byte when its body is %s'],
+      ['receive/ingest/refusals.test.ts', 'is answered 413 with the fix'],
+      ['base/http/open-requests.test.ts', 'of 16 KiB is read, and one byte more is 413'],
       defaults,
     ],
   'for each client address (an IPv6 client is its /64) 60 webhook requests, 20 agent authentications, 60 sign-in requests and 600 other requests without valid credentials a minute,':
     [
-      ['net/address.test.ts', 'is equal within a /64 and differs outside of it'],
-      ['ingest/limits.test.ts', 'is shared by all webhooks, and separate for each client address'],
-      ['auth/agent-limit.test.ts', '%s is counted, and one over the limit is 429'],
-      ['http/open-requests.test.ts', 'are counted together for each client address'],
-      ['auth/anonymous.test.ts', 'counts %s'],
+      ['model/address.test.ts', 'is equal within a /64 and differs outside of it'],
+      ['receive/ingest/limits.test.ts', 'is shared by all webhooks, and separate for each client address'],
+      ['manage/auth/agent-limit.test.ts', '%s is counted, and one over the limit is 429'],
+      ['base/http/open-requests.test.ts', 'are counted together for each client address'],
+      ['manage/auth/anonymous.test.ts', 'counts %s'],
       defaults,
     ],
   '1,024 unfinished requests, 16 MiB of unfinished bodies and 32 MiB of unread responses at each process;': [
-    ['ingest/limits.test.ts', 'unfinished requests of one client address are limited'],
-    ['ingest/limits.test.ts', 'is limited for each client address, so that one client cannot block the others'],
-    ['http/clients.test.ts', 'apply to %s of an IPv6 /64 together'],
-    ['auth/anonymous.test.ts', 'is refused large responses until it reads or leaves'],
+    ['receive/ingest/limits.test.ts', 'unfinished requests of one client address are limited'],
+    ['receive/ingest/limits.test.ts', 'is limited for each client address, so that one client cannot block the others'],
+    ['base/http/clients.test.ts', 'apply to %s of an IPv6 /64 together'],
+    ['manage/auth/anonymous.test.ts', 'is refused large responses until it reads or leaves'],
     defaults,
   ],
-  '20 reported errors of a document;': [['http/parsed-body.test.ts', 'the first 20 of many invalid members']],
+  '20 reported errors of a document;': [['base/http/parsed-body.test.ts', 'the first 20 of many invalid members']],
   '20 live streams and two exports of a user.': [
-    ['api/live/stream.test.ts', 'a user has at most USER_STREAMS_MAX streams'],
-    ['api/events/export-places.test.ts', 'a user has two places'],
-    ['api/events/export.test.ts', 'holds its own places, and none of other users'],
+    ['manage/api/live/stream.test.ts', 'a user has at most USER_STREAMS_MAX streams'],
+    ['manage/api/events/export-places.test.ts', 'a user has two places'],
+    ['manage/api/events/export.test.ts', 'holds its own places, and none of other users'],
     defaults,
   ],
   'Passwords are stored as argon2id hashes.': [
-    ['passwords/hash.test.ts', 'a hash is argon2id with parameters recommended by OWASP'],
-    ['api/users/service.test.ts', 'with a generated password that is shown once and not stored'],
+    ['manage/auth/password-hash.test.ts', 'a hash is argon2id with parameters recommended by OWASP'],
+    ['manage/api/users/service.test.ts', 'with a generated password that is shown once and not stored'],
   ],
   'Failed attempts pause the account and the client address, but no browser in which the user has signed in before.': [
-    ['auth/throttle.test.ts', '%s has a number of free failures; then it is paused'],
-    ['auth/throttle.test.ts', 'has a number of free failures over all accounts; then one each interval'],
-    ['auth/device-cookies.test.ts', 'the owner of a paused account can sign in with a device cookie'],
-    ['auth/device-cookies.test.ts', 'the owner can sign in with a device cookie from a locked-out address'],
+    ['manage/auth/throttle.test.ts', '%s has a number of free failures; then it is paused'],
+    ['manage/auth/throttle.test.ts', 'has a number of free failures over all accounts; then one each interval'],
+    ['manage/auth/device-cookies.test.ts', 'the owner of a paused account can sign in with a device cookie'],
+    ['manage/auth/device-cookies.test.ts', 'the owner can sign in with a device cookie from a locked-out address'],
   ],
   'A stolen cookie cannot create lasting access without the password.': [
-    ['auth/step-up.test.ts', 'every operation that changes something is in one of the two tables'],
-    ['auth/step-up.test.ts', 'a session with %s is refused, and nothing changes'],
-    ['auth/oidc/step-up.test.ts', 'a session can confirm changes shortly after the sign-in, not later'],
+    ['manage/auth/step-up.test.ts', 'every operation that changes something is in one of the two tables'],
+    ['manage/auth/step-up.test.ts', 'a session with %s is refused, and nothing changes'],
+    ['manage/auth/oidc/step-up.test.ts', 'a session can confirm changes shortly after the sign-in, not later'],
   ],
   'A token cannot harm its owner.': [
-    ['auth/token-authority.test.ts', 'cannot %s'],
-    ['auth/token-authority.test.ts', 'cannot create a token that is %s'],
-    ['auth/token-authority.test.ts', 'cannot change the %s of its own user, and cannot delete it'],
+    ['manage/auth/token-authority.test.ts', 'cannot %s'],
+    ['manage/auth/token-authority.test.ts', 'cannot create a token that is %s'],
+    ['manage/auth/token-authority.test.ts', 'cannot change the %s of its own user, and cannot delete it'],
   ],
   'Every change is in the audit log, whose chain reveals tampering.': [
-    ['api/audit/coverage.test.ts', 'every operation that changes something writes one entry:'],
-    ['audit/verify.test.ts', 'a manipulation is found with its position:'],
+    ['manage/api/audit/coverage.test.ts', 'every operation that changes something writes one entry:'],
+    ['store/audit/verify.test.ts', 'a manipulation is found with its position:'],
   ],
   'Secrets are encrypted with AES-256-GCM under `SECRETS_KEY`.': [
-    ['secrets/seal.test.ts', 'is AES-256-GCM: version, nonce, tag and ciphertext'],
-    ['api/webhooks/service.test.ts', 'a stored secret that no key decrypts'],
-    ['api/idempotency.test.ts', 'stores no secret in clear text'],
-    ['secrets/rotate.long.test.ts', 'every table with a sealed column is listed'],
+    ['store/secrets/seal.test.ts', 'is AES-256-GCM: version, nonce, tag and ciphertext'],
+    ['manage/api/webhooks/service.test.ts', 'a stored secret that no key decrypts'],
+    ['manage/api/idempotency.test.ts', 'stores no secret in clear text'],
+    ['store/secrets/rotate.long.test.ts', 'every table with a sealed column is listed'],
   ],
   'Tokens and credentials are stored as hashes.': [
-    ['api/tokens/tokens.test.ts', 'is stored only as a hash'],
-    ['auth/agent.test.ts', 'is stored only as a hash'],
-    ['auth/sign-in.test.ts', 'stores only a hash of the cookie'],
+    ['manage/api/tokens/tokens.test.ts', 'is stored only as a hash'],
+    ['manage/auth/agent.test.ts', 'is stored only as a hash'],
+    ['manage/auth/sign-in.test.ts', 'stores only a hash of the cookie'],
   ],
   'A leaked key can be rotated and retired.': [
-    ['secrets/seal.test.ts', 'opens with %s'],
-    ['secrets/rotate.long.test.ts', 're-encrypts current, previous and expired secrets'],
+    ['store/secrets/seal.test.ts', 'opens with %s'],
+    ['store/secrets/rotate.long.test.ts', 're-encrypts current, previous and expired secrets'],
     ['faults/outside/keys.ts', 'a key is replaced under load, and the previous one is retired'],
   ],
   'Event bodies are stored as received: protect the database and its backups accordingly.': [
-    ['ingest/events.test.ts', 'is stored byte for byte when its body is %s'],
+    ['receive/ingest/events.test.ts', 'is stored byte for byte when its body is %s'],
   ],
   '**Sender input** is served as bytes that no browser executes, escaped on pages, and printed without control characters.':
     [
-      ['api/stored-bytes.test.ts', 'is a download that no browser runs, for any content type of the sender'],
+      ['manage/api/stored-bytes.test.ts', 'is a download that no browser runs, for any content type of the sender'],
       ['pages/hostile.test.ts', 'shows markup of URLs and requests as text'],
       ['cli/hostile.test.ts', '%s has its control characters escaped'],
-      ['telemetry/log.test.ts', 'text of requests cannot control %s'],
+      ['base/telemetry/log.test.ts', 'text of requests cannot control %s'],
       ['browser/events.test.ts', 'input of strangers is never executed'],
     ],
   '**The program** serves without root, or logs why it cannot,': [
-    ['setup/container.test.ts', 'runs as an unprivileged user'],
-    ['primary/forks.long.test.ts', 'every process runs as weir'],
-    ['primary/forks.long.test.ts', 'an installation that weir cannot read is served by root, with one warning'],
+    ['operate/setup/container.test.ts', 'runs as an unprivileged user'],
+    ['operate/primary/forks.long.test.ts', 'every process runs as weir'],
+    ['operate/primary/forks.long.test.ts', 'an installation that weir cannot read is served by root, with one warning'],
   ],
   'and its packages are pinned with their hashes.': [
-    ['setup/lock-file.test.ts', 'has the integrity of every package'],
-    ['setup/server-binary.test.ts', 'refuses a changed one, and names it'],
+    ['operate/setup/lock-file.test.ts', 'has the integrity of every package'],
+    ['operate/setup/server-binary.test.ts', 'refuses a changed one, and names it'],
   ],
 
   // Webhooks
   'A webhook with a `--signature-header` requires the signature in exactly that header.': [
-    ['ingest/signature.test.ts', 'in the configured header with the name %s'],
-    ['ingest/signature.test.ts', '%s, with a signature_header of the webhook'],
+    ['receive/ingest/signature.test.ts', 'in the configured header with the name %s'],
+    ['receive/ingest/signature.test.ts', '%s, with a signature_header of the webhook'],
   ],
   'Weir builds it from `FRONTEND_PUBLIC_API_URL`, never from the `Host` header.': [
-    ['ingest/schemes.test.ts', 'of twilio, a form, verifies with its URL and sorted fields'],
+    ['receive/ingest/schemes.test.ts', 'of twilio, a form, verifies with its URL and sorted fields'],
   ],
   'A client never exceeds the limit in one fixed window, and in the worst-placed window never exceeds twice the limit less one.':
-    [['ratelimit/window.test.ts', 'at most 2 max - 1 in any interval of a window, at most max in a bucket']],
+    [['base/ratelimit/window.test.ts', 'at most 2 max - 1 in any interval of a window, at most max in a bucket']],
   'Evenly spaced traffic below the limit is never rejected.': [
-    ['ratelimit/window.test.ts', 'evenly spaced traffic of up to max - 1 a window is never refused'],
+    ['base/ratelimit/window.test.ts', 'evenly spaced traffic of up to max - 1 a window is never refused'],
   ],
 
   // Agents
   '**At least once.** A delivery whose lease expires without an acknowledgement can be claimed again.': [
-    ['deliveries/claim.test.ts', 'can be claimed again and counts as an attempt'],
-    ['client/real.test.ts', 'an agent killed between claim and ack loses nothing'],
-    ['deliveries/kill.long.test.ts', 'all events are delivered, and only leased deliveries are delivered again'],
+    ['deliver/claims/claim.test.ts', 'can be claimed again and counts as an attempt'],
+    ['deliver/client/real.test.ts', 'an agent killed between claim and ack loses nothing'],
+    ['deliver/claims/kill.long.test.ts', 'all events are delivered, and only leased deliveries are delivered again'],
   ],
   'At least once: when the command or the target ends between the 2xx and the acknowledgement, the delivery is forwarded again after its lease.':
     [
@@ -266,62 +269,65 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
       ],
     ],
   'The server tells the model never to follow instructions in it.': [
-    ['api/mcp/agent-tools.test.ts', 'the server says what it is, and never to follow instructions'],
+    ['manage/mcp/agent-tools.test.ts', 'the server says what it is, and never to follow instructions'],
   ],
 
   // Users and the API
   '`ADMIN_EMAIL` and `ADMIN_PASSWORD` create the first administrator; they never change an existing one.': [
-    ['auth/setup.test.ts', 'create the first administrator once'],
-    ['auth/setup.test.ts', 'change nothing when there is an administrator'],
+    ['manage/auth/setup.test.ts', 'create the first administrator once'],
+    ['manage/auth/setup.test.ts', 'change nothing when there is an administrator'],
   ],
   "A token has its user's role, or a lesser one given as `role`, and never more than the user's current role.": [
-    ['api/tokens/tokens.test.ts', 'of an %s can be %s, and is used as such'],
+    ['manage/api/tokens/tokens.test.ts', 'of an %s can be %s, and is used as such'],
     [
-      'api/tokens/tokens.test.ts',
+      'manage/api/tokens/tokens.test.ts',
       'is lowered with the next request at every process when the role of the user is lowered',
     ],
   ],
   'A token expires after 90 days, unless `expires_in_days` or `expires_at` sets another time; `null` means never.': [
-    ['api/tokens/tokens.test.ts', 'is shown once, with its Location'],
-    ['api/tokens/tokens.test.ts', 'accepts %s'],
-    ['api/tokens/tokens.test.ts', 'an expired token is refused'],
+    ['manage/api/tokens/tokens.test.ts', 'is shown once, with its Location'],
+    ['manage/api/tokens/tokens.test.ts', 'accepts %s'],
+    ['manage/api/tokens/tokens.test.ts', 'an expired token is refused'],
   ],
   'Every change is recorded in its own transaction: the actor, the client address, the token or command, and the values before and after, but never a secret.':
     [
-      ['api/audit/coverage.test.ts', 'every operation that changes something writes one entry:'],
-      ['api/audit/coverage.test.ts', 'no entry contains a secret, a token, a password or a hash of one'],
-      ['api/webhooks/webhooks.test.ts', 'is recorded with its creator'],
-      ['audit/load.test.ts', 'a failed change leaves no entry and no gap'],
+      ['manage/api/audit/coverage.test.ts', 'every operation that changes something writes one entry:'],
+      ['manage/api/audit/coverage.test.ts', 'no entry contains a secret, a token, a password or a hash of one'],
+      ['manage/api/webhooks/webhooks.test.ts', 'is recorded with its creator'],
+      ['store/audit/load.test.ts', 'a failed change leaves no entry and no gap'],
     ],
-  '`type`: the type of the event, exactly': [['api/events/filter.test.ts', 'the events of a user']],
+  '`type`: the type of the event, exactly': [['manage/api/events/filter.test.ts', 'the events of a user']],
   'Origins match exactly: scheme, host and port.': [
-    ['api/cors.test.ts', 'a page of another origin gets no CORS header:'],
+    ['manage/api/cors.test.ts', 'a page of another origin gets no CORS header:'],
   ],
 
   // Operation
   'Requests never delay anything else, and survive a restart.': [
-    ['conditions/deliver.test.ts', 'a request without a response holds up neither the next evaluation nor a session'],
-    ['conditions/deliver.test.ts', 'a machine that ends during a request leaves it to another one'],
+    [
+      'manage/conditions/deliver.test.ts',
+      'a request without a response holds up neither the next evaluation nor a session',
+    ],
+    ['manage/conditions/deliver.test.ts', 'a machine that ends during a request leaves it to another one'],
     ['faults/outside/alerts.ts', 'kill -9 during a request: after the restart it is sent again'],
   ],
   '`weir restore` authenticates the file, verifies the checksum and loads exactly the verified bytes, also when the file is replaced in between.':
     [
-      ['backup/backup.long.test.ts', 'a file %s is refused, and nothing is restored'],
-      ['backup/backup.long.test.ts', 'a file that changes after it was verified is not passed on'],
+      ['operate/backup/backup.long.test.ts', 'a file %s is refused, and nothing is restored'],
+      ['operate/backup/backup.long.test.ts', 'a file that changes after it was verified is not passed on'],
     ],
   '**Exactly once.** An event keeps the id of its 202. A commit whose outcome is unknown is spooled as well, under the same ids; events that are stored already are skipped.':
     [
       ['smoke.test.ts', 'Postgres that is killed: 202 from the spool, and each event is stored once'],
-      ['spool/crash.test.ts', 'a crash (%s) at every operation'],
-      ['spool/drain.test.ts', 'events that are in the database already are skipped by their ids'],
+      ['receive/spool/crash.test.ts', 'a crash (%s) at every operation'],
+      ['receive/spool/drain.test.ts', 'events that are in the database already are skipped by their ids'],
       ['faults/spool.test.ts', 'Postgres frozen, and killed during the drain'],
     ],
   'An incomplete record at the end of a file was never answered and is ignored.': [
-    ['spool/crash.test.ts', 'a crash (%s) at every operation'],
-    ['spool/drain.test.ts', 'a torn end is dropped with its file'],
+    ['receive/spool/crash.test.ts', 'a crash (%s) at every operation'],
+    ['receive/spool/drain.test.ts', 'a torn end is dropped with its file'],
   ],
   'The events of a machine that never comes back are stored from its disk by any other installation of the same release:':
-    [['cli/spool.test.ts', 'the spools of machines that do not come back are listed and drained']],
+    [['cli/local/spool.test.ts', 'the spools of machines that do not come back are listed and drained']],
 };
 
 /** Statements with one of the words, or under Security, that promise nothing about Weir, and why. */

@@ -129,8 +129,8 @@ test('while Weir waits, HUP, TTIN and TTOU work, and a process that hangs is rep
 
 test('on a terminal, Weir says that it receives webhooks only when it does', { timeout: TEST_MS }, async () => {
   const entry = await builtScript(
-    `import { runPrimary } from '#server/primary/primary.ts';
-     import { readConfiguration } from '#server/settings/read.ts';
+    `import { runPrimary } from '#server/operate/primary/primary.ts';
+     import { readConfiguration } from '#server/base/settings/read.ts';
      process.exitCode = await runPrimary(() => readConfiguration(process.env, '${dataDir}'), true);`,
   );
   const greeted = () => weir.lines.some((line) => line.includes('Weir receives webhooks at'));

@@ -1,7 +1,7 @@
 /** Three installations on machines of their own, with one Postgres and one Redis Cluster behind HAProxy: they act as one, and survive cut links. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { migrationFiles } from '../../server/db/migrate.ts';
+import { migrationFiles } from '../../server/store/migrate.ts';
 import { addAgent, signIn, TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { lackingForMachines, type Machines, startMachines } from '../helpers/machines.ts';

@@ -35,7 +35,7 @@ const chain = chainOf(
     directory = await mkdtemp(join(tmpdir(), 'weir-u-'));
     one = await installWeir(join(directory, 'releases/one'));
     two = await installWeir(join(directory, 'releases/two'));
-    await two.replace('server/http/health.ts', says('new'));
+    await two.replace('server/manage/api/status/health.ts', says('new'));
     await use('one');
     database = await freshDatabase();
     return {

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Verifier } from '../../server/ingest/verify.ts';
-import type { Verdict } from '../../server/ingest/verify-thread.ts';
+import { Verifier } from '../../server/receive/ingest/verify.ts';
+import type { Verdict } from '../../server/receive/ingest/verify-thread.ts';
 import { signatureOf } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 

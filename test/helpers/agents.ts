@@ -1,16 +1,16 @@
 /** Agents for tests: created like by the command, with a session, and a second process on the same database. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { Agents } from '../../server/api/agents/service.ts';
-import { systemActor } from '../../server/audit/actor.ts';
-import { Changes } from '../../server/db/announce.ts';
-import { uuidText, uuidv7 } from '../../server/db/ids.ts';
-import { readHorizon } from '../../server/db/partitions.ts';
-import type { Database } from '../../server/db/pool.ts';
-import { UndoStack } from '../../server/primary/undo.ts';
-import { type App, startApp } from '../../server/process/app.ts';
-import { loadSecretsKeys } from '../../server/secrets/keys.ts';
-import { createLog } from '../../server/telemetry/log.ts';
+import { createLog } from '../../server/base/telemetry/log.ts';
+import { Agents } from '../../server/manage/api/agents/service.ts';
+import { UndoStack } from '../../server/operate/primary/undo.ts';
+import { type App, startApp } from '../../server/operate/process/app.ts';
+import { Changes } from '../../server/store/announce.ts';
+import { systemActor } from '../../server/store/audit/actor.ts';
+import { uuidText, uuidv7 } from '../../server/store/ids.ts';
+import { readHorizon } from '../../server/store/partitions.ts';
+import type { Database } from '../../server/store/pool.ts';
+import { loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import { listen, type Overrides, startTestApp, type TestApp, type TestWebhook } from './app.ts';
 import { signedRequest } from './requests.ts';
 import { made } from './webhooks.ts';

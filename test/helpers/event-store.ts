@@ -1,7 +1,8 @@
 /** The event store, awaited. */
-import type { EventRow } from '../../server/db/copy-rows.ts';
-import type { EventStore } from '../../server/ingest/event-store.ts';
-import type { StoreOutcome } from '../../server/ingest/group-commit.ts';
+
+import type { EventStore } from '../../server/receive/ingest/event-store.ts';
+import type { StoreOutcome } from '../../server/receive/ingest/group-commit.ts';
+import type { EventRow } from '../../server/store/copy-rows.ts';
 
 /** Stores the events of one request; resolves with the outcome. */
 export function storeEvents(events: EventStore, rows: EventRow[]) {

@@ -1,6 +1,6 @@
 /** Runs once before the tests: tests that start processes and threads use the compiled ones, and all share one directory. */
 import { fileURLToPath } from 'node:url';
-import { stateOfDist } from '../../server/setup/sources.mjs';
+import { stateOfDist } from '../../server/operate/setup/sources.mjs';
 import { openRunFolder } from './run-folder.ts';
 
 const reasons = { missing: 'is not built', outdated: 'is older than the sources' };

@@ -9,7 +9,7 @@ export interface Installation {
   directory: string;
   /** Its weir.js. */
   entry: string;
-  /** Replaces the code of a module, e.g. `server/process/app.ts`, in its bundle, in one step. The change must have an effect. */
+  /** Replaces the code of a module, e.g. `server/operate/process/app.ts`, in its bundle, in one step. The change must have an effect. */
   replace(module: string, code: (built: string) => string): Promise<void>;
   /** Restores all modules. */
   repair(): Promise<void>;

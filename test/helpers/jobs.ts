@@ -1,6 +1,7 @@
 /** Jobs in tests: run in the process of the test, on a pool of their own, as by a primary. */
-import { openDatabase } from '../../server/db/pool.ts';
-import { runJobs } from '../../server/jobs/run.ts';
+
+import { runJobs } from '../../server/deliver/replay/run.ts';
+import { openDatabase } from '../../server/store/pool.ts';
 
 /** A rate that never makes a job pause for long. */
 export const FAST = 1_000_000;

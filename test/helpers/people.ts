@@ -1,11 +1,11 @@
 /** People for tests: users with a session and an API token, created without forms. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { Users } from '../../server/api/users/service.ts';
-import { systemActor } from '../../server/audit/actor.ts';
-import { createCredential } from '../../server/auth/credential.ts';
-import { cookieName, hashSessionToken } from '../../server/auth/people.ts';
-import { Passwords } from '../../server/passwords/hash.ts';
-import type { Role } from '../../server/resources/users.ts';
+import { Users } from '../../server/manage/api/users/service.ts';
+import { Passwords } from '../../server/manage/auth/password-hash.ts';
+import { cookieName, hashSessionToken } from '../../server/manage/auth/people.ts';
+import { createCredential } from '../../server/model/credential.ts';
+import type { Role } from '../../server/model/users.ts';
+import { systemActor } from '../../server/store/audit/actor.ts';
 import type { TestApp } from './app.ts';
 
 export interface Answer {

@@ -1,2 +1,2 @@
 /** Ports for servers that a test starts. */
-export { freePort } from '../../server/cli/bench/ground.ts';
+export { freePort } from '../../server/operate/load/environment.ts';

@@ -1,8 +1,8 @@
 /** A database for each test file, copied from a migrated template on the run's Postgres. */
 import { randomBytes } from 'node:crypto';
-import { migrate } from '../../server/db/migrate.ts';
-import { createPartitions } from '../../server/db/partitions.ts';
-import { type Database, openDatabase } from '../../server/db/pool.ts';
+import { migrate } from '../../server/store/migrate.ts';
+import { createPartitions } from '../../server/store/partitions.ts';
+import { type Database, openDatabase } from '../../server/store/pool.ts';
 import { joinRunPostgres } from './run-postgres.ts';
 
 export interface FreshDatabase {

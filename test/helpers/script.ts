@@ -9,7 +9,7 @@ const root = resolve(import.meta.dirname, '../..');
 const build = `
   import { mkdirSync, writeFileSync } from 'node:fs';
   import { dirname } from 'node:path';
-  import { bundle } from ${JSON.stringify(join(root, 'server/setup/build.mjs'))};
+  import { bundle } from ${JSON.stringify(join(root, 'server/operate/setup/build.mjs'))};
   const [source] = process.argv.slice(1);
   for (const { path, content } of await bundle(process.cwd(), [source], { chunks: dirname(source) })) {
     mkdirSync(dirname(path), { recursive: true });
@@ -19,7 +19,7 @@ const build = `
 
 /**
  * Bundles a script until the test ends and returns its file, for `node FILE`.
- * @param code a module in TypeScript; imports of the project start with `#`, e.g. `#server/db/lock.ts`
+ * @param code a module in TypeScript; imports of the project start with `#`, e.g. `#server/base/files/lock.ts`
  */
 export async function builtScript(code: string): Promise<string> {
   // Below dist/, so that the script finds packages, views and migrations; a name with a dot survives a build.

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { readSettings, type Settings } from '../../server/settings/read.ts';
+import { readSettings, type Settings } from '../../server/base/settings/read.ts';
 
 /** A 32 byte key in the format of SECRETS_KEY. */
 export const someKey = Buffer.alloc(32, 7).toString('base64');

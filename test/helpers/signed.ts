@@ -1,7 +1,7 @@
 /** Verifies a signed request with the steps of ingest, without a server. */
-import { findKey } from '../../server/signatures/check.ts';
-import type { SchemeDefinition } from '../../server/signatures/definition.ts';
-import { compileScheme } from '../../server/signatures/scheme.ts';
+import { findKey } from '../../server/model/signatures/check.ts';
+import type { SchemeDefinition } from '../../server/model/signatures/definition.ts';
+import { compileScheme } from '../../server/model/signatures/scheme.ts';
 
 export const URL_OF_HOOK = 'https://weir.example.org/in/2f1c0d7e-5a31-4c8e-9b1f-0d6c2a7e4b15';
 

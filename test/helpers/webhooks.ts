@@ -1,13 +1,13 @@
 /** Webhooks for tests, created like by a command. */
 
-import { Webhooks } from '../../server/api/webhooks/service.ts';
-import { systemActor } from '../../server/audit/actor.ts';
-import { Changes } from '../../server/db/announce.ts';
-import type { Database } from '../../server/db/pool.ts';
-import type { Result } from '../../server/http/problem.ts';
-import { SavedWebhooks } from '../../server/primary/saved-webhooks.ts';
-import { type NewWebhook, webhookInput } from '../../server/resources/webhooks.ts';
-import { derivedKeys, type SecretsKeys } from '../../server/secrets/keys.ts';
+import type { Result } from '../../server/base/http/problem.ts';
+import { Webhooks } from '../../server/manage/api/webhooks/service.ts';
+import { type NewWebhook, webhookInput } from '../../server/model/webhooks.ts';
+import { SavedWebhooks } from '../../server/operate/primary/saved-webhooks.ts';
+import { Changes } from '../../server/store/announce.ts';
+import { systemActor } from '../../server/store/audit/actor.ts';
+import type { Database } from '../../server/store/pool.ts';
+import { derivedKeys, type SecretsKeys } from '../../server/store/secrets/keys.ts';
 import { until } from './wait.ts';
 
 export function webhooksOf(

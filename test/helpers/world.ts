@@ -1,6 +1,6 @@
 /** One of everything in one app, created like users create it, and a valid request for each operation. */
 import { randomUUID } from 'node:crypto';
-import type { OperationName } from '../../server/api/routes.ts';
+import type { OperationName } from '../../server/manage/api/routes.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from './agents.ts';
 import type { TestApp, TestWebhook } from './app.ts';
 import { addPerson, PASSWORD, type TestPerson } from './people.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { figureOf, watched } from '../../k6/lib/metrics-text.ts';
-import { metricTable } from '../../server/telemetry/metric-table.ts';
+import { metricTable } from '../../server/base/telemetry/metric-table.ts';
 
 const page = `# HELP weir_connections open TCP connections
 # TYPE weir_connections gauge

@@ -2,8 +2,8 @@ import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { payloadOf } from '../../k6/lib/payloads.ts';
 import { defaultScheme, isRepeatable, isSupported, type Primitives, signatureHeaders } from '../../k6/lib/signing.ts';
-import { keyOf } from '../../server/signatures/keys.ts';
-import { presets } from '../../server/signatures/presets.ts';
+import { keyOf } from '../../server/model/signatures/keys.ts';
+import { presets } from '../../server/model/signatures/presets.ts';
 import { URL_OF_HOOK, verifies } from '../helpers/signed.ts';
 
 /** Like k6's functions: b64decode rejects padding and impossible lengths. */

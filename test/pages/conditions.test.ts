@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import type { Condition } from '../../server/model/condition-list.ts';
 import type { ShownAlert } from '../../server/pages/alerts.ts';
 import { conditionCard, otherAlerts } from '../../server/pages/conditions.ts';
-import type { Condition } from '../../server/resources/condition-list.ts';
 
 const condition: Condition = {
   id: 'process:77',

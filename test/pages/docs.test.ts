@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { headingsOf } from '../../server/docs/contents.ts';
-import { documentPaths } from '../../server/docs/generate.ts';
+import { headingsOf } from '../../server/operate/docs/contents.ts';
+import { documentPaths } from '../../server/operate/docs/generate.ts';
 import { FOUND_MAX, type Guide, SEARCH_CHARACTERS_MAX, searchGuides } from '../../server/pages/docs.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Exchange } from '../../server/http/exchange.ts';
-import { History, type Live, type Second } from '../../server/live/counters.ts';
+import type { Exchange } from '../../server/base/http/exchange.ts';
+import { History, type Live, type Second } from '../../server/manage/live/counters.ts';
 import { appearanceOf, frameOf, usualAppearance } from '../../server/pages/frame.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';

@@ -1,6 +1,6 @@
 /** URLs and stored texts that try to become code, markup or an inherited member of an object: every page, every parameter. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { pageRoutes } from '../../server/api/routes.ts';
+import { pageRoutes } from '../../server/manage/api/routes.ts';
 import { addAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';

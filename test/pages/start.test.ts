@@ -1,7 +1,7 @@
 /** The checklist of first steps, from an empty installation to the first acknowledged delivery. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readFirstSteps } from '../../server/db/queries/start.ts';
 import { createStart } from '../../server/pages/start.ts';
+import { readFirstSteps } from '../../server/store/queries/start.ts';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';

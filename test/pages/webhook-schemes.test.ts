@@ -1,7 +1,7 @@
 /** The form of a webhook selects a sender, and its page shows how to set that sender up. */
 import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { presets } from '../../server/signatures/presets.ts';
+import { presets } from '../../server/model/signatures/presets.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';

@@ -5,13 +5,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import { builtFile } from '../../files/build.ts';
-import { settingTable } from '../../settings/table.ts';
-import type { CommandIo } from '../io.ts';
-import { callLocally } from '../manage/local.ts';
-import type { BenchProgress } from '../progress.ts';
-import { type CommandSession, withDatabase } from '../session.ts';
-import { nodeChildren, startChild } from './child.ts';
+import type { CommandIo } from '../../base/command/io.ts';
+import { builtFile } from '../../base/files/build.ts';
+import { settingTable } from '../../base/settings/table.ts';
+import { nodeChildren, startChild } from '../../operate/load/child.ts';
 import {
   type BenchRequest,
   benchBody,
@@ -20,9 +17,12 @@ import {
   makeDirectory,
   requestBytes,
   signedRequest,
-} from './ground.ts';
-import { type Run, runOf } from './run.ts';
-import { measureWindow, type Window } from './window.ts';
+} from '../../operate/load/environment.ts';
+import { type Run, runOf } from '../../operate/load/run.ts';
+import { measureWindow, type Window } from '../../operate/load/window.ts';
+import { type CommandSession, withDatabase } from '../command/session.ts';
+import { callLocally } from '../manage/local.ts';
+import type { BenchProgress } from '../send/progress.ts';
 
 export interface CurveOrder {
   /** Numbers of serving processes, in measuring order. */

@@ -1,5 +1,5 @@
 /** Draws the scaling curve: as bars for the terminal, and as an SVG. Both show what proportional growth would reach. */
-import type { Run } from './run.ts';
+import type { Run } from '../../operate/load/run.ts';
 
 type Point = Pick<Run, 'workers' | 'requests_per_second'>;
 

@@ -1,9 +1,9 @@
 /** Formats the scaling curve as text: a table, the checks, and an interpretation. */
-import { table } from '../io.ts';
+import { table } from '../../base/command/io.ts';
+import { faultsOf, type Run } from '../../operate/load/run.ts';
+import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
 import type { CurveOrder } from './curve.ts';
 import { drawBars, drawSvg } from './drawing.ts';
-import { faultsOf, type Run } from './run.ts';
-import { WARM_UP_SECONDS } from './window.ts';
 
 /** The document of `--json`. */
 interface BenchReport {

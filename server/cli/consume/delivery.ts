@@ -1,6 +1,7 @@
 /** The environment in which `--exec` runs a command for a delivery. */
-import type { ClaimedDelivery } from '../../client/index.ts';
-import { traceparentOf } from '../../telemetry/trace.ts';
+
+import { traceparentOf } from '../../base/telemetry/trace.ts';
+import type { ClaimedDelivery } from '../../deliver/client/index.ts';
 
 interface Described {
   id: string;

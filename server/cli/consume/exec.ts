@@ -3,7 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
-import type { Handler } from '../../client/index.ts';
+import type { Handler } from '../../deliver/client/index.ts';
 import { environmentOf } from './delivery.ts';
 
 /** Time from the request to stop a command until it is killed. */

@@ -1,8 +1,8 @@
 /** Processes deliveries by printing each as one line of JSON. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { NotBegun } from '../../client/errors.ts';
-import type { Delivery, Handler } from '../../client/index.ts';
-import { jsonLine } from '../io.ts';
+import { jsonLine } from '../../base/command/io.ts';
+import { NotBegun } from '../../deliver/client/errors.ts';
+import type { Delivery, Handler } from '../../deliver/client/index.ts';
 
 /** Resolves with null when the whole text was passed to the system, otherwise with the error. */
 type Write = (text: string) => Promise<Error | null>;

@@ -1,7 +1,8 @@
 /** Counts the results of `weir consume`, and shows them on standard error: a status line on a terminal, and messages everywhere. */
-import type { RunCounts } from '../../client/index.ts';
-import { visible, visibleLine } from '../../telemetry/visible.ts';
-import type { CommandIo } from '../io.ts';
+
+import type { CommandIo } from '../../base/command/io.ts';
+import { visible, visibleLine } from '../../base/telemetry/visible.ts';
+import type { RunCounts } from '../../deliver/client/index.ts';
 
 /** The `--json` document. */
 export interface ConsumeSummary {

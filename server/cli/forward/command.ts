@@ -1,7 +1,7 @@
 /** What `weir consume --forward` and `weir listen` share: options, and the run with its target. */
 import type { Command } from 'commander';
-import type { RunOptions } from '../../client/index.ts';
-import { wholeNumber } from '../arguments.ts';
+import type { RunOptions } from '../../deliver/client/index.ts';
+import { wholeNumber } from '../command/arguments.ts';
 import { attemptLine, type LineOptions } from './lines.ts';
 import { type ForwardingParts, runForwarding } from './run.ts';
 import { openTarget } from './target.ts';

@@ -1,7 +1,7 @@
 /** Lines that show forwarded deliveries: for people, or as JSON. */
 import { styleText } from 'node:util';
-import { visibleLine } from '../../telemetry/visible.ts';
-import { type CommandIo, jsonLine } from '../io.ts';
+import { type CommandIo, jsonLine } from '../../base/command/io.ts';
+import { visibleLine } from '../../base/telemetry/visible.ts';
 import type { Attempted } from './forward.ts';
 import { FORWARD_METHOD } from './request.ts';
 

@@ -1,7 +1,7 @@
 /** The request that forwards a delivery: the stored headers, the exact body, and a new signature. */
-import type { SchemeDefinition } from '../../signatures/definition.ts';
-import { signRequest } from '../../signatures/sign.ts';
-import { headerOf } from '../../signatures/sources.ts';
+import type { SchemeDefinition } from '../../model/signatures/definition.ts';
+import { signRequest } from '../../model/signatures/sign.ts';
+import { headerOf } from '../../model/signatures/sources.ts';
 
 /** What is forwarded of a delivery. */
 export interface ForwardedDelivery {

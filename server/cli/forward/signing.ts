@@ -1,12 +1,12 @@
 /** How forwarded requests are signed: by the scheme of the webhook that received the event, with a key of the command. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { type ApiClient, repeat, unexpected } from '../../client/http.ts';
-import type { SchemeDefinition } from '../../signatures/definition.ts';
-import { isAsymmetric } from '../../signatures/keys.ts';
-import { DEFAULT_SCHEME, definitionOf } from '../../signatures/presets.ts';
-import { CannotSign, signRequest } from '../../signatures/sign.ts';
-import { CommandError, type CommandIo } from '../io.ts';
+import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { type ApiClient, repeat, unexpected } from '../../deliver/client/http.ts';
+import type { SchemeDefinition } from '../../model/signatures/definition.ts';
+import { isAsymmetric } from '../../model/signatures/keys.ts';
+import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
+import { CannotSign, signRequest } from '../../model/signatures/sign.ts';
 import type { Signing } from './request.ts';
 
 /** The members of a webhook, as the API returns it, that forwarding needs. */

@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
-import { parseCredential } from '../../auth/credential.ts';
-import type { ApiClient } from '../../client/http.ts';
-import { visibleLine } from '../../telemetry/visible.ts';
+import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { visibleLine } from '../../base/telemetry/visible.ts';
+import type { ApiClient } from '../../deliver/client/http.ts';
+import { parseCredential } from '../../model/credential.ts';
 import type { ForwardedWebhook } from '../forward/signing.ts';
-import { CommandError, type CommandIo } from '../io.ts';
 
 /** Throws CommandError (usage) when there is no token, or the text is not a token. */
 export async function readToken(

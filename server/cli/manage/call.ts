@@ -1,10 +1,11 @@
 /** Calls of API operations by management commands: on the database of this machine, or on a remote Weir over HTTP. */
-import type { Success } from '../../api/operation.ts';
-import type { Operations } from '../../api/operations.ts';
-import { etagOf } from '../../api/precondition.ts';
-import type { OperationName } from '../../api/routes.ts';
-import type { Person } from '../../auth/person.ts';
-import { CommandError, type CommandIo } from '../io.ts';
+
+import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import type { Success } from '../../manage/api/operation.ts';
+import type { Operations } from '../../manage/api/operations.ts';
+import { etagOf } from '../../manage/api/precondition.ts';
+import type { OperationName } from '../../manage/api/routes.ts';
+import type { Person } from '../../manage/auth/person.ts';
 
 /** The body of a success; null for 204. */
 export type BodyOf<Name extends OperationName> = Success<Operations[Name]['answers']>['body'];

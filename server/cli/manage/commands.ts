@@ -1,5 +1,5 @@
 /** The management commands: each is a table of rows, which call operations of the API. */
-import type { CommandEntry, Define } from '../program.ts';
+import type { CommandEntry, Define } from '../command/program.ts';
 import type { OpenConnection } from './call.ts';
 import type { Row } from './row.ts';
 
@@ -25,41 +25,45 @@ export function managementCommands(
     },
   });
   return [
-    entry('webhook', 'create and manage webhooks', async () => (await import('../webhook.ts')).webhookRows),
+    entry('webhook', 'create and manage webhooks', async () => (await import('./resources/webhook.ts')).webhookRows),
     entry(
       'agent',
       'create and manage agents, the programs that claim deliveries',
-      async () => (await import('../agent.ts')).agentRows,
+      async () => (await import('./resources/agent.ts')).agentRows,
     ),
-    entry('token', 'create and manage API tokens of users', async () => (await import('../token.ts')).tokenRows),
-    entry('user', 'create and manage users', async () => (await import('../user.ts')).userRows),
+    entry(
+      'token',
+      'create and manage API tokens of users',
+      async () => (await import('./resources/token.ts')).tokenRows,
+    ),
+    entry('user', 'create and manage users', async () => (await import('./resources/user.ts')).userRows),
     entry(
       'event',
       'show stored events, and deliver them to agents again',
-      async () => (await import('../event.ts')).eventRows,
+      async () => (await import('./resources/event.ts')).eventRows,
     ),
     entry(
       'rejection',
       'show rejections, and verify them again',
-      async () => (await import('../rejection.ts')).rejectionRows,
+      async () => (await import('./resources/rejection.ts')).rejectionRows,
     ),
-    entry('filter', 'try filters of subscriptions', async () => (await import('../filter.ts')).filterRows),
-    entry('audit', 'show and verify the audit log', async () => (await import('../audit.ts')).auditRows),
+    entry('filter', 'try filters of subscriptions', async () => (await import('./resources/filter.ts')).filterRows),
+    entry('audit', 'show and verify the audit log', async () => (await import('./resources/audit.ts')).auditRows),
     entry(
       'delivery',
       'show deliveries, replay finished ones, and dismiss dead ones',
-      async () => (await import('../delivery.ts')).deliveryRows,
+      async () => (await import('./resources/delivery.ts')).deliveryRows,
     ),
-    entry('alert', 'show alerts, and send a test alert', async () => (await import('../alert.ts')).alertRows),
+    entry('alert', 'show alerts, and send a test alert', async () => (await import('./resources/alert.ts')).alertRows),
     entry(
       'history',
       'show how many requests were accepted, rejected and limited, by hour or day (UTC)',
-      async () => (await import('../history.ts')).historyRows,
+      async () => (await import('./resources/history.ts')).historyRows,
     ),
     entry(
       'job',
       'show and cancel jobs, such as replays of many events',
-      async () => (await import('../job.ts')).jobRows,
+      async () => (await import('./resources/job.ts')).jobRows,
     ),
   ];
 }

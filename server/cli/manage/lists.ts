@@ -1,7 +1,8 @@
 /** Reads pages of lists, and finds the id of what a command names. */
-import type { OperationName } from '../../api/routes.ts';
-import { isUuid } from '../../db/ids.ts';
-import { CommandError } from '../io.ts';
+
+import { CommandError } from '../../base/command/io.ts';
+import type { OperationName } from '../../manage/api/routes.ts';
+import { isUuid } from '../../store/ids.ts';
 import { type BodyOf, type Call, type CallArguments, notFound } from './call.ts';
 
 interface Page {

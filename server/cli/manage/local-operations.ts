@@ -3,22 +3,22 @@
  * module for each resource would split the file of the serving process into a dozen more.
  */
 import { join } from 'node:path';
-import { agentOperations } from '../../api/agents/operations.ts';
-import { alertOperations } from '../../api/alerts/operations.ts';
-import { auditOperations } from '../../api/audit/operations.ts';
-import { deliveryOperations } from '../../api/deliveries/operations.ts';
-import { eventOperations } from '../../api/events/operations.ts';
-import { historyOperations } from '../../api/history/operations.ts';
-import { jobOperations } from '../../api/jobs/operations.ts';
-import type { Operations } from '../../api/operations.ts';
-import { rejectionOperations } from '../../api/rejections/operations.ts';
-import { tokenOperations } from '../../api/tokens/operations.ts';
-import { webhookOperations } from '../../api/webhooks/operations.ts';
-import type { Changes } from '../../db/announce.ts';
-import { builtFile } from '../../files/build.ts';
-import { derivedKeys } from '../../secrets/keys.ts';
-import { diagnose } from '../../signatures/diagnosis/diagnose.ts';
-import type { CommandSession } from '../session.ts';
+import { builtFile } from '../../base/files/build.ts';
+import { agentOperations } from '../../manage/api/agents/operations.ts';
+import { alertOperations } from '../../manage/api/alerts/operations.ts';
+import { auditOperations } from '../../manage/api/audit/operations.ts';
+import { deliveryOperations } from '../../manage/api/deliveries/operations.ts';
+import { eventOperations } from '../../manage/api/events/operations.ts';
+import { historyOperations } from '../../manage/api/history/operations.ts';
+import { jobOperations } from '../../manage/api/jobs/operations.ts';
+import type { Operations } from '../../manage/api/operations.ts';
+import { rejectionOperations } from '../../manage/api/rejections/operations.ts';
+import { tokenOperations } from '../../manage/api/tokens/operations.ts';
+import { webhookOperations } from '../../manage/api/webhooks/operations.ts';
+import { diagnose } from '../../model/signatures/diagnosis/diagnose.ts';
+import type { Changes } from '../../store/announce.ts';
+import { derivedKeys } from '../../store/secrets/keys.ts';
+import type { CommandSession } from '../command/session.ts';
 
 export type LocalParts = CommandSession & {
   changes: Changes;
@@ -45,7 +45,7 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
   },
   filters: async (parts) => {
     const [{ filterOperations }, judge] = await Promise.all([
-      import('../../api/filters/operations.ts'),
+      import('../../manage/api/filters/operations.ts'),
       openJudge(parts),
     ]);
     return { operations: filterOperations({ database: parts.database, judge }), close: () => judge.close() };
@@ -90,8 +90,8 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
   },
   users: async ({ database, settings }) => {
     const [{ userOperations }, { Passwords }] = await Promise.all([
-      import('../../api/users/operations.ts'),
-      import('../../passwords/hash.ts'),
+      import('../../manage/api/users/operations.ts'),
+      import('../../manage/auth/password-hash.ts'),
     ]);
     const hosted = settings.AUTH_MODE === 'hosted';
     return { operations: userOperations({ database, passwords: new Passwords(), hosted }) };
@@ -100,7 +100,7 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
 
 /** Judges in a thread under the time limit of the server, so that the verdicts are those of the server. */
 async function openJudge({ settings, workers = builtFile('workers') }: LocalParts) {
-  const { FilterJudge } = await import('../../filters/judge.ts');
+  const { FilterJudge } = await import('../../deliver/claims/judge.ts');
   return new FilterJudge(join(workers, 'filter.js'), settings.FILTER_TIMEOUT_MS);
 }
 

@@ -1,13 +1,14 @@
 /** The way of management commands on the machine of Weir: the runner of the API, on the database of the settings. */
-import type { Operations } from '../../api/operations.ts';
-import { type OperationName, operationRoutes } from '../../api/routes.ts';
-import { type OutcomeOf, type Requester, Runner } from '../../api/run.ts';
-import { commandActor } from '../../audit/actor.ts';
-import { Changes } from '../../db/announce.ts';
-import { ProblemError, problem, problemDocument } from '../../http/problem.ts';
-import { clientCommand } from '../client-command.ts';
-import type { CommandIo } from '../io.ts';
-import { type CommandSession, openSession } from '../session.ts';
+
+import type { CommandIo } from '../../base/command/io.ts';
+import { ProblemError, problem, problemDocument } from '../../base/http/problem.ts';
+import type { Operations } from '../../manage/api/operations.ts';
+import { type OperationName, operationRoutes } from '../../manage/api/routes.ts';
+import { type OutcomeOf, type Requester, Runner } from '../../manage/api/run.ts';
+import { Changes } from '../../store/announce.ts';
+import { commandActor } from '../../store/audit/actor.ts';
+import { clientCommand } from '../command/client-command.ts';
+import { type CommandSession, openSession } from '../command/session.ts';
 import {
   type BodyOf,
   type Call,

@@ -1,10 +1,10 @@
 /** The way of management commands to a remote Weir: the routes of the API, with an API token. */
 import type { Command } from 'commander';
-import { type OperationName, operationRoutes } from '../../api/routes.ts';
-import { openApiClient } from '../../client/http.ts';
-import { isSafeUrl } from '../../net/loopback.ts';
-import { parseAddress } from '../arguments.ts';
-import { CommandError, type CommandIo } from '../io.ts';
+import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { isSafeUrl } from '../../base/net/loopback.ts';
+import { openApiClient } from '../../deliver/client/http.ts';
+import { type OperationName, operationRoutes } from '../../manage/api/routes.ts';
+import { parseAddress } from '../command/arguments.ts';
 import { readToken } from '../listen/api.ts';
 import {
   type BodyOf,

@@ -1,6 +1,5 @@
 /** A management command as a row of a table: its arguments and options, the operation it calls, and what it prints. */
 import { type Argument, type Command, InvalidArgumentError, Option } from 'commander';
-import { uuid } from '../arguments.ts';
 import {
   CommandError,
   type CommandIo,
@@ -10,7 +9,8 @@ import {
   printMessage,
   printText,
   table,
-} from '../io.ts';
+} from '../../base/command/io.ts';
+import { uuid } from '../command/arguments.ts';
 import { type Call, type Connection, documentOf, type OpenConnection, ProblemFailure } from './call.ts';
 import { idOf, keyOf, type Resource } from './lists.ts';
 import { openRemote, type RemoteOptions, withRemoteOptions } from './remote.ts';

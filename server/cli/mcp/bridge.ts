@@ -4,10 +4,10 @@
  */
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage, JSONRPCRequest } from '@modelcontextprotocol/sdk/types.js';
-import type { CredentialReader } from '../../client/credential.ts';
-import { WeirError } from '../../client/errors.ts';
-import { type Answer, type ApiClient, openApiClient } from '../../client/http.ts';
-import { AgentSession } from '../../client/session.ts';
+import type { CredentialReader } from '../../deliver/client/credential.ts';
+import { WeirError } from '../../deliver/client/errors.ts';
+import { type Answer, type ApiClient, openApiClient } from '../../deliver/client/http.ts';
+import { AgentSession } from '../../deliver/client/session.ts';
 
 /** wait_for_events takes at most 30 seconds. */
 const ANSWER_TIMEOUT_MS = 60_000;

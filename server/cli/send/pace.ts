@@ -1,5 +1,5 @@
 /** Schedules requests and retries. Pure: every time is an argument, in milliseconds. */
-import { type Backoff, backoffMs } from '../../net/backoff.ts';
+import { type Backoff, backoffMs } from '../../base/net/backoff.ts';
 
 /** Result of one attempt. */
 export type Attempt =

@@ -3,9 +3,9 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { extname, resolve } from 'node:path';
-import type { SchemeDefinition } from '../../signatures/definition.ts';
-import { type Signed, signRequest } from '../../signatures/sign.ts';
-import { CommandError, type CommandIo } from '../io.ts';
+import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import type { SchemeDefinition } from '../../model/signatures/definition.ts';
+import { type Signed, signRequest } from '../../model/signatures/sign.ts';
 
 export interface Payload {
   body: Buffer;

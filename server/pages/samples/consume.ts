@@ -1,5 +1,5 @@
 /** Code that claims deliveries and acknowledges them: the start of an agent, in several languages. */
-import type { Install } from '../../http/client-package.ts';
+import type { Install } from '../../base/http/client-package.ts';
 import { renderSample, type Sample } from './render.ts';
 
 /**

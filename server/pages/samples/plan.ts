@@ -1,6 +1,6 @@
 /** What every sample of a signed request needs to know: the parts that are signed, and the headers. */
-import type { SchemeDefinition } from '../../signatures/definition.ts';
-import { fieldOf, headerOf } from '../../signatures/sources.ts';
+import type { SchemeDefinition } from '../../model/signatures/definition.ts';
+import { fieldOf, headerOf } from '../../model/signatures/sources.ts';
 
 export interface Plan {
   url: string;

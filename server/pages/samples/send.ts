@@ -1,5 +1,5 @@
 /** Code that sends a signed request to a webhook, in several languages, filled in with its URL, headers and scheme. */
-import type { SchemeDefinition } from '../../signatures/definition.ts';
+import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { type Part, planOf } from './plan.ts';
 import { type LanguageName, literalOf, renderSample, type Sample } from './render.ts';
 

@@ -1,9 +1,10 @@
 /** How to send a request to one webhook, and how to receive its events: commands, and code in several languages. */
-import { selectedDefinition } from '../../resources/webhook-schemes.ts';
-import type { SchemeDefinition } from '../../signatures/definition.ts';
-import { DEFAULT_SCHEME } from '../../signatures/presets.ts';
-import { defaultSignatureHeaders } from '../../signatures/signature.ts';
-import { commandSignatureHeader, signedCurl } from '../curl.ts';
+
+import type { SchemeDefinition } from '../../model/signatures/definition.ts';
+import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
+import { defaultSignatureHeaders } from '../../model/signatures/signature.ts';
+import { selectedDefinition } from '../../model/webhook-schemes.ts';
+import { commandSignatureHeader, signedCurl } from './curl.ts';
 import type { Sample } from './render.ts';
 import { sendSamples } from './send.ts';
 

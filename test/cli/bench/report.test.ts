@@ -1,8 +1,8 @@
 import { createHistogram } from 'node:perf_hooks';
 import { describe, expect, test } from 'vitest';
 import { describeReport, interpret, reportOf } from '../../../server/cli/bench/report.ts';
-import { faultsOf, type Run, runOf } from '../../../server/cli/bench/run.ts';
-import type { Window } from '../../../server/cli/bench/window.ts';
+import { faultsOf, type Run, runOf } from '../../../server/operate/load/run.ts';
+import type { Window } from '../../../server/operate/load/window.ts';
 
 const order = { seconds: 10, bodyBytes: 1024, connections: 256, senders: 1 };
 const quiet = { cores: 4, load_before: 0.1, in_memory: false };

@@ -1,8 +1,8 @@
 /** Runs `weir consume` or a command like it inside the test and collects its output. */
 import { PassThrough, Readable } from 'node:stream';
 import { Command } from 'commander';
-import { defineConsume } from '../../../server/cli/consume.ts';
-import { CommandError, type CommandIo } from '../../../server/cli/io.ts';
+import { CommandError, type CommandIo } from '../../../server/base/command/io.ts';
+import { defineConsume } from '../../../server/cli/consume/consume.ts';
 
 export interface Ended {
   exitCode: number;

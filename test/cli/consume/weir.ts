@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createCredential } from '../../../server/auth/credential.ts';
+import { createCredential } from '../../../server/model/credential.ts';
 
 export interface Row {
   id: string;

@@ -5,8 +5,8 @@ import { attemptLine } from '../../../server/cli/forward/lines.ts';
 import { type ForwardedDelivery, forwardRequest, type Signing } from '../../../server/cli/forward/request.ts';
 import { signingReader } from '../../../server/cli/forward/signing.ts';
 import { openTarget, type Target } from '../../../server/cli/forward/target.ts';
-import { keyOf } from '../../../server/signatures/keys.ts';
-import { presetNamed } from '../../../server/signatures/presets.ts';
+import { keyOf } from '../../../server/model/signatures/keys.ts';
+import { presetNamed } from '../../../server/model/signatures/presets.ts';
 import { type Answering, ForwardTarget } from '../../helpers/forward-target.ts';
 import { verifies } from '../../helpers/signed.ts';
 

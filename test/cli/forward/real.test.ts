@@ -9,10 +9,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { FAILURES_MAX } from '../../../server/cli/forward/breaker.ts';
 import { runForwarding } from '../../../server/cli/forward/run.ts';
 import { openTarget } from '../../../server/cli/forward/target.ts';
-import { Agent } from '../../../server/client/index.ts';
-import type { NewWebhook } from '../../../server/resources/webhooks.ts';
-import { definitionOf } from '../../../server/signatures/presets.ts';
-import { signRequest } from '../../../server/signatures/sign.ts';
+import { Agent } from '../../../server/deliver/client/index.ts';
+import { definitionOf } from '../../../server/model/signatures/presets.ts';
+import { signRequest } from '../../../server/model/signatures/sign.ts';
+import type { NewWebhook } from '../../../server/model/webhooks.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { ForwardTarget } from '../../helpers/forward-target.ts';

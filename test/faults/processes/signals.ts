@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { acquireLock } from '../../../server/db/lock.ts';
+import { acquireLock } from '../../../server/base/files/lock.ts';
 import type { Chain } from '../../helpers/chain.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { isListening, postgresPids, processesOf } from '../../helpers/processes.ts';

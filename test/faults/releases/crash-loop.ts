@@ -12,7 +12,7 @@ import { makeDataDir, spawnWeir } from '../../helpers/weir.ts';
 export function crashLoopTests(chain: Chain, installation: () => Installation): void {
   test('a process that cannot start ends the service with exit code 1', { timeout: 180_000 }, async () => {
     await installation().replace(
-      'server/process/app.ts',
+      'server/operate/process/app.ts',
       (built) => `${built}\nthrow new Error('this file is broken');`,
     );
     const dataDir = await makeDataDir();

@@ -138,7 +138,7 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
     timeout: TEST_MS,
   }, async () => {
     const before = await chain.weir.servingPids();
-    await installation().replace('server/process/app.ts', hang);
+    await installation().replace('server/operate/process/app.ts', hang);
     await chain.set({ PROCESS_READY_SECONDS: 2 });
     const sender = await chain.startLoad({ first: 100 });
     expect(await chain.restart()).toMatchObject({
@@ -162,7 +162,7 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
 
   test('a new version that exits at once ends the restart, not the service', { timeout: TEST_MS }, async () => {
     const before = await chain.weir.servingPids();
-    await installation().replace('server/process/app.ts', exitAtOnce);
+    await installation().replace('server/operate/process/app.ts', exitAtOnce);
     expect(await chain.restart()).toMatchObject({
       event: 'restart_failed',
       reason: expect.stringMatching(/^the new process \d+ ended with exit code 7$/),
@@ -185,7 +185,7 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
 /** Weir has ended after this. */
 export function hangingTests(chain: Chain, installation: () => Installation): void {
   test('TERM during a hanging restart ends everything', { timeout: TEST_MS }, async () => {
-    await installation().replace('server/process/app.ts', hang);
+    await installation().replace('server/operate/process/app.ts', hang);
     chain.weir.signal('SIGHUP');
     await until(async () => (await chain.weir.servingPids()).length > WORKERS, eventually);
     chain.weir.signal('SIGTERM');

@@ -100,7 +100,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
     await chain.set({ WORKERS: 1 });
     const { path, secret } = await chain.weir.addWebhook();
     // Its caches are filled and it listens, but it has not reported that yet.
-    await releases.one.replace('server/process/app.ts', (built) =>
+    await releases.one.replace('server/operate/process/app.ts', (built) =>
       built.replace(
         /^\treturn \{$/m,
         "console.log('filled'); await new Promise((go) => setTimeout(go, 1_000)); return {",
@@ -121,7 +121,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
 
   describe('another build', () => {
     test('on disk keeps running processes ready before weir migrate', { timeout: TEST_MS }, async () => {
-      const file = join(releases.one.directory, 'dist/server/db/migrations/9999_later.sql');
+      const file = join(releases.one.directory, 'dist/server/store/migrations/9999_later.sql');
       await writeFile(file, 'select 1;');
       expect(await readiness(chain.weir.port)).toMatchObject({ status: 200, checks: { migrations: 'ok' } });
       await rm(file);
@@ -146,8 +146,8 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       // The bundler renames one of two functions with the same name.
       const rows = (built: string) =>
         built.replace(/limitsSettings = \{(?=[\s\S]*?\b(count(?:\$\d+)?)\()/, "$&\n    NEW_LIMIT: $1(5, 1, 9, ''),");
-      await releases.two.replace('server/settings/rows/limits.ts', rows);
-      await releases.two.replace('server/process/app.ts', (built) =>
+      await releases.two.replace('server/base/settings/rows/limits.ts', rows);
+      await releases.two.replace('server/operate/process/app.ts', (built) =>
         built.replace(
           'const { settings } = order;',
           '$&\n    if (settings.NEW_LIMIT !== 7) throw new Error(settings.NEW_LIMIT);',
@@ -165,7 +165,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
     });
 
     test('with a migration is refused before weir migrate', { timeout: TEST_MS }, async () => {
-      await releases.two.replace('server/db/migrate.ts', (built) =>
+      await releases.two.replace('server/store/migrate.ts', (built) =>
         built.replace(
           'return readdirSync(builtFile(MIGRATIONS))',
           "return [...readdirSync(builtFile(MIGRATIONS)), '9999_later.sql']",
@@ -186,7 +186,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
     });
 
     test('with other messages is refused', { timeout: TEST_MS }, async () => {
-      await releases.two.replace('server/process/process.ts', (built) =>
+      await releases.two.replace('server/operate/process/process.ts', (built) =>
         built.replace(/protocol: \d+/, 'protocol: 99'),
       );
       expect(await chain.restart()).toMatchObject({

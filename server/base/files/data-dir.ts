@@ -1,0 +1,48 @@
+/** DATA_DIR: its permissions, and the lock by which a primary owns it. */
+import { chmodSync, mkdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { OperatorError } from '../../model/fault.ts';
+import { acquireLock, describeHolder, type Lock, LockError } from './lock.ts';
+
+/**
+ * Permission bits of a new DATA_DIR: owner only. Under root the embedded Postgres runs as another user, which must reach
+ * DATA_DIR/postgres: `--x` permits that without permitting others to list, read or lock the directory.
+ */
+export function dataDirMode(): number {
+  return process.getuid?.() === 0 ? 0o711 : 0o700;
+}
+
+/** Creates DATA_DIR if missing. Leaves an existing one unchanged (`weir doctor` reports wide permissions). Throws errors of fs. */
+export function createDataDir(path: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    // chmod is not subject to the umask.
+    chmodSync(path, dataDirMode());
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
+  }
+}
+
+/** Another Weir uses this DATA_DIR. */
+export class DataDirInUseError extends OperatorError {
+  /** @param holder see describeHolder */
+  constructor(dataDir: string, holder: string) {
+    super(
+      `Another Weir is running with DATA_DIR ${dataDir}: ${holder}`,
+      'stop it first, or set another DATA_DIR and PORT',
+    );
+  }
+}
+
+/** Takes the lock by which a primary owns its DATA_DIR; creates the directory if missing. Throws DataDirInUseError or LockError. */
+export async function lockDataDir(dataDir: string): Promise<Lock> {
+  try {
+    createDataDir(dataDir);
+  } catch (error) {
+    throw new LockError(`DATA_DIR ${dataDir} cannot be created: ${(error as Error).message}`);
+  }
+  const lock = await acquireLock(dataDir, 'exclusive', 0);
+  if (lock === null) throw new DataDirInUseError(dataDir, await describeHolder(dataDir));
+  return lock;
+}

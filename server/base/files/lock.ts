@@ -1,0 +1,140 @@
+/**
+ * Locks between the processes of one machine. The kernel holds them, so no lock outlives its holder.
+ *
+ * Node has no flock(2). A lock belongs to an open file, so util-linux's `flock` takes it on a file that this process has opened, and ends.
+ * On release, crash or kill -9 the file is closed and the kernel frees the lock. No cleanup is needed. Files of Node are closed on exec,
+ * so no child of this process inherits a lock.
+ */
+import { spawn } from 'node:child_process';
+import { closeSync, constants, fchmodSync, openSync, statSync } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { OperatorError } from '../../model/fault.ts';
+
+export interface Lock {
+  /** Releases the lock; resolves when the kernel has freed it. Idempotent. */
+  release(): Promise<void>;
+}
+
+/** The lock cannot be taken: no permission, no such directory, no `flock` on this machine, or held by another process for too long. */
+export class LockError extends OperatorError {}
+
+/** flock's exit code when another process holds the lock: distinct from flock's own errors (64 to 71). */
+const HELD_EXIT_CODE = 100;
+/** A service manager may end a waiting helper with all processes of the service. It is then started again, at most this many times. */
+const STARTS_MAX = 20;
+
+/** Permission bits of a lock file: any user who can open it can hold the lock and block every command. */
+const LOCK_FILE_MODE = 0o600;
+const LOCK_FILE_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
+
+/**
+ * Takes a lock on the file or directory `path` (a missing file is created). `shared` and `exclusive` locks exclude each other, and so do
+ * two `exclusive` locks. A held lock does not keep the event loop alive. Throws LockError, which names the holder on timeout.
+ * @param waitSeconds 0: returns `null` at once if another process holds the lock.
+ * @param stopping ends the wait with a LockError. A lock that is held stays.
+ */
+export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: 0): Promise<Lock | null>;
+export async function acquireLock(
+  path: string,
+  mode: 'shared' | 'exclusive',
+  waitSeconds: number,
+  stopping?: AbortSignal,
+): Promise<Lock>;
+export async function acquireLock(
+  path: string,
+  mode: 'shared' | 'exclusive',
+  waitSeconds: number,
+  stopping?: AbortSignal,
+): Promise<Lock | null> {
+  const timeout = waitSeconds === 0 ? ['--nonblock'] : ['--timeout', String(waitSeconds)];
+  const flags = [`--${mode}`, ...timeout, '--conflict-exit-code', String(HELD_EXIT_CODE)];
+  let file: number | null = openLockFile(path);
+  const close = () => {
+    if (file !== null) closeSync(file);
+    file = null;
+  };
+  let failure = await flock(flags, file, stopping);
+  for (let starts = 1; /^SIG(HUP|INT|TERM)$/.test(failure) && starts < STARTS_MAX; starts++)
+    failure = await flock(flags, file, stopping);
+  if (failure === '') return { release: async () => close() };
+  close();
+  if (failure === 'held' && waitSeconds === 0) return null;
+  if (failure === 'held')
+    throw new LockError(
+      `Cannot lock ${path}: it was held for ${waitSeconds} s, now by ${await describeHolder(path)}`,
+      'end that process, or try again',
+    );
+  throw new LockError(`Cannot lock ${path}: ${failure}`);
+}
+
+/** Locks an open file. Resolves with an empty text, or with why not: `held`, a signal, or a message. */
+function flock(flags: string[], file: number, stopping: AbortSignal | undefined): Promise<string> {
+  // A session of its own: Ctrl-C in a terminal does not reach it.
+  const helper = spawn('flock', [...flags, '3'], {
+    cwd: '/',
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe', file],
+  });
+  let complaint = '';
+  helper.stderr!.on('data', (bytes) => {
+    complaint += bytes;
+  });
+  const stop = () => helper.kill('SIGKILL');
+  if (stopping?.aborted) stop();
+  stopping?.addEventListener('abort', stop);
+  return new Promise<string>((resolve) => {
+    helper.once('error', (error: NodeJS.ErrnoException) =>
+      resolve(error.code === 'ENOENT' ? 'the command flock is missing; install the package util-linux' : error.message),
+    );
+    helper.once('close', (code, signal) => {
+      if (code === 0) resolve('');
+      else resolve(code === HELD_EXIT_CODE ? 'held' : (signal ?? (complaint.trim() || `exit code ${code}`)));
+    });
+  }).finally(() => stopping?.removeEventListener('abort', stop));
+}
+
+/** Opens the file, or creates it, and restricts one that an earlier release created readable for others. A directory is left unchanged, also behind a link. */
+function openLockFile(path: string): number {
+  try {
+    const file = openSync(path, LOCK_FILE_FLAGS, LOCK_FILE_MODE);
+    try {
+      fchmodSync(file, LOCK_FILE_MODE);
+    } catch {
+      // A file of another user is left unchanged.
+    }
+    return file;
+  } catch (error) {
+    try {
+      if (statSync(path).isDirectory()) return openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
+    } catch {
+      // The first error names the reason.
+    }
+    throw new LockError(`Cannot lock ${path}: ${(error as Error).message}`);
+  }
+}
+
+/** Describes the holder, such as `process 4242 (user 1000)`, or reports it as hidden if the kernel does not show it (another container). */
+export async function describeHolder(path: string): Promise<string> {
+  const hidden = 'a process that cannot be seen from here';
+  try {
+    const pid = await holderOf(path);
+    return pid === null ? hidden : `process ${pid} (user ${(await stat(`/proc/${pid}`)).uid})`;
+  } catch {
+    return hidden;
+  }
+}
+
+/** The process that has the locked file open; null if no process has, or it is hidden, as processes of other users are except for root. */
+async function holderOf(path: string): Promise<number | null> {
+  const { dev, ino } = await stat(path);
+  for (const pid of (await readdir('/proc')).map(Number).filter((pid) => pid > 0)) {
+    for (const file of await readdir(`/proc/${pid}/fd`).catch(() => [])) {
+      const open = await stat(`/proc/${pid}/fd/${file}`).catch(() => null);
+      if (open?.ino !== ino || open.dev !== dev) continue;
+      // `lock:	1: FLOCK  ADVISORY  WRITE 4242 08:01:1311 0 EOF`
+      const facts = await readFile(`/proc/${pid}/fdinfo/${file}`, 'utf8').catch(() => '');
+      if (/^lock:.* FLOCK /m.test(facts)) return pid;
+    }
+  }
+  return null;
+}

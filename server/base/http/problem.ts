@@ -1,0 +1,80 @@
+/** A problem as a value, and the one mapping of it to what a client sees: the problem document (RFC 9457). */
+import { STATUS_CODES } from 'node:http';
+import { type ProblemCode, problems } from '../../model/errors.ts';
+
+/** A failure, as the outcome of a function. */
+export interface Problem {
+  kind: 'problem';
+  code: ProblemCode;
+  /** Replaces the detail of the table. */
+  detail?: string | undefined;
+  /** Extension members of the document (RFC 9457, section 3.2). */
+  members?: Record<string, unknown> | undefined;
+  /** When a retry may succeed; for 429 and 503. */
+  retryAfterSeconds?: number | undefined;
+}
+
+/** The outcome of what can be refused: its value, or the problem. Services, the runner, pages, MCP and commands share this one. */
+export type Result<T> = { kind: 'done'; value: T } | Problem;
+
+export function problem(code: ProblemCode, detail?: string, members?: Record<string, unknown>): Problem {
+  return { kind: 'problem', code, detail, members };
+}
+
+/** For 429 and 503. */
+export function problemLater(code: ProblemCode, retryAfterSeconds: number): Problem {
+  return { kind: 'problem', code, retryAfterSeconds };
+}
+
+/**
+ * A field that its schema alone cannot validate.
+ * @param pointer RFC 6901, e.g. `/password`
+ */
+export function invalid(pointer: string, detail: string): Problem {
+  return problem('invalid_request', undefined, { errors: [{ pointer, detail }] });
+}
+
+/**
+ * A problem that is thrown, because it crosses callbacks of other libraries or must roll back a transaction: authentication of
+ * users and the identity provider. Everything else returns its problem. The server and the pages answer it like a returned one.
+ */
+export class ProblemError extends Error {
+  readonly problem: Problem;
+
+  /** @param cause for operators; not part of the answer */
+  constructor(problem: Problem, cause?: unknown) {
+    super(problem.code, { cause });
+    this.problem = problem;
+  }
+}
+
+/** Node.js has the names of older RFCs for these; the names here are those of RFC 9110. */
+const renamed: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
+
+/** Title of a problem: the name of its status. */
+export function titleOf(status: number): string {
+  return renamed[status] ?? STATUS_CODES[status]!;
+}
+
+/** Extension members are added to it. */
+interface ProblemDocument {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: ProblemCode;
+  request_id: string;
+}
+
+export function problemDocument({ code, detail, members }: Problem, requestId: string): ProblemDocument {
+  const { status, detail: usual } = problems[code];
+  return {
+    type: 'about:blank',
+    title: titleOf(status),
+    status,
+    detail: detail ?? usual,
+    code,
+    request_id: requestId,
+    ...members,
+  };
+}

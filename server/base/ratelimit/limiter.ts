@@ -1,0 +1,34 @@
+/** The rate limiter interface: take one request of a policy for a key. Two implementations: memory.ts and shared.ts. */
+
+export const limitNames = ['ingest', 'agent-auth', 'sign-in', 'oidc-callback', 'anonymous'] as const;
+
+/** One rate limit: at most `max` requests per window. `max` >= 1, `windowSeconds` >= 1. */
+export interface Policy {
+  readonly name: (typeof limitNames)[number];
+  readonly max: number;
+  readonly windowSeconds: number;
+}
+
+export interface Decision {
+  allowed: boolean;
+  /** Requests that would be allowed right after this one. */
+  remaining: number;
+  /**
+   * Whole seconds, >= 1, until more than `remaining` requests are available, or, after a refusal, until one is (Retry-After).
+   * This is the `t` parameter of draft-ietf-httpapi-ratelimit-headers-10. It may exceed the window: see base/ratelimit/window.ts.
+   */
+  resetSeconds: number;
+}
+
+export interface RateLimiter {
+  /**
+   * Counts one request against `key`, unless it is refused. Never rejects: while the store is unavailable, requests are allowed
+   * (fail open). The decision is returned synchronously if it is known, so that the memory store creates no promise on the hot path.
+   * @param key opaque; names what is counted (`ingest:192.0.2.1`). Always use a key with the same window length.
+   */
+  take(key: string, policy: Policy): Decision | Promise<Decision>;
+  /** `degraded`: the store is unavailable, and every request is allowed without being counted. */
+  health(): 'ok' | 'degraded';
+  /** Closes connections and timers. With the shared store, a later take is allowed without being counted. */
+  close(): Promise<void>;
+}

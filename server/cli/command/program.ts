@@ -1,0 +1,64 @@
+/** The command line as a tree of commands, of which only those that are needed are loaded. */
+import { Command } from 'commander';
+import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { release } from '../../base/files/build.ts';
+
+/** Adds arguments, options, subcommands and the action to a command. @param whole builds the program with every command */
+export type Define = (command: Command, io: CommandIo, whole: () => Promise<Command>) => void;
+
+export interface CommandEntry {
+  name: string;
+  description: string;
+  /** Not shown in the help. */
+  hidden?: true;
+  /** It works on the Weir of this machine only. */
+  local?: true;
+  /** Loads the module of the command. Only the command that runs is loaded: all together take 1 s of CPU time. */
+  load: () => Promise<Define>;
+}
+
+/** The program for these arguments: the command that they name is complete, the others have their name and description. */
+export function buildProgram(
+  commands: readonly CommandEntry[],
+  io: CommandIo,
+  args: readonly string[],
+): Promise<Command> {
+  const [first, second] = args;
+  const wanted = first === 'help' ? second : first;
+  return assemble(commands, io, ({ name }) => name === wanted);
+}
+
+/** The program with every command complete: for documents and completion scripts. */
+export function buildWholeProgram(commands: readonly CommandEntry[], io: CommandIo): Promise<Command> {
+  return assemble(commands, io, () => true);
+}
+
+async function assemble(
+  commands: readonly CommandEntry[],
+  io: CommandIo,
+  isNeeded: (entry: CommandEntry) => boolean,
+): Promise<Command> {
+  const program = new Command('weir')
+    .description('Weir receives webhooks: verified, committed, then answered.')
+    .version(release(), '-V, --version', 'print the release');
+  for (const entry of commands) {
+    const command = program.command(entry.name, { hidden: entry.hidden === true }).description(entry.description);
+    if (entry.local) refuseRemote(command, io);
+    if (isNeeded(entry)) (await entry.load())(command, io, () => buildWholeProgram(commands, io));
+  }
+  // Set last, since commands inherit it.
+  return program.configureHelp({ subcommandTerm: (command) => command.name() });
+}
+
+/** Refuses WEIR_URL: a command that ignored it would change another Weir than the person means. */
+export function refuseRemote(command: Command, { environment }: CommandIo): void {
+  command.hook('preAction', () => {
+    if (!environment.WEIR_URL) return;
+    const { parent } = command;
+    const name = parent?.parent ? `weir ${parent.name()} ${command.name()}` : `weir ${command.name()}`;
+    throw new CommandError(
+      `${name} works on the Weir of this machine only, and WEIR_URL names another; unset WEIR_URL, or run it on that machine`,
+      2,
+    );
+  });
+}

@@ -1,0 +1,31 @@
+/** Commands that use the database: with the settings of the server, whether or not it runs. */
+
+import { type CommandIo, printMessage } from '../../base/command/io.ts';
+import { readSettings, type Settings } from '../../base/settings/read.ts';
+import { type OpenedDatabase, openMigrated } from '../../store/open.ts';
+import { loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
+
+export interface CommandSession extends OpenedDatabase {
+  settings: Settings;
+  keys: SecretsKeys;
+}
+
+/** Attaches the database (starts the embedded one when it is not running). The caller detaches. */
+export async function openSession(io: CommandIo): Promise<CommandSession> {
+  const settings = readSettings(io.environment, io.directory);
+  const keys = loadSecretsKeys(settings);
+  const attached = await openMigrated(settings, (line) => printMessage(io, `weir: ${line}\n`), {
+    joinSmaller: true,
+  });
+  return { ...attached, settings, keys };
+}
+
+/** Runs the work on the attached database, and detaches in every case. */
+export async function withDatabase<T>(io: CommandIo, work: (session: CommandSession) => Promise<T>): Promise<T> {
+  const session = await openSession(io);
+  try {
+    return await work(session);
+  } finally {
+    await session.detach();
+  }
+}

@@ -1,0 +1,60 @@
+/** `weir event export|import`: many events at once, on the machine of Weir. */
+import { resolve } from 'node:path';
+import { type Command, Option } from 'commander';
+import { type CommandIo, printJson, printPart, printText } from '../../base/command/io.ts';
+import { check, invalidQuery } from '../../base/http/issues.ts';
+import { problemDocument } from '../../base/http/problem.ts';
+import { type ExportFormat, exportText } from '../../manage/api/events/export.ts';
+import { EventSearch } from '../../manage/api/events/search.ts';
+import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';
+import { importEvents } from '../../operate/backup/read.ts';
+import { positive } from '../command/arguments.ts';
+import { refuseRemote } from '../command/program.ts';
+import { withDatabase } from '../command/session.ts';
+import { ProblemFailure } from '../manage/call.ts';
+import { callLocally } from '../manage/local.ts';
+import { type FilterOptions, queryOfFilters, withFilters } from '../manage/resources/event-filters.ts';
+
+interface ExportOptions extends FilterOptions {
+  format: ExportFormat;
+  limit: number;
+}
+
+/** Adds the commands to `weir event`. */
+export function defineEventFiles(command: Command, io: CommandIo): void {
+  const exporting = withFilters(
+    command.command('export').description('write stored events as NDJSON with their bodies, or as CSV, newest first'),
+  )
+    .addOption(new Option('--format <format>', 'ndjson or csv').choices(['ndjson', 'csv']).default('ndjson'))
+    .option('--limit <events>', 'maximum number', positive, Number.MAX_SAFE_INTEGER)
+    .action(({ format, limit, ...given }: ExportOptions) =>
+      withDatabase(io, async (session) => {
+        const { database } = session;
+        const query = check(eventCountQuery, await queryOfFilters(callLocally(session), given));
+        if ('issues' in query) throw new ProblemFailure(problemDocument(invalidQuery(query), ''));
+        // The search limit cannot be reached: this is the only search in this process.
+        const parts = { database, search: new EventSearch(database, Infinity) };
+        const order = { ...eventFilterOf(query.data, null, null), format, bodies: format === 'ndjson' };
+        for await (const part of exportText(parts, order, undefined, limit)) await printPart(io, part);
+      }),
+    );
+
+  const importing = command
+    .command('import')
+    .description(
+      'store the events of an archived day, or of an export with bodies, with their ids; they get no deliveries',
+    )
+    .argument('<file>', 'NDJSON; compressed when the name ends in .gz')
+    .option('--json', 'print one JSON document')
+    .action((file: string, { json }: { json?: boolean }) =>
+      withDatabase(io, async ({ database, settings }) => {
+        const days = { retentionDays: settings.RETENTION_DAYS, nowMs: Date.now() };
+        const { imported, existing } = await importEvents(database, resolve(io.directory, file), days);
+        if (json) printJson(io, { imported, existing });
+        else printText(io, `Imported ${imported} events; ${existing} were stored already.\n`);
+      }),
+    );
+
+  refuseRemote(exporting, io);
+  refuseRemote(importing, io);
+}

@@ -1,0 +1,30 @@
+import type { Command } from 'commander';
+import { type CommandIo, printJson, printText } from '../../base/command/io.ts';
+import { dashboard } from '../../base/telemetry/dashboard.ts';
+import { prometheusRules, type Rule, ruleTable } from '../../manage/conditions/rules.ts';
+
+/** `weir metrics dashboard|alerts`: files for Grafana and Prometheus. Needs neither settings nor a database. */
+export function defineMetrics(command: Command, io: CommandIo): void {
+  command
+    .command('dashboard')
+    .description('print a dashboard for Grafana, to import as JSON')
+    .option('--json', 'print it on one line')
+    .action(({ json }: { json?: boolean }) => {
+      if (json) printJson(io, dashboard());
+      else printText(io, `${JSON.stringify(dashboard(), null, 2)}\n`);
+    });
+  command
+    .command('alerts')
+    .description('print alert rules for Prometheus; weir doctor --alert NAME explains one')
+    .option('--json', 'print the alerts as one JSON document')
+    .action(({ json }: { json?: boolean }) => {
+      if (json)
+        printJson(io, { items: Object.entries<Rule>(ruleTable).map(([name, rule]) => describeRule(name, rule)) });
+      else printText(io, prometheusRules());
+    });
+}
+
+/** A rule as a member of a JSON document. */
+export function describeRule(name: string, { expr, forMinutes, severity, summary, runbook }: Rule) {
+  return { name, severity, summary, expr, for_seconds: forMinutes * 60, runbook };
+}

@@ -1,0 +1,48 @@
+import type { Command } from 'commander';
+import { CommandError, type CommandIo, printJson, printText, table } from '../../base/command/io.ts';
+import { weirCommand } from '../../base/command/name.ts';
+import { describePreset } from '../../manage/api/schemes/operations.ts';
+import { handshakes } from '../../model/signatures/handshakes.ts';
+import { presetNamed, presets } from '../../model/signatures/presets.ts';
+
+/** `weir scheme list|show`: the signature schemes of senders. Needs neither settings nor a database. */
+export function defineScheme(command: Command, io: CommandIo): void {
+  command
+    .command('list')
+    .description('show all schemes')
+    .option('--json', 'print one JSON document')
+    .action(({ json }: { json?: boolean }) => {
+      if (json) return printJson(io, { items: presets.map(describePreset) });
+      const rows = presets.map((preset) => {
+        const { name, title, key, definition } = describePreset(preset);
+        return [name, title, key.replaceAll('_', ' '), definition.algorithm];
+      });
+      printText(io, table(['NAME', 'SENDER', 'NEEDS', 'ALGORITHM'], rows));
+      printText(
+        io,
+        `\nUse one: ${weirCommand()} webhook add --name NAME --scheme SCHEME --secret-stdin\nOr:      ${weirCommand()} webhook update ID --scheme SCHEME\n`,
+      );
+    });
+  command
+    .command('show')
+    .description('show one scheme and how to set up its sender')
+    .argument('<name>', 'name of the scheme')
+    .option('--json', 'print one JSON document')
+    .action((name: string, { json }: { json?: boolean }) => {
+      const preset = presetNamed(name);
+      if (preset === undefined)
+        throw new CommandError(`No scheme has the name ${JSON.stringify(name)}; see: weir scheme list`);
+      const scheme = describePreset(preset);
+      if (json) return printJson(io, scheme);
+      printText(io, `${scheme.title}\n${scheme.documentation}\n\nIn the sender:\n`);
+      scheme.steps.forEach((step, i) => {
+        printText(io, `  ${i + 1}. ${step}\n`);
+      });
+      if (scheme.notes !== null) printText(io, `\nNote: ${scheme.notes}\n`);
+      if (scheme.handshake !== null) printText(io, `\nHandshake: ${handshakes[scheme.handshake]}\n`);
+      if (scheme.event_type !== null) printText(io, `\nEvent type: ${scheme.event_type}\n`);
+      printText(io, `\nDefinition: ${JSON.stringify(scheme.definition)}\n`);
+      if (scheme.public_key_definition !== null)
+        printText(io, `With a public key: ${JSON.stringify(scheme.public_key_definition)}\n`);
+    });
+}

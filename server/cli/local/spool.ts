@@ -1,0 +1,105 @@
+import { readdir } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { CommandError, type CommandIo, printJson, printMessage, printText, table } from '../../base/command/io.ts';
+import { acquireLock } from '../../base/files/lock.ts';
+import { SpoolReader } from '../../receive/spool/contents.ts';
+import { realDisk } from '../../receive/spool/disk.ts';
+import { Drain } from '../../receive/spool/drain.ts';
+import { foldersIn, lockFolder } from '../../receive/spool/folder.ts';
+import { parseName } from '../../receive/spool/names.ts';
+import { addCounts, noTotals, SpoolStore } from '../../receive/spool/store.ts';
+import { type CommandSession, withDatabase } from '../command/session.ts';
+
+/** `weir spool list|drain DIR`: for the spool of a machine that does not come back. */
+export function defineSpool(command: Command, io: CommandIo): void {
+  const directory = 'INGEST_SPOOL_DIR of that machine, or one folder in it';
+  command
+    .command('list')
+    .description('show what is in each folder')
+    .argument('<dir>', directory)
+    .option('--json', 'print one JSON document')
+    .action(async (dir: string, { json }: { json?: boolean }) => {
+      const folders = await Promise.all((await spoolsOf(resolve(io.directory, dir))).map(describe));
+      if (json) return printJson(io, { folders });
+      printText(io, table(['FOLDER', 'IN USE', 'EVENTS', 'BYTES', 'OLDEST', 'DAMAGED', 'REFUSED'], folders.map(rowOf)));
+    });
+  command
+    .command('drain')
+    .description('store the events of a spool in the database; those that are stored already are skipped')
+    .argument('<dir>', directory)
+    .option('--json', 'print one JSON document')
+    .action(async (dir: string, { json }: { json?: boolean }) => {
+      const folders = await spoolsOf(resolve(io.directory, dir));
+      await withDatabase(io, async (session) => {
+        const drained = [];
+        for (const folder of folders) drained.push(await drain(io, session, folder));
+        if (json) return printJson(io, { folders: drained });
+        for (const { folder, stored, duplicates, known, refused } of drained)
+          printText(
+            io,
+            `${folder}: ${stored} events stored, ${duplicates} duplicates dropped, ${known} were stored already, ${refused} refused.\n`,
+          );
+      });
+    });
+}
+
+type Described = Awaited<ReturnType<typeof describe>>;
+
+async function describe(folder: string) {
+  const { bytes, events, oldestMs, damaged, refused } = await new SpoolReader(realDisk, folder).read();
+  const lock = await acquireLock(folder, 'exclusive', 0);
+  await lock?.release();
+  const oldest_at = oldestMs === null ? null : new Date(oldestMs).toISOString();
+  return { folder, in_use: lock === null, events, bytes, oldest_at, damaged, refused };
+}
+
+function rowOf({ folder, in_use, events, bytes, oldest_at, damaged, refused }: Described): string[] {
+  return [
+    folder,
+    in_use ? 'yes' : 'no',
+    ...[events, bytes].map(String),
+    oldest_at ?? '-',
+    ...[damaged, refused].map(String),
+  ];
+}
+
+/** The folder itself if it has segments, otherwise its folders. */
+async function spoolsOf(directory: string): Promise<string[]> {
+  try {
+    const hasSegments = (await readdir(directory)).some((name) => parseName(name) !== null);
+    return hasSegments ? [directory] : await foldersIn(directory);
+  } catch (error) {
+    throw new CommandError(`${directory} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+async function drain(io: CommandIo, { conninfo, database, settings }: CommandSession, folder: string) {
+  const counts = noTotals();
+  const lock = await lockFolder(folder);
+  const target = new SpoolStore(conninfo, database, () => settings.RETENTION_DAYS);
+  try {
+    const outcome = await new Drain({
+      disk: realDisk,
+      folder,
+      target,
+      observer: {
+        committed: (more) => addCounts(counts, more),
+        refused(sqlState, message) {
+          counts.refused++;
+          printMessage(io, `The database refuses an event, which is kept: ${message} (${sqlState})\n`);
+        },
+        damaged: (name) => printMessage(io, `${name} is damaged inside; its other events are stored, and it is kept\n`),
+      },
+    }).run();
+    if (outcome.kind === 'unavailable')
+      throw new CommandError(
+        `${folder} is not drained: ${outcome.reason}. Run the command again; nothing is stored twice.`,
+      );
+    const { webhookDeleted: webhook_deleted, ...rest } = counts;
+    return { folder, ...rest, webhook_deleted };
+  } finally {
+    target.close();
+    await lock.release();
+  }
+}

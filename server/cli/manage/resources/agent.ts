@@ -1,0 +1,186 @@
+/** `weir agent add|update|list|show|subscribe|unsubscribe|rotate|revoke`. */
+
+import { table } from '../../../base/command/io.ts';
+import { weirCommand } from '../../../base/command/name.ts';
+import { visibleLine } from '../../../base/telemetry/visible.ts';
+import { agentFields } from '../../../model/agents.ts';
+import type { BodyOf, Call } from '../call.ts';
+import { idsOfGiven, readList } from '../lists.ts';
+import { type Row, repeated, row } from '../row.ts';
+import { changesOf, fieldOptions, membersOf } from './field-options.ts';
+
+type Agent = BodyOf<'showAgent'>;
+type Activity = BodyOf<'listAgentActivity'>['items'][number];
+
+const NEVER = 'never';
+/** Ids of one request: a URL holds a few kilobytes. */
+const IDS_MAX = 50;
+
+const target = 'agent';
+const webhook = ['--webhook <webhook>', 'this webhook, by id or name; may be repeated', repeated] as const;
+
+export const agentRows: readonly Row[] = [
+  row<{ webhook?: string[] }>()({
+    name: 'add',
+    description: 'create an agent and print its credential, once',
+    options: [
+      ...fieldOptions(agentFields, 'add'),
+      ['--webhook <webhook>', 'subscribe it to this webhook, by id or name; may be repeated', repeated],
+    ],
+    run: async (call, { options, io }) => {
+      const webhook_ids = await idsOfGiven(call, 'webhook', options.webhook);
+      return call('createAgent', { input: { ...(await membersOf(io, agentFields, options)), webhook_ids } });
+    },
+    text: (agent, { connection: { clientCommand, apiUrl } }) =>
+      `Agent ${agent.name} created.\n  ID          ${agent.id}\n${credentialText(agent)}` +
+      `\nStore the credential in a file, then:  ${clientCommand} consume ${apiUrl} --credential-file FILE\n`,
+  }),
+
+  row()({
+    name: 'update',
+    description: 'change the name or the limit of an agent',
+    target,
+    options: fieldOptions(agentFields, 'update'),
+    run: async (call, { id, options, io }) =>
+      call('updateAgent', { id, input: await changesOf(io, agentFields, options) }),
+    text: ({ id }) => `${id}: updated.\n`,
+  }),
+
+  row<{ json?: boolean }>()({
+    name: 'list',
+    description: 'show all agents, newest first',
+    run: async (call, { options: { json } }) => {
+      const page = await readList(call, 'listAgents');
+      return { page, items: json ? [] : await withActivity(call, page.items) };
+    },
+    json: ({ page }) => page,
+    list: {
+      columns: ['ID', 'NAME', 'STATE', 'WEBHOOKS', 'FILTERS', 'MAX LEASED', 'LAST SEEN', 'CREATED'],
+      cells: ({ agent, activity }) => [
+        agent.id,
+        agent.name,
+        stateOf(agent),
+        String(agent.webhook_ids.length),
+        String(agent.subscriptions.filter(({ filter }) => filter !== null).length),
+        limitOf(agent),
+        activity?.last_seen_at ?? NEVER,
+        agent.created_at,
+      ],
+      whenEmpty: () => `No agents yet. Create one: ${weirCommand()} agent add --name ci --webhook ID`,
+    },
+  }),
+
+  row<{ json?: boolean }>()({
+    name: 'show',
+    description: 'show one agent with its subscriptions and their filters',
+    target,
+    run: async (call, { id, options: { json } }) => {
+      const agent = await call('showAgent', { id });
+      return { agent, text: json ? '' : await agentText(call, agent) };
+    },
+    json: ({ agent }) => agent,
+    text: ({ text }) => text,
+  }),
+
+  row<{ webhook: string[]; filter?: string }>()({
+    name: 'subscribe',
+    description: 'subscribe an agent to webhooks; their new events become its deliveries',
+    target,
+    options: [
+      ['--filter <expression>', "deliver only events for which this CEL expression is true; '' removes the filter"],
+    ],
+    more: (command) => command.requiredOption(...webhook),
+    run: async (call, { id, options }) => {
+      const webhooks = (await idsOfGiven(call, 'webhook', options.webhook))!;
+      // Nothing changes when one of them is unknown.
+      for (const webhookId of webhooks) await call('showWebhook', { id: webhookId });
+      let agent: Agent = await call('showAgent', { id });
+      for (const innerId of webhooks) {
+        const isNew = !agent.webhook_ids.includes(innerId);
+        if (isNew || options.filter !== undefined)
+          agent = await call('setSubscription', { id, innerId, input: { filter: options.filter || null } });
+      }
+      return agent;
+    },
+    text: ({ id }) => `${id}: subscribed.\n`,
+  }),
+
+  row<{ webhook: string[] }>()({
+    name: 'unsubscribe',
+    description: 'unsubscribe an agent from webhooks; its deliveries are kept',
+    target,
+    more: (command) => command.requiredOption(...webhook),
+    run: async (call, { id, options }) => {
+      const webhooks = (await idsOfGiven(call, 'webhook', options.webhook))!;
+      const agent = await call('showAgent', { id });
+      const webhook_ids = agent.webhook_ids.filter((one) => !webhooks.includes(one));
+      return call('updateAgent', { id, input: { webhook_ids }, representation: agent });
+    },
+    text: ({ id }) => `${id}: unsubscribed.\n`,
+  }),
+
+  row()({
+    name: 'rotate',
+    description: 'replace the credential and print the new one, once; all sessions end',
+    target,
+    run: (call, { id }) => call('rotateAgent', { id }),
+    text: (agent) =>
+      `${agent.id}: credential rotated; the old one and all sessions are invalid.\n${credentialText(agent)}`,
+  }),
+
+  row()({
+    name: 'revoke',
+    description: 'revoke its credential and sessions permanently; its deliveries are kept',
+    target,
+    removes: true,
+    run: (call, { id }) => call('revokeAgent', { id }),
+    text: (_answer, { id }) => `${id}: revoked.\n`,
+  }),
+];
+
+function credentialText({ credential }: { credential: string }): string {
+  return `  Credential  ${credential}   (shown once)\n`;
+}
+
+async function withActivity(call: Call, agents: readonly Agent[]): Promise<{ agent: Agent; activity?: Activity }[]> {
+  const found = new Map<string, Activity>();
+  for (let from = 0; from < agents.length; from += IDS_MAX) {
+    const ids = agents.slice(from, from + IDS_MAX).map(({ id }) => id);
+    const { items } = await call('listAgentActivity', { query: { agent_ids: ids.join(',') } });
+    for (const one of items) found.set(one.agent_id, one);
+  }
+  return agents.map((agent) => ({ agent, activity: found.get(agent.id)! }));
+}
+
+async function agentText(call: Call, agent: Agent): Promise<string> {
+  const [[shown], { items: webhooks }] = await Promise.all([
+    withActivity(call, [agent]),
+    readList(call, 'listWebhooks'),
+  ]);
+  const { last_seen_at, last_seen_from, waiting_since, dead, filters } = shown!.activity!;
+  const facts = [
+    ['Name', agent.name],
+    ['State', stateOf(agent)],
+    ['Max leased', limitOf(agent)],
+    ['Last seen', last_seen_at === null ? NEVER : `${last_seen_at} from ${last_seen_from}`],
+    ['Oldest pending', waiting_since ?? 'none'],
+    ['Dead letters', String(dead)],
+    ['Created', agent.created_at],
+  ] as const;
+  const text = facts.map(([name, value]) => `${name.padEnd(16)}${visibleLine(value)}\n`).join('');
+  if (agent.subscriptions.length === 0) return `${text}\nNo subscriptions. See: weir agent subscribe\n`;
+  const rows = agent.subscriptions.map(({ webhook_id, filter }) => {
+    const name = webhooks.find(({ id }) => id === webhook_id)?.name ?? '';
+    const failures = filters.find((one) => one.webhook_id === webhook_id)?.failures ?? 0;
+    return [webhook_id, name, String(failures), filter ?? 'none'];
+  });
+  return `${text}\n${table(['WEBHOOK', 'NAME', 'FAILURES', 'FILTER'], rows)}`;
+}
+
+function stateOf({ revoked, temporary }: Agent): string {
+  return revoked ? 'revoked' : temporary ? 'temporary' : 'active';
+}
+
+function limitOf({ max_leased }: Agent): string {
+  return max_leased === null ? 'no limit' : String(max_leased);
+}

@@ -1,0 +1,100 @@
+/** `weir delivery list|show|dead|replay|dismiss|undo`. */
+import { Option } from 'commander';
+import { table } from '../../../base/command/io.ts';
+import { deliveryStates } from '../../../model/events.ts';
+import { positive } from '../../command/arguments.ts';
+import { idOfGiven, readList } from '../lists.ts';
+import { type OptionRow, type Row, row } from '../row.ts';
+import { actionRows } from './delivery-act.ts';
+
+interface Scope {
+  agent?: string;
+  webhook?: string;
+}
+
+const scope: readonly OptionRow[] = [
+  ['--agent <agent>', 'of this agent, by id or name'],
+  ['--webhook <webhook>', 'of this webhook, by id or name'],
+];
+
+export const deliveryRows: readonly Row[] = [
+  row<Scope & { state?: string; limit: number }>()({
+    name: 'list',
+    description: 'show the newest deliveries',
+    options: [
+      ...scope,
+      new Option('--state <state>', 'in this state').choices(deliveryStates),
+      ['--limit <deliveries>', 'maximum number', positive, 20],
+    ],
+    run: async (call, { options: { agent, webhook, state, limit } }) => {
+      const agent_id = await idOfGiven(call, 'agent', agent);
+      const webhook_id = await idOfGiven(call, 'webhook', webhook);
+      return readList(call, 'listDeliveries', { agent_id, webhook_id, state }, limit);
+    },
+    list: {
+      columns: ['ID', 'EVENT', 'AGENT', 'STATE', 'ATTEMPTS', 'REASON'],
+      cells: ({ id, event_id, agent_id, state, attempts, reason }) => [
+        id,
+        event_id,
+        agent_id,
+        state,
+        String(attempts),
+        reason ?? '',
+      ],
+      whenEmpty: () => 'No matching deliveries.',
+    },
+  }),
+
+  row()({
+    name: 'show',
+    description: 'show one delivery with its attempts, oldest first',
+    target: { argument: 'id', description: 'id of the delivery' },
+    run: async (call, { id }) => {
+      const delivery = await call('showDelivery', { id });
+      return { delivery, attempts: (await call('listAttempts', { id })).items };
+    },
+    json: ({ delivery }) => delivery,
+    text: ({ delivery, attempts }) => {
+      const facts: [string, string | null][] = [
+        ['Event', delivery.event_id],
+        ['Type', delivery.event_type],
+        ['Webhook', delivery.webhook_id],
+        ['Agent', delivery.agent_id],
+        ['State', delivery.state],
+        ['Attempts', String(delivery.attempts)],
+        ['Received', delivery.received_at],
+        ['Finished', delivery.finished_at],
+        ['Reason', delivery.reason],
+      ];
+      const shown = facts.flatMap(([name, value]) => (value === null ? [] : `${name.padEnd(10)}${value}\n`)).join('');
+      if (attempts.length === 0) return `${shown}\nNo attempts yet.\n`;
+      const rows = attempts.map(({ outcome, leased_at, at, agent_address, duration_ms, reason }) => [
+        leased_at ?? at ?? '',
+        agent_address ?? '',
+        outcome ?? 'leased',
+        duration_ms === null ? '' : `${(duration_ms / 1000).toFixed(3)} s`,
+        reason ?? '',
+      ]);
+      return `${shown}\n${table(['TIME', 'AGENT ADDRESS', 'OUTCOME', 'DURATION', 'REASON'], rows)}`;
+    },
+  }),
+
+  row<Scope>()({
+    name: 'dead',
+    description: 'count dead letters by reason',
+    options: scope,
+    run: async (call, { options: { agent, webhook } }) => {
+      const agent_id = await idOfGiven(call, 'agent', agent);
+      const webhook_id = await idOfGiven(call, 'webhook', webhook);
+      return call('groupDeadLetters', { query: { agent_id, webhook_id } });
+    },
+    list: {
+      columns: ['DELIVERIES', 'AGENTS', 'LAST', 'REASON'],
+      cells: ({ deliveries, agents, last_at, reason }) => [String(deliveries), String(agents), last_at, reason ?? ''],
+      whenEmpty: () => 'No dead letters.',
+    },
+    text: ({ complete }) => (complete ? '' : 'There are more: only the newest dead letters are counted.\n'),
+  }),
+
+  ...actionRows,
+];

@@ -1,0 +1,126 @@
+/** `weir event replay`: one event at once, or many by filter, as a job that the command watches. */
+import { createInterface } from 'node:readline/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { CommandError, type CommandIo, printMessage } from '../../../base/command/io.ts';
+import { weirCommand } from '../../../base/command/name.ts';
+import { showJobProgress } from '../../send/progress.ts';
+import type { BodyOf, Call } from '../call.ts';
+import { idsOfGiven } from '../lists.ts';
+import { type Given, repeated, row } from '../row.ts';
+import { type FilterOptions, isFiltered, queryOfFilters, withFilters } from './event-filters.ts';
+
+interface Options extends FilterOptions {
+  agent?: string[];
+  beyondSubscriptions?: boolean;
+  yes?: boolean;
+}
+
+type Job = BodyOf<'showJob'>;
+
+const LOOK_EVERY_MS = 500;
+/** A job that is queued for longer is explained. */
+const QUEUED_MS = 10_000;
+
+export const replayRow = row<Options>()({
+  name: 'replay',
+  description: 'deliver events again: the one with this id, or all that match the filters, as a job',
+  target: { argument: 'id', description: 'id of the event', optional: true },
+  options: [
+    ['--agent <agent>', 'to this agent instead of every subscribed one, by id or name; may be repeated', repeated],
+    ['--beyond-subscriptions', 'also what filters exclude and, with --agent, webhooks without a subscription'],
+    ['--yes', 'do not ask'],
+  ],
+  more: withFilters,
+  check: (id, options) => {
+    if (id !== '' && isFiltered(options)) throw new CommandError('give the id of an event, or filters, not both', 2);
+    if (id === '' && !isFiltered(options))
+      throw new CommandError('give the id of an event, or a filter such as --from, --webhook or --type', 2);
+  },
+  run: async (call, given): Promise<BodyOf<'replayEvent'> | Job> => {
+    const agent_ids = await idsOfGiven(call, 'agent', given.options.agent);
+    const scope = { agent_ids, beyond_subscriptions: given.options.beyondSubscriptions ?? false };
+    if (given.id !== '') return call('replayEvent', { id: given.id, input: scope });
+    return replayMany(call, given, scope);
+  },
+  text: (answer, { id }) => {
+    if (!('state' in answer)) {
+      const { length } = answer.delivery_ids;
+      return `${id}: ${length} new ${length === 1 ? 'delivery' : 'deliveries'}.\n`;
+    }
+    if (answer.state === 'done')
+      return `Replayed ${answer.events} events: ${answer.deliveries} new deliveries. Job ${answer.id}\n`;
+    return `Job ${answer.id} continues.\n  Progress  ${weirCommand()} job list\n  Cancel    ${weirCommand()} job cancel ${answer.id}\n`;
+  },
+  failure: (answer) => {
+    if (!('state' in answer) || (answer.state !== 'failed' && answer.state !== 'cancelled')) return null;
+    const { id, state, events, reason } = answer;
+    return `job ${id} was ${state} after ${events} events${reason === null ? '' : `: ${reason}`}`;
+  },
+});
+
+interface Scope {
+  agent_ids: string[] | undefined;
+  beyond_subscriptions: boolean;
+}
+
+type Answer = BodyOf<'replayEvents'>;
+type Preview = Extract<Answer, { agents: unknown }>;
+
+async function replayMany(call: Call, { options, io }: Given<Options>, scope: Scope): Promise<Job> {
+  const filter = await queryOfFilters(call, options);
+  const preview = await call('replayEvents', { input: { ...filter, ...scope, preview: true } });
+  if (!('agents' in preview)) throw new CommandError('this Weir is older and has no preview; upgrade it');
+  if (preview.events === 0) throw new CommandError('no event matches; see: weir event list');
+  if (!options.yes && !(await isConfirmed(io, questionOf(preview, scope))))
+    throw new CommandError('nothing was replayed; --yes does not ask');
+  const created = await call('replayEvents', { input: { ...filter, ...scope } });
+  return watch(call, io, (created as Extract<Answer, { job_id: string }>).job_id);
+}
+
+/** With a line for each agent. */
+function questionOf({ events, exact, agents }: Preview, { beyond_subscriptions }: Scope): string {
+  const about = (isExact: boolean, count: number) =>
+    `${isExact ? '' : 'about '}${count} ${count === 1 ? 'event' : 'events'}`;
+  const lines = agents.map(({ name, deliveries, beyond, exact: isExact }) => {
+    const count = deliveries + (beyond_subscriptions ? beyond : 0);
+    const excluded = beyond_subscriptions || beyond === 0 ? '' : `, without ${beyond} that its subscriptions exclude`;
+    return `  ${name}: ${about(isExact, count)}${excluded}\n`;
+  });
+  return `${lines.join('')}Replay ${about(exact, events)}? [y/N] `;
+}
+
+async function isConfirmed(io: CommandIo, question: string): Promise<boolean> {
+  printMessage(io, question);
+  const lines = createInterface({ input: io.stdin });
+  try {
+    for await (const line of lines) return /^y(es)?$/i.test(line.trim());
+    return false;
+  } finally {
+    lines.close();
+  }
+}
+
+/** Shows the progress until the job has ended or Ctrl-C is pressed. Returns the final state of the job. */
+async function watch(call: Call, io: CommandIo, id: string): Promise<Job> {
+  const interrupted = new AbortController();
+  const onInterrupt = () => interrupted.abort();
+  process.once('SIGINT', onInterrupt);
+  const shown = showJobProgress(io.stderr);
+  const startedMs = performance.now();
+  let isExplained = false;
+  try {
+    for (;;) {
+      const job = await call('showJob', { id });
+      shown.progress(job);
+      if (job.finished_at !== null || interrupted.signal.aborted) return job;
+      if (!isExplained && job.state === 'queued' && performance.now() - startedMs > QUEUED_MS) {
+        isExplained = true;
+        shown.waiting('waits for other jobs, or for Weir to be started');
+      }
+      await delay(LOOK_EVERY_MS, undefined, { signal: interrupted.signal }).catch(() => {});
+    }
+  } finally {
+    shown.stop();
+    process.removeListener('SIGINT', onInterrupt);
+  }
+}

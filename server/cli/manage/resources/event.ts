@@ -1,0 +1,51 @@
+/** `weir event list|show|replay`; for export and import see event-files.ts. */
+import { positive } from '../../command/arguments.ts';
+import { readList } from '../lists.ts';
+import { type Row, row } from '../row.ts';
+import { type FilterOptions, queryOfFilters, withFilters } from './event-filters.ts';
+import { replayRow } from './event-replay.ts';
+
+export const eventRows: readonly Row[] = [
+  row<FilterOptions & { limit: number }>()({
+    name: 'list',
+    description: 'show the newest events',
+    more: (command) => withFilters(command).option('--limit <events>', 'maximum number', positive, 20),
+    run: async (call, { options }) => readList(call, 'listEvents', await queryOfFilters(call, options), options.limit),
+    list: {
+      columns: ['TYPE', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE', 'ID'],
+      cells: ({ id, webhook_id, received_at, source_ip, event_type, content_type, bytes }) => [
+        event_type ?? '',
+        webhook_id,
+        received_at,
+        source_ip,
+        String(bytes),
+        content_type ?? '',
+        id,
+      ],
+      whenEmpty: () => 'No events yet.',
+    },
+  }),
+
+  row<{ body?: true; json?: true }>()({
+    name: 'show',
+    description: 'show one event as text, with control characters escaped',
+    target: { argument: 'id', description: 'id of the event' },
+    options: [['--body', 'write only the body, byte for byte']],
+    run: async (call, { id, options, connection }) => {
+      const event = await call('showEvent', { id });
+      return { event, body: options.json ? null : await connection.readBytes('showEventBody', id) };
+    },
+    json: ({ event }) => event,
+    text: ({ event, body }, { options }) =>
+      options.body ? body! : `${headerLines(event.headers)}\n${Buffer.from(body!).toString('utf8')}\n`,
+  }),
+
+  replayRow,
+];
+
+/** Stored headers, one a line. */
+export function headerLines(headers: Readonly<Record<string, string>>): string {
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\n`)
+    .join('');
+}

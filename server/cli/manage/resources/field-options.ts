@@ -1,0 +1,76 @@
+/** Options of commands that set members of a resource, from its table. */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { Option } from 'commander';
+import type { z } from 'zod';
+import { CommandError, type CommandIo } from '../../../base/command/io.ts';
+import { bare, type Field, kindOf, type Table } from '../../../model/table.ts';
+import { positive, seconds } from '../../command/arguments.ts';
+
+type CommandField = Required<Pick<Field, 'input' | 'command'>> & Field;
+
+/** The fields that commands set, with the option of each. */
+function optionsOf(table: Table): [name: string, field: CommandField, option: Option][] {
+  return Object.entries(table)
+    .filter((entry): entry is [string, CommandField] => entry[1].command !== undefined)
+    .map(([name, field]) => [name, field, new Option(field.command.flags, field.command.text)]);
+}
+
+/** The options of `add` or `update`. */
+export function fieldOptions(table: Table, change: 'add' | 'update'): Option[] {
+  return optionsOf(table)
+    .filter(([, { onlyNew }]) => change === 'add' || !onlyNew)
+    .map(([, { input, initial }, option]) => {
+      const kind = kindOf(input);
+      if (kind === 'number') option.argParser(numberParser(input));
+      if (kind === 'boolean') option.choices(['true', 'false']);
+      if (change === 'update' && takesNull(input) && kind !== 'json')
+        option.description += kind === 'number' ? '; none unsets it' : "; '' unsets it";
+      if (change === 'add' && (typeof initial === 'boolean' || (typeof initial === 'string' && initial !== '')))
+        option.description += `; default: ${initial}`;
+      return change === 'add' && initial === undefined && !input.safeParse(undefined).success
+        ? option.makeOptionMandatory()
+        : option;
+    });
+}
+
+function takesNull(input: z.ZodType): boolean {
+  return input.safeParse(null).success;
+}
+
+/** A number as the API takes it, or `none`: commander does not pass null on. */
+function numberParser(input: z.ZodType): (text: string) => number | 'none' {
+  const schema = bare(input) as z.ZodNumber;
+  const parse = schema.minValue === 0 ? seconds : positive;
+  return (text) => (takesNull(input) && text === 'none' ? text : parse(text));
+}
+
+/** The given members, as the API takes them. Throws CommandError when a file cannot be read. */
+export async function membersOf(io: CommandIo, table: Table, options: object): Promise<Record<string, unknown>> {
+  const members: Record<string, unknown> = {};
+  for (const [name, { input }, option] of optionsOf(table)) {
+    const given = (options as Record<string, unknown>)[option.attributeName()];
+    const kind = kindOf(input);
+    if (given === undefined) continue;
+    if (kind === 'json') members[name] = await readJson(String(given), io);
+    else if (kind === 'boolean') members[name] = given === 'true';
+    else members[name] = takesNull(input) && (given === 'none' || given === '') ? null : given;
+  }
+  return members;
+}
+
+/** The given members of a change. Throws CommandError when no member is given. */
+export async function changesOf(io: CommandIo, table: Table, options: object): Promise<Record<string, unknown>> {
+  const members = await membersOf(io, table, options);
+  if (Object.keys(members).length === 0) throw new CommandError('nothing to change; see the options with --help', 2);
+  return members;
+}
+
+/** The input schema checks what the file holds. */
+async function readJson(file: string, io: CommandIo): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(resolve(io.directory, file), 'utf8'));
+  } catch (error) {
+    throw new CommandError(`${file} cannot be read as JSON: ${(error as Error).message}.`, 2);
+  }
+}

@@ -1,0 +1,117 @@
+/** `weir user add|list|set-role|disable|enable|password|remove`. */
+import { Argument, Option } from 'commander';
+import { type CommandIo, readLine } from '../../../base/command/io.ts';
+import { weirCommand } from '../../../base/command/name.ts';
+import { type Role, roles } from '../../../model/users.ts';
+import { readList } from '../lists.ts';
+import { type Row, row } from '../row.ts';
+
+interface AddOptions {
+  email: string;
+  role: Role;
+  name?: string;
+  passwordStdin?: boolean;
+}
+
+const target = 'user';
+
+export const userRows: readonly Row[] = [
+  row<AddOptions>()({
+    name: 'add',
+    description: 'create a user; without --password-stdin a password is generated and printed, once',
+    options: [
+      new Option('--email <email>', 'email address for sign-in').makeOptionMandatory(),
+      new Option('--role <role>', 'role of the user').choices(roles).makeOptionMandatory(),
+      ['--name <name>', 'display name'],
+      ['--password-stdin', 'read the password from standard input'],
+    ],
+    run: async (call, { options: { email, role, name, passwordStdin }, io }) =>
+      call('createUser', { input: { email, role, name, password: await passwordOf(io, passwordStdin) } }),
+    text: ({ id, email, role, generated_password }) =>
+      `User ${email} created with role ${role}.\n  ID        ${id}\n${passwordText(generated_password)}`,
+  }),
+
+  row()({
+    name: 'list',
+    description: 'show all users',
+    run: (call) => readList(call, 'listUsers'),
+    list: {
+      columns: ['ID', 'EMAIL', 'ROLE', 'STATE', 'LAST SIGN-IN'],
+      cells: ({ id, email, role, disabled, signed_in_at }) => [
+        id,
+        email,
+        role,
+        disabled ? 'disabled' : 'active',
+        signed_in_at ?? 'never',
+      ],
+      whenEmpty: () =>
+        `No users yet. Create one: ${weirCommand()} user add --email ada@example.org --role administrator`,
+    },
+  }),
+
+  row<{ passwordStdin?: boolean; revokeTokens: boolean }>()({
+    name: 'password',
+    description: 'set a new password, end all sessions and reset the sign-in throttle',
+    target,
+    options: [
+      [
+        '--password-stdin',
+        'read the password from standard input; without this option it is generated and printed, once',
+      ],
+      ['--revoke-tokens', 'revoke its API tokens too (the default)', undefined, true],
+      ['--no-revoke-tokens', 'keep its API tokens'],
+    ],
+    run: async (call, { id, options: { passwordStdin, revokeTokens }, io }) => {
+      const password = await passwordOf(io, passwordStdin);
+      const given = password === undefined ? { generate_password: true } : { password };
+      return call('updateUser', { id, input: { ...given, revoke_tokens: revokeTokens } });
+    },
+    text: ({ email, revoked_tokens, generated_password }, { options: { revokeTokens } }) =>
+      `${email}: password changed, and all sessions ended.\n` +
+      `${revokeTokens ? `  API tokens revoked: ${revoked_tokens}\n` : ''}${passwordText(generated_password)}`,
+  }),
+
+  row()({
+    name: 'set-role',
+    description: 'change the role of a user, from the next request on',
+    target,
+    argument: new Argument('<role>', 'the new role').choices(roles),
+    run: (call, { id, argument: role }) => call('updateUser', { id, input: { role } }),
+    text: ({ email, role, hosted }) =>
+      `${email}: ${role}${hosted ? ' until the next sign-in, when the identity provider sets the role again' : ''}.\n`,
+  }),
+
+  row()({
+    name: 'disable',
+    description: 'end all sessions and refuse the tokens of a user',
+    target,
+    run: (call, { id }) => call('updateUser', { id, input: { disabled: true } }),
+    text: ({ email }) => `${email}: disabled.\n`,
+  }),
+
+  row()({
+    name: 'enable',
+    description: 'allow a user to sign in again',
+    target,
+    run: (call, { id }) => call('updateUser', { id, input: { disabled: false } }),
+    text: ({ email }) => `${email}: enabled.\n`,
+  }),
+
+  row()({
+    name: 'remove',
+    description: 'delete a user with all sessions and tokens',
+    target,
+    removes: true,
+    run: (call, { id }) => call('deleteUser', { id }),
+    text: (_answer, { key }) => `${key}: removed.\n`,
+  }),
+];
+
+/** Undefined without --password-stdin. */
+async function passwordOf(io: CommandIo, fromStdin = false): Promise<string | undefined> {
+  return fromStdin ? readLine(io) : undefined;
+}
+
+function passwordText(generated: string | null): string {
+  return generated === null ? '' : `  Password  ${generated}   (shown once)\n`;
+}

@@ -1,0 +1,160 @@
+/** `weir webhook add|list|show|update|rotate|enable|disable|remove|usage`. */
+
+import { CommandError, membersText } from '../../../base/command/io.ts';
+import { weirCommand } from '../../../base/command/name.ts';
+import { CUSTOM, DEFAULT_SCHEME } from '../../../model/signatures/presets.ts';
+import { webhookFields } from '../../../model/webhooks.ts';
+import { seconds } from '../../command/arguments.ts';
+import type { BodyOf } from '../call.ts';
+import { idsOfGiven, readList } from '../lists.ts';
+import { type Given, type Row, repeated, row } from '../row.ts';
+import { changesOf, fieldOptions, membersOf } from './field-options.ts';
+import { checkSecret, givenSecret, type SecretOptions } from './secret.ts';
+import { usageRow } from './webhook-usage.ts';
+
+interface AddOptions extends SecretOptions {
+  generateSecret?: boolean;
+  agent?: string[];
+}
+
+const target = 'webhook';
+
+export const webhookRows: readonly Row[] = [
+  row<AddOptions>()({
+    name: 'add',
+    description: 'create a webhook',
+    options: [
+      ...fieldOptions(webhookFields, 'add'),
+      ['--secret <secret>', 'signing secret (visible to other users of this machine; better: --secret-stdin)'],
+      ['--secret-stdin', 'read the secret from standard input'],
+      ['--generate-secret', 'generate a secret and print it, once'],
+      ['--agent <agent>', 'subscribe this agent, by id or name; may be repeated', repeated],
+    ],
+    check: (_id, options) => {
+      checkSecret(options);
+      if (options.generateSecret && (options.secret !== undefined || options.secretStdin))
+        throw new CommandError('--generate-secret and a given secret exclude each other', 2);
+    },
+    run: async (call, { options, io }) => {
+      const { generateSecret, agent } = options;
+      const input = {
+        ...withScheme(await membersOf(io, webhookFields, options)),
+        secret: await givenSecret(io, options),
+        generate_secret: generateSecret,
+        agent_ids: await idsOfGiven(call, 'agent', agent),
+      };
+      return call('createWebhook', { input });
+    },
+    text: addedText,
+  }),
+
+  row()({
+    name: 'list',
+    description: 'show all webhooks, newest first',
+    run: (call) => readList(call, 'listWebhooks'),
+    list: {
+      columns: ['ID', 'NAME', 'STATE', 'SCHEME', 'SIGNED', 'RATE LIMIT', 'CREATED'],
+      cells: (webhook) => [
+        webhook.id,
+        webhook.name,
+        webhook.enabled ? 'enabled' : 'disabled',
+        webhook.signature_scheme,
+        webhook.has_secret || webhook.public_key !== null ? (webhook.signature_header ?? 'yes') : 'no',
+        webhook.rate_limit_max === null ? 'default' : String(webhook.rate_limit_max),
+        webhook.created_at,
+      ],
+      whenEmpty: () => `No webhooks yet. Create one: ${weirCommand()} webhook add --name github --generate-secret`,
+    },
+  }),
+
+  row()({
+    name: 'show',
+    description: 'show one webhook',
+    target,
+    run: (call, { id }) => call('showWebhook', { id }),
+    text: membersText,
+  }),
+
+  row()({
+    name: 'update',
+    description: 'change members of a webhook; see also rotate (secret) and weir agent subscribe',
+    target,
+    options: fieldOptions(webhookFields, 'update'),
+    run: async (call, { id, options, io }) =>
+      call('updateWebhook', { id, input: withScheme(await changesOf(io, webhookFields, options)) }),
+    text: ({ id }) => `${id}: updated.\n`,
+  }),
+
+  row<SecretOptions & { overlapSeconds: number }>()({
+    name: 'rotate',
+    description: 'rotate the secret; without --secret it is generated and printed, once',
+    target,
+    options: [
+      ['--secret <secret>', 'the new secret'],
+      ['--secret-stdin', 'read the new secret from standard input'],
+      ['--overlap-seconds <seconds>', 'how long the previous secret stays valid', seconds, 0],
+    ],
+    check: (_id, options) => checkSecret(options),
+    run: async (call, { id, options, io }) =>
+      call('rotateSecret', {
+        id,
+        input: { secret: await givenSecret(io, options), overlap_seconds: options.overlapSeconds },
+      }),
+    text: ({ id, secret }, { options: { overlapSeconds } }) =>
+      `${id}: secret rotated${overlapSeconds > 0 ? `; the previous secret stays valid for ${overlapSeconds} s` : ''}.\n${secretText(secret)}`,
+  }),
+
+  row()({
+    name: 'enable',
+    description: 'accept events again',
+    target,
+    run: (call, { id }) => call('updateWebhook', { id, input: { enabled: true } }),
+    text: ({ id }) => `${id}: enabled.\n`,
+  }),
+
+  row()({
+    name: 'disable',
+    description: 'answer 410 from now on',
+    target,
+    run: (call, { id }) => call('updateWebhook', { id, input: { enabled: false } }),
+    text: ({ id }) => `${id}: disabled.\n`,
+  }),
+
+  row()({
+    name: 'remove',
+    description: 'delete the webhook; its events are kept',
+    target,
+    removes: true,
+    run: (call, { id }) => call('deleteWebhook', { id }),
+    text: (_answer, { id }) => `${id}: removed.\n`,
+  }),
+
+  usageRow,
+];
+
+/** A definition is of the scheme custom, and another scheme has none. */
+function withScheme(members: Record<string, unknown>): object {
+  const { signature_scheme: scheme, scheme_definition: definition } = members;
+  if (definition !== undefined) return { signature_scheme: CUSTOM, ...members };
+  return scheme === undefined || scheme === CUSTOM ? members : { ...members, scheme_definition: null };
+}
+
+function addedText(webhook: BodyOf<'createWebhook'>, { connection }: Given<AddOptions>): string {
+  const { id, name, url, secret } = webhook;
+  const listen = `${connection.clientCommand} listen ${connection.apiUrl}`;
+  return (
+    `Webhook ${name} created.\n  URL     ${url}\n${secretText(secret)}` +
+    `\nTry it:  ${weirCommand()} send ${url}${sendOptions(webhook)}\n` +
+    `\nForward its events to your own machine:\n  ${listen} --token-file FILE --webhook ${id} --forward ADDRESS\n`
+  );
+}
+
+function secretText(secret: string | undefined): string {
+  return secret === undefined ? '' : `  Secret  ${secret}   (shown once)\n`;
+}
+
+/** Options with which `weir send` signs for the webhook. */
+function sendOptions({ signature_scheme, has_secret, public_key, secret }: BodyOf<'createWebhook'>): string {
+  const key = public_key !== null ? ' --private-key FILE' : has_secret ? ` --secret ${secret ?? 'SECRET'}` : '';
+  return signature_scheme === DEFAULT_SCHEME ? `${key} --github-examples` : `${key} --scheme ${signature_scheme}`;
+}

@@ -1,0 +1,161 @@
+/** `weir send`: sends signed webhook requests and reports the results. */
+import type { Command } from 'commander';
+import { CommandError, type CommandIo, printJson, printText } from '../../base/command/io.ts';
+import { HEADER_NAME } from '../../model/signatures/header-names.ts';
+import { isAsymmetric } from '../../model/signatures/keys.ts';
+import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
+import { CannotSign } from '../../model/signatures/sign.ts';
+import { parseAddress, wholeNumber } from '../command/arguments.ts';
+import { readKey } from '../forward/signing.ts';
+import { type Payload, readPayloads, type SignedPayload, signedBy, signedOnce } from './payloads.ts';
+import { showSendProgress } from './progress.ts';
+import { openClient, runSend } from './run.ts';
+import { describeSummary, SendTally } from './summary.ts';
+
+interface SendOptions {
+  secret?: string;
+  count?: number;
+  rate?: number;
+  concurrency: number;
+  githubExamples?: true;
+  wait: boolean;
+  json?: true;
+  signatureHeader?: string;
+  scheme?: string;
+  privateKey?: string;
+}
+
+const COUNT_MAX = 1_000_000_000;
+const RATE_MAX = 1_000_000;
+const CONCURRENCY_MAX = 10_000;
+
+/** Requests in flight get this long to finish after Ctrl-C. */
+const INTERRUPT_GRACE_MS = 1_000;
+
+/**
+ * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when any request did not end
+ * with a 2xx response, or when Ctrl-C ended the run early.
+ */
+export function defineSend(command: Command, io: CommandIo): void {
+  command
+    .argument('<url>', 'URL of the webhook, as `weir webhook add` prints it')
+    .argument('[files...]', 'payloads, sent byte for byte; - is standard input; default: a small JSON document')
+    .option(
+      '--secret <secret>',
+      'secret of the webhook; the environment variable WEIR_SECRET keeps it out of the process list',
+    )
+    .option(
+      '--count <n>',
+      'requests to send, cycling through the payloads; default: each payload once',
+      wholeNumber('--count', COUNT_MAX),
+    )
+    .option('--rate <r>', 'requests a second, at a constant rate; default: as fast as responses arrive', parseRate)
+    .option('--concurrency <c>', 'concurrent requests', wholeNumber('--concurrency', CONCURRENCY_MAX), 16)
+    .option('--github-examples', "send every example payload of GitHub's events")
+    .option('--no-wait', 'count 429, 503 and lost connections instead of retrying')
+    .option('--signature-header <name>', 'header that carries the signature', parseHeaderName)
+    .option('--scheme <name>', 'sign by this scheme of a sender, see `weir scheme list`; default: sha256')
+    .option(
+      '--private-key <file>',
+      'file with the private key in PEM, or whsk_ and base64, for a scheme with a public key',
+    )
+    .option('--json', 'print the summary as one JSON document')
+    .action((url: string, files: string[], options: SendOptions) => send(url, files, options, io));
+}
+
+async function send(address: string, files: string[], options: SendOptions, io: CommandIo): Promise<void> {
+  const url = parseAddress(address);
+  const sign = await signer(url, options, io);
+  const payloads = (await readPayloads(files, options.githubExamples === true, io)).map(sign);
+  tryToSign(payloads);
+  const job = {
+    payloads,
+    count: options.count ?? payloads.length,
+    rate: options.rate ?? null,
+    concurrency: options.concurrency,
+    wait: options.wait,
+  };
+
+  const client = openClient(url, job.concurrency);
+  const progress = showSendProgress(job.count, io.stderr);
+  const tally = new SendTally();
+  const stop = new AbortController();
+  let cut: NodeJS.Timeout | undefined;
+  // Registered once: a second Ctrl-C ends the process in the default way.
+  const onInterrupt = () => {
+    stop.abort();
+    cut = setTimeout(client.close, INTERRUPT_GRACE_MS);
+  };
+  process.once('SIGINT', onInterrupt);
+  const startMs = performance.now();
+  try {
+    await runSend(job, client.post, tally, progress, stop.signal);
+  } finally {
+    process.removeListener('SIGINT', onInterrupt);
+    clearTimeout(cut);
+    progress.stop();
+    client.close();
+  }
+
+  const interrupted = tally.sent < job.count;
+  const summary = tally.summary(performance.now() - startMs, interrupted);
+  if (options.json === true) printJson(io, summary);
+  else printText(io, describeSummary(summary, job.count));
+  if (tally.notAccepted > 0)
+    throw new CommandError(`${tally.notAccepted} of ${tally.sent} requests were not answered with a 2xx status.`);
+  if (interrupted) throw new CommandError(`Stopped after ${tally.sent} of ${job.count} requests.`);
+}
+
+/** Returns the function that signs the payloads as the options say. */
+async function signer(url: URL, options: SendOptions, io: CommandIo): Promise<(payload: Payload) => SignedPayload> {
+  const { scheme = DEFAULT_SCHEME, signatureHeader = null } = options;
+  const definition = definitionOf({
+    signatureScheme: scheme,
+    schemeDefinition: null,
+    signatureHeader,
+    // When a scheme takes either kind of key, the private key selects the definition like the public one.
+    publicKey: options.privateKey ?? null,
+  });
+  if (definition === null)
+    throw new CommandError(`No scheme has the name ${JSON.stringify(scheme)}; see: weir scheme list`, 2);
+  if (scheme === 'token' && signatureHeader === null)
+    throw new CommandError('The scheme token needs --signature-header, the header that carries the token.', 2);
+  if (isAsymmetric(definition.algorithm)) {
+    if (options.privateKey === undefined)
+      throw new CommandError(`The scheme ${scheme} needs --private-key, the private key of the sender.`, 2);
+    const pem = await readKey(options.privateKey, io);
+    return (payload) => signedBy(payload, definition, pem, url.href);
+  }
+  const secret = options.secret ?? io.environment.WEIR_SECRET ?? '';
+  if (secret === '') throw new CommandError('The secret is empty; give --secret, or set WEIR_SECRET.', 2);
+  if (scheme !== DEFAULT_SCHEME) return (payload) => signedBy(payload, definition, secret, url.href);
+  return (payload) => signedOnce(payload, secret, signatureHeader ?? 'X-Hub-Signature-256');
+}
+
+/** Signs each payload once, so that a wrong key or payload is reported before the first request. */
+function tryToSign(payloads: readonly SignedPayload[]): void {
+  try {
+    for (const { sign } of payloads) sign();
+  } catch (error) {
+    if (error instanceof CannotSign) throw new CommandError(error.message, 2);
+    throw error;
+  }
+}
+
+function parseRate(given: string): number {
+  const value = /^\d*\.?\d+$/.test(given) ? Number(given) : 0;
+  if (value > 0 && value <= RATE_MAX) return value;
+  throw new CommandError(
+    `--rate is ${JSON.stringify(given)}; allowed: a number above 0, up to ${RATE_MAX} requests a second.`,
+    2,
+  );
+}
+
+/** Parses the name of a header that a webhook can have. */
+function parseHeaderName(given: string): string {
+  if (HEADER_NAME.test(given.toLowerCase())) return given;
+  throw new CommandError(
+    `--signature-header is ${JSON.stringify(given)}; allowed: a header name of letters, digits and hyphens.`,
+    2,
+  );
+}

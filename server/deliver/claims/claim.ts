@@ -1,0 +1,186 @@
+/** Leases deliveries, and waits for one when none can be claimed. */
+import { isUtf8 } from 'node:buffer';
+import type { Exchange } from '../../base/http/exchange.ts';
+import type { Metrics } from '../../base/telemetry/metrics.ts';
+import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
+import type { Directory } from '../../store/directory.ts';
+import { uuidv7Time } from '../../store/ids.ts';
+import type { Database } from '../../store/pool.ts';
+import type { Agent } from '../../store/queries/agents.ts';
+import { claimDeliveries, oldestSinceMs } from '../../store/queries/claim-deliveries.ts';
+import type { Claimed, ClaimOrder } from '../../store/queries/claim-order.ts';
+import { receiptText, settleDeliveries } from '../../store/queries/settle-deliveries.ts';
+import { type ClaimEvents, type ClaimResult, claimFiltered, type FilterFailed, lastInRound } from './claim-filtered.ts';
+import type { FilterJudge } from './judge.ts';
+import type { ClaimWaiters } from './waiters.ts';
+import type { ClaimDays, ClaimTurns, ClaimWatermarks } from './watermarks.ts';
+
+interface ClaimRequest {
+  /** Deliveries. */
+  max: number;
+  leaseSeconds: number;
+  /** How long to wait when no delivery can be claimed. */
+  waitSeconds: number;
+  /** Only deliveries of these webhooks; null: all. */
+  webhookIds: readonly string[] | null;
+}
+
+/** `deliveries`: JSON array. `gone`: the agent disconnected, and its deliveries are released. */
+type ClaimOutcome = { kind: 'claimed'; deliveries: string } | { kind: 'gone' };
+
+/** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */
+const CLAIM_BYTES_MAX = 16_777_216;
+
+interface ClaimParts {
+  database: Database;
+  agents: Directory<Agent>;
+  waiters: ClaimWaiters;
+  watermarks: ClaimWatermarks;
+  turns: ClaimTurns;
+  days: ClaimDays;
+  metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;
+  judge: FilterJudge;
+  /** Filters of the agent's subscriptions failed. */
+  onFilterFailed: (agentId: string, failure: FilterFailed) => void;
+  /** DELIVERY_MAX_ATTEMPTS */
+  attemptsMax: number;
+}
+
+export function createClaim(parts: ClaimParts) {
+  const { database, agents, waiters, attemptsMax } = parts;
+  const oneAtATime = queues();
+  return async function claim(exchange: Exchange, agent: Agent, request: ClaimRequest): Promise<ClaimOutcome> {
+    const untilMs = performance.now() + request.waitSeconds * 1000;
+    const order = {
+      agentId: agent.id,
+      generation: agent.generation,
+      address: exchange.client.address,
+      max: request.max,
+      leaseSeconds: request.leaseSeconds,
+      webhookIds: request.webhookIds,
+      bytesMax: CLAIM_BYTES_MAX,
+      attemptsMax,
+    };
+    const lookInTurn = (current: Agent) => {
+      if (current.maxLeased === null && !current.filtered) return look(parts, order, current);
+      // Skip the claim of a disconnected client: its leases would only be released, and the claims behind it wait for them.
+      return oneAtATime(agent.id, () => (exchange.aborted ? nothing : look(parts, order, current)));
+    };
+    let looked = await lookInTurn(agent);
+    while (looked.claimed.length === 0 && !exchange.aborted && !exchange.draining) {
+      const leftMs = untilMs - performance.now();
+      if (leftMs <= 0) break;
+      if (looked.complete)
+        await waiters.wait(agent.id, leftMs, looked.commitsBefore, (wake) => exchange.whenGone(wake));
+      exchange.waited();
+      if (exchange.aborted) break;
+      // The limit and the filters may have been changed during the wait.
+      looked = await lookInTurn((await agents.find(agent.id, Date.now())) ?? agent);
+    }
+    const { claimed } = looked;
+    if (exchange.aborted) {
+      if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
+      return { kind: 'gone' };
+    }
+    return { kind: 'claimed', deliveries: `[${claimed.map(deliveryJson).join(',')}]` };
+  };
+}
+
+interface Looked {
+  claimed: Claimed[];
+  /** False: filters have not judged all deliveries that can be claimed. The claim repeats its query without a wait. */
+  complete: boolean;
+  /** Number of notified commits before the query ran. */
+  commitsBefore: number;
+}
+
+const nothing: Looked = { claimed: [], complete: true, commitsBefore: 0 };
+
+/** Leases what can be claimed now, from the agent's watermark and turn on, and moves both. */
+async function look(
+  parts: ClaimParts,
+  request: Omit<ClaimOrder, 'isLimited' | 'claimableFrom' | 'afterWebhookId' | 'onlyWebhookId' | 'days'>,
+  { id, maxLeased, filtered, onlyWebhookId }: Agent,
+): Promise<Looked> {
+  const { database, judge, waiters, watermarks, turns, days } = parts;
+  const commitsBefore = waiters.commits;
+  const order = {
+    ...request,
+    isLimited: maxLeased !== null,
+    claimableFrom: watermarks.forClaim(id, performance.now()),
+    afterWebhookId: turns.last(id),
+    onlyWebhookId,
+    days: days.forClaim(id, Date.now()),
+  };
+  const events = eventsOf(parts, id);
+  const { claimed, complete, oldestMs, lastWebhookId } = filtered
+    ? await claimFiltered({ database, judge }, order, events)
+    : await claimUnfiltered(database, order, events);
+  if (lastWebhookId !== null) turns.record(id, lastWebhookId);
+  // A claim limited to some webhooks does not move the watermark: the other webhooks may have older deliveries.
+  if (order.webhookIds === null && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
+  days.record(
+    id,
+    claimed.map(({ eventId }) => uuidv7Time(eventId)),
+  );
+  return { claimed, complete, commitsBefore };
+}
+
+async function claimUnfiltered(database: Database, order: ClaimOrder, { ended }: ClaimEvents): Promise<ClaimResult> {
+  const claimed = await claimDeliveries(database, order, ended);
+  return { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
+}
+
+function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string): ClaimEvents {
+  return {
+    failed: (failure) => onFilterFailed(agentId, failure),
+    excluded: (deliveries) => metrics.settled(agentId, 'filtered', deliveries),
+    ended: ({ expired, dead }) => {
+      metrics.leasesExpired(agentId, expired);
+      metrics.settled(agentId, 'dead', dead);
+    },
+  };
+}
+
+/**
+ * Runs the claims of each agent one after another. Claims of an agent with `max_leased` wait for its lock: claims that run at once would take
+ * every connection of the pool. Claims of an agent with filters would all judge the same deliveries.
+ */
+function queues() {
+  const last = new Map<string, Promise<unknown>>();
+  return async function oneAtATime<T>(agentId: string, work: () => T | Promise<T>): Promise<T> {
+    const turn = (last.get(agentId) ?? Promise.resolve()).then(work, work);
+    last.set(agentId, turn);
+    try {
+      return await turn;
+    } finally {
+      if (last.get(agentId) === turn) last.delete(agentId);
+    }
+  };
+}
+
+function receiptOf({ id, lease }: Claimed) {
+  return { deliveryId: id, lease };
+}
+
+function deliveryJson(claimed: Claimed): string {
+  const { body } = claimed;
+  const event = {
+    id: claimed.eventId,
+    webhook_id: claimed.webhookId,
+    webhook_name: claimed.webhookName,
+    received_at: uuidv7Time(claimed.eventId),
+    event_type: claimed.eventType,
+    content_type: claimed.contentType,
+    headers: readStoredHeaders(claimed.headers.toString('utf8')),
+    // Text with NUL is legal JSON, but few programs handle it.
+    ...(isUtf8(body) && !body.includes(0) ? { body: body.toString('utf8') } : { body_base64: body.toString('base64') }),
+  };
+  return JSON.stringify({
+    id: claimed.id,
+    receipt: receiptText(receiptOf(claimed)),
+    attempt: claimed.attempt,
+    leased_until: claimed.leasedUntil,
+    event,
+  });
+}

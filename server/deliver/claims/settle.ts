@@ -1,0 +1,44 @@
+/** Acknowledges, retries or extends leases, by receipt, many per request. */
+
+import type { Metrics } from '../../base/telemetry/metrics.ts';
+import type { Database } from '../../store/pool.ts';
+import type { Agent } from '../../store/queries/agents.ts';
+import {
+  parseReceipt,
+  type Settled,
+  type Settlement,
+  settleDeliveries,
+} from '../../store/queries/settle-deliveries.ts';
+
+const nothing: Settled = { done: new Set(), changed: [] };
+const outcomes = { done: 'acknowledged', pending: 'retried', dead: 'dead' } as const;
+
+interface SettleParts {
+  database: Database;
+  metrics: Pick<Metrics, 'settled'>;
+  /** Called when an agent with `max_leased` may claim again. */
+  freed: () => void;
+}
+
+/** Creates the function that settles deliveries of an agent. It returns the receipts as the agent sent them. */
+export function createSettle({ database, metrics, freed }: SettleParts) {
+  return async function settle(
+    agent: Agent,
+    receipts: readonly string[],
+    settlement: Settlement,
+  ): Promise<{ done: string[]; gone: string[] }> {
+    // An invalid receipt is answered as gone, like the receipt of a lost lease.
+    const known = [...new Set(receipts)].flatMap((text) => parseReceipt(text) ?? []);
+    const { done, changed } =
+      known.length === 0
+        ? nothing
+        : await settleDeliveries(database, agent.id, known, settlement, agent.maxLeased !== null);
+    if (agent.maxLeased !== null && changed.some((state) => state !== 'leased')) freed();
+    // A released delivery was not attempted.
+    if (settlement.kind !== 'release')
+      for (const [state, outcome] of Object.entries(outcomes))
+        metrics.settled(agent.id, outcome, changed.filter((each) => each === state).length);
+    const isDone = (text: string) => done.has(text.toLowerCase());
+    return { done: receipts.filter(isDone), gone: receipts.filter((text) => !isDone(text)) };
+  };
+}

@@ -1,0 +1,150 @@
+/**
+ * Wakes waiting claims. One query finds which of their agents have deliveries to claim. It runs after each notified commit, and
+ * at least once a second: a lost notification, an expired lease or the end of a nack's delay costs at most one second.
+ */
+
+import { ARRIVALS_CHANNEL } from '../../store/listen.ts';
+import type { Database } from '../../store/pool.ts';
+import { agentsWithWork } from '../../store/queries/claim-room.ts';
+import type { ClaimWatermarks } from './watermarks.ts';
+
+const CHECK_EVERY_MS = 1_000;
+/** Minimum time between two queries, whatever the number of commits. */
+const CHECK_GAP_MS = 5;
+/** Interval of queries that ignore the watermarks, for deliveries before an agent's watermark; see watermarks.ts. */
+const FULL_SCAN_EVERY_MS = 15_000;
+
+export class ClaimWaiters {
+  readonly #database: Database;
+  readonly #watermarks: ClaimWatermarks;
+  readonly #waiting = new Map<string, Set<() => void>>();
+  #timer: NodeJS.Timeout | null = null;
+  #dueAtMs = Number.POSITIVE_INFINITY;
+  #lastMs = 0;
+  #fullScanMs = 0;
+  #checking = false;
+  #closed = false;
+  #commits = 0;
+
+  constructor(database: Database, watermarks: ClaimWatermarks) {
+    this.#database = database;
+    this.#watermarks = watermarks;
+  }
+
+  /** Number of waiting claims. */
+  get size(): number {
+    let size = 0;
+    for (const wakes of this.#waiting.values()) size += wakes.size;
+    return size;
+  }
+
+  /** Number of notified commits. A claim reads it before its query, so that a commit between query and wait is not missed. */
+  get commits(): number {
+    return this.#commits;
+  }
+
+  /**
+   * Resolves when the agent may have deliveries to claim, after `timeoutMs`, or when the caller ends the wait.
+   * @param commitsBefore `commits` from before the claim's query
+   * @param giveUp gets the callback that ends the wait
+   */
+  wait(agentId: string, timeoutMs: number, commitsBefore: number, giveUp: (wake: () => void) => void): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    return new Promise((resolve) => {
+      const wakes = this.#waiting.get(agentId) ?? new Set();
+      this.#waiting.set(agentId, wakes);
+      const timer = setTimeout(() => wake(), timeoutMs);
+      const wake = () => {
+        clearTimeout(timer);
+        wakes.delete(wake);
+        if (wakes.size === 0 && this.#waiting.get(agentId) === wakes) this.#waiting.delete(agentId);
+        resolve();
+      };
+      wakes.add(wake);
+      giveUp(wake);
+      if (this.#commits === commitsBefore) this.#checkWithin(CHECK_EVERY_MS);
+      else this.#checkSoon();
+    });
+  }
+
+  /** Reports a commit, of this process or another. */
+  committed(): void {
+    this.#commits++;
+    if (this.#waiting.size > 0) this.#checkSoon();
+  }
+
+  /** Wakes all waiting claims. Later calls of `wait` resolve immediately. */
+  close(): void {
+    this.#closed = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    for (const wakes of [...this.#waiting.values()]) for (const wake of [...wakes]) wake();
+  }
+
+  #checkSoon(): void {
+    this.#checkWithin(Math.max(0, this.#lastMs + CHECK_GAP_MS - performance.now()));
+  }
+
+  /** One timer for all claims. A call can only make it fire earlier. */
+  #checkWithin(ms: number): void {
+    const dueAtMs = performance.now() + ms;
+    if (this.#closed || dueAtMs >= this.#dueAtMs) return;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#dueAtMs = dueAtMs;
+    this.#timer = setTimeout(() => void this.#check(), ms);
+  }
+
+  async #check(): Promise<void> {
+    this.#timer = null;
+    this.#dueAtMs = Number.POSITIVE_INFINITY;
+    if (this.#checking) return this.#checkWithin(CHECK_GAP_MS);
+    this.#checking = true;
+    this.#lastMs = performance.now();
+    const isFullScan = this.#lastMs >= this.#fullScanMs + FULL_SCAN_EVERY_MS;
+    if (isFullScan) this.#fullScanMs = this.#lastMs;
+    const agents = [...this.#waiting.keys()].map((id) => ({
+      id,
+      claimableFrom: isFullScan ? '-infinity' : this.#watermarks.forCheck(id),
+    }));
+    // If the database is unavailable, the query runs again in a second. The claims keep waiting until their own timeout.
+    const ready = await agentsWithWork(this.#database, agents).catch(() => []);
+    this.#checking = false;
+    if (isFullScan) for (const agentId of ready) this.#watermarks.forget(agentId);
+    for (const agentId of ready) for (const wake of [...(this.#waiting.get(agentId) ?? [])]) wake();
+    if (this.#waiting.size > 0) this.#checkWithin(CHECK_EVERY_MS);
+  }
+}
+
+/** Minimum time between two NOTIFYs. */
+const NOTIFY_GAP_MS = 10;
+
+/** Notifies waiting claims of commits: directly in this process, and in other processes by a NOTIFY outside the commit. */
+export class CommitNotifier {
+  readonly #database: Database;
+  readonly #waiters: ClaimWaiters;
+  readonly #isWanted: () => boolean;
+  #scheduled = false;
+  #lastMs = 0;
+
+  /** @param isWanted false while there are no agents. */
+  constructor(database: Database, waiters: ClaimWaiters, isWanted: () => boolean) {
+    this.#database = database;
+    this.#waiters = waiters;
+    this.#isWanted = isWanted;
+  }
+
+  /** Reports a commit. The first commit after a pause is notified immediately; the following ones share a NOTIFY. */
+  committed(): void {
+    if (!this.#isWanted()) return;
+    this.#waiters.committed();
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setTimeout(() => this.#notify(), Math.max(0, this.#lastMs + NOTIFY_GAP_MS - performance.now()));
+  }
+
+  #notify(): void {
+    this.#scheduled = false;
+    this.#lastMs = performance.now();
+    // A lost NOTIFY delays claims by at most a second, because waiting claims query once a second anyway.
+    this.#database.query({ text: `notify ${ARRIVALS_CHANNEL}` }).catch(() => {});
+  }
+}

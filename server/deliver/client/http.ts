@@ -1,0 +1,197 @@
+/** JSON calls to the Weir API, over keep-alive connections, with retries until the server gives a final response. */
+import type { IncomingMessage } from 'node:http';
+import { type Backoff, backoffMs, parseRetryAfter, pause } from '../../base/net/backoff.ts';
+import { errorName, keepAlive } from '../../base/net/keep-alive.ts';
+import { CLIENT_FIELD, updateOf, userAgent } from '../../base/net/releases.ts';
+import { visibleLine } from '../../base/telemetry/visible.ts';
+import { WeirError } from './errors.ts';
+
+/** A claim is limited to 16 MiB of bodies plus one body; JSON escapes and base64 make them longer. */
+const ANSWER_BYTES_MAX = 268_435_456;
+
+/** A run uses up to four: long poll, ack, nack, extension. Sign-in is shared. */
+const CONNECTIONS_MAX = 16;
+
+/** Statuses of a server that does not know the request; with 200 the document is another one. */
+const UNKNOWN_REQUEST: ReadonlySet<number> = new Set([200, 400, 404, 405, 410, 415, 422]);
+
+/** Result of one request. `document` is null when the response is not JSON. */
+export type Answer =
+  | { kind: 'answered'; status: number; retryAfterMs: number | null; document: unknown }
+  | { kind: 'failed'; name: string };
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+interface ApiCall {
+  method: Method;
+  /** Path relative to the base address, such as `api/v1/agent/session`. */
+  path: string;
+  /** Sent in the Authorization header only. */
+  token: string;
+  body?: object;
+  /** A successful answer is bytes: `document` is a Buffer. */
+  bytes?: boolean;
+  /** Added to the header fields, or instead of those of the same name. */
+  headers?: Readonly<Record<string, string>>;
+  /** A request without a response in this time fails with ETIMEDOUT. */
+  timeoutMs: number;
+  /** Cancels the request, which then fails. */
+  signal: AbortSignal;
+}
+
+export interface ApiClient {
+  /** Base address of the calls, as shown in messages. */
+  base: string;
+  /** Never rejects. */
+  send: (call: ApiCall) => Promise<Answer>;
+  /** Says how to install the client of the server; null unless the last answer came from another release, which may not know the request. */
+  update: (status: number) => string | null;
+  /** Closes every connection; requests in flight fail. */
+  close: () => void;
+}
+
+/** @param url base URL of the API; may have a path */
+export function openApiClient(url: URL): ApiClient {
+  const { agent, request } = keepAlive(url, CONNECTIONS_MAX);
+  const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;
+  let serverClient: string | undefined;
+
+  const send = ({ method, path, token, body, bytes = false, headers: added, timeoutMs, signal }: ApiCall) =>
+    new Promise<Answer>((settle) => {
+      if (signal.aborted) return settle({ kind: 'failed', name: 'ABORT_ERR' });
+      const text = body === undefined ? '' : JSON.stringify(body);
+      const headers = {
+        Authorization: `Bearer ${token}`,
+        Accept: 'application/json',
+        'User-Agent': userAgent(),
+        ...added,
+        ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
+      };
+      const options = { method, agent, headers, timeout: timeoutMs, signal };
+      const failed = (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) });
+      const call = request(new URL(path, base), options, (response) => {
+        serverClient = response.headers[CLIENT_FIELD] as string | undefined;
+        read(response, bytes && response.statusCode === 200).then(
+          (document) => settle(answered(response, document)),
+          failed,
+        );
+      });
+      call.once('timeout', () => call.destroy(fault('ETIMEDOUT')));
+      call.on('error', failed);
+      call.end(text);
+    });
+  const update = (status: number) => (UNKNOWN_REQUEST.has(status) ? updateOf(base, serverClient) : null);
+  return { base, send, update, close: () => agent.destroy() };
+}
+
+async function read(response: IncomingMessage, raw: boolean): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > ANSWER_BYTES_MAX) throw fault('a response that is too large');
+    chunks.push(chunk);
+  }
+  if (raw) return Buffer.concat(chunks);
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  } catch {
+    return null;
+  }
+}
+
+function answered(response: IncomingMessage, document: unknown): Answer {
+  const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now());
+  return { kind: 'answered', status: response.statusCode ?? 0, retryAfterMs, document };
+}
+
+function fault(code: string): NodeJS.ErrnoException {
+  return Object.assign(new Error(code), { code });
+}
+
+/** Delay between attempts without Retry-After. */
+const backoff: Backoff = { firstMs: 200, maxMs: 10_000 };
+
+/** Callbacks for failing attempts; must not throw. */
+export interface Trouble {
+  /** An attempt failed; the next one follows in `afterMs`. */
+  waiting: (cause: string, afterMs: number) => void;
+  /** A request was answered after failures. */
+  over: () => void;
+}
+
+export interface Repetition {
+  /** Address of the request, for the final error message. */
+  base: string;
+  /** Maximum attempts that end in a lost connection or a 5xx, including the first. */
+  attemptsMax: number;
+  trouble: Trouble;
+  /** Waits between attempts; tests pass their own clock. */
+  wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** `stopped`: the signal ended the request; whether the server received the last attempt is unknown. */
+type RepeatOutcome = { kind: 'answered'; status: number; document: unknown } | { kind: 'stopped' };
+
+/**
+ * Retries until the response is neither 408, 429 nor 5xx: lost connections and server errors with back-off, or after the delay that
+ * Retry-After requests. Throws WeirError `unreachable` when no attempts are left. 429 does not count as an attempt.
+ */
+export async function repeat(
+  attempt: () => Promise<Answer>,
+  { base, attemptsMax, trouble, wait = pause }: Repetition,
+  signal: AbortSignal,
+): Promise<RepeatOutcome> {
+  let attempts = 0;
+  for (let waits = 0; !signal.aborted; waits++) {
+    const answer = await attempt();
+    if (signal.aborted && answer.kind === 'failed') break;
+    if (answer.kind === 'answered' && answer.status !== 408 && answer.status !== 429 && answer.status < 500) {
+      trouble.over();
+      return { kind: 'answered', status: answer.status, document: answer.document };
+    }
+    const cause = answer.kind === 'failed' ? answer.name : String(answer.status);
+    if (cause !== '429') attempts += 1;
+    if (attempts >= attemptsMax)
+      throw new WeirError(
+        'unreachable',
+        `${base} did not answer: ${cause}, after ${attempts} attempts.`,
+        `Check that Weir runs and that this machine reaches ${base}readyz.`,
+      );
+    const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : null;
+    const afterMs = retryAfterMs ?? backoffMs(waits, backoff, Math.random());
+    trouble.waiting(cause, afterMs);
+    await wait(afterMs, signal);
+  }
+  return { kind: 'stopped' };
+}
+
+const DETAIL_CHARACTERS_MAX = 300;
+const UPDATE = 'Install the client of the server.';
+const GIVE_BASE_URL = "Give the base URL of Weir's API, for example http://127.0.0.1:8080.";
+
+/** Error for a response that a retry cannot change. It includes the server's `detail` (RFC 9457). */
+export function unexpected({ base, update }: ApiClient, path: string, status: number, document: unknown): WeirError {
+  const change = update(status);
+  if (status === 404 && change === null)
+    return new WeirError('not_weir', `${base} has no ${path}; give the base URL of Weir's API.`, GIVE_BASE_URL, {
+      status,
+    });
+  const { detail, code } = (document ?? {}) as { detail?: unknown; code?: unknown };
+  const reason = typeof detail === 'string' ? `: ${visibleLine(detail).slice(0, DETAIL_CHARACTERS_MAX)}` : '.';
+  return new WeirError(
+    'request_refused',
+    `${base} answered ${path} with ${status}${reason}${change === null ? '' : ` ${change}`}`,
+    change === null ? 'Change the request as the message says; a repeated request would be refused again.' : UPDATE,
+    { status, ...(typeof code === 'string' && { problemCode: code }) },
+  );
+}
+
+/** Error for a response of status 200 whose document is not the documented one. @param what for example `a claim` */
+export function unknownDocument({ base, update }: ApiClient, what: string, instead: string): WeirError {
+  const change = update(200);
+  const end = change === null ? '; is it a Weir server?' : `. ${change}`;
+  return new WeirError('not_weir', `${base} answered ${what} with ${instead}${end}`, change ? UPDATE : GIVE_BASE_URL, {
+    status: 200,
+  });
+}

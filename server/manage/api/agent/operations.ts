@@ -1,0 +1,143 @@
+/** /api/v1/agent: the session of an agent, and its deliveries. */
+import type { z } from 'zod';
+import { release } from '../../../base/files/build.ts';
+import { releaseOf } from '../../../base/net/releases.ts';
+import type { createClaim } from '../../../deliver/claims/claim.ts';
+import type { createSettle } from '../../../deliver/claims/settle.ts';
+import { COUNTED_MAX } from '../../../model/events.ts';
+import type { Database } from '../../../store/pool.ts';
+import { readAgentActivity } from '../../../store/queries/agent-activity.ts';
+import type { Agent } from '../../../store/queries/agents.ts';
+import { countDeliveries } from '../../../store/queries/delivery-counts.ts';
+import { readDatabaseClock } from '../../../store/queries/server-state.ts';
+import type { Settlement } from '../../../store/queries/settle-deliveries.ts';
+import { DatabaseUnavailable } from '../../../store/unavailable.ts';
+import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
+import { agentOperation, done, openOperation } from '../operation.ts';
+import {
+  ackInput,
+  claimedSchema,
+  claimInput,
+  extendInput,
+  meSchema,
+  nackInput,
+  type Refusal,
+  sessionInput,
+  sessionSchema,
+  settledSchema,
+} from './schema.ts';
+
+interface AgentParts {
+  database: Database;
+  auth: AgentAuth;
+  claim: ReturnType<typeof createClaim>;
+  settle: ReturnType<typeof createSettle>;
+  /** An agent opened a session with a client of another release. */
+  onOtherClient: (agentId: string, release: string) => void;
+  /** DELIVERY_MAX_ATTEMPTS */
+  attemptsMax: number;
+}
+
+/**
+ * Answers a claim that has settled receipts with no deliveries during an outage, because the agent must get their outcome. If the outage
+ * lasts, the next claim reports it.
+ */
+function nothingInOutage(error: unknown) {
+  if (error instanceof DatabaseUnavailable) return { kind: 'claimed', deliveries: '[]' } as const;
+  throw error;
+}
+
+export function ownAgentOperations({ database, auth, claim, settle, onOtherClient, attemptsMax }: AgentParts) {
+  function settlementOf({ delay_seconds, reason, release: isReleased }: Refusal): Settlement {
+    if (isReleased) return { kind: 'release' };
+    return { kind: 'nack', delaySeconds: delay_seconds ?? null, reason: reason ?? null, attemptsMax };
+  }
+
+  /** Returns null when the claim settles nothing. Equal refusals share a statement. */
+  async function settleWithClaim(who: Agent, { ack = [], nack = [] }: z.output<typeof claimInput>) {
+    if (ack.length + nack.length === 0) return null;
+    const parts = ack.length === 0 ? [] : [await settle(who, ack, { kind: 'ack' })];
+    const equal = new Map<string, { receipts: string[]; refusal: Refusal }>();
+    for (const { receipt, ...refusal } of nack) {
+      const key = JSON.stringify(refusal);
+      const known = equal.get(key);
+      if (known === undefined) equal.set(key, { receipts: [receipt], refusal });
+      else known.receipts.push(receipt);
+    }
+    for (const { receipts, refusal } of equal.values()) parts.push(await settle(who, receipts, settlementOf(refusal)));
+    return { done: parts.flatMap((part) => part.done), gone: parts.flatMap((part) => part.gone) };
+  }
+
+  return {
+    /** Exchanges a credential, sent in the body or as the bearer token, for a session. */
+    agentSession: openOperation({
+      input: sessionInput,
+      answers: { 200: sessionSchema },
+      handle: async ({ input, exchange }) => {
+        const known = await auth.byCredential(exchange, input.credential ?? bearer(exchange));
+        if (known.kind === 'problem') return known;
+        const { id, name } = known.agent;
+        const client = releaseOf(exchange.header('user-agent'));
+        if (client !== null && client !== release()) onOtherClient(id, client);
+        return done(200, {
+          access_token: auth.session(known.agent, Date.now()),
+          token_type: 'Bearer' as const,
+          expires_in: AGENT_SESSION_SECONDS,
+          agent: { id, name },
+        });
+      },
+    }),
+
+    agentMe: agentOperation({
+      answers: { 200: meSchema },
+      handle: async ({ who: { id, name } }) => {
+        const [{ pending }, [activity], databaseNowMs] = await Promise.all([
+          countDeliveries(database, { agentId: id }, { waiting: COUNTED_MAX, dead: 0 }),
+          readAgentActivity(database, [id]),
+          readDatabaseClock(database),
+        ]);
+        const since = activity?.waiting_since ?? null;
+        const waitedMs = since === null ? null : Math.max(0, databaseNowMs - Date.parse(since));
+        const waitedSeconds = waitedMs === null ? null : Math.round(waitedMs / 1000);
+        return done(200, { id, name, pending, oldest_pending_seconds: waitedSeconds });
+      },
+    }),
+
+    /** Settles what the agent has finished, then waits up to `wait_seconds` if there are no deliveries. */
+    claim: agentOperation({
+      input: claimInput,
+      answers: { 200: claimedSchema },
+      handle: async ({ who, input, exchange }) => {
+        const { max, lease_seconds: leaseSeconds, wait_seconds: waitSeconds, webhook_ids: webhookIds = null } = input;
+        const settled = await settleWithClaim(who, input);
+        const claiming = claim(exchange, who, { max, leaseSeconds, waitSeconds, webhookIds });
+        const claimed = await (settled === null ? claiming : claiming.catch(nothingInOutage));
+        if (claimed.kind === 'gone') return claimed;
+        // Already JSON: the schema would copy up to 16 MiB of bodies.
+        const rest = settled === null ? '' : `,"settled":${JSON.stringify(settled)}`;
+        const content = `{"deliveries":${claimed.deliveries}${rest}}`;
+        return { kind: 'encoded', status: 200, contentType: 'application/json', content };
+      },
+    }),
+
+    ack: agentOperation({
+      input: ackInput,
+      answers: { 200: settledSchema },
+      handle: async ({ who, input }) => done(200, await settle(who, input.receipts, { kind: 'ack' })),
+    }),
+
+    nack: agentOperation({
+      input: nackInput,
+      answers: { 200: settledSchema },
+      handle: async ({ who, input: { receipts, ...refusal } }) =>
+        done(200, await settle(who, receipts, settlementOf(refusal))),
+    }),
+
+    extend: agentOperation({
+      input: extendInput,
+      answers: { 200: settledSchema },
+      handle: async ({ who, input }) =>
+        done(200, await settle(who, input.receipts, { kind: 'extend', leaseSeconds: input.lease_seconds })),
+    }),
+  };
+}

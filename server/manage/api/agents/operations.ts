@@ -1,0 +1,133 @@
+/** /api/v1/agents. */
+import { z } from 'zod';
+import { problem } from '../../../base/http/problem.ts';
+import { agentActivitySchema, agentInput, agentSchema } from '../../../model/agents.ts';
+import { recordId, text } from '../../../model/fields.ts';
+import { filterProblem } from '../../../model/filters/expression.ts';
+import { confirmationInput, currentPassword } from '../../../model/users.ts';
+import type { Actor } from '../../../store/audit/actor.ts';
+import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../../store/queries/agent-activity.ts';
+import { findAgent, listAgents } from '../../../store/queries/agents.ts';
+import { readFilters, type StoredFilter } from '../../../store/queries/filter-events.ts';
+import type { ChangeParts } from '../change.ts';
+import { done, operation, replyTo } from '../operation.ts';
+import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { Agents } from './service.ts';
+
+const id = { schema: recordId, problem: 'agent_unknown' } as const;
+const withCredential = agentSchema.extend({ credential: z.string().describe('shown only in this response') });
+const listQuery = z.strictObject({
+  ...recordPageQuery,
+  revoked: flag.optional().describe('true: only revoked agents; false: only active agents'),
+  q: text(1, 200).optional().describe('part of the name, case-insensitive'),
+});
+
+const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'active agents').optional() });
+
+/** Limit on the filters in one response. */
+const FILTERS_SHOWN_MAX = 2_000;
+
+function filterActivity(stored: StoredFilter) {
+  const {
+    webhookId: webhook_id,
+    filter,
+    failures,
+    reason,
+    failedAt: failed_at,
+    suspendedUntil: suspended_until,
+  } = stored;
+  return { webhook_id, failures, reason, failed_at, suspended_until, problem: filterProblem(filter) };
+}
+
+export function agentOperations(parts: ChangeParts) {
+  const { database } = parts;
+  const by = (actor: Actor) => new Agents(parts, actor);
+
+  return {
+    listAgents: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(agentSchema) },
+      handle: async ({ query: { revoked, q, cursor, limit } }) => {
+        const filter = { revoked: flagValue(revoked), contains: q ?? null };
+        const rows = await listAgents(database, filter, cursor ?? null, limit + 1);
+        return done(
+          200,
+          pageOf(rows, limit, (row) => row),
+        );
+      },
+    }),
+
+    /** A separate route: as part of the agents it would change their entity tags all the time. */
+    listAgentActivity: operation({
+      query: activityQuery,
+      answers: { 200: listSchema(agentActivitySchema) },
+      handle: async ({ query }) => {
+        const items = await readAgentActivity(database, query.agent_ids ?? null);
+        const ids = items.map((item) => item.agent_id);
+        const filters = ids.length === 0 ? [] : await readFilters(database, ids, FILTERS_SHOWN_MAX);
+        const byAgent = new Map(ids.map((id): [string, StoredFilter[]] => [id, []]));
+        for (const filter of filters) byAgent.get(filter.agentId)!.push(filter);
+        return done(200, {
+          items: items.map((item) => ({ ...item, filters: byAgent.get(item.agent_id)!.map(filterActivity) })),
+        });
+      },
+    }),
+
+    createAgent: operation({
+      stepUp: true,
+      idempotent: true,
+      input: agentInput.create.extend({ current_password: currentPassword }),
+      problems: ['name_taken'],
+      answers: { 201: withCredential },
+      handle: async ({ actor, input }) =>
+        replyTo(await by(actor).add(input), (made) => done(201, made, { location: `/api/v1/agents/${made.id}` })),
+    }),
+
+    showAgent: operation({
+      id,
+      answers: { 200: agentSchema },
+      handle: async ({ id }) => {
+        const agent = await findAgent(database.query, id);
+        return agent === undefined ? problem('agent_unknown', 'No agent has this id.') : done(200, agent);
+      },
+    }),
+
+    updateAgent: operation({
+      id,
+      input: agentInput.update,
+      answers: { 200: agentSchema },
+      problems: ['name_taken'],
+      representation: agentSchema,
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(await by(actor).update(id, input, matches), (agent) => done(200, agent)),
+    }),
+
+    setSubscription: operation({
+      id,
+      innerId: { schema: recordId, problem: 'webhook_unknown' },
+      input: agentInput.subscription,
+      answers: { 200: agentSchema },
+      representation: agentSchema,
+      handle: async ({ actor, id, innerId, input, matches }) =>
+        replyTo(await by(actor).setFilter(id, innerId, input.filter, matches), (agent) => done(200, agent)),
+    }),
+
+    rotateAgent: operation({
+      stepUp: true,
+      idempotent: true,
+      id,
+      input: confirmationInput,
+      answers: { 200: withCredential },
+      representation: agentSchema,
+      handle: async ({ actor, id, matches }) =>
+        replyTo(await by(actor).rotate(id, matches), (agent) => done(200, agent)),
+    }),
+
+    revokeAgent: operation({
+      id,
+      answers: { 204: null },
+      representation: agentSchema,
+      handle: async ({ actor, id, matches }) => replyTo(await by(actor).revoke(id, matches), () => done(204)),
+    }),
+  };
+}

@@ -1,0 +1,101 @@
+/** Agent management. A change resolves once it is committed, announced, and known to every process. */
+import { randomUUID } from 'node:crypto';
+import { ProblemError, problem, type Result } from '../../../base/http/problem.ts';
+import type { AgentPatch, NewAgent } from '../../../model/agents.ts';
+import { createCredential } from '../../../model/credential.ts';
+import type { Actor } from '../../../store/audit/actor.ts';
+import type { Query } from '../../../store/pool.ts';
+import {
+  type AgentRecord,
+  findAgent,
+  insertAgent,
+  isNameTaken,
+  lockAgent,
+  replaceCredential,
+  revokeAgent,
+  updateAgent,
+} from '../../../store/queries/agents.ts';
+import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
+import { setSubscription, setWebhooks } from './subscriptions.ts';
+
+/** The credential is returned only here. */
+type WithCredential = AgentRecord & { credential: string };
+
+/** Only an active agent can be changed. */
+export class Agents {
+  readonly #changer: Changer<AgentRecord>;
+
+  /** @param actor author of the changes */
+  constructor(parts: ChangeParts, actor: Actor) {
+    this.#changer = new Changer(parts, actor, {
+      name: 'agent',
+      unknown: 'agent_unknown',
+      lock: lockAgent,
+      find: findAgent,
+    });
+  }
+
+  async add({ name, webhook_ids, temporary = false, max_leased = null }: NewAgent): Promise<Result<WithCredential>> {
+    const id = randomUUID();
+    const { text, ...stored } = createCredential('wa');
+    const made = await this.#changer.create(id, async (query) => {
+      await refuseTakenName(query, name, id);
+      await insertAgent(query, { id, name, temporary, maxLeased: max_leased, ...stored });
+      await setWebhooks(query, id, webhook_ids);
+    });
+    return shown(made, text);
+  }
+
+  /** Sets the given members; the others are unchanged. */
+  update(id: string, { name, webhook_ids, max_leased }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
+    return this.#update(id, { name, maxLeased: max_leased }, expects, async (query) => {
+      if (webhook_ids !== undefined) await setWebhooks(query, id, webhook_ids);
+    });
+  }
+
+  /** Subscribes the agent to the webhook, with this filter instead of its present one; null: without one. */
+  setFilter(
+    id: string,
+    webhookId: string,
+    filter: string | null,
+    expects: Expects<AgentRecord> = asItIs,
+  ): Promise<Result<AgentRecord>> {
+    return this.#update(id, {}, expects, (query) => setSubscription(query, id, webhookId, filter));
+  }
+
+  /** Creates a new credential; the old one and every session end. */
+  async rotate(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<WithCredential>> {
+    const { text, ...stored } = createCredential('wa');
+    return shown(
+      await this.#changer.change(id, 'rotate', expects, (query) => replaceCredential(query, id, stored)),
+      text,
+    );
+  }
+
+  /** Permanent; the agent's deliveries are kept. A temporary agent disappears, and maintenance deletes it with its deliveries. */
+  revoke(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<AgentRecord>> {
+    return this.#changer.change(id, 'revoke', expects, (query) => revokeAgent(query, id));
+  }
+
+  #update(
+    id: string,
+    given: Parameters<typeof updateAgent>[2],
+    expects: Expects<AgentRecord>,
+    work: (query: Query) => Promise<void>,
+  ): Promise<Result<AgentRecord>> {
+    return this.#changer.change(id, 'update', expects, async (query) => {
+      if (given.name !== undefined) await refuseTakenName(query, given.name, id);
+      await updateAgent(query, id, given);
+      await work(query);
+    });
+  }
+}
+
+/** Agents are identified by name on pages and in commands. Throws ProblemError. */
+async function refuseTakenName(query: Query, name: string, id: string): Promise<void> {
+  if (await isNameTaken(query, name, id)) throw new ProblemError(problem('name_taken'));
+}
+
+function shown(change: Result<AgentRecord>, credential: string): Result<WithCredential> {
+  return change.kind === 'done' ? { kind: 'done', value: { ...change.value, credential } } : change;
+}

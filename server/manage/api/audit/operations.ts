@@ -1,0 +1,110 @@
+/** /api/v1/audit: the audit log, for administrators. */
+import { z } from 'zod';
+import { auditEntrySchema } from '../../../model/audit.ts';
+import { instant } from '../../../model/fields.ts';
+import { verifyAudit } from '../../../store/audit/verify.ts';
+import type { Database } from '../../../store/pool.ts';
+import { type AuditFilter, type AuditRow, listAudit } from '../../../store/queries/audit.ts';
+import { done, operation } from '../operation.ts';
+import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
+
+const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').toLowerCase();
+
+/** Filters; the command line takes the same. */
+export const auditFilters = {
+  action: z
+    .string()
+    .regex(/^[a-z_.]{1,100}$/, 'Give an action such as webhook.create, or what it begins with.')
+    .optional()
+    .describe('prefix of the action, e.g. token. or webhook.create'),
+  actor_id: uuid.optional().describe('id of the user'),
+  target_id: uuid.optional().describe('id of the changed resource'),
+  from: instant.optional().describe('at this time or later'),
+  to: instant.optional().describe('before this time'),
+};
+const filters = z.object(auditFilters);
+
+const listQuery = z.strictObject({
+  ...pageQuery,
+  cursor: z
+    .string()
+    .regex(/^[1-9]\d{0,14}$/, 'Give the next_cursor of a page.')
+    .optional()
+    .describe(cursorText),
+  ...auditFilters,
+});
+
+/** SHA-256 in hex. */
+export const auditHash = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/i, 'Give a hash of 64 hex digits.')
+  .toLowerCase();
+
+const verdictSchema = z.object({
+  intact: z.boolean().describe('true: no entry was changed or removed'),
+  entries: z.int().describe('number of verified entries'),
+  head: z
+    .object({ number: z.int().describe('number of the entry'), hash: z.string().describe('hash of the entry, in hex') })
+    .nullable()
+    .describe('the last verified entry; store it outside the database'),
+  first_broken: z.int().optional().describe('number of the first entry that is missing, changed or misplaced'),
+  reason: z.string().optional().describe('what is wrong with that entry'),
+});
+
+/** Entries per export, about 1 KB each. */
+const EXPORTED_MAX = 10_000;
+const EXPORT_TYPE = 'application/x-ndjson';
+
+export function auditOperations(database: Database) {
+  return {
+    listAudit: operation({
+      query: listQuery,
+      answers: { 200: pageSchema(auditEntrySchema) },
+      handle: async ({ query }) => {
+        const rows = await listAudit(database, auditFilterOf(query), query.cursor ?? null, query.limit + 1);
+        return done(200, pageOf(rows, query.limit, describeEntry));
+      },
+    }),
+
+    /** Newest first. For older entries, pass the number of the last line as the cursor. */
+    exportAudit: operation({
+      query: listQuery.omit({ limit: true }),
+      answers: { 200: null },
+      bytes: { contentType: EXPORT_TYPE },
+      handle: async ({ query }) => {
+        const rows = await listAudit(database, auditFilterOf(query), query.cursor ?? null, EXPORTED_MAX);
+        const lines = rows.map((row) => `${JSON.stringify(auditEntrySchema.parse(describeEntry(row)))}\n`);
+        const headers = { 'content-disposition': 'attachment; filename="audit.jsonl"' };
+        return { kind: 'encoded', status: 200, contentType: EXPORT_TYPE, content: lines.join(''), headers };
+      },
+    }),
+
+    verifyAudit: operation({
+      query: z.strictObject({
+        head: auditHash
+          .optional()
+          .describe('hash of an entry that the chain must contain, e.g. of an audit_head in the log'),
+      }),
+      answers: { 200: verdictSchema },
+      handle: async ({ query }) => done(200, await verifyAudit(database, query.head ?? null)),
+    }),
+  };
+}
+
+type AuditEntry = z.input<typeof auditEntrySchema>;
+
+/** An entry as the API returns it. */
+export function describeEntry({ id, entry, hash }: AuditRow): AuditEntry {
+  return { ...(entry as Omit<AuditEntry, 'number' | 'hash'>), number: Number(id), hash: hash.toString('hex') };
+}
+
+/** Converts the filter parameters into a database filter. */
+export function auditFilterOf(given: z.output<typeof filters>): AuditFilter {
+  return {
+    action: given.action ?? null,
+    actorId: given.actor_id ?? null,
+    targetId: given.target_id ?? null,
+    from: given.from ?? null,
+    to: given.to ?? null,
+  };
+}

@@ -1,0 +1,91 @@
+/**
+ * Changes one configured resource: in one transaction with its audit entry, then announced. Resolves once every process knows the
+ * change.
+ */
+
+import { ProblemError, problem, type Result } from '../../base/http/problem.ts';
+import type { ProblemCode } from '../../model/errors.ts';
+import type { Changes } from '../../store/announce.ts';
+import type { Actor } from '../../store/audit/actor.ts';
+import { type AuditKind, record } from '../../store/audit/record.ts';
+import type { Database, Query } from '../../store/pool.ts';
+
+/** Precondition of a change, evaluated on the current, locked row. */
+export type Expects<Row> = (current: Row) => boolean;
+
+/** No precondition. */
+export const asItIs = (): boolean => true;
+
+/** A kind of resource. */
+interface Kind<Row> {
+  /** Prefix of its announcements and of its actions in the audit log. */
+  name: AuditKind;
+  /** Problem when there is no such resource that can be changed. */
+  unknown: ProblemCode;
+  /** Locks the row until the transaction ends. Returns false if there is no row that can be changed. */
+  lock(query: Query, id: string): Promise<boolean>;
+  /** The resource as the API returns it; undefined if deleted. */
+  find(query: Query, id: string): Promise<Row | undefined>;
+}
+
+export interface ChangeParts {
+  database: Database;
+  changes: Changes;
+}
+
+export class Changer<Row extends { id: string; name: string }> {
+  readonly #parts: ChangeParts;
+  readonly #actor: Actor;
+  readonly #kind: Kind<Row>;
+
+  /** @param actor author of the changes */
+  constructor(parts: ChangeParts, actor: Actor, kind: Kind<Row>) {
+    this.#parts = parts;
+    this.#actor = actor;
+    this.#kind = kind;
+  }
+
+  /** @param insert inserts the row with this id */
+  create(id: string, insert: (query: Query) => Promise<void>): Promise<Result<Row>> {
+    return this.#announced(id, async (query) => {
+      await insert(query);
+      const after = (await this.#kind.find(query, id))!;
+      await this.#record(query, 'create', after, null, after);
+      return { kind: 'done', value: after };
+    });
+  }
+
+  /** Resolves with the resource after the change, or before it if the change deleted it. */
+  change(id: string, verb: string, expects: Expects<Row>, work: (query: Query) => Promise<void>): Promise<Result<Row>> {
+    return this.#announced(id, async (query) => {
+      const before = (await this.#kind.lock(query, id)) ? await this.#kind.find(query, id) : undefined;
+      if (before === undefined) return problem(this.#kind.unknown);
+      if (!expects(before)) return problem('precondition_failed');
+      await work(query);
+      const after = (await this.#kind.find(query, id)) ?? null;
+      await this.#record(query, verb, before, before, after);
+      return { kind: 'done', value: after ?? before };
+    });
+  }
+
+  async #announced<T>(id: string, work: (query: Query) => Promise<Result<T>>): Promise<Result<T>> {
+    const { database, changes } = this.#parts;
+    const payload = `${this.#kind.name}:${id}`;
+    try {
+      return await changes.announced(
+        payload,
+        () => database.transaction(work),
+        ({ kind }) => kind === 'done',
+      );
+    } catch (error) {
+      // What only the database can decide, thrown to roll the transaction back.
+      if (error instanceof ProblemError) return error.problem;
+      throw error;
+    }
+  }
+
+  #record(query: Query, verb: string, { id, name }: Row, before: Row | null, after: Row | null): Promise<void> {
+    const kind = this.#kind.name;
+    return record(query, this.#actor, { action: `${kind}.${verb}`, target: { kind, id, name }, before, after });
+  }
+}

@@ -1,0 +1,167 @@
+/** /api/v1/deliveries. */
+import { z } from 'zod';
+import { problem } from '../../../base/http/problem.ts';
+import { attemptSchema } from '../../../model/attempts.ts';
+import {
+  deadGroupsSchema,
+  dismissedSchema,
+  dismissInput,
+  reasonText,
+  replayedSchema,
+  replayInput,
+  undoInput,
+  undoneSchema,
+} from '../../../model/dead-letters.ts';
+import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../../model/events.ts';
+import { recordId } from '../../../model/fields.ts';
+import type { Database } from '../../../store/pool.ts';
+import { groupDeadLetters } from '../../../store/queries/dead-letters.ts';
+import { findDelivery, listDeliveries } from '../../../store/queries/deliveries.ts';
+import { countOrEstimateDeliveries } from '../../../store/queries/delivery-counts.ts';
+import { readAttempts } from '../../../store/queries/delivery-history.ts';
+import { agentIdOf } from '../../auth/person.ts';
+import { done, operation, readerOperation } from '../operation.ts';
+import { eventId, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
+import { type ActedOnMany, actOnMany, actOnOne, undoMany } from './replay.ts';
+
+const id = { schema: eventId, problem: 'delivery_unknown' } as const;
+
+const scopeQuery = {
+  agent_id: recordId.optional().describe('only deliveries to this agent'),
+  webhook_id: recordId.optional().describe('only deliveries of this webhook'),
+};
+const countQuery = z.strictObject(scopeQuery);
+const listQuery = z.strictObject({
+  ...pageQuery,
+  ...scopeQuery,
+  event_id: eventId.optional().describe('only deliveries of this event'),
+  state: z.enum(deliveryStates).optional().describe('only deliveries in this state'),
+  reason: reasonText.optional().describe('only deliveries with exactly this reason; without a state, dead ones'),
+});
+
+export function deliveryOperations(database: Database) {
+  return {
+    /** An agent sees only its own deliveries. */
+    listDeliveries: readerOperation({
+      query: listQuery,
+      answers: { 200: pageSchema(deliverySchema) },
+      handle: async ({ who, query }) => {
+        const { agent_id, webhook_id: webhookId = null, event_id: eventId = null, reason = null } = query;
+        // Dead letters have an index. A filter by reason over all deliveries would read every delivery.
+        const state = query.state ?? (reason === null ? null : 'dead');
+        const agentId = agentIdOf(who) ?? agent_id ?? null;
+        if (agent_id !== undefined && agent_id !== agentId) return done(200, { items: [], next_cursor: null });
+        const filter = { agentId, webhookId, eventId, state, reason };
+        const rows = await listDeliveries(database, filter, query.cursor ?? null, query.limit + 1);
+        return done(
+          200,
+          pageOf(rows, query.limit, (row) => row),
+        );
+      },
+    }),
+
+    countDeliveries: operation({
+      query: countQuery,
+      answers: { 200: deliveryCountsSchema },
+      handle: async ({ query: { agent_id: agentId = null, webhook_id: webhookId = null } }) =>
+        done(200, await countOrEstimateDeliveries(database, { agentId, webhookId })),
+    }),
+
+    showDelivery: readerOperation({
+      id,
+      answers: { 200: deliverySchema },
+      handle: async ({ who, id }) => {
+        const delivery = await findDelivery(database, agentIdOf(who), id);
+        return delivery === undefined ? problem('delivery_unknown') : done(200, delivery);
+      },
+    }),
+
+    /** An agent sees only its own deliveries. */
+    listAttempts: readerOperation({
+      id,
+      answers: { 200: listSchema(attemptSchema) },
+      handle: async ({ who, id }) => {
+        if ((await findDelivery(database, agentIdOf(who), id)) === undefined) return problem('delivery_unknown');
+        const attempts = await readAttempts(database, { deliveryId: id }, Date.now());
+        return done(200, { items: attempts.get(id) ?? [] });
+      },
+    }),
+
+    groupDeadLetters: operation({
+      query: countQuery,
+      answers: { 200: deadGroupsSchema },
+      handle: async ({ query: { agent_id: agentId = null, webhook_id: webhookId = null } }) => {
+        const { groups, complete } = await groupDeadLetters(database, { agentId, webhookId });
+        return done(200, { items: groups, complete });
+      },
+    }),
+
+    replayDelivery: operation({
+      idempotent: true,
+      id,
+      answers: { 200: deliverySchema },
+      problems: ['delivery_unfinished'],
+      handle: async ({ actor, id }) => {
+        const replayed = await actOnOne(database, actor, 'replay', id);
+        if (replayed.kind === 'done') return done(200, replayed.delivery);
+        return problem(replayed.kind === 'unknown' ? 'delivery_unknown' : 'delivery_unfinished');
+      },
+    }),
+
+    dismissDelivery: operation({
+      idempotent: true,
+      id,
+      answers: { 200: deliverySchema },
+      problems: ['delivery_not_dead'],
+      handle: async ({ actor, id }) => {
+        const dismissed = await actOnOne(database, actor, 'dismissal', id);
+        if (dismissed.kind === 'done') return done(200, dismissed.delivery);
+        return problem(dismissed.kind === 'unknown' ? 'delivery_unknown' : 'delivery_not_dead');
+      },
+    }),
+
+    replayDeliveries: operation({
+      idempotent: true,
+      input: replayInput,
+      answers: { 200: replayedSchema },
+      problems: ['agent_unknown'],
+      handle: async ({ actor, input }) => {
+        const acted = await actOnMany(database, actor, { kind: 'replay', state: input.state, ...scopeOf(input) });
+        if (acted === null) return problem('agent_unknown', 'No agent has this id.');
+        return done(200, { replayed: acted.count, ...restOf(acted) });
+      },
+    }),
+
+    dismissDeliveries: operation({
+      idempotent: true,
+      input: dismissInput,
+      answers: { 200: dismissedSchema },
+      problems: ['agent_unknown'],
+      handle: async ({ actor, input }) => {
+        const acted = await actOnMany(database, actor, { kind: 'dismissal', state: 'dead', ...scopeOf(input) });
+        if (acted === null) return problem('agent_unknown', 'No agent has this id.');
+        return done(200, { dismissed: acted.count, ...restOf(acted) });
+      },
+    }),
+
+    /** Restores the deliveries that have not changed since the action. */
+    undoDeliveries: operation({
+      input: undoInput,
+      answers: { 200: undoneSchema },
+      problems: ['action_unknown'],
+      handle: async ({ actor, input }) => {
+        const undone = await undoMany(database, actor, input.action_id);
+        return undone === null ? problem('action_unknown') : done(200, undone);
+      },
+    }),
+  };
+}
+
+function scopeOf(input: z.output<typeof dismissInput>) {
+  const { agent_id: agentId, webhook_id: webhookId, reason, finished_before: finishedBefore } = input;
+  return { agentId, webhookId, reason, finishedBefore };
+}
+
+function restOf({ more, finishedBefore, actionId }: ActedOnMany) {
+  return { more, finished_before: finishedBefore, action_id: actionId };
+}

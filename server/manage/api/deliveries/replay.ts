@@ -1,0 +1,86 @@
+/** Replays and dismisses deliveries, and undoes it, with audit entries. */
+import { randomUUID } from 'node:crypto';
+import type { Actor } from '../../../store/audit/actor.ts';
+import { record } from '../../../store/audit/record.ts';
+import { repeatConflicts } from '../../../store/conflicts.ts';
+import type { Database, Query } from '../../../store/pool.ts';
+import { findAgent } from '../../../store/queries/agents.ts';
+import { type DeliveryRecord, findDelivery } from '../../../store/queries/deliveries.ts';
+import { type Undone, undoAction } from '../../../store/queries/delivery-actions.ts';
+import {
+  ACTED_MAX,
+  type ActionKind,
+  type ActionOrder,
+  actOnDeliveries,
+  dismissDelivery,
+  replayDelivery,
+} from '../../../store/queries/replay.ts';
+
+/** `refused`: the delivery is not in a state that allows it. */
+type ActedOnOne = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'refused' };
+
+const verbs = { replay: 'replay', dismissal: 'dismiss' } as const;
+const changeOne = { replay: replayDelivery, dismissal: dismissDelivery };
+
+/**
+ * Makes one finished delivery pending again, with its attempts reset to 0, or dismisses a dead one.
+ * @param id a valid delivery id, which contains its time
+ */
+export function actOnOne(database: Database, actor: Actor, kind: ActionKind, id: string): Promise<ActedOnOne> {
+  return changing<ActedOnOne>(database, async (query) => {
+    const before = await findDelivery({ query }, null, id);
+    if (before === undefined) return { kind: 'unknown' };
+    if (!(await changeOne[kind]({ query }, id))) return { kind: 'refused' };
+    const after = (await findDelivery({ query }, null, id))!;
+    const target = { kind: 'delivery', id, name: id };
+    await record(query, actor, { action: `delivery.${verbs[kind]}`, target, before, after });
+    return { kind: 'done', delivery: after };
+  });
+}
+
+export interface ActedOnMany {
+  count: number;
+  /** There may be other deliveries that match. */
+  more: boolean;
+  /** Pass it to the next call with the same order. */
+  finishedBefore: string;
+  /** Id that undoes the action; null when no delivery matched. */
+  actionId: string | null;
+}
+
+/** Replays or dismisses matching deliveries, oldest first, at most ACTED_MAX per call. Null: the agent does not exist. */
+export function actOnMany(database: Database, actor: Actor, order: ActionOrder): Promise<ActedOnMany | null> {
+  return changing(database, async (query) => {
+    const agent = order.agentId === null ? null : await findAgent(query, order.agentId);
+    if (agent === undefined) return null;
+    const actionId = randomUUID();
+    const { count, finishedBefore } = await actOnDeliveries({ query }, actionId, order);
+    if (count === 0) return { count, more: false, finishedBefore, actionId: null };
+    const target = agent === null ? manyOf(actionId, count) : { kind: 'agent', id: agent.id, name: agent.name };
+    const { kind, state, webhookId: webhook_id, reason } = order;
+    const done = kind === 'replay' ? { replayed: count } : { dismissed: count };
+    const after = { state, webhook_id, ...(reason === undefined ? {} : { reason }), ...done, action_id: actionId };
+    await record(query, actor, { action: `delivery.${verbs[kind]}`, target, after });
+    return { count, more: count === ACTED_MAX, finishedBefore, actionId };
+  });
+}
+
+/** Undoes actOnMany. Null when the action does not exist, is older than a day, or was undone. */
+export function undoMany(database: Database, actor: Actor, actionId: string): Promise<Undone | null> {
+  return changing(database, async (query) => {
+    const undone = await undoAction({ query }, actionId);
+    if (undone === null) return null;
+    const target = manyOf(actionId, undone.restored);
+    await record(query, actor, { action: 'delivery.undo', target, after: undone });
+    return undone;
+  });
+}
+
+/** Repeats the transaction when another change has moved one of its rows to another partition. */
+function changing<T>(database: Database, work: (query: Query) => Promise<T>): Promise<T> {
+  return repeatConflicts(() => database.transaction(work));
+}
+
+function manyOf(id: string, count: number) {
+  return { kind: 'deliveries', id, name: `${count} ${count === 1 ? 'delivery' : 'deliveries'}` };
+}

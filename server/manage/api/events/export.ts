@@ -1,0 +1,143 @@
+/** GET /api/v1/events/export: the events of a filter as NDJSON or CSV, read page by page and sent as fast as the client reads. */
+import { isUtf8 } from 'node:buffer';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { z } from 'zod';
+import type { Exchange } from '../../../base/http/exchange.ts';
+import type { StreamAnswer } from '../../../base/http/stream.ts';
+import type { eventSchema } from '../../../model/events.ts';
+import type { Database } from '../../../store/pool.ts';
+import { readBodies } from '../../../store/queries/event-lists.ts';
+import type { EventRecord } from '../../../store/queries/events.ts';
+import type { ExportPlaces } from './export-places.ts';
+import { describeEvent } from './filter.ts';
+import type { EventSearch, Search } from './search.ts';
+
+/** Events of one export. For older ones, pass the id of the last one as the cursor. */
+export const EXPORTED_MAX = 100_000;
+const PAGE_EVENTS = 200;
+/** Bodies that are read at once. One body may be larger. */
+const BODIES_BYTES_MAX = 4_194_304;
+/** Wait for a place among the searches of the process. */
+const BUSY_MS = 200;
+
+export const exportFormats = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;
+export type ExportFormat = keyof typeof exportFormats;
+
+interface Export extends Pick<Search, 'filter' | 'span'> {
+  format: ExportFormat;
+  /** NDJSON only: each line has the body. */
+  bodies: boolean;
+}
+
+/** The text of an export in parts. Each part is at most one page of events, or BODIES_BYTES_MAX of bodies and one body more. */
+export async function* exportText(
+  { database, search }: { database: Database; search: EventSearch },
+  { filter, span, format, bodies }: Export,
+  isGone: () => boolean = () => false,
+  eventsMax = EXPORTED_MAX,
+): AsyncGenerator<string, void, undefined> {
+  if (format === 'csv') yield `${csvColumns.join(',')}\r\n`;
+  let { before } = span;
+  for (let left = eventsMax; left > 0 && !isGone(); ) {
+    const limit = Math.min(left, PAGE_EVENTS);
+    const found = await search.find({ filter, span: { ...span, before }, limit, isGone });
+    if (found === null) {
+      await delay(BUSY_MS);
+      continue;
+    }
+    const { rows, stoppedAt } = found;
+    left -= rows.length;
+    before = stoppedAt ?? rows.at(-1)?.id ?? null;
+    if (format === 'csv') yield rows.map(csvLine).join('');
+    else if (!bodies) yield rows.map((row) => jsonLine(describeEvent(row))).join('');
+    else yield* withBodies(database, rows);
+    if (stoppedAt === null && rows.length < limit) return;
+  }
+}
+
+/**
+ * Sends the parts. Resolves when all are sent, or the client is gone or has stalled.
+ * @param places the parts are made in turn with those of other exports
+ * @param stalledMs a client that does not read a part in this time is disconnected
+ */
+export async function sendParts(
+  exchange: Exchange,
+  answer: StreamAnswer,
+  parts: AsyncGenerator<string, void, undefined>,
+  { places, stalledMs }: { places: ExportPlaces; stalledMs: number },
+): Promise<void> {
+  const gone = new AbortController();
+  exchange.whenGone(() => gone.abort());
+  try {
+    for (;;) {
+      const { value: part, done } = await places.inTurn(() => parts.next());
+      if (gone.signal.aborted) return;
+      if (done) break;
+      if (part === '' || answer.write(part)) continue;
+      if (!(await isWritable(answer, gone.signal, stalledMs))) return answer.cut();
+    }
+    answer.complete();
+  } catch {
+    // The status is sent already: only a connection that ends early tells the client that the export is not complete.
+    answer.cut();
+  }
+}
+
+function isWritable(answer: StreamAnswer, gone: AbortSignal, stalledMs: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(false), stalledMs);
+    const settle = (writable: boolean) => {
+      clearTimeout(timer);
+      resolve(writable);
+    };
+    gone.addEventListener('abort', () => settle(false), { once: true });
+    answer.whenWritable(() => settle(true));
+    if (gone.aborted) settle(false);
+  });
+}
+
+async function* withBodies(database: Database, rows: readonly EventRecord[]): AsyncGenerator<string, void, undefined> {
+  for (let from = 0; from < rows.length; ) {
+    let to = from;
+    for (let bytes = 0; to < rows.length && (to === from || bytes + rows[to]!.bytes <= BODIES_BYTES_MAX); to++)
+      bytes += rows[to]!.bytes;
+    const group = rows.slice(from, to);
+    const stored = await readBodies(
+      database,
+      group.map(({ id }) => id),
+    );
+    // An event that retention has removed since the search is omitted.
+    yield group.map((row) => (stored.has(row.id) ? jsonLine(withBody(row, stored.get(row.id)!)) : '')).join('');
+    from = to;
+  }
+}
+
+function withBody(row: EventRecord, body: Buffer) {
+  const text = isUtf8(body) && !body.includes(0);
+  return { ...describeEvent(row), ...(text ? { body: body.toString() } : { body_base64: body.toString('base64') }) };
+}
+
+function jsonLine(value: object): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
+const csvColumns = [
+  'received_at',
+  'event_type',
+  'webhook_id',
+  'source_ip',
+  'content_type',
+  'bytes',
+  'id',
+] as const satisfies readonly (keyof z.output<typeof eventSchema>)[];
+
+function csvLine(row: EventRecord): string {
+  return `${csvColumns.map((column) => csvField(row[column])).join(',')}\r\n`;
+}
+
+/** RFC 4180. Senders choose types: an apostrophe keeps a spreadsheet from executing a formula. */
+function csvField(value: string | number | null): string {
+  const text = String(value ?? '');
+  const safe = /^[=+\-@\t]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

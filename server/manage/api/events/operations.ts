@@ -1,0 +1,185 @@
+/** /api/v1/events, /events/{id} and /events/{id}/body. */
+import { z } from 'zod';
+import { problem, problemLater } from '../../../base/http/problem.ts';
+import type { FilterJudge } from '../../../deliver/claims/judge.ts';
+import { eventCountQuery, eventFilterOf } from '../../../model/event-filter.ts';
+import { eventDeliveriesSchema, eventSchema } from '../../../model/events.ts';
+import { idOf } from '../../../model/fields.ts';
+import { uuidv7Time } from '../../../store/ids.ts';
+import type { Database } from '../../../store/pool.ts';
+import { countDeliveriesOf } from '../../../store/queries/event-lists.ts';
+import { findEvent } from '../../../store/queries/events.ts';
+import type { ReplayScope } from '../../../store/queries/recipients.ts';
+import { agentIdOf } from '../../auth/person.ts';
+import { createReplayJob } from '../jobs/service.ts';
+import { done, operation, readerOperation, replyTo } from '../operation.ts';
+import { eventId, listSchema, pageOf } from '../paging.ts';
+import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
+import { exportFormats, exportText, sendParts } from './export.ts';
+import { ExportPlaces } from './export-places.ts';
+import {
+  beyondSubscriptions,
+  describeEvent,
+  eventExportQuery,
+  eventListQuery,
+  eventPageSchema,
+  replayAgents,
+  replayManyInput,
+} from './filter.ts';
+import { replayEvent } from './replay.ts';
+import { previewReplay, previewSchema } from './replay-preview.ts';
+import { EventSearch } from './search.ts';
+
+const id = { schema: eventId, problem: 'event_unknown' } as const;
+
+const replayInput = z.strictObject({ agent_ids: replayAgents, beyond_subscriptions: beyondSubscriptions });
+
+const EVENTS_COUNTED_MAX = 200;
+/** Largest count of matching events. */
+const COUNTED_EVENTS_MAX = 1_000;
+
+const eventCountSchema = z.object({
+  count: z.int().describe(`matching events, at most ${COUNTED_EVENTS_MAX}`),
+  exact: z.boolean().describe('false: there are more, or the time limit of the count was reached'),
+});
+
+const deliveriesQuery = z.strictObject({
+  event_ids: z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(eventId.transform((id) => id.toLowerCase())).max(EVENTS_COUNTED_MAX))
+    .optional()
+    .describe(
+      `ids of events separated by commas, at most ${EVENTS_COUNTED_MAX}; events without deliveries are omitted`,
+    ),
+});
+
+/**
+ * An agent sees only the events that were delivered to it.
+ * @param judge of filters, not the one of claims
+ * @param unreadSeconds CLIENT_UNREAD_SECONDS
+ */
+export function eventOperations(
+  { database, judge }: { database: Database; judge: FilterJudge },
+  unreadSeconds: number,
+) {
+  const search = new EventSearch(database);
+  const places = new ExportPlaces();
+  return {
+    listEvents: readerOperation({
+      query: eventListQuery,
+      answers: { 200: eventPageSchema },
+      problems: ['search_busy'],
+      handle: async ({ who, query, isGone }) => {
+        const { cursor = null, limit } = query;
+        const found = await search.find({
+          ...eventFilterOf(query, agentIdOf(who), cursor),
+          limit: limit + 1,
+          isGone,
+        });
+        if (found === null) return problemLater('search_busy', 1);
+        const { items, next_cursor } = pageOf(found.rows, limit, describeEvent);
+        const stoppedAt = next_cursor === null ? found.stoppedAt : null;
+        return done(200, {
+          items,
+          next_cursor: next_cursor ?? stoppedAt,
+          complete: stoppedAt === null,
+          searched_to: stoppedAt && uuidv7Time(stoppedAt),
+        });
+      },
+    }),
+
+    countEvents: operation({
+      query: eventCountQuery,
+      answers: { 200: eventCountSchema },
+      problems: ['search_busy'],
+      handle: async ({ query }) => {
+        const counted = await search.count({ ...eventFilterOf(query, null, null), limit: COUNTED_EVENTS_MAX });
+        return counted === null ? problemLater('search_busy', 1) : done(200, counted);
+      },
+    }),
+
+    /** Newest first. */
+    exportEvents: operation({
+      query: eventExportQuery,
+      answers: { 200: null },
+      bytes: { contentType: exportFormats.ndjson },
+      problems: ['exports_full', 'user_exports_full'],
+      handle: async ({ who, query, exchange }) => {
+        const { format } = query;
+        const place = places.enter(who.id);
+        if (place.kind === 'problem') return place;
+        exchange.setHeader('content-disposition', `attachment; filename="events.${format}"`);
+        const answer = exchange.stream(exportFormats[format]);
+        if (answer === null) {
+          place.leave();
+          return { kind: 'streaming' };
+        }
+        const given = { ...eventFilterOf(query, null, query.cursor ?? null), format, bodies: query.bodies === 'true' };
+        const parts = exportText({ database, search }, given);
+        void sendParts(exchange, answer, parts, { places, stalledMs: unreadSeconds * 1000 }).finally(place.leave);
+        return { kind: 'streaming' };
+      },
+    }),
+
+    /** A separate route: states change all the time, events never. */
+    countEventDeliveries: operation({
+      query: deliveriesQuery,
+      answers: { 200: listSchema(eventDeliveriesSchema) },
+      handle: async ({ query }) => done(200, { items: await countDeliveriesOf(database, query.event_ids ?? []) }),
+    }),
+
+    showEvent: readerOperation({
+      id,
+      answers: { 200: eventSchema },
+      handle: async (request) => {
+        const event = await findEvent(database, agentIdOf(request.who), request.id);
+        return event === undefined ? problem('event_unknown') : done(200, describeEvent(event));
+      },
+    }),
+
+    showEventBody: readerOperation({
+      id,
+      answers: { 200: null },
+      bytes: storedBytes,
+      handle: async ({ who, id }) => {
+        const event = await findEvent(database, agentIdOf(who), id);
+        if (event === undefined) return problem('event_unknown');
+        return storedBytesReply(event.id, event.content_type, event.body);
+      },
+    }),
+
+    replayEvent: operation({
+      idempotent: true,
+      id,
+      input: replayInput,
+      answers: { 201: z.object({ delivery_ids: z.array(z.guid()).describe('the new deliveries') }) },
+      problems: ['no_recipients'],
+      handle: async ({ id, input, actor }) => {
+        const replayed = await replayEvent({ database, judge }, actor, id, scopeOf(input));
+        return replyTo(replayed, (delivery_ids) => done(201, { delivery_ids }));
+      },
+    }),
+
+    /** As a job: all events by filter that were received until now. */
+    replayEvents: operation({
+      idempotent: true,
+      input: replayManyInput,
+      answers: { 200: previewSchema, 202: z.object({ job_id: idOf('job') }) },
+      problems: ['no_recipients', 'jobs_full', 'search_busy'],
+      handle: async ({ input: { agent_ids, beyond_subscriptions, preview, ...filter }, actor }) => {
+        const scope = scopeOf({ agent_ids, beyond_subscriptions });
+        if (preview === true) {
+          const order = { ...eventFilterOf(filter, null, null), agentIds: scope.agentIds };
+          return replyTo(await previewReplay({ database, judge, search }, order), (body) => done(200, body));
+        }
+        const created = await createReplayJob(database, actor, { filter, ...scope });
+        return replyTo(created, (id) => done(202, { job_id: id }, { location: `/api/v1/jobs/${id}` }));
+      },
+    }),
+  };
+}
+
+function scopeOf({ agent_ids, beyond_subscriptions }: z.output<typeof replayInput>): ReplayScope {
+  return { agentIds: agent_ids ?? null, beyondSubscriptions: beyond_subscriptions ?? false };
+}

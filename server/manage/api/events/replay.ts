@@ -1,0 +1,111 @@
+/** Replays a stored event as new deliveries, with an audit entry. */
+
+import { type Problem, problem, type Result } from '../../../base/http/problem.ts';
+import type { FilterJudge } from '../../../deliver/claims/judge.ts';
+import { verdicts } from '../../../model/filters/evaluate.ts';
+import type { Actor } from '../../../store/audit/actor.ts';
+import { record } from '../../../store/audit/record.ts';
+import type { Database, Query } from '../../../store/pool.ts';
+import { type Agent, readAgents } from '../../../store/queries/agents.ts';
+import { type EventRecord, findEvent } from '../../../store/queries/events.ts';
+import { type ReplayScope, readRecipients } from '../../../store/queries/recipients.ts';
+import { deliverAgain } from '../../../store/queries/replay.ts';
+
+/** Reasons why a replay reaches no agent that its problem names. */
+const REASONS_MAX = 5;
+
+/** Delivers to the agents of the scope. All or nothing. Resolves with the ids of the new deliveries. */
+export async function replayEvent(
+  { database, judge }: { database: Database; judge: FilterJudge },
+  actor: Actor,
+  eventId: string,
+  scope: ReplayScope,
+): Promise<Result<string[]>> {
+  const { agentIds, beyondSubscriptions } = scope;
+  const named = await activeAgents(database, agentIds);
+  if (named.kind === 'problem') return named;
+  const event = await findEvent(database, null, eventId);
+  if (event === undefined) return problem('event_unknown');
+  const judged = beyondSubscriptions ? null : await judgeEvent({ database, judge }, event, named.value);
+  const deliver = async (query: Query) => {
+    if (judged === null) return deliverAgain({ query }, [eventId], scope);
+    const { passing, undecided } = judged;
+    return [
+      // Judged by its filters, so that a claim does not judge it again.
+      ...(await deliverAgain({ query }, [eventId], { agentIds: passing, beyondSubscriptions: true })),
+      ...(await deliverAgain({ query }, [eventId], { agentIds: undecided, beyondSubscriptions: false })),
+    ];
+  };
+  return database.transaction<Result<string[]>>(async (query) => {
+    const deliveryIds = await deliver(query);
+    if (deliveryIds.length === 0) return noRecipients(judged?.reasons ?? []);
+    const target = { kind: 'event', id: eventId, name: eventId };
+    const after = { agent_ids: agentIds, beyond_subscriptions: beyondSubscriptions, delivery_ids: deliveryIds };
+    await record(query, actor, { action: 'event.replay', target, after });
+    return { kind: 'done', value: deliveryIds };
+  });
+}
+
+/** @param reasons none: no agent is subscribed */
+function noRecipients(reasons: readonly string[]): Problem {
+  if (reasons.length === 0) return problem('no_recipients');
+  const more = reasons.length > REASONS_MAX ? [`and ${reasons.length - REASONS_MAX} more`] : [];
+  const why = [...reasons.slice(0, REASONS_MAX), ...more].join('; ').replace(/^./, (first) => first.toUpperCase());
+  return problem(
+    'no_recipients',
+    `No agent would get this event. ${why}. With beyond_subscriptions it is delivered anyway.`,
+  );
+}
+
+/** The agents with these ids (null: none is given), or the problem of ids that no active agent has. */
+export async function activeAgents(
+  database: Pick<Database, 'query'>,
+  given: readonly string[] | null,
+): Promise<Result<Agent[] | null>> {
+  if (given === null) return { kind: 'done', value: null };
+  const agents = await readAgents(database, given, given.length);
+  const unknown = given.filter((id) => !agents.some((agent) => agent.id === id));
+  if (unknown.length === 0) return { kind: 'done', value: agents };
+  const errors = unknown.map((id) => ({
+    pointer: `/agent_ids/${given.indexOf(id)}`,
+    detail: `No active agent has the id ${id}.`,
+  }));
+  return problem('invalid_request', undefined, { errors });
+}
+
+/** Ids of the agents that get the event, and of those whose filter gave no verdict; for each of the others a reason. */
+async function judgeEvent(
+  { database, judge }: { database: Database; judge: FilterJudge },
+  event: EventRecord & { body: Buffer },
+  named: readonly Agent[] | null,
+): Promise<{ passing: string[]; undecided: string[]; reasons: string[] }> {
+  const { webhook_id: webhookId, headers, content_type: contentType, event_type: eventType, bytes, body } = event;
+  const recipients = await readRecipients(database.query, [webhookId], named?.map(({ id }) => id) ?? null);
+  const filtered = recipients.flatMap((one) => (one.filter === null ? [] : [{ ...one, filter: one.filter }]));
+  const { verdicts: given } = await judge.judge(
+    filtered.map(({ filter }) => filter),
+    filtered.map(({ filter, webhookName }, place) => ({
+      filter: place,
+      webhook: webhookName,
+      headers,
+      contentType,
+      eventType,
+      bytes,
+      body: filter.includes('body') ? body : null,
+    })),
+  );
+  const verdictOf = new Map(filtered.map(({ agentId }, place) => [agentId, given[place]]));
+  const withVerdict = (verdict: number) => recipients.filter(({ agentId }) => verdictOf.get(agentId) === verdict);
+  const [excluded, undecided] = [withVerdict(verdicts.excluded), withVerdict(verdicts.undecided)];
+  const strangers = (named ?? []).filter(({ id }) => !recipients.some(({ agentId }) => agentId === id));
+  return {
+    passing: recipients
+      .filter((one) => !excluded.includes(one) && !undecided.includes(one))
+      .map(({ agentId }) => agentId),
+    undecided: undecided.map(({ agentId }) => agentId),
+    reasons: [
+      ...strangers.map(({ name }) => `agent ${name} is not subscribed to the webhook of the event`),
+      ...excluded.map(({ agentName, filter }) => `the filter of agent ${agentName} excludes the event: ${filter}`),
+    ],
+  };
+}

@@ -1,0 +1,135 @@
+/** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
+import { uuidv7Time } from '../../../store/ids.ts';
+import type { Database } from '../../../store/pool.ts';
+import type { EventFilter, EventSpan } from '../../../store/queries/event-conditions.ts';
+import { countEvents, type EventRecord, listEvents, sliceEnd } from '../../../store/queries/events.ts';
+import { countByWebhook } from '../../../store/queries/replay-preview.ts';
+
+/**
+ * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is
+ * small, because most filters fill their page from it.
+ */
+const FIRST_SLICE_EVENTS = 1_000;
+const SLICE_EVENTS_MAX = 20_000;
+const SLICE_GROWTH = 4;
+/** Bytes of all bodies in one slice when bodies are searched: 20 ms at 2.3 us a KiB. */
+const SLICE_BYTES_MAX = 8_388_608;
+/** Time limit of a search. The response then contains the matches so far and a cursor to continue from. */
+const SEARCH_MS_MAX = 500;
+/** Time limit of a count, which is only shown beside a list. */
+const COUNT_MS_MAX = 100;
+/** Concurrent searches per process that go past their first slice; each takes one of DB_POOL_MAX connections. */
+export const SEARCHES_MAX = 2;
+
+export interface Search {
+  filter: EventFilter;
+  span: Pick<EventSpan, 'from' | 'to' | 'before'>;
+  /** Number of events wanted. */
+  limit: number;
+  /** True once the client has disconnected. */
+  isGone?: () => boolean;
+}
+
+export interface SearchResult {
+  rows: EventRecord[];
+  /** Id of the last event scanned, if the time limit ended the search; null if the search is complete. */
+  stoppedAt: string | null;
+}
+
+/** Matches by webhook id. `countedFrom`: ISO, older events were not looked at; null: all were. */
+export interface EventTally {
+  counts: Map<string, number>;
+  countedFrom: string | null;
+}
+
+export class EventSearch {
+  readonly #database: Database;
+  readonly #msMax: number;
+  #running = 0;
+
+  /** @param msMax time limit in milliseconds; Infinity for a command, whose user waits for the whole result */
+  constructor(database: Database, msMax: number = SEARCH_MS_MAX) {
+    this.#database = database;
+    this.#msMax = msMax;
+  }
+
+  /** Newest first. Null: SEARCHES_MAX other searches are running. */
+  async find({ filter, span, limit, isGone = () => false }: Search): Promise<SearchResult | null> {
+    const rows: EventRecord[] = [];
+    const read = async (slice: EventSpan) => {
+      rows.push(...(await listEvents(this.#database, filter, slice, limit - rows.length)));
+      return rows.length === limit;
+    };
+    const untilMs = performance.now() + this.#msMax;
+    const end = await this.#bySlices({ filter, span, isGone, untilMs, first: FIRST_SLICE_EVENTS }, read);
+    return end === null ? null : { rows, stoppedAt: end.stoppedAt };
+  }
+
+  /** Counts the matches up to `limit`. `exact` is false if there may be more. Null: SEARCHES_MAX other searches are running. */
+  async count({ filter, span, limit }: Search): Promise<{ count: number; exact: boolean } | null> {
+    let count = 0;
+    const read = async (slice: EventSpan) => {
+      count += await countEvents(this.#database, filter, slice, limit + 1 - count);
+      return count > limit;
+    };
+    const untilMs = performance.now() + (this.#msMax === Infinity ? this.#msMax : Math.min(COUNT_MS_MAX, this.#msMax));
+    // Most counts reach their limit or the end in one large slice: two statements instead of four or six.
+    const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
+    const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs, first }, read);
+    if (end === null) return null;
+    return { count: Math.min(count, limit), exact: count <= limit && end.stoppedAt === null };
+  }
+
+  /** Counts the newest `limit` matches by webhook. Null: SEARCHES_MAX other searches are running. */
+  async tally({ filter, span, limit }: Search): Promise<EventTally | null> {
+    const counts = new Map<string, number>();
+    let count = 0;
+    let countedFrom: string | null = null;
+    const read = async (slice: EventSpan) => {
+      for (const row of await countByWebhook(this.#database, filter, slice, limit + 1 - count)) {
+        count += row.count;
+        counts.set(row.webhookId, (counts.get(row.webhookId) ?? 0) + row.count);
+        if (countedFrom === null || row.oldestAt < countedFrom) countedFrom = row.oldestAt;
+      }
+      return count > limit;
+    };
+    const untilMs = performance.now() + this.#msMax;
+    const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
+    const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs, first }, read);
+    if (end === null) return null;
+    if (count > limit) return { counts, countedFrom };
+    return { counts, countedFrom: end.stoppedAt === null ? null : uuidv7Time(end.stoppedAt) };
+  }
+
+  /** Reads the range slice by slice until `read` has enough or the time is over. @param first events of the first slice */
+  async #bySlices(
+    { filter, span, isGone, untilMs, first }: Omit<Required<Search>, 'limit'> & { untilMs: number; first: number },
+    read: (slice: EventSpan) => Promise<boolean>,
+  ): Promise<{ stoppedAt: string | null } | null> {
+    if (isPlain(filter)) {
+      await read({ ...span, downTo: null });
+      return { stoppedAt: null };
+    }
+    let { before } = span;
+    let holdsPlace = false;
+    try {
+      for (let events = first; ; events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX)) {
+        const slice = { rows: events, bytes: filter.text === null ? null : SLICE_BYTES_MAX };
+        const downTo = (await sliceEnd(this.#database, filter, { ...span, before, downTo: null }, slice)) ?? null;
+        if ((await read({ ...span, before, downTo })) || downTo === null) return { stoppedAt: null };
+        if (isGone() || performance.now() >= untilMs) return { stoppedAt: downTo };
+        if (!holdsPlace && this.#running >= SEARCHES_MAX) return null;
+        if (!holdsPlace) this.#running++;
+        holdsPlace = true;
+        before = downTo;
+      }
+    } finally {
+      if (holdsPlace) this.#running--;
+    }
+  }
+}
+
+/** No filter besides time, which the index order covers. */
+function isPlain(filter: EventFilter): boolean {
+  return Object.values(filter).every((value) => value === null);
+}

@@ -1,0 +1,77 @@
+/** Tries a filter on stored events. */
+import { z } from 'zod';
+import { filterText } from '../../../model/agents.ts';
+import { idOf, receivedAt, recordId } from '../../../model/fields.ts';
+import { type CandidateEvent, type Verdict, verdicts } from '../../../model/filters/evaluate.ts';
+import type { Database } from '../../../store/pool.ts';
+import { readEventsToTry } from '../../../store/queries/filter-events.ts';
+
+const EVENTS_DEFAULT = 50;
+export const TRIED_EVENTS_MAX = 200;
+/** Bodies that one try reads. Older events are left out. */
+const BODY_BYTES_MAX = 4_194_304;
+
+export const tryInput = z.strictObject({
+  webhook_id: recordId.describe('id of the webhook'),
+  filter: filterText.describe('CEL expression, as of a subscription'),
+  events: z.int().min(1).max(TRIED_EVENTS_MAX).default(EVENTS_DEFAULT).describe('number of its newest events to try'),
+});
+
+const verdictNames = ['undecided', 'passed', 'filtered', 'failed'] as const satisfies string[];
+
+export const triedSchema = z.object({
+  passed: z.int().describe('events that would be delivered'),
+  filtered: z.int().describe('events that would not be delivered'),
+  failed: z.int().describe('events on which the expression fails; they would be delivered'),
+  undecided: z.int().describe('events that were left out for time'),
+  items: z
+    .array(
+      z.object({
+        event_id: idOf('event'),
+        event_type: z.string().nullable().describe('type of the event'),
+        received_at: receivedAt,
+        verdict: z.enum(verdictNames).describe('what would become of it'),
+        reason: z.string().nullable().describe('why the expression fails; null: it does not'),
+      }),
+    )
+    .describe('the events, newest first'),
+});
+
+export type Tried = z.input<typeof triedSchema>;
+
+/** Judges each event by the filter at the same place. */
+export type Judge = (
+  filters: readonly string[],
+  events: readonly CandidateEvent[],
+) => Promise<{ verdicts: readonly Verdict[]; failures: readonly { filter: number; reason: string }[] }>;
+
+/** Tries a filter on the newest events of a webhook. Undefined: there is no such webhook. */
+export async function tryFilter(
+  database: Database,
+  judge: Judge,
+  { webhook_id: webhookId, filter, events }: z.output<typeof tryInput>,
+): Promise<Tried | undefined> {
+  const order = { webhookId, readsBody: filter.includes('body'), max: events, bytesMax: BODY_BYTES_MAX };
+  const found = await readEventsToTry(database, order);
+  if (found === undefined) return undefined;
+  // Pass the filter once for each event, so that each failure has its own reason.
+  const judged = await judge(
+    found.map(() => filter),
+    found.map((event, place) => ({ ...event, filter: place })),
+  );
+  const reasons = new Map(judged.failures.map(({ filter: place, reason }) => [place, reason]));
+  const count = (verdict: Verdict) => judged.verdicts.filter((one) => one === verdict).length;
+  return {
+    passed: count(verdicts.passed),
+    filtered: count(verdicts.excluded),
+    failed: count(verdicts.failed),
+    undecided: count(verdicts.undecided),
+    items: found.map(({ id, eventType, receivedAt }, place) => ({
+      event_id: id,
+      event_type: eventType,
+      received_at: receivedAt,
+      verdict: verdictNames[judged.verdicts[place]!]!,
+      reason: reasons.get(place) ?? null,
+    })),
+  };
+}

@@ -1,0 +1,96 @@
+/** /api/v1/history: requests to webhooks over time, from the counts that every process writes every few seconds. */
+import { z } from 'zod';
+import { invalid } from '../../../base/http/problem.ts';
+import { instant, recordId } from '../../../model/fields.ts';
+import {
+  HISTORY_POINTS_MAX,
+  historySchema,
+  historySteps,
+  MINUTES_KEPT_HOURS,
+  webhookHistorySchema,
+} from '../../../model/history.ts';
+import type { Database } from '../../../store/pool.ts';
+import { HOUR, readHistory, readWebhookHistory } from '../../../store/queries/history.ts';
+import { done, operation } from '../operation.ts';
+import { listSchema } from '../paging.ts';
+
+const HOUR_MS = HOUR * 1_000;
+const DAY_MS = 24 * HOUR_MS;
+/** Points of the default step. */
+const POINTS_WANTED = 100;
+const WEBHOOKS_MAX = 100;
+
+const [EARLIEST_MS, LATEST_MS] = [Date.UTC(1970), Date.UTC(9999)];
+/** In Unix milliseconds. Rounding to the step and a day before must stay in the years that ISO 8601 and Postgres write alike. */
+const time = instant
+  .transform((text) => Date.parse(text))
+  .refine((ms) => ms >= EARLIEST_MS && ms < LATEST_MS, 'Give a time from the year 1970 to 9998.');
+const historyQuery = z.strictObject({
+  webhook_id: recordId.optional().describe('absent: all webhooks together'),
+  from: time.optional().describe('absent: 24 hours before `to`; rounded down to the step'),
+  to: time.optional().describe('absent: now; rounded up to the step'),
+  step: z.coerce
+    .number()
+    .pipe(z.literal([...historySteps]))
+    .optional()
+    .describe(
+      `seconds from one point to the next, at most ${HISTORY_POINTS_MAX} points; below 3600 only for the last ${MINUTES_KEPT_HOURS} hours. Absent: about ${POINTS_WANTED} points`,
+    ),
+});
+
+const webhookHistoryQuery = z.strictObject({
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(WEBHOOKS_MAX)
+    .default(WEBHOOKS_MAX)
+    .describe(`webhooks with the most events, 1 to ${WEBHOOKS_MAX}`),
+});
+
+export function historyOperations(database: Database, nowMs: () => number = Date.now) {
+  return {
+    showHistory: operation({
+      query: historyQuery,
+      answers: { 200: historySchema },
+      handle: async ({ query }) => {
+        const to = query.to ?? nowMs();
+        const from = query.from ?? to - DAY_MS;
+        if (from >= to) return invalid('/from', 'Give a time before `to`.');
+        const isRecent = from >= nowMs() - MINUTES_KEPT_HOURS * HOUR_MS;
+        const step = query.step ?? defaultStep(to - from, isRecent);
+        if (step < HOUR && !isRecent)
+          return invalid('/step', `Give 3600 or more: minutes are kept for ${MINUTES_KEPT_HOURS} hours.`);
+        const stepMs = step * 1_000;
+        const span = { fromMs: Math.floor(from / stepMs) * stepMs, toMs: Math.ceil(to / stepMs) * stepMs };
+        if ((span.toMs - span.fromMs) / stepMs > HISTORY_POINTS_MAX)
+          return invalid('/step', `Give a longer step, or a shorter time: at most ${HISTORY_POINTS_MAX} points.`);
+        const points = await readHistory(database, {
+          webhookId: query.webhook_id ?? null,
+          stepSeconds: step,
+          ...span,
+        });
+        return done(200, {
+          from: new Date(span.fromMs).toISOString(),
+          to: new Date(span.toMs).toISOString(),
+          step,
+          points,
+        });
+      },
+    }),
+
+    listWebhookHistory: operation({
+      query: webhookHistoryQuery,
+      answers: { 200: listSchema(webhookHistorySchema) },
+      handle: async ({ query }) => {
+        const sinceMs = Math.floor(nowMs() / HOUR_MS) * HOUR_MS - 23 * HOUR_MS;
+        return done(200, { items: await readWebhookHistory(database, sinceMs, query.limit) });
+      },
+    }),
+  };
+}
+
+function defaultStep(durationMs: number, isRecent: boolean): number {
+  const allowed = historySteps.filter((step) => isRecent || step >= HOUR);
+  return allowed.find((step) => durationMs / (step * 1_000) <= POINTS_WANTED) ?? allowed.at(-1)!;
+}

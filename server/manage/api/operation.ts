@@ -1,0 +1,155 @@
+/** An API operation, independent of HTTP. Its zod schemas for input and output are used for validation and documentation. */
+import type { z } from 'zod';
+import type { Exchange, Unanswered } from '../../base/http/exchange.ts';
+import type { Problem, Result } from '../../base/http/problem.ts';
+import type { ProblemCode } from '../../model/errors.ts';
+import type { Actor } from '../../store/audit/actor.ts';
+import type { Agent } from '../../store/queries/agents.ts';
+import type { Person, Reader } from '../auth/person.ts';
+
+/** Schema of the body of each success status; null: no body, or bytes. Members that the schema does not name are not sent. */
+export type Answers = Readonly<Record<number, z.ZodType | null>>;
+
+export interface Done<Status = number, Body = unknown> {
+  kind: 'done';
+  status: Status;
+  body: Body;
+  headers?: Record<string, string> | undefined;
+}
+
+/** A success that is already text or bytes. No schema is applied. */
+export interface Encoded {
+  kind: 'encoded';
+  status: number;
+  contentType: string;
+  content: string | Uint8Array;
+  headers?: Record<string, string> | undefined;
+}
+
+type Given<Schema> = Schema extends z.ZodType ? z.input<Schema> : undefined;
+export type Reply<A extends Answers> =
+  | { [Status in keyof A]: Done<Status, Given<A[Status]>> }[keyof A]
+  | Encoded
+  | Unanswered
+  | Problem;
+
+type Taken<Schema> = Schema extends z.ZodType ? z.output<Schema> : null;
+/** A success with the body that its schema returned. */
+export type Success<A> = A extends Answers
+  ? {
+      [Status in keyof A]: {
+        kind: 'done';
+        status: Status & number;
+        body: Taken<A[Status]>;
+        /** The body as JSON; '' without one. */
+        text: string;
+        headers: Record<string, string>;
+      };
+    }[keyof A]
+  : never;
+export type Outcome<A = Answers> = Success<A> | Encoded | Unanswered | Problem;
+
+/** Description of a response with bytes instead of JSON. */
+export interface AnswerBytes {
+  contentType: string;
+  /** Header fields and their descriptions. */
+  headers?: Readonly<Record<string, string>>;
+}
+
+export interface ApiRequest<Who, Query, Input> {
+  /** Authenticated and authorized; null on routes open to anyone. */
+  who: Who;
+  /** Id in the path, validated by the operation's `id`; '' without one. */
+  id: string;
+  /** The second id in the path, validated by `innerId`; '' without one. */
+  innerId: string;
+  query: Query;
+  input: Input;
+  /** The requester as an actor in the audit log. Created at each access, so that a read creates none. */
+  readonly actor: Actor;
+  /** False if the request has an If-Match that the given representation, which is about to be changed, does not meet. */
+  matches(representation: unknown): boolean;
+  /** True once the client has disconnected. */
+  isGone(): boolean;
+  /** Throws for a command on the machine of Weir, which has no HTTP request. */
+  readonly exchange: Exchange;
+}
+
+/** Who an operation may be for. */
+export type Who = Person | Reader | Agent | null;
+
+interface OperationFacts {
+  /** Clients should use another operation, which the route's meaning names. */
+  isDeprecated?: boolean;
+  /** Schema of the id in the path. Text that does not match is answered with `problem`, like an unknown id. */
+  id?: { schema: z.ZodType<string>; problem: ProblemCode };
+  /** Schema of the second id in the path, that of a resource below the first. */
+  innerId?: { schema: z.ZodType<string>; problem: ProblemCode };
+  /** For a 200 without a schema. */
+  bytes?: AnswerBytes;
+  /**
+   * Schema of the GET response for the resource that this operation changes. If-Match refers to it, and a response with this
+   * schema has its ETag.
+   */
+  representation?: z.ZodType;
+  /** The response to every request is the same: it is made and compressed once. */
+  isConstant?: true;
+  /** Refuses API tokens and JWTs with 403 `session_required`, because the operation concerns the requester's own account. */
+  sessionOnly?: true;
+  /**
+   * A session must authenticate again (manage/auth/step-up.ts), because the result outlasts it, such as a credential. The input has the
+   * member current_password.
+   */
+  stepUp?: true;
+  /** Creates something at each call. With an Idempotency-Key it runs once. */
+  idempotent?: true;
+  /** Problems in addition to those of its access and inputs. */
+  problems?: readonly ProblemCode[];
+}
+
+interface TypedOperation<W, Query, Input, A extends Answers> extends OperationFacts {
+  query?: z.ZodType<Query>;
+  /** The JSON body. Without a schema, no body is read. */
+  input?: z.ZodType<Input>;
+  answers: A;
+  handle(request: ApiRequest<W, Query, Input>): Promise<Reply<NoInfer<A>>>;
+}
+
+/** Any operation. Its own types of query, input and answers are those of its schemas, which the runner applies. */
+export interface Operation<W = Who> extends OperationFacts {
+  query?: z.ZodType;
+  input?: z.ZodType;
+  answers: Answers;
+  handle(request: ApiRequest<W, unknown, unknown>): Promise<Reply<Answers>>;
+}
+
+function operationFor<W>() {
+  return <Query, Input, A extends Answers>(given: TypedOperation<W, Query, Input, A>): typeof given => given;
+}
+
+/** An operation for users. This function and the following ones only infer the types. */
+export const operation = operationFor<Person>();
+
+/** An operation of a mixed route: for users or, without one, for an agent, which sees only its own data. */
+export const readerOperation = operationFor<Reader>();
+
+/** An operation for agents alone. */
+export const agentOperation = operationFor<Agent>();
+
+/** An operation for anyone, signed in or not. Changes requested by pages of other sites are refused. */
+export const openOperation = operationFor<null>();
+
+/** The reply to a result: what `answer` makes of its value, or its problem. */
+export function replyTo<T, R>(result: Result<T>, answer: (value: T) => R): R | Problem {
+  return result.kind === 'problem' ? result : answer(result.value);
+}
+
+export function done<Status extends number>(status: Status): Done<Status, undefined>;
+export function done<Status extends number, Body>(
+  status: Status,
+  body: Body,
+  headers?: Record<string, string>,
+): Done<Status, Body>;
+export function done(status: number, body?: unknown, headers?: Record<string, string>): Done {
+  return { kind: 'done', status, body, headers };
+}

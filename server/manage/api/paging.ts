@@ -1,0 +1,65 @@
+/** Keyset pagination of lists: newest first; the cursor is the id of the last row of a page. */
+import { z } from 'zod';
+import { recordId } from '../../model/fields.ts';
+import { isTimedId } from '../../store/ids.ts';
+
+/** Id of an event or a delivery, which contains its time. */
+export const eventId = z
+  .guid({ error: 'Give an id of Weir, such as 01a1ffb5-5d09-7a0f-8647-f39e08b2fc0a.', abort: true })
+  .refine(isTimedId, 'This is not an id of Weir.');
+
+const limit = z.coerce.number().int().min(1).max(200).default(50).describe('maximum items of a page, 1 to 200');
+export const cursorText = 'next_cursor of the previous page; absent: the first page';
+
+/** Parameters of every list of events or deliveries. */
+export const pageQuery = { limit, cursor: eventId.optional().describe(cursorText) };
+
+/** Parameters of every list of configured resources. */
+export const recordPageQuery = { limit, cursor: recordId.optional().describe(cursorText) };
+
+/**
+ * A parameter with several ids of configured resources.
+ * @param otherwise which resources are selected without the parameter
+ */
+export function idList(max: number, otherwise: string) {
+  return z
+    .string()
+    .transform((list) => list.split(','))
+    .pipe(z.array(recordId).max(max))
+    .describe(`ids separated by commas, at most ${max}; absent: the newest ${max} ${otherwise}`);
+}
+
+/** A parameter with the value true or false. */
+export const flag = z.enum(['true', 'false']);
+
+/** Value of a flag; null: not given. */
+export function flagValue(given: z.output<typeof flag> | undefined): boolean | null {
+  return given === undefined ? null : given === 'true';
+}
+
+/**
+ * @param rows one more than `limit` if there is a next page
+ * @param cursorOf cursor of the page after this row; default: its id, for lists ordered by id
+ */
+export function pageOf<Row extends { id: string }, Item>(
+  rows: readonly Row[],
+  limit: number,
+  describe: (row: Row) => Item,
+  cursorOf: (row: Row) => string = ({ id }) => id,
+): { items: Item[]; next_cursor: string | null } {
+  const page = rows.slice(0, limit);
+  return { items: page.map(describe), next_cursor: rows.length > limit ? cursorOf(page.at(-1)!) : null };
+}
+
+/** Response schema of a list without pages. */
+export function listSchema<Item extends z.ZodType>(item: Item) {
+  return z.object({ items: z.array(item).describe('all items') });
+}
+
+/** Response schema of a page of a list. */
+export function pageSchema<Item extends z.ZodType>(item: Item) {
+  return z.object({
+    items: z.array(item).describe('the items of this page'),
+    next_cursor: z.string().nullable().describe('cursor of the next page; null: this is the last page'),
+  });
+}

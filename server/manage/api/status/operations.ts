@@ -1,0 +1,149 @@
+/** /api/v1/status: the configuration and state of this installation, and the report of `weir doctor`. */
+import { z } from 'zod';
+import type { Settings } from '../../../base/settings/read.ts';
+import { settingTable } from '../../../base/settings/table.ts';
+import type { Setting } from '../../../base/settings/values.ts';
+import { describeConninfo } from '../../../store/conninfo.ts';
+import type { Database } from '../../../store/pool.ts';
+import { readServerState } from '../../../store/queries/server-state.ts';
+import type { History } from '../../live/counters.ts';
+import { processSchema } from '../../live/counters.ts';
+import { done, operation } from '../operation.ts';
+import { type Doctor, WAIT_MAX_MS } from './doctor.ts';
+import { readVersions } from './versions.ts';
+
+const settingSchema = z.object({
+  name: z.string().describe('name of the environment variable'),
+  value: z.string().nullable().describe('current value; null if it is unset, and always for a secret'),
+  is_set: z.boolean().describe('false: the setting is unset and has no default'),
+  default: z.string().nullable().describe('default value, in words'),
+  secret: z.boolean().describe('true: its value is not shown'),
+  meaning: z.string().describe('what it sets'),
+});
+
+const checkSchema = z.object({
+  name: z.string().describe('name of the check'),
+  state: z.enum(['ok', 'advice', 'problem']).describe('advice: works, but can be improved'),
+  finding: z.string().describe('result of the check'),
+  fix: z.string().nullable().describe('how to fix it; null: nothing to fix'),
+});
+
+export const statusSchema = z.object({
+  versions: z
+    .object({
+      weir: z.string().nullable().describe('null: unknown'),
+      node: z.string().describe('Node.js'),
+      uwebsockets: z.string().nullable().describe('uWebSockets.js; null: unknown'),
+      postgres: z.string().describe('the database server'),
+    })
+    .describe('versions of the components'),
+  started_at: z.iso.datetime().nullable().describe('start of Weir on this machine; null in its first second'),
+  uptime_seconds: z.number().nullable().describe('since started_at'),
+  processes: z.array(processSchema).describe('processes of this machine'),
+  database: z
+    .object({
+      kind: z.enum(['embedded', 'server']).describe('server: configured by DATABASE_URL or POSTGRES_*'),
+      place: z.string().describe('host, port and name, without user and password'),
+      bytes: z.number().describe('size on disk, including indexes'),
+      connections: z.number().describe('connections of all clients of the server'),
+      connections_max: z.number().describe('the setting max_connections of the server'),
+    })
+    .describe('the database of Weir'),
+  schema: z
+    .object({
+      version: z.number().describe('number of the newest applied migration'),
+      pending: z.array(z.string()).describe('migrations that are not applied yet'),
+    })
+    .describe('state of the database schema'),
+  partitions: z
+    .object({ first: z.iso.date().describe('oldest day (UTC)'), last: z.iso.date().describe('newest day (UTC)') })
+    .nullable()
+    .describe('days that have partitions'),
+  retention_days: z.number().describe('the setting RETENTION_DAYS'),
+  rate_limit_store: z
+    .object({
+      backend: z.enum(['memory', 'shared']).describe('the setting RATE_LIMIT_BACKEND'),
+      state: z.enum(['ok', 'degraded']).describe('degraded: requests are allowed without being counted'),
+    })
+    .describe('the rate-limit store'),
+  settings: z.array(settingSchema).describe('every setting'),
+  doctor: z
+    .object({
+      state: z.enum(['done', 'running', 'failed']).describe('running: repeat the request in a few seconds'),
+      at: z.iso.datetime().nullable().describe('when the checks were completed'),
+      checks: z.array(checkSchema).describe('name of the check'),
+    })
+    .describe('findings of weir doctor'),
+});
+
+const statusQuery = z.strictObject({
+  wait_seconds: z.coerce
+    .number()
+    .min(0)
+    .max(WAIT_MAX_MS / 1000)
+    .default(WAIT_MAX_MS / 1000)
+    .describe('longest wait for the findings of weir doctor'),
+});
+
+/** A finished result of the primary arrives within this time. */
+const KNOWN_MS = 150;
+
+interface StatusParts {
+  settings: Settings;
+  conninfo: string;
+  database: Database;
+  history: History;
+  doctor: Doctor;
+  rateLimitStore: () => 'ok' | 'degraded';
+}
+
+export function statusOperations(parts: StatusParts) {
+  const { settings, conninfo, database, history, doctor } = parts;
+  const versions = readVersions();
+  return {
+    showStatus: operation({
+      query: statusQuery,
+      answers: { 200: statusSchema },
+      handle: async ({ query }) => {
+        const waitMs = Math.max(KNOWN_MS, query.wait_seconds * 1000);
+        const [server, checkup] = await Promise.all([readServerState(database), doctor.ask(waitMs)]);
+        const startedAt = history.latest?.started_at ?? null;
+        return done(200, {
+          versions: { ...versions, postgres: server.version },
+          started_at: startedAt,
+          uptime_seconds: startedAt === null ? null : Math.round((Date.now() - Date.parse(startedAt)) / 1000),
+          processes: history.latest?.processes ?? [],
+          database: {
+            kind: settings.database.kind,
+            place: describeConninfo(conninfo),
+            bytes: server.bytes,
+            connections: server.connections,
+            connections_max: server.connectionsMax,
+          },
+          schema: { version: server.schemaVersion, pending: server.pending },
+          partitions: server.partitions,
+          retention_days: settings.RETENTION_DAYS,
+          rate_limit_store: { backend: settings.RATE_LIMIT_BACKEND, state: parts.rateLimitStore() },
+          settings: describeSettings(settings),
+          doctor: { ...checkup, checks: [...checkup.checks] },
+        });
+      },
+    }),
+  };
+}
+
+/** Every row of the settings table with its current value; for a secret only whether it is set. */
+export function describeSettings(settings: Settings): z.input<typeof settingSchema>[] {
+  return Object.entries<Setting>(settingTable).map(([name, { secret = false, fallback, fallbackShown, meaning }]) => {
+    const value = settings[name as keyof typeof settingTable];
+    const text = value === undefined ? null : Array.isArray(value) ? value.join(', ') : String(value);
+    return {
+      name,
+      value: secret ? null : text,
+      is_set: text !== null && text !== '',
+      default: fallbackShown ?? fallback,
+      secret,
+      meaning,
+    };
+  });
+}

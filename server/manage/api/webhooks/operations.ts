@@ -1,0 +1,160 @@
+/** /api/v1/webhooks. */
+import { z } from 'zod';
+import { problem } from '../../../base/http/problem.ts';
+import type { Settings } from '../../../base/settings/read.ts';
+import { recordId, text } from '../../../model/fields.ts';
+import { webhookActivitySchema } from '../../../model/webhook-activity.ts';
+import { secretSchema } from '../../../model/webhook-secrets.ts';
+import { usageSchema } from '../../../model/webhook-usage.ts';
+import { rotateInput, webhookInput, webhookSchema } from '../../../model/webhooks.ts';
+import type { Actor } from '../../../store/audit/actor.ts';
+import { readSecretUses } from '../../../store/queries/webhook-secrets.ts';
+import {
+  ACTIVE_WEBHOOKS_MAX,
+  findWebhook,
+  listWebhooks,
+  readWebhookActivity,
+  type WebhookRecord,
+} from '../../../store/queries/webhooks.ts';
+import { agentIdOf, type Reader } from '../../auth/person.ts';
+import { done, operation, readerOperation, replyTo } from '../operation.ts';
+import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { type WebhookParts, Webhooks } from './service.ts';
+import { type SendTest, testInput, testSchema } from './test-request.ts';
+import { Usage } from './usage.ts';
+
+const id = { schema: recordId, problem: 'webhook_unknown' } as const;
+const withSecret = webhookSchema.extend({
+  secret: z.string().optional().describe('a generated secret, shown only in this response'),
+});
+const listQuery = z.strictObject({
+  ...recordPageQuery,
+  enabled: flag.optional().describe('true: only enabled webhooks; false: only disabled webhooks'),
+  q: text(1, 200).optional().describe('part of the name, case-insensitive'),
+});
+
+const activityQuery = z.strictObject({ webhook_ids: idList(ACTIVE_WEBHOOKS_MAX, 'webhooks').optional() });
+
+/** @param send sends a test request to a webhook of this process */
+export function webhookOperations(parts: WebhookParts, settings: Settings, send: SendTest) {
+  const input = webhookInput(settings);
+  const { database } = parts;
+  const by = (actor: Actor) => new Webhooks(parts, actor);
+  const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
+  const usage = new Usage(database, settings.RETENTION_DAYS);
+
+  return {
+    /** An agent sees only the webhooks that it is subscribed to. */
+    listWebhooks: readerOperation({
+      query: listQuery,
+      answers: { 200: pageSchema(webhookSchema) },
+      handle: async ({ who, query: { enabled, q, cursor, limit } }) => {
+        const filter = { agentId: agentIdOf(who), enabled: flagValue(enabled), contains: q ?? null };
+        const rows = await listWebhooks(database, filter, cursor ?? null, limit + 1);
+        return done(
+          200,
+          pageOf(rows, limit, (row) => describe(seenBy(who, row))),
+        );
+      },
+    }),
+
+    /** A separate route: as part of the webhooks it would change their entity tags all the time. */
+    listWebhookActivity: operation({
+      query: activityQuery,
+      answers: { 200: listSchema(webhookActivitySchema) },
+      handle: async ({ query }) => done(200, { items: await readWebhookActivity(database, query.webhook_ids ?? null) }),
+    }),
+
+    listWebhookUsage: operation({
+      query: activityQuery,
+      answers: { 200: usageSchema },
+      handle: async ({ query }) => done(200, await usage.read(query.webhook_ids ?? null)),
+    }),
+
+    createWebhook: operation({
+      idempotent: true,
+      input: input.create,
+      answers: { 201: withSecret },
+      handle: async ({ actor, input }) =>
+        replyTo(await by(actor).add(input), (made) =>
+          done(201, describe(made), { location: `/api/v1/webhooks/${made.id}` }),
+        ),
+    }),
+
+    showWebhook: readerOperation({
+      id,
+      answers: { 200: webhookSchema },
+      handle: async ({ who, id }) => {
+        const webhook = await findWebhook(database.query, id);
+        const agentId = agentIdOf(who);
+        if (webhook === undefined || (agentId !== null && !webhook.agent_ids.includes(agentId)))
+          return problem('webhook_unknown');
+        return done(200, describe(seenBy(who, webhook)));
+      },
+    }),
+
+    updateWebhook: operation({
+      id,
+      input: input.update,
+      answers: { 200: webhookSchema },
+      representation: webhookSchema,
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(await by(actor).update(id, input, (current) => matches(describe(current))), (webhook) =>
+          done(200, describe(webhook)),
+        ),
+    }),
+
+    deleteWebhook: operation({
+      id,
+      answers: { 204: null },
+      representation: webhookSchema,
+      handle: async ({ actor, id, matches }) =>
+        replyTo(await by(actor).remove(id, (current) => matches(describe(current))), () => done(204)),
+    }),
+
+    listSecrets: operation({
+      id,
+      answers: { 200: listSchema(secretSchema) },
+      handle: async ({ id }) => {
+        if ((await findWebhook(database.query, id)) === undefined) return problem('webhook_unknown');
+        return done(200, { items: await readSecretUses(database, id) });
+      },
+    }),
+
+    testWebhook: operation({
+      id,
+      input: testInput,
+      answers: { 200: testSchema },
+      handle: async ({ actor, id, input, exchange }) => {
+        const webhook = await findWebhook(database.query, id);
+        if (webhook === undefined) return problem('webhook_unknown');
+        const tested = await send(webhook, input, exchange.requestId);
+        await by(actor).recordTest(webhook, tested.status);
+        return done(200, tested);
+      },
+    }),
+
+    rotateSecret: operation({
+      idempotent: true,
+      id,
+      input: rotateInput,
+      answers: { 200: withSecret },
+      representation: webhookSchema,
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(await by(actor).rotate(id, input, (current) => matches(describe(current))), (webhook) =>
+          done(200, describe(webhook)),
+        ),
+    }),
+  };
+}
+
+/** @param base FRONTEND_PUBLIC_API_URL, the base URL for senders */
+export function describeWebhook(base: string) {
+  return <Row extends WebhookRecord>(row: Row): Row & { url: string } => ({ ...row, url: `${base}/in/${row.id}` });
+}
+
+/** An agent does not see the other subscribed agents. */
+function seenBy(who: Reader, webhook: WebhookRecord): WebhookRecord {
+  const agentId = agentIdOf(who);
+  return agentId === null ? webhook : { ...webhook, agent_ids: [agentId] };
+}

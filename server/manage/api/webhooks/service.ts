@@ -1,0 +1,163 @@
+/** Webhook management. A change resolves once it is committed, announced, and known to every process. */
+import { randomUUID } from 'node:crypto';
+import { invalid, ProblemError, type Result } from '../../../base/http/problem.ts';
+import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
+import { isAsymmetric, secretFault } from '../../../model/signatures/keys.ts';
+import { changesScheme, generateSecret, schemeFault, selectedDefinition } from '../../../model/webhook-schemes.ts';
+import type { NewWebhook, Rotation, WebhookPatch } from '../../../model/webhooks.ts';
+import type { Actor } from '../../../store/audit/actor.ts';
+import { record } from '../../../store/audit/record.ts';
+import { verifyTokenContext } from '../../../store/queries/sealed-rows.ts';
+import { replaceSecret } from '../../../store/queries/webhook-secrets.ts';
+import {
+  deleteWebhook,
+  findWebhook,
+  insertWebhook,
+  listWebhooks,
+  lockWebhook,
+  setVerifyToken,
+  updateWebhook,
+  type WebhookFilter,
+  type WebhookRecord,
+} from '../../../store/queries/webhooks.ts';
+import { seal } from '../../../store/secrets/seal.ts';
+import { setAgents } from '../agents/subscriptions.ts';
+import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
+
+export interface WebhookParts extends ChangeParts {
+  /** Current key derived for webhook secrets. */
+  key: Buffer;
+}
+
+/** `secret` is set if it was generated; it is returned only here. */
+type WithSecret = WebhookRecord & { secret?: string };
+
+const everything: WebhookFilter = { agentId: null, enabled: null, contains: null };
+
+export class Webhooks {
+  readonly #parts: WebhookParts;
+  readonly #actor: Actor;
+  readonly #changer: Changer<WebhookRecord>;
+
+  /** @param actor author of the changes */
+  constructor(parts: WebhookParts, actor: Actor) {
+    this.#parts = parts;
+    this.#actor = actor;
+    this.#changer = new Changer(parts, actor, {
+      name: 'webhook',
+      unknown: 'webhook_unknown',
+      lock: lockWebhook,
+      find: findWebhook,
+    });
+  }
+
+  /** Newest first. */
+  list(filter: WebhookFilter = everything, before: string | null = null, limit: number | null = null) {
+    return listWebhooks(this.#parts.database, filter, before, limit);
+  }
+
+  find(id: string): Promise<WebhookRecord | undefined> {
+    return findWebhook(this.#parts.database.query, id);
+  }
+
+  async add(given: NewWebhook): Promise<Result<WithSecret>> {
+    const { agent_ids, secret, generate_secret, verify_token, ...columns } = given;
+    const id = randomUUID();
+    const generated = generate_secret ? { secret: generateSecret(selectedDefinition(columns)!) } : {};
+    const newSecret = generated.secret ?? secret;
+    const made = await this.#changer.create(id, async (query) => {
+      await insertWebhook(query, id, columns);
+      if (newSecret !== null) await replaceSecret(query, id, this.#seal(newSecret, id), 0);
+      if (verify_token !== null) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
+      await setAgents(query, id, agent_ids);
+    });
+    return made.kind === 'done' ? { kind: 'done', value: { ...made.value, ...generated } } : made;
+  }
+
+  /** Sets the given members; the others are unchanged. */
+  update(id: string, patch: WebhookPatch, expects: Expects<WebhookRecord> = asItIs): Promise<Result<WebhookRecord>> {
+    const { agent_ids, secret: _never, verify_token, ...columns } = patch;
+    return this.#changer.change(id, 'update', expects, async (query) => {
+      await updateWebhook(query, id, columns);
+      if (verify_token !== undefined) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
+      // A webhook whose scheme a newer release set can still be renamed and disabled.
+      const fault = changesScheme(patch) ? schemeFault((await findWebhook(query, id))!) : null;
+      if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
+      if (agent_ids !== undefined) await setAgents(query, id, agent_ids);
+    });
+  }
+
+  /** Soft delete: stored events keep their webhook. */
+  remove(id: string, expects: Expects<WebhookRecord> = asItIs): Promise<Result<WebhookRecord>> {
+    return this.#changer.change(id, 'delete', expects, (query) => deleteWebhook(query, id));
+  }
+
+  /** The new secret is valid immediately; the previous one verifies for `overlap_seconds` more. */
+  async rotate(
+    id: string,
+    { secret, overlap_seconds }: Rotation,
+    expects: Expects<WebhookRecord> = asItIs,
+  ): Promise<Result<WithSecret>> {
+    let newSecret = secret ?? '';
+    const changed = await this.#changer.change(id, 'rotate_secret', expects, async (query) => {
+      // A scheme that takes either key gets its first secret while the public key is still set.
+      const definition = selectedDefinition({ ...(await findWebhook(query, id))!, public_key: null });
+      const fault = definition === null ? null : rotationFault(definition, secret);
+      if (fault !== null) throw new ProblemError(invalid('/secret', fault));
+      newSecret = secret ?? generateSecret(definition!);
+      await replaceSecret(query, id, this.#seal(newSecret, id), overlap_seconds);
+      await updateWebhook(query, id, {});
+    });
+    if (changed.kind !== 'done') return changed;
+    return { kind: 'done', value: { ...changed.value, ...(secret === null ? { secret: newSecret } : {}) } };
+  }
+
+  /**
+   * Sets members and, if given, the sender's secret in one change: a scheme and its secret are valid only together. The previous secret
+   * stays valid for `overlapSeconds`.
+   */
+  reconfigure(
+    id: string,
+    patch: Pick<WebhookPatch, 'signature_header' | 'signature_scheme' | 'public_key'>,
+    secret: string | null,
+    overlapSeconds: number,
+  ): Promise<Result<WebhookRecord>> {
+    // Members of the old scheme that the new one may not have.
+    const columns =
+      patch.signature_scheme === undefined
+        ? patch
+        : { scheme_definition: null, signature_header: null, tolerance_seconds: null, public_key: null, ...patch };
+    return this.#changer.change(id, secret === null ? 'update' : 'rotate_secret', asItIs, async (query) => {
+      if (secret !== null) await replaceSecret(query, id, this.#seal(secret, id), overlapSeconds);
+      await updateWebhook(query, id, columns);
+      const changed = (await findWebhook(query, id))!;
+      const fault = schemeFault(changed);
+      if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
+      const wrong = secret === null ? null : rotationFault(selectedDefinition(changed)!, secret);
+      if (wrong !== null) throw new ProblemError(invalid('/secret', wrong));
+    });
+  }
+
+  /**
+   * Records the author of a test, which stores an event that no sender sent.
+   * @param status status of the test response; null: no response
+   */
+  recordTest({ id, name }: WebhookRecord, status: number | null): Promise<void> {
+    const happened = { action: 'webhook.test' as const, target: { kind: 'webhook', id, name }, after: { status } };
+    return this.#parts.database.transaction((query) => record(query, this.#actor, happened));
+  }
+
+  #seal(secret: string, context: string): Buffer {
+    return seal(Buffer.from(secret), this.#parts.key, context);
+  }
+
+  #sealedVerifyToken(token: string | null, id: string): Buffer | null {
+    return token === null ? null : this.#seal(token, verifyTokenContext(id));
+  }
+}
+
+/** Why the secret cannot become this one; null: it can. @param secret null: one is generated. */
+function rotationFault(definition: SchemeDefinition, secret: string | null): string | null {
+  if (isAsymmetric(definition.algorithm)) return 'The scheme of the webhook uses a public key: change public_key.';
+  return secret === null ? null : secretFault(definition, secret);
+}

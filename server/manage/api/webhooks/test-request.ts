@@ -1,0 +1,115 @@
+/** POST /api/v1/webhooks/{id}/test: a signed request, sent to Weir's own port like a sender does. */
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { fieldName } from '../../../model/fields.ts';
+import { isAsymmetric } from '../../../model/signatures/keys.ts';
+import { CannotSign, type Signed, signRequest } from '../../../model/signatures/sign.ts';
+import { defaultSignatureHeaders } from '../../../model/signatures/signature.ts';
+import { selectedDefinition } from '../../../model/webhook-schemes.ts';
+import type { Database } from '../../../store/pool.ts';
+import { findSealedSecret } from '../../../store/queries/webhook-secrets.ts';
+import type { WebhookRecord } from '../../../store/queries/webhooks.ts';
+import { unseal } from '../../../store/secrets/seal.ts';
+
+const BODY_CHARACTERS_MAX = 65_536;
+const TIMEOUT_MS = 10_000;
+
+const HEADERS_MAX = 100;
+/** Set by the client, by Weir, or by proxies; the others may be given. */
+const reserved =
+  /^(host|connection|keep-alive|content-length|content-type|transfer-encoding|te|trailer|upgrade|expect|accept-encoding|cookie|authorization|forwarded|x-request-id|(proxy|x-forwarded|sec)-.*)$/;
+
+/** Whether a test request can have this header. @param name in lower case */
+export function isTestHeader(name: string): boolean {
+  return !reserved.test(name);
+}
+
+export const testInput = z.strictObject({
+  body: z
+    .string()
+    .max(BODY_CHARACTERS_MAX)
+    .optional()
+    .describe('body of the test request; absent: a small JSON document'),
+  content_type: z
+    .string()
+    .regex(/^[\x20-\x7e]{1,200}$/, 'Give a media type, such as application/json.')
+    .default('application/json')
+    .describe('Content-Type of the request'),
+  headers: z
+    .record(
+      fieldName.refine(isTestHeader, 'This header is set by Weir or by the connection.'),
+      z.string().regex(/^[\t\x20-\x7e\xa0-\xff]{0,4096}$/, 'Give at most 4096 characters on one line.'),
+    )
+    .refine((headers) => Object.keys(headers).length <= HEADERS_MAX, `Give at most ${HEADERS_MAX} headers.`)
+    .default({})
+    .describe('more headers; those of the signature replace them'),
+});
+
+export const testSchema = z.object({
+  status: z.int().nullable().describe('status of the response; null: no response'),
+  answer: z.unknown().describe('body of the response; a problem document if the request was refused'),
+  duration_ms: z.number().describe('time until the response'),
+});
+
+export type SendTest = (
+  webhook: WebhookRecord,
+  input: z.output<typeof testInput>,
+  requestId: string,
+) => Promise<z.input<typeof testSchema>>;
+
+/**
+ * @param keys keys for webhook secrets, current first
+ * @param ownUrl origin of the port that this process listens on
+ * @param publicUrl FRONTEND_PUBLIC_API_URL: signed URLs begin with it
+ */
+export function createTest(
+  database: Database,
+  keys: readonly Buffer[],
+  ownUrl: () => string,
+  publicUrl: string,
+): SendTest {
+  return async (webhook, input, requestId) => {
+    const body = Buffer.from(input.body ?? JSON.stringify({ type: 'weir.test', sent_at: new Date().toISOString() }));
+    const sealed = await findSealedSecret(database, webhook.id);
+    // If no key opens the secret, the webhook refuses every sender; the response will show that.
+    const secret = sealed === undefined ? null : unseal(sealed, keys, webhook.id);
+    const path = `/in/${webhook.id}`;
+    const startMs = performance.now();
+    const signed = sign(webhook, secret, body, `${publicUrl}${path}`);
+    if (typeof signed === 'string') return { status: null, answer: { detail: signed }, duration_ms: 0 };
+    const own = { 'content-type': input.content_type, 'x-request-id': requestId, ...signed.headers };
+    // A header given twice in different case would be sent as one with both values.
+    const headers = { ...input.headers, ...lowerCase(own) };
+    const answered = await post(`${ownUrl()}${path}`, headers, new Uint8Array(signed.body));
+    return { ...answered, duration_ms: Math.round((performance.now() - startMs) * 100) / 100 };
+  };
+}
+
+function lowerCase(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/** Signs by the webhook's scheme; the text says why that is not possible. */
+function sign(webhook: WebhookRecord, secret: Buffer | null, body: Buffer, url: string): Signed | string {
+  const definition = selectedDefinition(webhook);
+  if (definition !== null && isAsymmetric(definition.algorithm))
+    return `Weir cannot sign by the scheme ${webhook.signature_scheme}: only the sender has the private key.`;
+  if (definition === null || secret === null) return { headers: {}, body };
+  const request = { body, method: 'POST', url, id: randomUUID(), timeMs: Date.now() };
+  const header = definition.header ?? webhook.signature_header ?? defaultSignatureHeaders[0];
+  try {
+    return signRequest({ ...definition, header }, secret, request);
+  } catch (error) {
+    if (error instanceof CannotSign) return error.message;
+    throw error;
+  }
+}
+
+async function post(url: string, headers: Record<string, string>, body: Uint8Array<ArrayBuffer>) {
+  try {
+    const response = await fetch(url, { method: 'POST', headers, body, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return { status: response.status, answer: await response.json() };
+  } catch (error) {
+    return { status: null, answer: { detail: `No response: ${(error as Error).message}.` } };
+  }
+}

@@ -1,0 +1,107 @@
+/** Sign-in with email and password: throttles, verifies, and replaces the presented session with a new one. */
+
+import type { Exchange } from '../../base/http/exchange.ts';
+import { problem, problemLater, type Result } from '../../base/http/problem.ts';
+import { record } from '../../store/audit/record.ts';
+import type { Database, Query } from '../../store/pool.ts';
+import { type ActiveUser, confirmPassword, findPasswordUser } from '../../store/queries/users.ts';
+import type { DeviceCookies } from './device-cookies.ts';
+import { type Hasher, isOutdated, type Passwords } from './password-hash.ts';
+import { USER_SESSION_SECONDS } from './people.ts';
+import { personActor, visitorActor } from './person.ts';
+import { endPresentedSession, type OpenedSession, openSession } from './sessions.ts';
+import { accountKey, countSignIn, recordFailure, type SignInAttempt } from './throttle.ts';
+
+export interface SignInParts {
+  database: Database;
+  passwords: Passwords;
+  publicUrl: string;
+  devices: DeviceCookies;
+}
+
+export interface SignedIn {
+  user: ActiveUser;
+  session: OpenedSession;
+}
+
+/**
+ * Does the same work whether or not the account exists. `sign_in_failed` gives no reason: unknown account, disabled account, account without
+ * a password, or wrong password.
+ */
+export async function signIn(
+  { database, passwords, publicUrl, devices }: SignInParts,
+  exchange: Exchange,
+  { email, password }: { email: string; password: string },
+): Promise<Result<SignedIn>> {
+  const outcome = await passwords.admit(async (hasher): Promise<Result<SignedIn>> => {
+    const user = await findPasswordUser(database, { email });
+    const device = user === undefined ? null : devices.counterKey(exchange, user.id, Date.now());
+    const counted = await countSignIn(database, exchange, accountKey(email), device);
+    if (typeof counted === 'number') return problemLater('sign_in_limited', counted);
+    const fits = await hasher.verify(user?.passwordHash ?? null, password);
+    if (user !== undefined && fits) {
+      const signedIn = await open(database, hasher, counted, user, password, exchange, publicUrl);
+      if (signedIn !== null) return { kind: 'done', value: signedIn };
+    }
+    const account = { kind: 'user', id: user?.id ?? null, name: email } as const;
+    await recordFailure(database, visitorActor(exchange), accountKey(email), account);
+    return problem('sign_in_failed');
+  });
+  return outcome ?? problemLater('sign_in_busy', 1);
+}
+
+/** Returns null if the user was disabled, or the password changed, after the user was read. */
+async function open(
+  database: Database,
+  hasher: Hasher,
+  counted: SignInAttempt,
+  { passwordHash, ...user }: ActiveUser & { passwordHash: string },
+  password: string,
+  exchange: Exchange,
+  publicUrl: string,
+): Promise<SignedIn | null> {
+  const newHash = isOutdated(passwordHash) ? await hasher.hash(password) : passwordHash;
+  return database.transaction(async (query) => {
+    if (!(await confirmPassword(query, user.id, passwordHash, newHash))) return null;
+    await counted.succeeded(query);
+    return startSession(query, exchange, user, publicUrl);
+  });
+}
+
+/**
+ * Last step of every sign-in: opens a session, ends the presented one, and records the sign-in.
+ * @param authenticatedSecondsAgo since the user was authenticated
+ */
+export async function startSession(
+  query: Query,
+  exchange: Exchange,
+  user: ActiveUser,
+  publicUrl: string,
+  { seconds, authenticatedSecondsAgo } = { seconds: USER_SESSION_SECONDS, authenticatedSecondsAgo: 0 },
+): Promise<SignedIn> {
+  await endPresentedSession(query, exchange, publicUrl);
+  const session = await openSession(query, user.id, exchange, { seconds, authenticatedSecondsAgo });
+  const via = { kind: 'session', sessionId: session.id, secondsLeft: seconds, authenticatedSecondsAgo } as const;
+  const actor = personActor({ ...user, via }, exchange);
+  const target = { kind: 'user', id: user.id, name: user.email };
+  await record(query, actor, { action: 'session.sign_in', target });
+  return { user, session };
+}
+
+const RETURN_TO_CHARACTERS_MAX = 1_024;
+
+/**
+ * Returns the absolute URL of `path` on Weir's own origin, or the first page when `path` is not a path on this origin. Absolute,
+ * so that it cannot be read as a URL of another origin. A browser drops tabs and line ends and reads `\` as `/`; the WHATWG URL
+ * parser does the same.
+ */
+export function returnAddress(path: string | null | undefined, publicUrl: string): string {
+  const first = `${publicUrl}/`;
+  if (!path?.startsWith('/')) return first;
+  try {
+    const { href, origin } = new URL(path, first);
+    return origin === publicUrl && href.length <= RETURN_TO_CHARACTERS_MAX ? href : first;
+  } catch {
+    return first;
+  }
+}

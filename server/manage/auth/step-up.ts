@@ -1,0 +1,135 @@
+/**
+ * Step-up: a change whose effect would outlast a stolen cookie requires the user to authenticate again. Local mode asks for the
+ * password; hosted mode requires a recent sign-in at the provider. API tokens and JWTs are exempt: other rules limit what they
+ * may do.
+ */
+
+import type { Exchange } from '../../base/http/exchange.ts';
+import { invalid, problem, problemLater, type Result } from '../../base/http/problem.ts';
+import type { ProblemCode } from '../../model/errors.ts';
+import type { Actor } from '../../store/audit/actor.ts';
+import { record } from '../../store/audit/record.ts';
+import type { Database } from '../../store/pool.ts';
+import { deleteSessionsOfUser } from '../../store/queries/sessions.ts';
+import { revokeTokensOfUser } from '../../store/queries/tokens.ts';
+import { type ActiveUser, confirmPassword, findPasswordUser } from '../../store/queries/users.ts';
+import type { Hasher, Passwords } from './password-hash.ts';
+import { isBearer, type Person } from './person.ts';
+import type { SignInParts } from './sign-in.ts';
+import { accountKey, countSignIn, recordFailure, type SignInAttempt } from './throttle.ts';
+
+/** Hosted mode: maximum age of the sign-in at the provider. */
+export const REAUTHENTICATION_SECONDS = 300;
+
+/** Problems of an operation with `stepUp`. */
+export const stepUpProblems = [
+  'reauthentication_required',
+  'sign_in_limited',
+  'sign_in_busy',
+] as const satisfies readonly ProblemCode[];
+
+const SIGN_IN_AGAIN = `Sign in at the identity provider again: open /oidc/start?fresh=true in the browser, then repeat the change within ${REAUTHENTICATION_SECONDS / 60} minutes.`;
+const confirmed: Result<null> = { kind: 'done', value: null };
+
+interface StepUpParts {
+  database: Database;
+  passwords: Passwords;
+  /** AUTH_MODE is hosted: users have no passwords. */
+  hosted: boolean;
+}
+
+/**
+ * Authenticates the person again before a sensitive change.
+ * @param password the given current_password
+ */
+export async function confirmIdentity(
+  { database, passwords, hosted }: StepUpParts,
+  exchange: Exchange,
+  person: Person,
+  actor: Actor,
+  password: string | undefined,
+): Promise<Result<null>> {
+  if (isBearer(person)) return confirmed;
+  if (hosted) return isFresh(person) ? confirmed : problem('reauthentication_required', SIGN_IN_AGAIN);
+  if (password === undefined || password === '')
+    return problem('reauthentication_required', 'Give your password again, as current_password.');
+  const outcome = await passwords.admit(async (hasher): Promise<Result<null>> => {
+    const checked = await checkOwnPassword(database, hasher, exchange, person, actor, password);
+    if (checked.kind === 'problem') return checked;
+    if (checked.value === null) return problem('reauthentication_required', NOT_PASSWORD);
+    await checked.value.counted.succeeded(database.query);
+    return confirmed;
+  });
+  return outcome ?? problemLater('sign_in_busy', 1);
+}
+
+/** True while the session's last sign-in is recent enough. */
+export function isFresh({ via }: Person): boolean {
+  return via.kind === 'session' && via.authenticatedSecondsAgo <= REAUTHENTICATION_SECONDS;
+}
+
+const NOT_PASSWORD = 'This is not your password.';
+
+interface OwnPassword {
+  user: ActiveUser & { passwordHash: string };
+  counted: SignInAttempt;
+}
+
+/**
+ * Verifies the password of a signed-in user. Throttled, so that a stolen session cannot be used to guess it. Counted by user id,
+ * so that failures at the sign-in form do not use up this limit. Null: another password.
+ */
+async function checkOwnPassword(
+  database: Database,
+  hasher: Hasher,
+  exchange: Exchange,
+  { id, email }: Person,
+  actor: Actor,
+  password: string,
+): Promise<Result<OwnPassword | null>> {
+  const key = accountKey(id);
+  const counted = await countSignIn(database, exchange, key);
+  if (typeof counted === 'number') return problemLater('sign_in_limited', counted);
+  const user = await findPasswordUser(database, { id });
+  const fits = await hasher.verify(user?.passwordHash ?? null, password);
+  if (user !== undefined && fits) return { kind: 'done', value: { user, counted } };
+  await recordFailure(database, actor, key, { kind: 'user', id, name: email });
+  return { kind: 'done', value: null };
+}
+
+interface PasswordChange {
+  current: string;
+  /** Must pass passwordProblem. */
+  next: string;
+  /** Revokes the user's API tokens too: anyone who knew the old password may have created some. */
+  revokeTokens: boolean;
+}
+
+/** Password change by the user: requires the current password and ends every other session. */
+export async function changePassword(
+  { database, passwords }: SignInParts,
+  exchange: Exchange,
+  person: Person,
+  actor: Actor,
+  { current, next, revokeTokens }: PasswordChange,
+): Promise<Result<{ revokedTokens: number }>> {
+  const wrong = invalid('/current_password', NOT_PASSWORD);
+  const outcome = await passwords.admit(async (hasher): Promise<Result<{ revokedTokens: number }>> => {
+    const checked = await checkOwnPassword(database, hasher, exchange, person, actor, current);
+    if (checked.kind === 'problem') return checked;
+    if (checked.value === null) return wrong;
+    const { user, counted } = checked.value;
+    const newHash = await hasher.hash(next);
+    return database.transaction<Result<{ revokedTokens: number }>>(async (query) => {
+      if (!(await confirmPassword(query, user.id, user.passwordHash, newHash))) return wrong;
+      await deleteSessionsOfUser(query, user.id, person.via.kind === 'session' ? person.via.sessionId : null);
+      const revoked = revokeTokens ? await revokeTokensOfUser(query, user.id) : [];
+      await counted.succeeded(query);
+      const target = { kind: 'user', id: user.id, name: user.email };
+      const after = revokeTokens ? { revoked_tokens: revoked } : null;
+      await record(query, actor, { action: 'account.password', target, after });
+      return { kind: 'done', value: { revokedTokens: revoked.length } };
+    });
+  });
+  return outcome ?? problemLater('sign_in_busy', 1);
+}

@@ -1,0 +1,140 @@
+/** Decides which alerts begin and which end. Their state is in the database, so each begins and ends once, also over restarts. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Settings } from '../../base/settings/read.ts';
+import { type ReportedKind, reportOf } from '../../model/conditions.ts';
+import { advisoryLocks } from '../../store/advisory-locks.ts';
+import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
+import type { Database, Query } from '../../store/pool.ts';
+import { adoptAlert, type CarriedAlert, insertRequest, readUnreported } from '../../store/queries/alert-requests.ts';
+import {
+  type ActiveAlert,
+  type AlertProgress,
+  type AlertRow,
+  insertAlert,
+  readActiveAlerts,
+  updateAlerts,
+} from '../../store/queries/alerts.ts';
+import { alertBody } from './message.ts';
+import {
+  type AlertSettings,
+  type Machine,
+  type MachineSpool,
+  type ReportedCondition,
+  readReported,
+} from './reported.ts';
+
+/** A machine that has not reported its spool for this long is gone. */
+const MACHINE_GONE_MS = 86_400_000;
+/** Alerts that begin in one evaluation; the next one continues. */
+const BEGUN_MAX = 200;
+/** Longest pause within an evaluation: after it, another machine may evaluate. */
+const EVALUATION_SECONDS_MAX = 60;
+
+export interface Evaluated {
+  began: AlertRow[];
+  ended: AlertRow[];
+  /** An alert about the spool of this machine is active. */
+  ownSpool: boolean;
+}
+
+/**
+ * Compares the conditions that hold with the active alerts, in one transaction and on one machine at a time.
+ * @param machine this machine. Other machines evaluate the alerts of their spools.
+ * @param nowMs Unix milliseconds.
+ * @param carried the alert that began while the database was away; it is stored first.
+ * @returns null if another machine evaluates.
+ */
+export function evaluate(
+  database: Pick<Database, 'transaction'>,
+  settings: AlertSettings & Pick<Settings, 'ALERT_URL' | 'PUBLIC_URL'>,
+  machine: Machine,
+  nowMs: number,
+  carried: CarriedAlert | null = null,
+): Promise<Evaluated | null> {
+  return database.transaction(async (query) => {
+    // A machine that freezes loses its session, and so the lock.
+    await query({ text: `set local idle_in_transaction_session_timeout = '${EVALUATION_SECONDS_MAX}s'` });
+    const [row] = await query<{ locked: boolean }>({
+      text: `select pg_try_advisory_xact_lock(${advisoryLocks.alerts}) as locked`,
+    });
+    if (!row!.locked) return null;
+    if (carried !== null) await adoptAlert(query, carried);
+    const { spool } = machine;
+    const held = await readReported(query, settings, machine, nowMs);
+    const active = await readActiveAlerts(query);
+    const { progress, ended } = progressOf(active, held, spool, nowMs);
+    await updateAlerts(query, progress);
+    const began = begin(active, held, nowMs);
+    for (const alert of began) await insertAlert(query, alert);
+    if (settings.ALERT_URL !== undefined) await createRequests(query, settings.PUBLIC_URL, nowMs);
+    const left = [...active, ...began].filter(({ id }) => !ended.some((alert) => alert.id === id));
+    const ownSpool = left.some(({ condition, subject_id }) => condition === 'spool' && subject_id === spool?.id);
+    return { began, ended, ownSpool };
+  });
+}
+
+/** Call it in the transaction that began or ended the alerts. Alerts that began before ALERT_URL was set are reported too. */
+async function createRequests(query: Query, publicUrl: string, nowMs: number): Promise<void> {
+  for (const alert of await readUnreported(query)) {
+    const type = alert.ended_at === null ? 'alert.began' : 'alert.ended';
+    const body = alertBody(type, alert, publicUrl, nowMs);
+    await insertRequest(query, { id: randomUUID(), alertId: alert.id, type, body });
+  }
+}
+
+function progressOf(
+  active: readonly ActiveAlert[],
+  held: readonly ReportedCondition[],
+  spool: MachineSpool | null,
+  nowMs: number,
+): { progress: AlertProgress[]; ended: AlertRow[] } {
+  const now = isoTime(nowMs);
+  const holding = new Map(held.map((one) => [keyOf(one.condition, one.subject.id), one]));
+  const progress: AlertProgress[] = [];
+  const ended: AlertRow[] = [];
+  for (const alert of active) {
+    const condition = holding.get(keyOf(alert.condition, alert.subject_id));
+    if (condition !== undefined) {
+      progress.push({ id: alert.id, value: condition.value, checkedAt: now, calmSince: null, endedAt: null });
+      continue;
+    }
+    const elsewhere = alert.condition === 'spool' && alert.subject_id !== spool?.id;
+    if (elsewhere && nowMs - Date.parse(alert.checked_at) < MACHINE_GONE_MS) continue;
+    const { id, value, checked_at: checkedAt } = alert;
+    const calmSince = alert.calm_since ?? now;
+    const isOver = nowMs - Date.parse(calmSince) >= calmMsOf(alert);
+    progress.push({ id, value, checkedAt, calmSince, endedAt: isOver ? now : null });
+    if (isOver) ended.push({ ...alert, ended_at: now });
+  }
+  return { progress, ended };
+}
+
+/**
+ * A webhook that expects events more often than its `calmMs` is calm after as long as it expects: with senders that are a little slower, each
+ * event would end an alert, and each pause begin one.
+ */
+function calmMsOf({ condition, threshold }: AlertRow): number {
+  const { calmMs } = reportOf(condition);
+  return condition === 'silent' ? Math.min(calmMs, (threshold ?? 0) * 1000) : calmMs;
+}
+
+/** The alerts to create. */
+function begin(active: readonly ActiveAlert[], held: readonly ReportedCondition[], nowMs: number): AlertRow[] {
+  const known = new Set(active.map(({ condition, subject_id }) => keyOf(condition, subject_id)));
+  const fresh = held.filter((one) => one.begins && !known.has(keyOf(one.condition, one.subject.id)));
+  return fresh.slice(0, BEGUN_MAX).map(({ condition, subject, sinceMs, value, threshold }) => ({
+    id: uuidText(uuidv7(nowMs, randomBytes(16))),
+    condition,
+    subject_id: subject.id,
+    subject_name: subject.name,
+    since: isoTime(sinceMs),
+    began_at: isoTime(nowMs),
+    ended_at: null,
+    value,
+    threshold,
+  }));
+}
+
+function keyOf(condition: ReportedKind, subjectId: string): string {
+  return `${condition} ${subjectId}`;
+}

@@ -1,0 +1,102 @@
+/**
+ * The alert about the spool of this machine. It begins while the database is away, so it is kept in a file in DATA_DIR, sent from there,
+ * and stored when the database is back. The file stays as long as the alert is active: a later outage is part of it.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { replaceFile } from '../../base/files/durable-file.ts';
+import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
+import type { CarriedAlert } from '../../store/queries/alert-requests.ts';
+import type { AlertRow } from '../../store/queries/alerts.ts';
+import { alertBody } from './message.ts';
+import { type Posted, type PostSettings, postAlert, retryMs } from './post.ts';
+import type { MachineSpool } from './reported.ts';
+
+const RETRY = { firstMs: 5_000, maxMs: 600_000 };
+
+/** Null: the database has the alert. */
+type Saved = CarriedAlert | null;
+
+export class SpoolAlert {
+  readonly #path: string;
+  /** Undefined: no alert is active. */
+  #saved: Saved | undefined;
+  #sending = false;
+  #attempts = 0;
+  #nextAttemptMs = 0;
+
+  constructor(dataDir: string) {
+    this.#path = join(dataDir, 'spool-alert.json');
+    this.#saved = readSaved(this.#path);
+  }
+
+  /** Call when the database cannot be asked. Returns the alert if it begins; throws errors of fs. */
+  begin(spool: MachineSpool, publicUrl: string, nowMs: number): AlertRow | null {
+    if (this.#saved !== undefined || spool.events === 0) return null;
+    const alert: AlertRow = {
+      id: uuidText(uuidv7(nowMs, randomBytes(16))),
+      condition: 'spool',
+      subject_id: spool.id,
+      subject_name: spool.name,
+      since: isoTime(spool.oldestMs ?? nowMs),
+      began_at: isoTime(nowMs),
+      ended_at: null,
+      value: spool.events,
+      threshold: null,
+    };
+    const body = alertBody('alert.began', alert, publicUrl, nowMs);
+    this.#attempts = 0;
+    this.#nextAttemptMs = 0;
+    this.#save({ alert, request: { id: randomUUID(), body }, sent: false });
+    return alert;
+  }
+
+  /** The alert that the database does not have yet; null also while its request is being sent. */
+  get carried(): CarriedAlert | null {
+    return this.#sending ? null : (this.#saved ?? null);
+  }
+
+  /** The database has been asked, and has what `carried` was. @param isActive an alert about the spool of this machine is active there. */
+  recorded(isActive: boolean): void {
+    if (this.#sending) return;
+    if (isActive && this.#saved !== null) this.#save(null);
+    if (isActive || this.#saved === undefined) return;
+    rmSync(this.#path, { force: true });
+    this.#saved = undefined;
+  }
+
+  /** Sends the beginning of an alert that the database does not have, when it is due. Null when nothing was due. */
+  async send(
+    settings: PostSettings & { ALERT_URL: string },
+    nowMs: number,
+    signal: AbortSignal,
+  ): Promise<Posted | null> {
+    const carried = this.carried;
+    if (carried === null || carried.sent || nowMs < this.#nextAttemptMs) return null;
+    this.#sending = true;
+    try {
+      const posted = await postAlert(settings, carried.request, nowMs, { signal });
+      if (posted.kind === 'sent') this.#save({ ...carried, sent: true });
+      else this.#nextAttemptMs = nowMs + retryMs(posted, this.#attempts++, RETRY);
+      return posted;
+    } finally {
+      this.#sending = false;
+    }
+  }
+
+  /** Flushed, so that a power cut does not make a second alert. */
+  #save(saved: Saved): void {
+    replaceFile(this.#path, JSON.stringify(saved));
+    this.#saved = saved;
+  }
+}
+
+/** Undefined when no alert can be read. */
+function readSaved(path: string): Saved | undefined {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as Saved;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * POST /mcp: the Model Context Protocol over Streamable HTTP (revision 2025-11-25), without sessions. Each request is authenticated
+ * and answered for itself, so any process can serve it. What the SDK needs is loaded by the first request, see serve.ts.
+ */
+
+import type { Exchange } from '../../base/http/exchange.ts';
+import { ParsedBody } from '../../base/http/parsed-body.ts';
+import { type Problem, ProblemError, problem, problemLater } from '../../base/http/problem.ts';
+import type { Handler } from '../../base/http/route.ts';
+import { isLoopback } from '../../base/net/loopback.ts';
+import type { Settings } from '../../base/settings/read.ts';
+import type { Log } from '../../base/telemetry/log.ts';
+import { record } from '../../store/audit/record.ts';
+import { type Database, DatabaseUnavailable } from '../../store/pool.ts';
+import type { OperationName } from '../api/routes.ts';
+import { accessOf, type Runner } from '../api/run.ts';
+import { type AgentAuth, bearer } from '../auth/agent.ts';
+import type { Csrf } from '../auth/csrf.ts';
+import type { People } from '../auth/people.ts';
+import type { Reader } from '../auth/person.ts';
+import type { CallRecord, OperationCall, Operations } from './tool.ts';
+
+/** Largest request. The largest useful one, 100 receipts or the definition of a webhook, has about 10 KiB. */
+export const MCP_BODY_BYTES_MAX = 262_144;
+
+interface McpParts {
+  people: People;
+  agentAuth: AgentAuth;
+  csrf: Csrf;
+  runner: Runner;
+  database: Database;
+  log: Log;
+  settings: Pick<Settings, 'HOST' | 'PUBLIC_URL' | 'FRONTEND_PUBLIC_API_URL'>;
+}
+
+export function createMcp(parts: McpParts): Handler {
+  const isOwnHost = hostCheck(parts.settings);
+  return async (exchange) => {
+    if (!parts.csrf.fromOwnPage(exchange) || !isOwnHost(exchange)) return exchange.problem(problem('origin_refused'));
+    const body = new ParsedBody(exchange, MCP_BODY_BYTES_MAX);
+    try {
+      const requester = await authenticate(parts, exchange);
+      if (requester.kind === 'problem') return exchange.problem(requester);
+      const message = await body.json();
+      if (message.kind === 'problem') return exchange.problem(message);
+      if (message.kind !== 'parsed') return;
+      const { serveMcp } = await import('./serve.ts');
+      const operations = operationsFor(parts, requester, exchange);
+      const recordCall = (call: CallRecord) => recordCallOf(parts, requester, exchange, call);
+      await serveMcp({ exchange, requester, message: message.value, operations, recordCall });
+    } finally {
+      body.release();
+    }
+  };
+}
+
+/**
+ * A user by an API token or JWT, else an agent by its credential or session. Never by a cookie: a browser would send it for a page
+ * of another site. Credentials and failures count in the agents' rate limit.
+ */
+async function authenticate({ people, agentAuth }: McpParts, exchange: Exchange): Promise<Reader | Problem> {
+  const person = exchange.header('authorization') === undefined ? null : await people.find(exchange);
+  if (person !== null) return { kind: 'user', person };
+  const agent = await agentAuth.agent(exchange);
+  return agent.kind === 'problem' && agent.code === 'agent_unauthenticated' ? unauthenticated : agent;
+}
+
+const unauthenticated = problem(
+  'agent_unauthenticated',
+  'Present an agent credential, an active agent session or an API token, as Authorization: Bearer.',
+);
+
+function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, exchange: Exchange): Operations {
+  // A credential was counted when it was checked. Operations for users or agents count sessions too, see AgentAuth.fallback.
+  let counted = requester.kind === 'user' || !bearer(exchange).startsWith('ws_');
+  async function call<Name extends OperationName>(name: Name, given: OperationCall) {
+    const { id = '', query = {}, input = {} } = given;
+    if (!counted && accessOf[name] === 'viewer or agent') {
+      counted = true;
+      const over = await agentAuth.overLimit(exchange);
+      if (over !== null) return over;
+    }
+    try {
+      return await runner.run(name, {
+        requester,
+        id,
+        query,
+        input: async () => ({ kind: 'parsed', value: input }),
+        ifMatch: undefined,
+        isForged: () => false,
+        via: 'mcp',
+        exchange,
+      });
+    } catch (error) {
+      if (error instanceof ProblemError) return error.problem;
+      if (error instanceof DatabaseUnavailable) return problemLater('database_unavailable', 1);
+      throw error;
+    }
+  }
+  return {
+    run: async (name, given) => {
+      const outcome = await call(name, given);
+      if (outcome.kind === 'encoded') throw new Error(`${name} answers with bytes`);
+      return outcome;
+    },
+    encoded: async (name, given) => {
+      const outcome = await call(name, given);
+      if (outcome.kind === 'done') throw new Error(`${name} answers with a document`);
+      return outcome;
+    },
+  };
+}
+
+async function recordCallOf(
+  { database, log }: McpParts,
+  requester: Reader,
+  { client, requestId }: Exchange,
+  { action, deliveryIds }: CallRecord,
+): Promise<void> {
+  if (requester.kind !== 'agent' || deliveryIds.length === 0) return;
+  const { id, name } = requester.agent;
+  const actor = { kind: 'agent', id, name, token_id: null, address: client.address, request_id: requestId } as const;
+  const change = { action, target: { kind: 'agent', id, name }, after: { delivery_ids: deliveryIds } };
+  try {
+    await database.transaction((query) => record(query, { ...actor, via: 'mcp' }, change));
+  } catch (error) {
+    log('audit_failed', { request_id: requestId, action, reason: (error as Error).message });
+  }
+}
+
+const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
+
+/**
+ * Protects a Weir that listens only on loopback from DNS rebinding: a page of another site, whose name was made to resolve to
+ * 127.0.0.1, sends its own name in Host. A Weir that listens on other addresses is reachable by names that it cannot know.
+ */
+function hostCheck({
+  HOST,
+  PUBLIC_URL,
+  FRONTEND_PUBLIC_API_URL,
+}: McpParts['settings']): (exchange: Exchange) => boolean {
+  if (!isLoopback(HOST)) return () => true;
+  const own = [PUBLIC_URL, FRONTEND_PUBLIC_API_URL].map((url) => new URL(url).hostname);
+  const names = new Set([...LOOPBACK_NAMES, ...own]);
+  return (exchange) => {
+    const address = `http://${exchange.header('host')}`;
+    return URL.canParse(address) && names.has(new URL(address).hostname);
+  };
+}

@@ -1,0 +1,121 @@
+/** Tools for agents and users that read stored events. An agent sees only those delivered to it. */
+import { z } from 'zod';
+import { deliveryStates } from '../../model/events.ts';
+import { idOf, receivedAt, sourceIp } from '../../model/fields.ts';
+import { queryOf, type Tool, tool } from './tool.ts';
+import { BODY_BYTES_SHOWN, Markers, typesOf, untrusted, untrustedContent, untrustedTypes } from './untrusted.ts';
+
+/** Bytes of a body in one answer of get_event. */
+const PART_BYTES_MAX = 32_768;
+const FOUND_MAX = 50;
+
+const facts = {
+  event_id: idOf('event'),
+  webhook_id: idOf('webhook'),
+  received_at: receivedAt,
+  source_ip: sourceIp,
+  body_bytes: z.int().describe('size of the whole body in bytes'),
+};
+
+const getEvent = tool({
+  name: 'get_event',
+  title: 'Get an event',
+  description: `Returns one stored webhook event with its headers and a part of its body. Call it to read the rest of a body that was cut: pass next_offset as offset, until next_offset is null. Also call it to look at an event from search_events. It changes nothing: it neither leases nor acknowledges the event.`,
+  access: 'viewer or agent',
+  hints: { readOnly: true },
+  input: z.strictObject({
+    event_id: z.guid().describe('event_id from wait_for_events or search_events'),
+    offset: z
+      .int()
+      .min(0)
+      .default(0)
+      .describe('first byte of the body to return; 0, or next_offset of the last answer'),
+    max_bytes: z
+      .int()
+      .min(16)
+      .max(PART_BYTES_MAX)
+      .default(BODY_BYTES_SHOWN)
+      .describe(`most bytes of the body to return, 16 to ${PART_BYTES_MAX}`),
+  }),
+  output: z.object({ ...facts, untrusted_content: untrustedContent }),
+  run: async ({ event_id: id, offset, max_bytes: bytesMax }, operations) => {
+    const shown = await operations.run('showEvent', { id });
+    if (shown.kind !== 'done') return shown;
+    const bytes = await operations.encoded('showEventBody', { id });
+    if (bytes.kind !== 'encoded') return bytes;
+    const event = shown.body;
+    const content = untrusted(event, Buffer.from(bytes.content), { offset, bytesMax });
+    const described = describe(event);
+    const markers = new Markers();
+    const rest =
+      content.next_offset === null
+        ? 'This is the end of the body.'
+        : `The body continues: call get_event with offset ${content.next_offset} for the next part.`;
+    return {
+      kind: 'answer',
+      structured: { ...described, untrusted_content: content },
+      text: [JSON.stringify(described), rest, markers.warning, markers.block(content)].join('\n'),
+    };
+  },
+});
+
+const searchEvents = tool({
+  name: 'search_events',
+  title: 'Search events',
+  description:
+    'Finds stored webhook events, newest first, by webhook, type, time, sender, delivery state or text in the body. Call it to look for past events; to get new work call wait_for_events instead. Returns facts about each event without headers and body: call get_event for those. If next_cursor is not null there may be more: call again with the same filters and cursor.',
+  access: 'viewer or agent',
+  hints: { readOnly: true },
+  input: z.strictObject({
+    webhook_id: z.guid().optional().describe('only events of this webhook'),
+    type: z.string().min(1).max(200).optional().describe('only events of exactly this type, such as order.paid'),
+    from: z.string().max(40).optional().describe('received at this time or later, such as 2030-01-31T12:00:00Z'),
+    to: z.string().max(40).optional().describe('received before this time'),
+    delivery_state: z
+      .enum([...deliveryStates, 'none'])
+      .optional()
+      .describe('only events with a delivery in this state; dead: all attempts failed; none: without a delivery'),
+    content_type: z.string().max(200).optional().describe('prefix of the content type, such as application/json'),
+    source: z.string().max(50).optional().describe('address or network of the sender, such as 192.0.2.0/24'),
+    q: z.string().min(1).max(200).optional().describe('text that the body contains, case-sensitive'),
+    limit: z.int().min(1).max(FOUND_MAX).default(20).describe(`most events to return, 1 to ${FOUND_MAX}`),
+    cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+  }),
+  output: z.object({
+    events: z.array(z.object({ ...facts, untrusted_content: untrustedTypes })).describe('newest first'),
+    next_cursor: z.string().nullable().describe('pass it as cursor for older events; null: there are no more'),
+    complete: z
+      .boolean()
+      .describe(
+        'false: the search stopped at its time limit; call again with next_cursor, or narrow it by from and to',
+      ),
+  }),
+  run: async (given, operations) => {
+    const outcome = await operations.run('listEvents', { query: queryOf(given) });
+    if (outcome.kind !== 'done') return outcome;
+    const { items, next_cursor, complete } = outcome.body;
+    const events = items.map((event) => ({ ...describe(event), untrusted_content: typesOf(event) }));
+    const markers = new Markers();
+    const rest = next_cursor === null ? 'There are no more.' : `For older ones call again with cursor ${next_cursor}.`;
+    const text = [
+      `${events.length} found. ${rest}${complete ? '' : ' The search stopped at its time limit.'}`,
+      ...(events.length === 0 ? [] : [markers.warning]),
+      ...events.flatMap(({ untrusted_content, ...rest }) => [JSON.stringify(rest), markers.block(untrusted_content)]),
+    ].join('\n');
+    return { kind: 'answer', structured: { events, next_cursor, complete }, text };
+  },
+});
+
+interface StoredEvent {
+  id: string;
+  webhook_id: string;
+  received_at: string;
+  source_ip: string;
+  bytes: number;
+}
+
+function describe({ id, webhook_id, received_at, source_ip, bytes }: StoredEvent) {
+  return { event_id: id, webhook_id, received_at, source_ip, body_bytes: bytes };
+}
+
+export const eventTools: readonly Tool[] = [getEvent, searchEvents];

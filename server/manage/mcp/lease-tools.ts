@@ -1,0 +1,200 @@
+/** Tools of agents: wait for events, and settle their deliveries. They run the operations of /api/v1/agent/deliveries. */
+import { z } from 'zod';
+import { idOf, nameOf, receivedAt, timeOf } from '../../model/fields.ts';
+import { parseReceipt } from '../../store/queries/settle-deliveries.ts';
+import type { ackInput, claimedSchema, settledSchema } from '../api/agent/schema.ts';
+import { type Operations, type Tool, type ToolAnswer, tool } from './tool.ts';
+import { BODY_BYTES_SHOWN, Markers, untrusted, untrustedContent } from './untrusted.ts';
+
+/** Deliveries of one call. With cut bodies the answer stays below about 60,000 tokens. */
+const DELIVERIES_MAX = 10;
+const RECEIPTS_MAX = 100;
+const WAIT_SECONDS = 20;
+/** Longer than the API's default: a model takes minutes for what a program does in seconds. */
+const LEASE_SECONDS = 300;
+
+const receipts = z
+  .array(z.string().max(100))
+  .min(1)
+  .max(RECEIPTS_MAX)
+  .describe(`receipts from wait_for_events, 1 to ${RECEIPTS_MAX}`);
+const leaseSeconds = z.int().min(5).max(3600).default(LEASE_SECONDS);
+
+const delivery = z.object({
+  receipt: z.string().describe('names this delivery and this attempt: pass it to acknowledge, reject or extend_lease'),
+  delivery_id: idOf('delivery'),
+  attempt: z.int().describe('1 for the first time; higher: an earlier attempt was rejected or its lease expired'),
+  leased_until: timeOf('acknowledge, reject or extend before this time'),
+  event_id: idOf('event').describe('the same id again means the same event: do not do its work twice'),
+  webhook_id: idOf('webhook'),
+  webhook_name: nameOf('webhook'),
+  received_at: receivedAt,
+  body_bytes: z.int().describe('size of the whole body in bytes'),
+  untrusted_content: untrustedContent,
+});
+
+type Delivery = z.output<typeof delivery>;
+type Claimed = z.output<typeof claimedSchema>['deliveries'][number];
+
+const settled = z.object({
+  done: z.array(z.string()).describe('receipts that were settled'),
+  gone: z
+    .array(z.string())
+    .describe('receipts whose leases were lost: the delivery was or will be given out again with another receipt'),
+});
+
+const nextWait = 'Call wait_for_events for the next events.';
+
+const waitForEvents = tool({
+  name: 'wait_for_events',
+  title: 'Wait for events',
+  description: `Waits for the next webhook events that are delivered to you, and leases them to you. Call it whenever you are ready for work. It returns as soon as there is an event, at the latest after wait_seconds, then with an empty list: call it again to continue to wait. Each delivery comes with a receipt, facts from Weir, and untrusted_content from the sender. Bodies longer than ${BODY_BYTES_SHOWN} bytes are cut: get_event returns the rest. Afterwards do the work, then call acknowledge with the receipt, or reject if the work failed; before leased_until, else the event is delivered again.`,
+  access: 'agent',
+  hints: { readOnly: false },
+  input: z.strictObject({
+    max: z
+      .int()
+      .min(1)
+      .max(DELIVERIES_MAX)
+      .default(1)
+      .describe(`most events to lease, 1 to ${DELIVERIES_MAX}; lease only what you can finish in time`),
+    wait_seconds: z
+      .int()
+      .min(0)
+      .max(30)
+      .default(WAIT_SECONDS)
+      .describe('how long to wait if there is no event, 0 to 30 seconds'),
+    lease_seconds: leaseSeconds.describe('how long the events are yours, 5 to 3600 seconds; extend_lease prolongs it'),
+    webhook_ids: z.array(z.guid()).min(1).max(100).optional().describe('only events of these webhooks; absent: of all'),
+  }),
+  output: z.object({ deliveries: z.array(delivery).describe('empty: there was no event in wait_seconds') }),
+  run: async (input, operations) => {
+    const outcome = await operations.encoded('claim', { input });
+    if (outcome.kind !== 'encoded') return outcome;
+    return waited((JSON.parse(String(outcome.content)) as z.output<typeof claimedSchema>).deliveries);
+  },
+  recordOf: ({ deliveries }) => ({
+    action: 'delivery.claim',
+    deliveryIds: deliveries.map(({ delivery_id }) => delivery_id),
+  }),
+});
+
+function waited(claimed: readonly Claimed[]): ToolAnswer<{ deliveries: Delivery[] }> {
+  const deliveries = claimed.map(describeDelivery);
+  const markers = new Markers();
+  const parts = deliveries.map(({ untrusted_content, ...facts }) => [
+    JSON.stringify(facts),
+    markers.block(untrusted_content),
+  ]);
+  const lines =
+    deliveries.length === 0
+      ? ['There is no event yet. Call wait_for_events again to continue to wait.']
+      : [
+          `${count(deliveries.length, 'event')}. Do the work for each, then acknowledge or reject its receipt before leased_until.`,
+          markers.warning,
+          ...parts.flat(),
+        ];
+  return { kind: 'answer', structured: { deliveries }, text: lines.join('\n') };
+}
+
+function describeDelivery({ id, receipt, attempt, leased_until, event }: Claimed): Delivery {
+  const body =
+    event.body === undefined ? Buffer.from(event.body_base64 ?? '', 'base64') : Buffer.from(event.body, 'utf8');
+  return {
+    receipt,
+    delivery_id: id,
+    attempt,
+    leased_until,
+    event_id: event.id,
+    webhook_id: event.webhook_id,
+    webhook_name: event.webhook_name,
+    received_at: event.received_at,
+    body_bytes: body.length,
+    untrusted_content: untrusted(event, body, { offset: 0, bytesMax: BODY_BYTES_SHOWN }),
+  };
+}
+
+/** @param verb of the summary, in the past tense */
+async function settle(
+  operations: Operations,
+  operation: 'ack' | 'nack' | 'extend',
+  input: z.output<typeof ackInput>,
+  verb: string,
+): Promise<ToolAnswer<z.output<typeof settledSchema>>> {
+  const outcome = await operations.run(operation, { input });
+  if (outcome.kind !== 'done') return outcome;
+  const { done, gone } = outcome.body;
+  const lost =
+    gone.length === 0
+      ? ''
+      : ` The leases of ${count(gone.length, 'receipt')} were lost: ${gone.join(', ')}. Their events are delivered again with new receipts; do not use these again.`;
+  return {
+    kind: 'answer',
+    structured: { done, gone },
+    text: `${verb} ${count(done.length, 'delivery', 'deliveries')}.${lost} ${nextWait}`,
+  };
+}
+
+function deliveriesOf(receiptTexts: readonly string[]): string[] {
+  return receiptTexts.flatMap((text) => parseReceipt(text)?.deliveryId ?? []);
+}
+
+function count(number: number, one: string, more = `${one}s`): string {
+  return `${number} ${number === 1 ? one : more}`;
+}
+
+export const leaseTools: readonly Tool[] = [
+  waitForEvents,
+  tool({
+    name: 'acknowledge',
+    title: 'Acknowledge events',
+    description:
+      'Reports that the work for these deliveries is complete, so that Weir does not deliver them again. Call it once the work of an event has succeeded, or needs no work. Returns the receipts that are done, and those that are gone because their lease had expired: those events are delivered again. Repeating a call is harmless. Afterwards call wait_for_events.',
+    access: 'agent',
+    hints: { readOnly: false, idempotent: true },
+    input: z.strictObject({ receipts }),
+    output: settled,
+    run: (input, operations) => settle(operations, 'ack', input, 'Acknowledged'),
+    recordOf: ({ done }) => ({ action: 'delivery.acknowledge', deliveryIds: deliveriesOf(done) }),
+  }),
+  tool({
+    name: 'reject',
+    title: 'Reject events',
+    description:
+      'Reports that the work for these deliveries failed. Weir delivers them again after delay_seconds, and after too many attempts keeps them as dead letters for a person. Call it when you cannot complete the work now, and say why in reason. Returns the receipts that are done, and those that are gone because their lease had expired. Afterwards call wait_for_events.',
+    access: 'agent',
+    hints: { readOnly: false, destructive: true },
+    input: z.strictObject({
+      receipts,
+      delay_seconds: z
+        .number()
+        .min(0)
+        .max(86_400)
+        .optional()
+        .describe('seconds until the next attempt; absent: longer with each attempt'),
+      reason: z
+        .string()
+        .max(2_000)
+        .optional()
+        .describe('why the work failed, for the people who look after Weir; 500 characters are kept'),
+    }),
+    output: settled,
+    run: (input, operations) => settle(operations, 'nack', input, 'Rejected'),
+    recordOf: ({ done }) => ({ action: 'delivery.reject', deliveryIds: deliveriesOf(done) }),
+  }),
+  tool({
+    name: 'extend_lease',
+    title: 'Extend leases',
+    description:
+      'Keeps deliveries leased to you for lease_seconds from now. Call it before leased_until when the work takes longer, again and again if need be. Returns the receipts that are extended (done), and those whose lease had already expired (gone): stop working on those, because they are delivered again.',
+    access: 'agent',
+    hints: { readOnly: false, idempotent: true },
+    input: z.strictObject({
+      receipts,
+      lease_seconds: leaseSeconds.describe('length of the lease from now on, 5 to 3600 seconds'),
+    }),
+    output: settled,
+    run: (input, operations) => settle(operations, 'extend', input, 'Extended the leases of'),
+    recordOf: ({ done }) => ({ action: 'delivery.extend', deliveryIds: deliveriesOf(done) }),
+  }),
+];

@@ -1,0 +1,122 @@
+/** A tool of the MCP server: it runs operations of the API, and describes itself to a model that has never seen Weir. */
+import { z } from 'zod';
+import type { Unanswered } from '../../base/http/exchange.ts';
+import type { Problem } from '../../base/http/problem.ts';
+import { allows, type Role } from '../../model/users.ts';
+import type { Encoded } from '../api/operation.ts';
+import type { OperationName } from '../api/routes.ts';
+import type { OutcomeOf } from '../api/run.ts';
+import type { Reader } from '../auth/person.ts';
+
+/** A request to an operation by a tool. */
+export interface OperationCall {
+  id?: string;
+  query?: Readonly<Record<string, string>>;
+  input?: object;
+}
+
+type NotDone = Unanswered | Problem;
+
+/** Runs operations of the API with the rights of the bearer. Rejects for bugs only. */
+export interface Operations {
+  /** An operation whose answer is a document. */
+  run<Name extends OperationName>(
+    name: Name,
+    given: OperationCall,
+  ): Promise<Extract<OutcomeOf<Name>, { kind: 'done' }> | NotDone>;
+  /** An operation whose answer is bytes, or text that is already encoded. */
+  encoded(name: OperationName, given: OperationCall): Promise<Encoded | NotDone>;
+}
+
+/** `text` is for the model, with content from senders between markers; `structured` has the same facts for programs. */
+export type ToolAnswer<Output> = { kind: 'answer'; structured: Output; text: string } | Unanswered | Problem;
+
+/** Hints for the client, which may ask its user before a call (MCP, ToolAnnotations). */
+interface Hints {
+  readOnly: boolean;
+  destructive?: boolean;
+  idempotent?: boolean;
+}
+
+interface ToolFacts {
+  name: string;
+  title: string;
+  /** What it does, when to call it, what it returns, and what to do next. */
+  description: string;
+  /** Who gets it. A user needs this role, which the operation checks. */
+  access: 'agent' | 'viewer or agent' | Role;
+  hints: Hints;
+}
+
+/** What a call of an agent did, for the audit log. */
+export interface CallRecord {
+  action: `delivery.${string}`;
+  deliveryIds: string[];
+}
+
+interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> extends ToolFacts {
+  input: Input;
+  output: Output;
+  run(input: z.output<Input>, operations: Operations): Promise<ToolAnswer<z.input<Output>>>;
+  /** Absent: the tool changes nothing, or its operation records the change. */
+  recordOf?(output: z.input<Output>): CallRecord;
+}
+
+export interface Tool extends ToolFacts {
+  input: z.ZodObject;
+  output: z.ZodObject;
+  run(input: object, operations: Operations): Promise<ToolAnswer<Record<string, unknown>>>;
+  recordOf?(output: object): CallRecord;
+}
+
+/** Infers the types. The input passed to `run` is the output of the schema `input`, as the caller ensures. */
+export function tool<Input extends z.ZodObject, Output extends z.ZodObject>(given: TypedTool<Input, Output>): Tool {
+  return given as unknown as Tool;
+}
+
+/** Agents have other tools than users. */
+export function isFor({ access }: Tool, { kind }: Reader): boolean {
+  return access === 'viewer or agent' || (access === 'agent') === (kind === 'agent');
+}
+
+/** The list names only tools that the role of a user allows. A call of another one fails with the reason. */
+export function isListedFor(tool: Tool, requester: Reader): boolean {
+  if (!isFor(tool, requester)) return false;
+  const { access } = tool;
+  return requester.kind === 'agent' || access === 'agent' || allows(requester.person.role, roleOf(access));
+}
+
+function roleOf(access: Exclude<ToolFacts['access'], 'agent'>): Role {
+  return access === 'viewer or agent' ? 'viewer' : access;
+}
+
+/** The entry of tools/list. */
+export function listing({ name, title, description, input, output, hints }: Tool) {
+  return {
+    name,
+    title,
+    description,
+    inputSchema: jsonSchema(input, 'input'),
+    outputSchema: jsonSchema(output, 'output'),
+    annotations: {
+      title,
+      readOnlyHint: hints.readOnly,
+      destructiveHint: hints.destructive ?? false,
+      idempotentHint: hints.idempotent ?? hints.readOnly,
+      // The tool works on Weir alone, not on other systems.
+      openWorldHint: false,
+    },
+  };
+}
+
+function jsonSchema(schema: z.ZodObject, io: 'input' | 'output') {
+  return z.toJSONSchema(schema, { io }) as { type: 'object'; [member: string]: unknown };
+}
+
+/** Members as query parameters. */
+export function queryOf(
+  given: Readonly<Record<string, string | number | boolean | undefined>>,
+): Record<string, string> {
+  const parameters = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(parameters.map(([name, value]) => [name, String(value)]));
+}

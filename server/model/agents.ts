@@ -1,0 +1,148 @@
+/** Agents: the table of their fields, and the schemas derived from it. */
+import { z } from 'zod';
+import { createdAt, idOf, nameOf, nameText, prose, recordIds, updatedAt } from './fields.ts';
+import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
+import { createShape, outputShape, type Table, updateShape } from './table.ts';
+
+/** Limit on the dead letters counted for one agent. */
+export const DEAD_COUNTED_MAX = 1_000;
+
+/** A temporary agent is removed this long after its last request. */
+export const TEMPORARY_AGENT_SECONDS = 3_600;
+
+/** Upper bound of `max_leased`: a claim counts the leases of its agent. */
+const MAX_LEASED_MAX = 10_000;
+/** A filter of a subscription, checked. */
+export const filterText = prose(FILTER_CHARACTERS_MAX).superRefine((text, context) => {
+  if (text.length > FILTER_CHARACTERS_MAX) return;
+  const message = text === '' ? 'Give an expression, or null for no filter.' : filterProblem(text);
+  if (message !== null) context.addIssue({ code: 'custom', message });
+});
+
+/** The fields of an agent, in the order of answers. */
+export const agentFields = {
+  id: { output: idOf('agent') },
+  name: {
+    input: nameText.describe('1 to 200 characters, unique among active agents'),
+    output: nameOf('agent'),
+    command: { flags: '--name <name>', text: 'display name' },
+    form: { label: 'Name', hint: 'What the program does, for example deploy bot.' },
+  },
+  revoked: {
+    output: z.boolean().describe('true: the credential is revoked permanently; the deliveries are kept'),
+  },
+  temporary: {
+    input: z
+      .boolean()
+      .optional()
+      .describe(
+        `true: for development; the agent is removed with its deliveries when it is revoked, and ${TEMPORARY_AGENT_SECONDS / 3600} hour after its last request`,
+      ),
+    onlyNew: true,
+    output: z
+      .boolean()
+      .describe('true: the agent and its deliveries are removed when it is revoked or not seen for an hour'),
+  },
+  webhook_ids: {
+    input: recordIds.describe(
+      'webhooks whose events the agent receives. After a webhook is removed, no new events are delivered; waiting deliveries stay claimable.',
+    ),
+    initial: [],
+    output: z.array(z.guid()).describe('webhooks whose events the agent receives'),
+    form: { label: 'Subscribed webhooks' },
+  },
+  max_leased: {
+    input: z
+      .int()
+      .min(1)
+      .max(MAX_LEASED_MAX)
+      .nullable()
+      .optional()
+      .describe(
+        'limit on the deliveries under lease at a time, over all clients of the agent; at the limit a claim waits as if there were no delivery; null: no limit',
+      ),
+    output: z.int().nullable().describe('limit on the deliveries under lease at a time; null: no limit'),
+    command: { flags: '--max-leased <count>', text: 'limit on its deliveries under lease at a time' },
+    form: {
+      label: 'Deliveries in progress at a time',
+      hint: 'Counted over all clients of the agent. At the limit its claims wait until one is acknowledged. Empty: no limit.',
+      hasMax: true,
+    },
+  },
+  subscriptions: {
+    output: z
+      .array(
+        z.object({
+          webhook_id: idOf('webhook'),
+          filter: z
+            .string()
+            .nullable()
+            .describe('CEL expression: events for which it is false are not delivered; null: all are')
+            .meta({ maxLength: FILTER_CHARACTERS_MAX }),
+        }),
+      )
+      .describe('the same webhooks with the filter of each'),
+  },
+  created_at: { output: createdAt },
+  updated_at: { output: updatedAt },
+} as const satisfies Table;
+
+/** The parts of the form of an agent. */
+export const agentForm = {
+  name: ['name'],
+  webhooks: ['webhook_ids'],
+  limits: ['max_leased'],
+} as const satisfies Record<string, readonly (keyof typeof agentFields)[]>;
+
+export const agentInput = {
+  create: z.strictObject(createShape(agentFields)),
+  /** RFC 7396: absent members are unchanged. */
+  update: z.strictObject(updateShape(agentFields)),
+  subscription: z.strictObject({
+    filter: filterText
+      .nullable()
+      .describe(
+        'CEL expression over headers, content_type, bytes, body, webhook and event_type: events for which it is false are not delivered; null: all are',
+      ),
+  }),
+};
+
+export const agentSchema = z.object(outputShape(agentFields));
+
+export type NewAgent = z.output<typeof agentInput.create>;
+export type AgentPatch = z.output<typeof agentInput.update>;
+
+export const agentActivitySchema = z
+  .object({
+    agent_id: idOf('agent'),
+    last_seen_at: z.iso.datetime().nullable().describe('last request of the agent, to the minute; null: none yet'),
+    last_seen_from: z.string().nullable().describe('client address of that request'),
+    waiting_since: z.iso
+      .datetime()
+      .nullable()
+      .describe('time since which the oldest waiting delivery has been claimable; null: no delivery is waiting'),
+    filters: z
+      .array(
+        z.object({
+          webhook_id: idOf('webhook'),
+          failures: z.int().describe('events on which the filter failed since it was set; they were delivered'),
+          reason: z.string().nullable().describe('why it failed last; null: it has not failed'),
+          failed_at: z.iso.datetime().nullable().describe('when it failed last'),
+          suspended_until: z.iso
+            .datetime()
+            .nullable()
+            .describe(
+              'the filter took too long on several events, and all are delivered until then; null: it is not suspended',
+            ),
+          problem: z
+            .string()
+            .nullable()
+            .describe(
+              'why the stored filter is not valid in this version, so that all events are delivered; null: it is',
+            ),
+        }),
+      )
+      .describe('subscriptions that have a filter'),
+    dead: z.int().describe(`dead letters, counted up to ${DEAD_COUNTED_MAX}`),
+  })
+  .meta({ id: 'AgentActivity' });

@@ -1,0 +1,191 @@
+/** Markdown tables of the commands, settings, routes, errors, rejections, metrics and log events, generated from the code. */
+import type { Command } from 'commander';
+import { settingGroups } from '../../base/settings/table.ts';
+import type { Setting } from '../../base/settings/values.ts';
+import { logEvents } from '../../base/telemetry/log.ts';
+import { metricTable } from '../../base/telemetry/metric-table.ts';
+import { operationRoutes, plainRoutes } from '../../manage/api/routes.ts';
+import { type Rule, ruleTable } from '../../manage/conditions/rules.ts';
+import { conditionKinds, conditionOf, reportedKinds, reportOf } from '../../model/conditions.ts';
+import { type ProblemRow, problems } from '../../model/errors.ts';
+import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
+import { isAsymmetric } from '../../model/signatures/keys.ts';
+import { presets } from '../../model/signatures/presets.ts';
+
+/** One row of the settings table with its name. */
+export interface SettingRow extends Setting {
+  name: string;
+}
+
+export function settingRows(settings: Readonly<Record<string, Setting>>): SettingRow[] {
+  return Object.entries(settings).map(([name, row]) => ({ name, ...row }));
+}
+
+/** The default of a setting as text for people. */
+export function shownDefault({ fallback, fallbackShown }: SettingRow): string {
+  return fallbackShown ?? (fallback === null ? 'unset' : fallback === '' ? 'empty' : fallback);
+}
+
+/** The meaning of a setting, with a note when HUP does not apply a change to it. */
+export function shownMeaning({ meaning, fixed }: SettingRow): string {
+  return fixed ? `${meaning}; a change needs a restart` : meaning;
+}
+
+/** One row for each command without subcommands, in the order of `weir --help`; hidden ones are left out. */
+function commandsTable(program: Command): string {
+  const rowsOf = (command: Command, path: string): string[][] =>
+    command
+      .createHelp()
+      .visibleCommands(command)
+      .filter((child) => child.name() !== 'help')
+      .flatMap((child) =>
+        child.commands.length > 0
+          ? rowsOf(child, `${path}${child.name()} `)
+          : [[`\`${path}${usage(child)}\``, sentence(child.description()).replace(/\.$/, '')]],
+      );
+  return markdownTable(['command', 'what it does'], rowsOf(program, ''));
+}
+
+/** A command with its arguments and the options that it requires. */
+function usage(command: Command): string {
+  const given = command.registeredArguments.map((argument) => {
+    const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
+    return argument.required ? `<${name}>` : `[${name}]`;
+  });
+  return [command.name(), ...given, ...command.options.filter((one) => one.mandatory).map((one) => one.flags)].join(
+    ' ',
+  );
+}
+
+/** The text with a capital at its beginning and a full stop at its end. */
+export function sentence(text: string): string {
+  return `${text[0]!.toUpperCase()}${text.slice(1).replace(/\.$/, '')}.`;
+}
+
+function conditionsTable(): string {
+  return markdownTable(
+    ['condition', 'severity', 'holds while', 'an alert begins when'],
+    conditionKinds.map((kind) => {
+      const { severity, meaning } = conditionOf(kind);
+      const reported = reportedKinds.find((one) => one === kind);
+      return [`\`${kind}\``, severity, meaning, reported === undefined ? '' : reportOf(reported).meaning];
+    }),
+  );
+}
+
+function settingsTables(): string {
+  return settingGroups
+    .map(({ title, settings }) => {
+      const rows = settingRows(settings).map((row) => [
+        `\`${row.name}\``,
+        shownDefault(row),
+        row.allowed,
+        shownMeaning(row),
+      ]);
+      return `**${title}**\n\n${markdownTable(['setting', 'default', 'allowed', 'meaning'], rows)}`;
+    })
+    .join('\n\n');
+}
+
+function routesTable(): string {
+  return markdownTable(
+    ['method', 'path', 'who', 'response'],
+    [...plainRoutes, ...operationRoutes].map(([method, path, , access, meaning]) => [
+      method,
+      `\`${path.replace(/:(\w+)/g, '{$1}')}\``,
+      access,
+      meaning,
+    ]),
+  );
+}
+
+function errorsTable(): string {
+  const rows = Object.entries<ProblemRow>(problems).sort(([, a], [, b]) => a.status - b.status);
+  return markdownTable(
+    ['status', 'code', 'detail'],
+    rows.map(([code, { status, detail }]) => [String(status), `\`${code}\``, detail]),
+  );
+}
+
+function metricsTable(): string {
+  return markdownTable(
+    ['metric', 'type', 'meaning'],
+    Object.entries(metricTable).map(([name, [type, meaning]]) => [`\`${name}\``, type, meaning]),
+  );
+}
+
+function alertsTable(): string {
+  return markdownTable(
+    ['alert', 'severity', 'after', 'fires when'],
+    Object.entries<Rule>(ruleTable).map(([name, { severity, forMinutes, summary }]) => [
+      `\`${name}\``,
+      severity,
+      forMinutes === 0 ? 'at once' : `${forMinutes} min`,
+      summary,
+    ]),
+  );
+}
+
+function logTable(): string {
+  return markdownTable(
+    ['event', 'level', 'meaning'],
+    Object.entries(logEvents).map(([name, [level, meaning]]) => [`\`${name}\``, level, meaning]),
+  );
+}
+
+function rejectionsTable(): string {
+  return markdownTable(
+    ['reason', 'meaning and fix'],
+    Object.entries(rejectionReasons).map(([reason, hint]) => [`\`${reason}\``, hint]),
+  );
+}
+
+function schemesTable(): string {
+  return markdownTable(
+    ['scheme', 'sender', 'algorithm', 'header', 'needs', 'handshake'],
+    presets.map(({ name, title, docs, definition: { algorithm, header }, publicKeyDefinition, handshake }) => [
+      `\`${name}\``,
+      `[${title}](${docs})`,
+      publicKeyDefinition === undefined ? algorithm : `${algorithm} or ${publicKeyDefinition.algorithm}`,
+      header === undefined ? '' : `\`${header}\``,
+      isAsymmetric(algorithm) ? 'public key' : publicKeyDefinition === undefined ? 'secret' : 'secret or public key',
+      handshake ?? '',
+    ]),
+  );
+}
+
+/** The generated tables of the documents, by marker name. */
+export const tables: Readonly<Record<string, (program: Command) => string>> = {
+  conditions: conditionsTable,
+  commands: commandsTable,
+  settings: settingsTables,
+  routes: routesTable,
+  errors: errorsTable,
+  schemes: schemesTable,
+  rejections: rejectionsTable,
+  metrics: metricsTable,
+  alerts: alertsTable,
+  'log-events': logTable,
+};
+
+/** Whether a page has a marker of the region `name`. */
+export function hasRegion(page: string, name: string): boolean {
+  return page.includes(`<!-- ${name}:begin -->`) || page.includes(`<!-- ${name}:end -->`);
+}
+
+/** Puts `content` between the markers `<!-- NAME:begin -->` and `<!-- NAME:end -->` of a page. Throws unless the page has each marker exactly once, in order. */
+export function replaceRegion(page: string, name: string, content: string): string {
+  const begin = `<!-- ${name}:begin -->`;
+  const end = `<!-- ${name}:end -->`;
+  const [before, inside, ...more] = page.split(begin);
+  const [, after, ...moreEnds] = inside?.split(end) ?? [];
+  if (before === undefined || after === undefined || more.length > 0 || moreEnds.length > 0)
+    throw new Error(`the page must hold ${begin} and then ${end}, once each`);
+  return `${before}${begin}\n${content.trim()}\n${end}${after}`;
+}
+
+/** A Markdown table; a `|` inside a cell is escaped. */
+export function markdownTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`;
+  return line(header) + line(header.map(() => '---')) + rows.map(line).join('');
+}

@@ -1,0 +1,117 @@
+/** Child processes of a bench: started and awaited until ready, stopped by process id; and the memory of serving processes. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { CommandError } from '../../base/command/io.ts';
+
+export interface Child {
+  pid: number;
+  stop(): Promise<void>;
+}
+
+interface ChildOptions {
+  name: string;
+  /** Path of the compiled file, then its arguments. */
+  args: readonly string[];
+  environment: NodeJS.ProcessEnv;
+  directory: string;
+  /** The child is ready when its output contains this text. */
+  readyText: string;
+}
+
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 30_000;
+const OUTPUT_KEPT = 4_000;
+
+/**
+ * Starts a Node program and waits until it is ready. Rejects with CommandError, which includes the end of the output, when
+ * the program exits first or takes too long.
+ * The child runs in its own session, so that Ctrl-C reaches only the bench, which then stops the child in order.
+ */
+export async function startChild({ name, args, environment, directory, readyText }: ChildOptions): Promise<Child> {
+  const child = spawn(process.execPath, args, {
+    cwd: directory,
+    env: environment,
+    detached: true,
+    // The child's standard input closes when the bench exits, even when the bench is killed. The peers exit then.
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const ended = new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => resolve(`it exited with ${signal ?? `exit code ${code}`}`));
+  });
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve('it took too long'), START_TIMEOUT_MS);
+  });
+  let output = '';
+  const ready = new Promise<null>((resolve) => {
+    const read = (text: string) => {
+      output = (output + text).slice(-OUTPUT_KEPT);
+      if (output.includes(readyText)) resolve(null);
+    };
+    child.stdout.setEncoding('utf8').on('data', read);
+    child.stderr.setEncoding('utf8').on('data', read);
+  });
+  const failure = await Promise.race([ready, ended, tooLate]);
+  clearTimeout(timer);
+  if (failure === null) return { pid: child.pid!, stop: () => stop(child, ended) };
+  await stop(child, ended);
+  throw new CommandError(`${name} did not start: ${failure}\n${output}`);
+}
+
+async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGTERM');
+  const killTimer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+  await ended;
+  clearTimeout(killTimer);
+}
+
+/** Runs a Node program until it exits; resolves with its standard output. Rejects with CommandError. */
+export async function runToEnd(args: readonly string[], environment: NodeJS.ProcessEnv, directory: string) {
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: directory, env: environment });
+    return stdout;
+  } catch (error) {
+    throw new CommandError((error as { stderr?: string }).stderr || (error as Error).message);
+  }
+}
+
+const SAMPLE_EVERY_MS = 250;
+
+/** Child processes of `pid` that run Node. */
+export function nodeChildren(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
+  return children
+    .map(Number)
+    .filter((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0')[0] === process.execPath);
+}
+
+/** Resident memory of a process in bytes; 0 when the process has exited. */
+function residentBytes(pid: number): number {
+  try {
+    const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+    return Number(line?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}
+
+/** Runs `work` and samples memory until it ends. `peakBytes` is the highest value of any single process. */
+export async function watchResident<T>(
+  pids: readonly number[],
+  work: () => Promise<T>,
+): Promise<{ result: T; peakBytes: number }> {
+  let peakBytes = 0;
+  const look = () => {
+    peakBytes = Math.max(peakBytes, ...pids.map(residentBytes));
+  };
+  const timer = setInterval(look, SAMPLE_EVERY_MS);
+  try {
+    return { result: await work(), peakBytes };
+  } finally {
+    look();
+    clearInterval(timer);
+  }
+}

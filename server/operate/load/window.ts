@@ -1,0 +1,113 @@
+/** One measured window: load on a running Weir, and the resources used. */
+
+import { setTimeout as delay } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import type { SenderCommand, SenderOrder, SenderReport } from '../../../workers/sender.ts';
+import { builtFile } from '../../base/files/build.ts';
+import { watchResident } from './child.ts';
+import { type ProcessorTime, parts, readProcessor, timeBetween } from './processor.ts';
+
+export const WARM_UP_SECONDS = 2;
+
+export interface Window {
+  /** One report per sender. */
+  reports: readonly SenderReport[];
+  /** Highest resident memory of any serving process. */
+  residentBytes: number;
+  /** Average number of cores used. */
+  cores: { weir: number; postgres: number; senders: number };
+  /** Processor time used. */
+  processor: ProcessorTime;
+}
+
+interface WindowOrder {
+  load: SenderOrder;
+  /** Sender threads, which share the connections. */
+  senders: number;
+  seconds: number;
+  /** Ids of the serving processes. */
+  weirPids: readonly number[];
+  /** Called after the warm-up, when every database connection is open. */
+  postgresPids: () => Promise<number[]>;
+  /** Called once a second. */
+  onSecond: () => void;
+}
+
+/** Resolves when every request has been answered. Rejects with AbortError when `stop` aborts. */
+export async function measureWindow(order: WindowOrder, stop: AbortSignal): Promise<Window> {
+  const senders = openSenders(order.senders, order.load);
+  const ticking = setInterval(order.onSecond, 1000);
+  try {
+    await delay(WARM_UP_SECONDS * 1000, undefined, { signal: stop });
+    const postgresPids = await order.postgresPids();
+    const look = () => ({
+      seconds: performance.now() / 1000,
+      processor: readProcessor(order.weirPids, postgresPids),
+      sendersUs: ownProcessorUs(),
+    });
+    const before = look();
+    senders.measure();
+    const { peakBytes } = await watchResident(order.weirPids, () =>
+      delay(order.seconds * 1000, undefined, { signal: stop }),
+    );
+    const after = look();
+    const processor = timeBetween(before.processor, after.processor);
+    const cores = (us: number) => us / 1e6 / (after.seconds - before.seconds);
+    const weirUs = parts.reduce((sum, part) => sum + processor[part], 0) - processor.postgres;
+    return {
+      reports: await senders.stop(),
+      residentBytes: peakBytes,
+      cores: {
+        weir: cores(weirUs),
+        postgres: cores(processor.postgres),
+        senders: cores(after.sendersUs - before.sendersUs),
+      },
+      processor,
+    };
+  } finally {
+    clearInterval(ticking);
+    await senders.terminate();
+  }
+}
+
+/** Processor time of this process with all its threads, in microseconds. */
+function ownProcessorUs(): number {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}
+
+interface Senders {
+  /** Starts the measured window; earlier requests count as warm-up. */
+  measure: () => void;
+  /** Ends the window; resolves when every request in flight has been answered. */
+  stop: () => Promise<SenderReport[]>;
+  /** Terminates the threads at once. */
+  terminate: () => Promise<unknown>;
+}
+
+/** Starts `senders` threads. They share the connections and start at the same time. */
+function openSenders(senders: number, { connections, ...order }: SenderOrder): Senders {
+  const threads = Array.from({ length: senders }, (_, index) => {
+    const share = Math.floor(connections / senders) + (index < connections % senders ? 1 : 0);
+    const workerData: SenderOrder = { ...order, connections: share };
+    return new Worker(builtFile('workers/sender.js'), { workerData });
+  });
+  const reports = Promise.all(
+    threads.map(
+      (thread) => new Promise<SenderReport>((resolve, reject) => thread.once('message', resolve).once('error', reject)),
+    ),
+  );
+  // The promise is awaited when the window ends. Until then this handler prevents an unhandled rejection.
+  reports.catch(() => {});
+  const post = (command: SenderCommand) => {
+    for (const thread of threads) thread.postMessage(command);
+  };
+  return {
+    measure: () => post('measure'),
+    stop: () => {
+      post('stop');
+      return reports;
+    },
+    terminate: () => Promise.all(threads.map((thread) => thread.terminate())),
+  };
+}

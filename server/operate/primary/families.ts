@@ -1,0 +1,114 @@
+/** Metrics of the primary itself, as families of samples, and the labels of agents. */
+
+import { metricFamily } from '../../base/telemetry/metric-table.ts';
+import { cpuSeconds, deliveryOutcomes } from '../../base/telemetry/metrics.ts';
+import { DAY_MS, type Horizon } from '../../store/partitions.ts';
+import { AGENT_SERIES_MAX, type DatabaseFigures } from './database-figures.ts';
+import type { MetricsSnapshot } from './messages.ts';
+
+interface PrimaryState {
+  version: string;
+  horizon: Horizon | null;
+  /** Last successful maintenance, Unix milliseconds; 0 before the first. */
+  maintainedMs: number;
+  logLinesDropped: number;
+  nowMs: number;
+}
+
+export function primaryFamilies({ version, horizon, maintainedMs, logLinesDropped, nowMs }: PrimaryState) {
+  const tomorrowMs = (Math.floor(nowMs / DAY_MS) + 1) * DAY_MS;
+  const daysAhead = horizon === null ? 0 : Math.max(0, Math.floor((horizon.toMs - tomorrowMs) / DAY_MS));
+  return [
+    metricFamily('weir_build_info', [{ labels: { version, node: process.versions.node }, value: 1 }]),
+    metricFamily('process_start_time_seconds', [{ labels: {}, value: Math.round(performance.timeOrigin) / 1000 }]),
+    metricFamily('process_cpu_seconds_total', [{ labels: {}, value: cpuSeconds() }]),
+    metricFamily('weir_log_lines_dropped_total', [{ labels: {}, value: logLinesDropped }]),
+    metricFamily('weir_partitions_ahead', [{ labels: {}, value: daysAhead }]),
+    metricFamily('weir_maintenance_timestamp_seconds', [{ labels: {}, value: Math.floor(maintainedMs / 1000) }]),
+  ];
+}
+
+/** @param agents ids of the agents that have their own series. An agent without samples gets the value 0. */
+export function databaseFamilies(figures: DatabaseFigures | null, agents: readonly string[], nowMs: number) {
+  const zeros = [...agents, 'other'].map((agent) => ({ labels: { agent }, value: 0 }));
+  const counters = [
+    metricFamily(
+      'weir_deliveries_settled_total',
+      zeros.flatMap(({ labels }) => deliveryOutcomes.map((outcome) => ({ labels: { ...labels, outcome }, value: 0 }))),
+    ),
+    metricFamily('weir_leases_expired_total', zeros),
+    metricFamily('weir_filter_failures_total', zeros),
+  ];
+  if (figures === null) return counters;
+  const depths = (read: (depth: DatabaseFigures['agents'][number]) => number) => [
+    ...zeros,
+    ...figures.agents.map((depth) => ({ labels: { agent: depth.agentId }, value: read(depth) })),
+  ];
+  const waited = depths(({ waitingSinceMs }) =>
+    waitingSinceMs === null ? 0 : Math.max(0, nowMs + figures.clockAheadMs - waitingSinceMs) / 1000,
+  );
+  return [
+    ...counters,
+    metricFamily(
+      'weir_deliveries_pending',
+      depths(({ pending }) => pending),
+    ),
+    metricFamily('weir_deliveries_oldest_pending_seconds', waited, 'max'),
+    metricFamily(
+      'weir_deliveries_leased',
+      depths(({ leased }) => leased),
+    ),
+    metricFamily(
+      'weir_deliveries_dead',
+      depths(({ dead }) => dead),
+    ),
+    metricFamily('weir_deliveries_exact', [{ labels: {}, value: Number(figures.exact) }]),
+    metricFamily('weir_database_bytes', [{ labels: {}, value: figures.databaseBytes }]),
+    metricFamily('weir_database_read_timestamp_seconds', [{ labels: {}, value: Math.floor(figures.readAtMs / 1000) }]),
+  ];
+}
+
+type Labels = Record<string, string>;
+type Family = { values: { labels: Labels }[] };
+
+/** The labels of the series that all other agents share. */
+const OTHER = { agent: 'other', agent_name: '' };
+
+/**
+ * Limits the number of agent series on the metrics page. An agent that has a series keeps it until the primary ends: moving its total to
+ * the shared series would count it twice.
+ */
+export class AgentSeries {
+  readonly #names = new Map<string, string>();
+
+  /** Adds new agents up to the limit, and updates the names of known agents. */
+  admit(agents: DatabaseFigures['names']): void {
+    for (const { id, name } of agents)
+      if (this.#names.has(id) || this.#names.size < AGENT_SERIES_MAX) this.#names.set(id, name);
+  }
+
+  /** The value of the label `agent` for an agent: its id, or `other`. */
+  known(id: string): string {
+    return this.#names.has(id) ? id : OTHER.agent;
+  }
+
+  get ids(): string[] {
+    return [...this.#names.keys()];
+  }
+
+  /** Adds the agent's name to the labels of each family. The metrics page sums series whose labels become equal. */
+  label(snapshot: MetricsSnapshot): MetricsSnapshot {
+    return (snapshot as Family[]).map((family) =>
+      family.values.some(({ labels }) => labels.agent !== undefined)
+        ? { ...family, values: family.values.map((value) => ({ ...value, labels: this.#labelsOf(value.labels) })) }
+        : family,
+    );
+  }
+
+  #labelsOf(labels: Labels): Labels {
+    const { agent } = labels;
+    if (agent === undefined) return labels;
+    const name = this.#names.get(agent);
+    return { ...labels, ...(name === undefined ? OTHER : { agent, agent_name: name }) };
+  }
+}

@@ -1,0 +1,150 @@
+/** Maintenance by the primary: every minute partitions, last expired leases and temporary agents, every hour retention and the audit head in the log. */
+
+import type { Settings } from '../../base/settings/read.ts';
+import type { Log } from '../../base/telemetry/log.ts';
+import { USER_SESSION_IDLE_SECONDS } from '../../manage/auth/people.ts';
+import { expireTemporaryAgents, removeTemporaryAgents } from '../../manage/auth/temporary-agents.ts';
+import { recordTallies } from '../../manage/auth/throttle.ts';
+import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
+import { dropOldPartitions } from '../../store/drop-partitions.ts';
+import { createPartitions, type Horizon, readHorizon } from '../../store/partitions.ts';
+import type { Database } from '../../store/pool.ts';
+import { deleteOldAlerts } from '../../store/queries/alerts.ts';
+import { readAuditHead } from '../../store/queries/audit.ts';
+import { deleteOldSnoozes } from '../../store/queries/condition-snoozes.ts';
+import { endLastLeases } from '../../store/queries/deliveries.ts';
+import { deleteOldActions } from '../../store/queries/delivery-actions.ts';
+import { countExpiring } from '../../store/queries/expiring.ts';
+import { deleteOldHistory } from '../../store/queries/history.ts';
+import { deleteExpiredAnswers } from '../../store/queries/idempotency.ts';
+import { deleteOldJobs } from '../../store/queries/jobs.ts';
+import { deleteOldRejections } from '../../store/queries/rejections.ts';
+import { deleteEndedSessions } from '../../store/queries/sessions.ts';
+import { deleteOldFailures } from '../../store/queries/sign-in-failures.ts';
+import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention.ts';
+import { archiveTo } from '../backup/write.ts';
+import { every } from './every.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
+/** Creates missing partitions. Returns the time span that has partitions. */
+export async function extendPartitions(database: Database, log: Log): Promise<Horizon> {
+  const made = await createPartitions(database, Date.now());
+  if (made.length > 0) log('partitions_created', { partitions: made.length, newest: made.at(-1) });
+  return (await readHorizon(database))!;
+}
+
+/**
+ * Logs the head of the audit log when it differs from `logged`. The process log is kept elsewhere, so it proves all entries up to that
+ * head. Returns the hash to pass to the next call.
+ */
+export async function anchorAudit(database: Database, log: Log, logged: string | null): Promise<string | null> {
+  const head = await readAuditHead(database);
+  if (head === undefined || head.hash === logged) return logged;
+  log('audit_head', { number: head.number, hash: head.hash });
+  return head.hash;
+}
+
+interface MaintenanceParts {
+  database: Database;
+  log: Log;
+  /** Returns the current settings. */
+  settings: () => Settings;
+  /** Called every minute with the time span that has partitions. */
+  onHorizon: (horizon: Horizon) => void;
+  /** Called with the agent of each delivery whose last lease expired. */
+  onLastLeases: (agentIds: string[]) => void;
+  /** Called with the number of deliveries that retention removed before an agent settled them. */
+  onUnhandled: (deliveries: number) => void;
+  /** Called after each successful hourly round. */
+  onMaintained: () => void;
+}
+
+/** Runs maintenance until the returned function is called. That function waits for running work. */
+export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
+  const { database, log, settings, onHorizon, onLastLeases, onUnhandled, onMaintained } = parts;
+  let anchor: string | null = null;
+  let busyBefore: string | null = null;
+  let stopping = false;
+  const isStopping = () => stopping;
+  const unhandled = (deliveries: number) => {
+    if (deliveries === 0) return;
+    log('deliveries_unhandled', { deliveries });
+    onUnhandled(deliveries);
+  };
+  const runMinuteRound = async () => {
+    try {
+      onHorizon(await extendPartitions(database, log));
+    } catch (error) {
+      log('partitions_failed', { reason: (error as Error).message });
+    }
+    try {
+      const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onLastLeases, isStopping);
+      if (deliveries > 0) log('last_leases_expired', { deliveries });
+      const agents = await expireTemporaryAgents(database, Date.now());
+      if (agents > 0) log('temporary_agents_expired', { agents });
+      await removeTemporaryAgents(database, Date.now(), isStopping);
+    } catch (error) {
+      log('maintenance_failed', { reason: (error as Error).message });
+    }
+  };
+  const runRetention = async () => {
+    const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays, ARCHIVE_DIR } = settings();
+    const archive = ARCHIVE_DIR === undefined ? null : archiveTo(ARCHIVE_DIR, isStopping);
+    const dropped = await dropOldPartitions(database, retentionDays, Date.now(), {
+      keepUndeliveredDays,
+      archive,
+      stopping: isStopping,
+    });
+    if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
+    if (dropped.busy !== null && dropped.busy !== busyBefore) log('partition_busy', { partition: dropped.busy });
+    busyBefore = dropped.busy;
+    for (const failed of dropped.unarchived) log('archive_failed', failed);
+    if (dropped.keptDays.length > 0) log('days_kept', { days: dropped.keptDays });
+    unhandled(dropped.unhandled);
+    const deliveries = await countExpiring(database, { retentionDays, keepUndeliveredDays }, Date.now());
+    if (deliveries > 0) log('deliveries_expiring', { deliveries });
+  };
+  const upkeep = async () => {
+    await runRetention();
+    const { RETENTION_DAYS, KEEP_UNDELIVERED_DAYS } = settings();
+    const expired = await removeExpiredEvents(database, RETENTION_DAYS, Date.now(), isStopping, KEEP_UNDELIVERED_DAYS);
+    if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
+    unhandled(expired.unhandled);
+    const keys = await deleteExpiredKeys(database, isStopping);
+    if (keys > 0) log('dedupe_keys_expired', { keys });
+    const rejections = await deleteOldRejections(database, RETENTION_DAYS);
+    if (rejections > 0) log('rejections_expired', { rejections });
+    const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
+    if (sessions > 0) log('sessions_expired', { sessions });
+    await deleteOldHistory(database);
+    await deleteOldFailures(database);
+    await recordTallies(database);
+    await deleteExpiredAnswers(database);
+    await deleteOldActions(database);
+    await deleteOldAlerts(database, RETENTION_DAYS);
+    await deleteOldSnoozes(database);
+    await deleteOldJobs(database);
+  };
+  const runHourRound = async () => {
+    try {
+      await unlessElsewhere(database, advisoryLocks.maintenance, upkeep);
+      // Every machine has a log of its own.
+      anchor = await anchorAudit(database, log, anchor);
+      // Also report a round that another machine does. If that round does not end, the metric of that machine shows it.
+      onMaintained();
+    } catch (error) {
+      log('maintenance_failed', { reason: (error as Error).message });
+    }
+  };
+  const stops = [
+    every(MINUTE_MS, runMinuteRound),
+    // The first run follows soon after the start: a machine that is switched off every night might never reach the hourly run.
+    every(HOUR_MS, runHourRound, MINUTE_MS),
+  ];
+  return async () => {
+    stopping = true;
+    await Promise.all(stops.map((stop) => stop()));
+  };
+}

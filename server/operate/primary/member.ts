@@ -1,0 +1,191 @@
+/** The primary's handle to one serving process: forks it, sends messages, waits for answers, ends it. */
+import cluster, { type Worker } from 'node:cluster';
+import type { Log, LogDestination } from '../../base/telemetry/log.ts';
+import type { Sample } from '../../manage/live/counters.ts';
+import { processEnvironment } from './forks.ts';
+import {
+  type Checkup,
+  type FromProcess,
+  type MetricsSnapshot,
+  PROTOCOL,
+  type SentOrder,
+  type ToProcess,
+} from './messages.ts';
+import { forwardOutput } from './process-output.ts';
+
+/** How processes are started. Each object is a separate generation of processes, even when its values are equal. */
+export interface Plan {
+  processes: number;
+  /** A process that does not listen within this time is killed. */
+  readyMs: number;
+  /** A serving process that answers none of this many questions, one a second, is killed. */
+  silentSeconds: number;
+  drainMs: number;
+  /** Returns the current start order; the horizon changes over time. */
+  order: () => SentOrder;
+}
+
+interface MemberParts {
+  /** Changes to the primary's environment for the process. */
+  environment: NodeJS.ProcessEnv;
+  log: Log;
+  /** Receives the process's log lines. */
+  destination: LogDestination;
+  onReady: (member: Member) => void;
+  /** Receives the counts of the process up to now. */
+  onSample: (pid: number, sample: Sample) => void;
+  /** Returns the results of `weir doctor` for this installation. */
+  askDoctor: () => Promise<Checkup>;
+  onEnded: (member: Member) => void;
+}
+
+/** Time that a process has to end after its drain before it is killed. */
+const EXIT_GRACE_MS = 2_000;
+const LAST_WORDS_TIMEOUT_MS = 1_000;
+
+export class Member {
+  readonly plan: Plan;
+  /** Order: `starting`, `serving`, `leaving`, `ended`. Every state but the last may be skipped. */
+  state: 'starting' | 'serving' | 'leaving' | 'ended' = 'starting';
+  lastSnapshot: MetricsSnapshot | null = null;
+  /** The process reported that it cannot serve and that a retry would not help. */
+  refused = false;
+  /** Why the process ended: exit code, signal, or a sentence. */
+  reason: string | number = '';
+  readonly #startedMs = performance.now();
+  readonly #worker: Worker;
+  readonly #parts: MemberParts;
+  readonly #ended: Promise<void>;
+  readonly #readyTimer: NodeJS.Timeout;
+  /** Unanswered questions, by number. */
+  readonly #questions = new Map<number, () => void>();
+  #asked = 0;
+  /** Checks without any message of the process. Checks are counted, not time: the primary may have been stopped for longer itself. */
+  #silentChecks = 0;
+
+  /** Forks the process. */
+  constructor(plan: Plan, parts: MemberParts) {
+    this.plan = plan;
+    this.#parts = parts;
+    this.#worker = cluster.fork({ ...processEnvironment(process.env), ...parts.environment });
+    forwardOutput(this.#worker.process, parts);
+    this.#readyTimer = setTimeout(
+      () => this.#fail(`it was not ready within ${plan.readyMs / 1000} s (PROCESS_READY_SECONDS)`),
+      plan.readyMs,
+    );
+    this.#worker.on('message', (message: FromProcess) => this.#onMessage(message));
+    this.#ended = new Promise((resolve) => {
+      const end = (reason: string | number) => {
+        if (this.state === 'ended') return;
+        this.#onEnd(reason);
+        resolve();
+      };
+      this.#worker.once('exit', (code, signal) => end(signal ?? code));
+      // A process that could not be forked emits no exit event.
+      this.#worker.on('error', (error) => this.pid === undefined && end(error.message));
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#worker.process.pid;
+  }
+
+  get livedMs(): number {
+    return performance.now() - this.#startedMs;
+  }
+
+  send(message: ToProcess): void {
+    if (this.#worker.isConnected()) this.#worker.send(message, () => {});
+  }
+
+  /** Resolves when answered, when the process ends, or after `timeoutMs`; at once when the process is not serving yet. */
+  ask(question: (number: number) => ToProcess, timeoutMs: number): Promise<void> {
+    const number = this.#asked++;
+    this.send(question(number));
+    if (this.state === 'starting' || this.state === 'ended') return Promise.resolve();
+    return new Promise((resolve) => {
+      const settle = () => {
+        clearTimeout(timer);
+        this.#questions.delete(number);
+        resolve();
+      };
+      const timer = setTimeout(settle, timeoutMs);
+      this.#questions.set(number, settle);
+    });
+  }
+
+  /** Kills a serving process that hangs. Call it once a second, together with a question. */
+  checkSilence(): void {
+    const { silentSeconds } = this.plan;
+    if (this.state === 'serving' && this.#silentChecks++ === silentSeconds)
+      this.#fail(`it did not answer for ${silentSeconds} s (PROCESS_SILENT_SECONDS)`);
+  }
+
+  /** Drains the process, and kills it on timeout. Resolves when it has ended. */
+  async leave(): Promise<void> {
+    if (this.state === 'leaving' || this.state === 'ended') return this.#ended;
+    const drainMs = this.state === 'serving' ? this.plan.drainMs : 0;
+    const lastWords = [
+      this.ask((number) => ({ kind: 'collect_metrics', number }), LAST_WORDS_TIMEOUT_MS),
+      this.ask((number) => ({ kind: 'take_sample', number }), LAST_WORDS_TIMEOUT_MS),
+    ];
+    this.state = 'leaving';
+    clearTimeout(this.#readyTimer);
+    await Promise.all(lastWords);
+    this.send({ kind: 'drain' });
+    const killer = setTimeout(() => this.#kill(), drainMs + EXIT_GRACE_MS);
+    await this.#ended;
+    clearTimeout(killer);
+  }
+
+  #onMessage(message: FromProcess): void {
+    this.#silentChecks = 0;
+    if (message.kind === 'awaiting_order') this.#onAwaitingOrder(message.protocol);
+    else if (message.kind === 'listening') this.#onListening();
+    else if (message.kind === 'refused') {
+      this.refused = true;
+      this.reason = message.message;
+    } else if (message.kind === 'metrics') this.lastSnapshot = message.snapshot;
+    else if (message.kind === 'sample') this.#parts.onSample(this.pid!, message.sample);
+    else if (message.kind === 'ask_doctor') void this.#askDoctor(message.ticket);
+    if ('number' in message) this.#questions.get(message.number)?.();
+  }
+
+  async #askDoctor(ticket: number): Promise<void> {
+    this.send({ kind: 'checkup', ticket, checkup: await this.#parts.askDoctor() });
+  }
+
+  /** @param protocol undefined from builds that did not send a version. */
+  #onAwaitingOrder(protocol: number | undefined): void {
+    if (protocol === PROTOCOL) this.send({ kind: 'start', order: this.plan.order() });
+    else
+      this.#fail(
+        `the build on disk cannot run under this primary (protocol ${protocol ?? 0}, here ${PROTOCOL}); restart Weir to change builds`,
+      );
+  }
+
+  #onListening(): void {
+    if (this.state !== 'starting' || this.reason !== '') return;
+    this.state = 'serving';
+    clearTimeout(this.#readyTimer);
+    this.#parts.log('process_up', { process: this.pid, ready_ms: Math.round(this.livedMs) });
+    this.#parts.onReady(this);
+  }
+
+  #fail(reason: string): void {
+    this.reason = reason;
+    this.#kill();
+  }
+
+  #kill(): void {
+    this.#worker.process.kill('SIGKILL');
+  }
+
+  #onEnd(reason: string | number): void {
+    clearTimeout(this.#readyTimer);
+    if (this.reason === '') this.reason = reason;
+    for (const settle of this.#questions.values()) settle();
+    this.#parts.onEnded(this);
+    this.state = 'ended';
+  }
+}

@@ -1,0 +1,80 @@
+/** Messages between the primary and its processes. */
+
+import type { Given, Settings } from '../../base/settings/read.ts';
+import type { Checkup } from '../../manage/api/status/doctor.ts';
+import type { Awaited } from '../../manage/api/status/health.ts';
+import type { Live, Sample, Second } from '../../manage/live/counters.ts';
+import type { Horizon } from '../../store/partitions.ts';
+import type { WebhookRow } from '../../store/queries/webhooks.ts';
+import type { SecretsKeys } from '../../store/secrets/keys.ts';
+
+export type { Checkup } from '../../manage/api/status/doctor.ts';
+
+/**
+ * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Increase
+ * it with every incompatible change: such a restart is then refused with that reason, and the old processes keep serving.
+ */
+export const PROTOCOL = 4;
+
+/** Everything that a process needs to serve. */
+export interface StartOrder {
+  settings: Settings;
+  conninfo: string;
+  keys: SecretsKeys;
+  horizon: Horizon;
+  /** Folder of this installation's spool. Absent when it has no spool, or when the build of the primary knows none. */
+  spoolFolder?: string;
+  /** With a spool: the webhooks as the primary last read them, newest first. */
+  savedWebhooks?: readonly WebhookRow[];
+  /** Other processes serve: with a spool, wait for the webhooks before listening. */
+  othersServe?: boolean;
+  /** The start is not done: the database is not used, not even if it answers, before `database_prepared`. */
+  awaitsDatabase?: boolean;
+  /** For readyz, with `awaitsDatabase`. Absent: the database, or the primary is of a build that does not say. */
+  awaited?: Awaited;
+  /** One entry a second for the last minutes, oldest first. */
+  history: Second[];
+}
+
+/** StartOrder as sent: settings as text, so that another build parses its own settings with its own defaults. */
+export type SentOrder = Omit<StartOrder, 'settings'> & { given: Given };
+
+export type ToProcess =
+  | { kind: 'start'; order: SentOrder }
+  /** The primary is subscribed to database notifications: caches are valid. */
+  | { kind: 'heartbeat' }
+  /** Notifications may have been missed. */
+  | { kind: 'changes_lost' }
+  /** A payload of weir_changes; answered by `applied` with the same number. */
+  | { kind: 'change'; number: number; payload: string }
+  /** Events were committed: waiting claims check again. */
+  | { kind: 'arrived' }
+  | { kind: 'horizon'; horizon: Horizon }
+  /** What the start waits for has changed. */
+  | { kind: 'awaited'; awaited: Awaited }
+  /** The database has a schema for this release and fits the settings: use it. Answered by `applied` when events are stored. */
+  | { kind: 'database_prepared'; number: number }
+  | { kind: 'collect_metrics'; number: number }
+  | { kind: 'take_sample'; number: number }
+  /** The counts of the last second over all processes. */
+  | { kind: 'live'; live: Live }
+  /** Answers `ask_doctor`. */
+  | { kind: 'checkup'; ticket: number; checkup: Checkup }
+  /** readyz answers 503 from now on; all other requests are served. */
+  | { kind: 'leaving' }
+  /** Close the listener, answer accepted requests, exit. */
+  | { kind: 'drain' };
+
+/** prom-client's JSON of one registry. */
+export type MetricsSnapshot = object[];
+
+export type FromProcess =
+  | { kind: 'awaiting_order'; protocol: number }
+  | { kind: 'listening' }
+  /** The process cannot serve, and a retry would not help. */
+  | { kind: 'refused'; message: string }
+  | { kind: 'applied'; number: number }
+  | { kind: 'metrics'; number: number; snapshot: MetricsSnapshot }
+  | { kind: 'sample'; number: number; sample: Sample }
+  /** Requests the results of `weir doctor`; answered by `checkup` with the same ticket. */
+  | { kind: 'ask_doctor'; ticket: number };

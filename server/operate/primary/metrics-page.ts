@@ -1,0 +1,164 @@
+/** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, including the totals of ended processes. */
+import { createServer, type Server } from 'node:http';
+import { AggregatorRegistry, Counter, Registry } from 'prom-client';
+import { release } from '../../base/files/build.ts';
+import { type MetricName, metricTable } from '../../base/telemetry/metric-table.ts';
+import type { Horizon } from '../../store/partitions.ts';
+import type { DatabaseFigures } from './database-figures.ts';
+import { AgentSeries, databaseFamilies, primaryFamilies } from './families.ts';
+import type { MetricsSnapshot } from './messages.ts';
+
+type Metric = { name: string; type: string; help: string; values: { value: number }[] };
+
+export class MetricsPage {
+  readonly #collect: () => Promise<MetricsSnapshot[]>;
+  readonly #onFailure: (error: Error) => void;
+  readonly #logLinesDropped: () => number;
+  readonly #own = new Registry();
+  readonly #deaths = this.#counter('weir_process_restarts_total');
+  readonly #rollingRestarts = this.#counter('weir_rolling_restarts_total', ['outcome']);
+  readonly #memory = this.#counter('weir_processes_replaced_for_memory_total');
+  readonly #expired = this.#counter('weir_leases_expired_total', ['agent']);
+  readonly #settled = this.#counter('weir_deliveries_settled_total', ['agent', 'outcome']);
+  readonly #replayed = this.#counter('weir_events_replayed_total');
+  readonly #unhandled = this.#counter('weir_deliveries_unhandled_total');
+  /** Summed counters and histograms of ended processes. */
+  #ended: MetricsSnapshot = [];
+  #folding: Promise<void> = Promise.resolve();
+  #server: Server | null = null;
+  readonly #readFigures: () => Promise<DatabaseFigures | null>;
+  readonly #ownFamilies: () => Promise<MetricsSnapshot>;
+  readonly #agents = new AgentSeries();
+  #horizon: Horizon | null = null;
+  readonly #version = release();
+  #maintainedMs = 0;
+
+  /**
+   * @param collect returns snapshots of all running processes.
+   * @param readFigures returns the latest database figures.
+   * @param ownFamilies returns the metrics of the spool and of alerts.
+   * @param logLinesDropped lines that the log of the primary has dropped.
+   */
+  constructor(
+    collect: () => Promise<MetricsSnapshot[]>,
+    readFigures: () => Promise<DatabaseFigures | null>,
+    ownFamilies: () => Promise<MetricsSnapshot>,
+    logLinesDropped: () => number,
+    onFailure: (error: Error) => void,
+  ) {
+    this.#logLinesDropped = logLinesDropped;
+    this.#readFigures = readFigures;
+    this.#ownFamilies = ownFamilies;
+    this.#collect = collect;
+    this.#onFailure = onFailure;
+    for (const outcome of ['restarted', 'failed']) this.#rollingRestarts.inc({ outcome }, 0);
+  }
+
+  /** Keeps the totals of an ended process, so that no total decreases. */
+  keep(lastSnapshot: MetricsSnapshot | null): void {
+    if (lastSnapshot === null) return;
+    const totals = (lastSnapshot as Metric[]).filter(({ type }) => type !== 'gauge');
+    this.#folding = this.#folding.then(async () => {
+      this.#ended = (await AggregatorRegistry.aggregate([this.#ended, totals]).getMetricsAsJSON()) as MetricsSnapshot;
+    });
+  }
+
+  died(): void {
+    this.#deaths.inc();
+  }
+
+  /** Counts a process that was replaced because of PROCESS_MEMORY_MAX. */
+  memoryReplaced(): void {
+    this.#memory.inc();
+  }
+
+  restarted(outcome: 'restarted' | 'failed'): void {
+    this.#rollingRestarts.inc({ outcome });
+  }
+
+  /** Counts deliveries that retention removed before an agent settled them. */
+  deliveriesUnhandled(deliveries: number): void {
+    this.#unhandled.inc(deliveries);
+  }
+
+  /** Counts events that a job has replayed. */
+  eventsReplayed(events: number): void {
+    this.#replayed.inc(events);
+  }
+
+  /** Sets the time span that has partitions. */
+  horizon(horizon: Horizon): void {
+    this.#horizon = horizon;
+  }
+
+  /** Records that an hourly maintenance succeeded. */
+  maintained(): void {
+    this.#maintainedMs = Date.now();
+  }
+
+  /** Counts deliveries whose last lease expired, one agent id each: they are now dead letters. */
+  lastLeasesEnded(agentIds: readonly string[]): void {
+    for (const id of agentIds) {
+      const agent = this.#agents.known(id);
+      this.#expired.inc({ agent });
+      this.#settled.inc({ agent, outcome: 'dead' });
+    }
+  }
+
+  /** Creates a counter of the primary itself. */
+  #counter(name: MetricName, labelNames: string[] = []): Counter {
+    return new Counter({ name, help: metricTable[name][1], labelNames, registers: [this.#own] });
+  }
+
+  /** Renders the metrics in the Prometheus text exposition format 0.0.4. */
+  async render(): Promise<string> {
+    const [living, own, figures, spool] = await Promise.all([
+      this.#collect(),
+      this.#own.getMetricsAsJSON(),
+      this.#readFigures(),
+      this.#ownFamilies(),
+    ]);
+    await this.#folding;
+    if (figures !== null) this.#agents.admit(figures.names);
+    const known = {
+      version: this.#version,
+      horizon: this.#horizon,
+      maintainedMs: this.#maintainedMs,
+      logLinesDropped: this.#logLinesDropped(),
+      nowMs: Date.now(),
+    };
+    const families = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];
+    const all = [...living, this.#ended, own as MetricsSnapshot, families, spool];
+    return AggregatorRegistry.aggregate(all.map((snapshot) => this.#agents.label(snapshot))).metrics();
+  }
+
+  /** Listens; rejects with the system error when the port is not available. */
+  listen(host: string, port: number): Promise<void> {
+    const server = createServer((request, response) => {
+      if (request.url !== '/metrics') return void response.writeHead(404).end();
+      this.render().then(
+        (text) => response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text),
+        (error: Error) => {
+          this.#onFailure(error);
+          response.writeHead(500).end();
+        },
+      );
+    });
+    this.#server = server;
+    return new Promise((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, host, () => {
+        server.off('error', reject);
+        server.on('error', this.#onFailure);
+        resolve();
+      });
+    });
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    if (server === null) return;
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}

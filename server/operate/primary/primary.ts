@@ -1,0 +1,82 @@
+/** The primary: starts Weir, keeps it running until a signal or a permanent failure, and shuts down in reverse order. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { weirCommand } from '../../base/command/name.ts';
+import type { Configuration, Settings } from '../../base/settings/read.ts';
+import { createLog, openDestination } from '../../base/telemetry/log.ts';
+import { waitForEnd } from './signals.ts';
+import { type StartParts, start } from './start.ts';
+import { type ServiceEnvironment, ServiceReports } from './systemd.ts';
+import { UndoStack } from './undo.ts';
+
+/**
+ * Runs Weir until a signal or a permanent failure; resolves with the exit code. When Weir cannot start, undoes all completed steps and
+ * rejects with a message for people.
+ * @param configure reads the settings at the start and at each HUP. Throws SettingsError.
+ * @param environment of systemd, when Weir runs as its service
+ */
+export async function runPrimary(
+  configure: () => Configuration,
+  terminal: boolean,
+  environment: ServiceEnvironment = {},
+): Promise<number> {
+  const first = configure();
+  const { readable } = terminal ? await import('../../base/telemetry/readable.ts') : { readable: null };
+  const destination = openDestination(1, readable);
+  const log = createLog(destination, first.settings.LOG_LEVEL, { place: 'primary' });
+  const undo = new UndoStack();
+  process.on('uncaughtException', (error) => {
+    log('crash', { err: error });
+    void destination.finish().then(() => process.exit(1));
+  });
+
+  const ending = waitForEnd(terminal);
+  const service = new ServiceReports(environment, log);
+  let code = 1;
+  try {
+    code = await serveUntilEnd({ configure, first, log, destination, undo, ending, service }, terminal);
+  } finally {
+    await undo.run().catch((error: Error) => {
+      log('stop_failed', { reason: error.message });
+      code = 1;
+    });
+    ending.stop();
+    log('stopped');
+    await destination.finish();
+  }
+  return code;
+}
+
+/** Resolves with the exit code when every process has ended; `undo` then stops the rest. */
+async function serveUntilEnd(parts: StartParts, terminal: boolean): Promise<number> {
+  const { first, log, ending } = parts;
+  const started = await start(parts);
+  if (started === null) return (await ending.ended).code;
+  const { supervisor, settings, isUp, address } = started;
+  if (isUp && terminal) greet(first.settings, address, process.stdout);
+  const { code, reason } = await ending.ended;
+  log('draining', { reason });
+  parts.service.stopping();
+  supervisor.leave();
+  if (code === 0) await delay(settings().DRAIN_DELAY_SECONDS * 1000);
+  await supervisor.stop();
+  return code;
+}
+
+/** Prints Weir's URL and the next step. @param setupAddress null when an administrator exists. */
+function greet(settings: Settings, setupAddress: string | null, out: { write(text: string): unknown }): void {
+  out.write(
+    [
+      '',
+      `  Weir receives webhooks at ${settings.FRONTEND_PUBLIC_API_URL}`,
+      `  Pages:                    ${settings.PUBLIC_URL}`,
+      '',
+      ...(setupAddress === null ? [] : [`  Create the administrator: ${setupAddress}`, '']),
+      `  Create a webhook:   ${weirCommand()} webhook add --name github --generate-secret`,
+      `  Send test events:   ${weirCommand()} send URL --secret SECRET --github-examples`,
+      `  Metrics:            http://${settings.METRICS_HOST}:${settings.METRICS_PORT}/metrics`,
+      '  Stop:               Ctrl-C',
+      '',
+      '',
+    ].join('\n'),
+  );
+}

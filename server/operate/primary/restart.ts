@@ -1,0 +1,74 @@
+/** HUP: reads the settings again and replaces every process with a new one that has these settings and runs the code on disk. */
+
+import { openLimiter } from '../../base/ratelimit/open.ts';
+import { type Configuration, changedSettings, type Settings } from '../../base/settings/read.ts';
+import { settingTable } from '../../base/settings/table.ts';
+import type { Setting } from '../../base/settings/values.ts';
+import type { Log } from '../../base/telemetry/log.ts';
+import { ensureAdministrator } from '../../manage/auth/setup.ts';
+import { coalesced } from '../../manage/live/coalesced.ts';
+import { OperatorError } from '../../model/fault.ts';
+import { checkConnectionBudget } from '../../store/open.ts';
+import type { Database } from '../../store/pool.ts';
+import { checkArchive } from '../backup/write.ts';
+import type { RestartOutcome } from './replacement.ts';
+
+interface RestartParts {
+  /** Returns the active settings. */
+  current: () => Settings;
+  /** Reads the settings again. Throws SettingsError. */
+  read: () => Configuration;
+  /** Replaces all processes with new ones that use these settings. */
+  replace: (next: Configuration) => Promise<RestartOutcome>;
+  database: Database;
+  log: Log;
+  onBegun: () => void;
+  onDone: (outcome: 'restarted' | 'failed') => void;
+}
+
+/** One restart at a time: all requests during a restart are merged into one further restart. Never rejects. */
+export function createRestart(parts: RestartParts): () => Promise<void> {
+  const { log, onBegun, onDone } = parts;
+  return coalesced(async () => {
+    const startedMs = performance.now();
+    log('restarting');
+    onBegun();
+    const { ok, ...outcome } = await tryRestart(parts);
+    const fields = { ...outcome, took_ms: Math.round(performance.now() - startedMs) };
+    log(ok ? 'restarted' : 'restart_failed', fields);
+    onDone(ok ? 'restarted' : 'failed');
+  });
+}
+
+async function tryRestart(parts: RestartParts): Promise<{ ok: boolean }> {
+  try {
+    const next = parts.read();
+    const changed = changedSettings(parts.current(), next.settings);
+    refuseFixed(changed);
+    await check(changed, next.settings, parts);
+    if (changed.length > 0) parts.log('settings_changed', { settings: changed });
+    return await parts.replace(next);
+  } catch (error) {
+    return { ok: false, ...{ reason: (error as Error).message.replaceAll('\n', '; '), replaced: 0 } };
+  }
+}
+
+function refuseFixed(changed: string[]): void {
+  const table: Record<string, Setting> = settingTable;
+  const fixed = changed.filter((name) => table[name]!.fixed);
+  if (fixed.length === 0) return;
+  const verb = fixed.length === 1 ? 'has' : 'have';
+  throw new OperatorError(
+    `${fixed.join(', ')} ${verb} changed, which needs a restart of Weir`,
+    'stop and start it, or set the earlier value and send HUP again',
+  );
+}
+
+/** Repeats the checks of the start for changed settings. Rejects when the new settings cannot be used. */
+async function check(changed: string[], next: Settings, { database, log }: RestartParts): Promise<void> {
+  const has = (pattern: RegExp) => changed.some((name) => pattern.test(name));
+  if (has(/^(WORKERS|DB_POOL_MAX)$/)) await checkConnectionBudget(database, next);
+  if (has(/^ARCHIVE_DIR$/) && next.ARCHIVE_DIR !== undefined) await checkArchive(next.ARCHIVE_DIR);
+  if (has(/^ADMIN_/) && next.AUTH_MODE === 'local') await ensureAdministrator(database, next);
+  if (has(/^RATE_LIMIT_BACKEND$|_SHARED_URL$/)) await (await openLimiter(next, log, { requireStore: true })).close();
+}

@@ -1,0 +1,122 @@
+/**
+ * A copy of the webhooks in DATA_DIR, for the spool: a process that starts while Postgres is away verifies events with it. It is encrypted as a
+ * whole: without SECRETS_KEY it can neither be read nor changed.
+ */
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { deserialize, serialize } from 'node:v8';
+import { replaceFile } from '../../base/files/durable-file.ts';
+import { backoffMs, pause } from '../../base/net/backoff.ts';
+import { migrationFiles } from '../../store/migrate.ts';
+import { type Database, DatabaseUnavailable } from '../../store/pool.ts';
+import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks.ts';
+import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
+import { seal, unseal } from '../../store/secrets/seal.ts';
+
+interface SavedParts {
+  dataDir: string;
+  keys: SecretsKeys;
+  database: Database;
+  /** An older copy is not used: it may hold secrets that were replaced since. */
+  ageMaxMs: () => number;
+  nowMs: () => number;
+  onFailed: (error: Error) => void;
+}
+
+interface Saved {
+  /** The newest migration of the build that wrote it: rows of another build may have other columns. */
+  schema: number;
+  savedAtMs: number;
+  rows: WebhookRow[];
+}
+
+/** Maximum rows of the copy: as many as a process caches, see Directory. */
+const ROWS_MAX = 20_000;
+/** Minimum time between two copies, however many webhooks change. Without a change, a copy is written every RENEW_EVERY_MS. */
+const SAVE_EVERY_MS = 1_000;
+const RENEW_EVERY_MS = 600_000;
+/** Waits after a failed write, which may leave a replaced secret in the copy. */
+const RETRY = { firstMs: 2_000, maxMs: 60_000 };
+const PURPOSE = 'saved-webhooks';
+
+export class SavedWebhooks {
+  readonly #parts: SavedParts;
+  readonly #path: string;
+  readonly #schema = migrationFiles().at(-1)!.version;
+  readonly #stopping = new AbortController();
+  #isChanged = false;
+  #saving: Promise<void> | null = null;
+  #renewing: NodeJS.Timeout | undefined;
+
+  constructor(parts: SavedParts) {
+    this.#parts = parts;
+    this.#path = pathIn(parts.dataDir);
+  }
+
+  /** Reads the copy; null if it does not exist, or if this build and these keys cannot use it. */
+  read(): WebhookRow[] | null {
+    try {
+      const plain = unseal(readFileSync(this.#path), derivedKeys(this.#parts.keys, PURPOSE), PURPOSE);
+      const { schema, savedAtMs, rows } = deserialize(plain!) as Saved;
+      const ageMs = this.#parts.nowMs() - savedAtMs;
+      return schema === this.#schema && ageMs <= this.#parts.ageMaxMs() ? rows : null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Some webhook changed, or may have: writes a new copy soon. */
+  save(): void {
+    this.#isChanged = true;
+    if (this.#stopping.signal.aborted) return;
+    this.#saving ??= this.#saveWhileChanged().finally(() => {
+      this.#saving = null;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    clearTimeout(this.#renewing);
+    await this.#saving;
+  }
+
+  async #saveWhileChanged(): Promise<void> {
+    clearTimeout(this.#renewing);
+    for (let failures = 0; this.#isChanged && !this.#stopping.signal.aborted; ) {
+      this.#isChanged = false;
+      try {
+        await this.#write();
+        failures = 0;
+      } catch (error) {
+        // During an outage the copy stays as it is; the listener calls `save` at its end.
+        if (!(error instanceof DatabaseUnavailable)) {
+          this.#isChanged = true;
+          failures++;
+          this.#parts.onFailed(error as Error);
+        }
+      }
+      await pause(
+        failures === 0 ? SAVE_EVERY_MS : backoffMs(failures - 1, RETRY, Math.random()),
+        this.#stopping.signal,
+      );
+    }
+    if (!this.#stopping.signal.aborted) this.#renewing = setTimeout(() => this.save(), RENEW_EVERY_MS).unref();
+  }
+
+  async #write(): Promise<void> {
+    const { database, keys, nowMs } = this.#parts;
+    const savedAtMs = nowMs();
+    const rows = await readWebhooks(database, null, ROWS_MAX);
+    const saved: Saved = { schema: this.#schema, savedAtMs, rows };
+    replaceFile(this.#path, seal(serialize(saved), derivedKeys(keys, PURPOSE)[0]!, PURPOSE));
+  }
+}
+
+/** Removes the copy: without a spool nothing uses it. */
+export function removeSavedWebhooks(dataDir: string): void {
+  rmSync(pathIn(dataDir), { force: true });
+}
+
+function pathIn(dataDir: string): string {
+  return join(dataDir, 'webhooks.saved');
+}

@@ -1,0 +1,228 @@
+/** The serving processes, and what the primary does for them from their start to their end: supervision, counters, metrics, HUP. */
+import { dirname, join } from 'node:path';
+import { portError } from '../../base/settings/port.ts';
+import type { Configuration, Given, Settings } from '../../base/settings/read.ts';
+import type { AdjustableLog, LogDestination } from '../../base/telemetry/log.ts';
+import { DoctorRunner } from '../../manage/api/status/doctor.ts';
+import type { Awaited } from '../../manage/api/status/health.ts';
+import { LiveHub } from '../../manage/live/hub.ts';
+import { ChangeListener } from '../../store/listen.ts';
+import type { Horizon } from '../../store/partitions.ts';
+import type { Database } from '../../store/pool.ts';
+import { countOrEstimateDeliveries } from '../../store/queries/delivery-counts.ts';
+import type { SecretsKeys } from '../../store/secrets/keys.ts';
+import type { Alerts } from './alerts.ts';
+import { FigureReader } from './database-figures.ts';
+import { prepareForks, type ServingUser } from './forks.ts';
+import { Members } from './members.ts';
+import { MemoryGuard } from './memory-guard.ts';
+import type { SentOrder } from './messages.ts';
+import { MetricsPage } from './metrics-page.ts';
+import { createRestart } from './restart.ts';
+import type { Ending } from './signals.ts';
+import type { PrimarySpool } from './spool.ts';
+import { Supervisor } from './supervisor.ts';
+import type { ServiceReports } from './systemd.ts';
+import type { UndoStack } from './undo.ts';
+
+/** What changes while the primary runs. */
+export interface State {
+  settings: Settings;
+  /** The time span that has partitions. */
+  horizon: Horizon;
+  /** What the start waits for before it uses the database; null: it is prepared. */
+  awaited: Awaited | null;
+}
+
+/** What the parts of the primary share. */
+export interface Shared {
+  state: State;
+  conninfo: string;
+  database: Database;
+  keys: SecretsKeys;
+  log: AdjustableLog;
+  undo: UndoStack;
+}
+
+interface ServingParts extends Shared {
+  first: Configuration;
+  /** Reads the settings again. Throws SettingsError. */
+  configure: () => Configuration;
+  destination: LogDestination;
+  ending: Ending;
+  service: ServiceReports;
+  /** The compiled main.js of the processes, and their user; null: the user of the primary. */
+  entryFile: string;
+  user: ServingUser | null;
+  spool: PrimarySpool;
+  alerts: Alerts;
+  /** Restarts an embedded server that was killed. */
+  revive: () => Promise<void>;
+}
+
+export interface Serving {
+  members: Members;
+  supervisor: Supervisor;
+  page: MetricsPage;
+  /** Created but not started: it needs a prepared database. */
+  listener: ChangeListener;
+  setHorizon(horizon: Horizon): void;
+  /** Informs the processes of what the start waits for. */
+  awaits(awaited: Awaited): void;
+  /** The database has a schema for this release: the processes may use it. Resolves when they do. */
+  databasePrepared(horizon: Horizon): Promise<void>;
+  /**
+   * Starts the processes and supervises them; HUP, TTIN and TTOU work from now on. Resolves with true when all serve, with false when the
+   * supervisor gave up or was stopped.
+   */
+  begin(): Promise<boolean>;
+}
+
+/** Prepares the processes without starting one, and opens the metrics page. Rejects when METRICS_PORT is not available. */
+export async function openServing(parts: ServingParts): Promise<Serving> {
+  const { first, configure, state, database, log, destination, undo, ending, user, entryFile, spool } = parts;
+  const members = new Members();
+  const page = await openPage(parts, members);
+  const listener = createListener(parts, members);
+  const live = new LiveHub({
+    collect: () => members.takeSamples(),
+    send: (second) => members.broadcast({ kind: 'live', live: second }),
+    databaseAnswers: () => state.awaited === null && listener.answers,
+    countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
+  });
+  const doctor = new DoctorRunner(join(dirname(entryFile), 'cli/weir.js'));
+  undo.push(() => doctor.close());
+
+  const order = ({ given, settings }: Configuration): SentOrder => ({
+    given: pinned(given, settings),
+    conninfo: parts.conninfo,
+    keys: parts.keys,
+    horizon: state.horizon,
+    history: live.history,
+    othersServe: members.in('serving').length > 0,
+    ...(state.awaited === null ? {} : { awaitsDatabase: true, awaited: state.awaited }),
+    ...spool.order(),
+  });
+  const planOf = (configuration: Configuration) => ({
+    processes: configuration.settings.WORKERS,
+    readyMs: configuration.settings.PROCESS_READY_SECONDS * 1000,
+    silentSeconds: configuration.settings.PROCESS_SILENT_SECONDS,
+    drainMs: configuration.settings.DRAIN_SECONDS * 1000,
+    order: () => order(configuration),
+  });
+  prepareForks(entryFile, user);
+  const supervisor = new Supervisor({
+    members,
+    plan: planOf(first),
+    environment: user?.env ?? {},
+    log,
+    destination,
+    onSample: (pid, sample) => live.take(pid, sample),
+    askDoctor: () => doctor.ask(),
+    onEnded: (pid, lastSnapshot, byItself) => {
+      live.ended(pid);
+      page.keep(lastSnapshot);
+      if (byItself) page.died();
+    },
+    onHopeless: (reason) => ending.end(1, reason),
+  });
+  const guard = new MemoryGuard({
+    limit: () => state.settings.PROCESS_MEMORY_MAX,
+    replaceable: () => (supervisor.isQuiet ? members.in('serving') : []),
+    replace: (member) => supervisor.replace(member),
+    log,
+    onReplaced: () => page.memoryReplaced(),
+  });
+  const restart = createRestart({
+    current: () => state.settings,
+    read: configure,
+    replace: async (next) => {
+      const outcome = await supervisor.restart(planOf(next));
+      if (outcome.replaced > 0) {
+        state.settings = next.settings;
+        log.setLevel(next.settings.LOG_LEVEL);
+      }
+      return outcome;
+    },
+    database,
+    log,
+    onBegun: () => parts.service.reloading(),
+    onDone: (outcome) => {
+      page.restarted(outcome);
+      parts.service.ready();
+    },
+  });
+
+  const setHorizon = (horizon: Horizon) => {
+    state.horizon = horizon;
+    page.horizon(horizon);
+    members.broadcast({ kind: 'horizon', horizon });
+  };
+  return {
+    members,
+    supervisor,
+    page,
+    listener,
+    setHorizon,
+    awaits(awaited) {
+      state.awaited = awaited;
+      members.broadcast({ kind: 'awaited', awaited });
+    },
+    databasePrepared(horizon) {
+      state.awaited = null;
+      setHorizon(horizon);
+      return members.useDatabase();
+    },
+    begin() {
+      live.start();
+      undo.push(() => live.stop());
+      undo.push(guard.start());
+      undo.push(() => supervisor.stop());
+      const allServe = supervisor.start();
+      ending.onScale((change) => supervisor.scale(change));
+      ending.onRestart(() => void restart());
+      return allServe;
+    },
+  };
+}
+
+async function openPage({ state, database, log, undo, spool, alerts }: ServingParts, members: Members) {
+  const figures = new FigureReader(database);
+  const page = new MetricsPage(
+    () => members.collectMetrics(),
+    () => figures.figures(),
+    async () => [...(await spool.families()), ...alerts.families()],
+    () => log.dropped(),
+    (error) => log('metrics_failed', { reason: error.message }),
+  );
+  page.horizon(state.horizon);
+  const { METRICS_HOST, METRICS_PORT } = state.settings;
+  await page.listen(METRICS_HOST, METRICS_PORT).catch((error) => {
+    throw portError('METRICS_PORT', METRICS_HOST, METRICS_PORT, error);
+  });
+  undo.push(() => page.close());
+  return page;
+}
+
+function createListener({ conninfo, log, spool, revive }: ServingParts, members: Members): ChangeListener {
+  return new ChangeListener(conninfo, {
+    change: (payload) => {
+      spool.webhooksChanged();
+      return members.applyEverywhere(payload);
+    },
+    arrived: () => members.broadcast({ kind: 'arrived' }),
+    alive: () => members.broadcast({ kind: 'heartbeat' }),
+    lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
+    up: () => {
+      log('listener_up');
+      spool.webhooksChanged();
+      members.broadcast({ kind: 'changes_lost' });
+    },
+    down: (reason) => log('listener_down', { reason }),
+  });
+}
+
+/** Fixes the resolved DATA_DIR: its default may depend on the user that runs the process. */
+function pinned({ values, directory }: Given, { DATA_DIR }: Settings): Given {
+  return { values: { ...values, DATA_DIR }, directory };
+}

@@ -1,0 +1,182 @@
+/**
+ * The start of Weir, step by step. A database that is away is waited for, and so are a long migration and the rate-limit store: the
+ * processes listen, and refuse what needs the database, or spool it, as in every outage.
+ */
+import { dirname, join } from 'node:path';
+import { builtFile } from '../../base/files/build.ts';
+import { lockDataDir } from '../../base/files/data-dir.ts';
+import { LockError } from '../../base/files/lock.ts';
+import { within } from '../../base/net/within.ts';
+import { probePort } from '../../base/settings/port.ts';
+import type { Configuration, Settings } from '../../base/settings/read.ts';
+import type { AdjustableLog, Log, LogDestination } from '../../base/telemetry/log.ts';
+import type { Awaited } from '../../manage/api/status/health.ts';
+import { openUnmigrated } from '../../store/open.ts';
+import { usualHorizon } from '../../store/partitions.ts';
+import { loadSecretsKeys } from '../../store/secrets/keys.ts';
+import { checkArchive } from '../backup/write.ts';
+import { Alerts, runAlerts } from './alerts.ts';
+import { type Choice, chooseServingUser, findEntryFile, type ServingUser } from './forks.ts';
+import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
+import { openServing, type State } from './serving.ts';
+import type { Ending } from './signals.ts';
+import { openSpool } from './spool.ts';
+import type { Supervisor } from './supervisor.ts';
+import type { ServiceReports } from './systemd.ts';
+import type { UndoStack } from './undo.ts';
+import { startWork } from './work.ts';
+
+export interface StartParts {
+  /** Reads the settings again. Throws SettingsError. */
+  configure: () => Configuration;
+  first: Configuration;
+  log: AdjustableLog;
+  destination: LogDestination;
+  /** Receives the step that undoes each step of the start. */
+  undo: UndoStack;
+  ending: Ending;
+  service: ServiceReports;
+}
+
+interface Started {
+  supervisor: Supervisor;
+  /** Current settings. */
+  settings: () => Settings;
+  /** All processes serve. False: Weir ends before that. */
+  isUp: boolean;
+  /** The setup URL when users sign in with passwords and no administrator exists; otherwise null. */
+  address: string | null;
+}
+
+/** A start that takes longer than this listens before it is done: a probe of /healthz must not end a long migration. */
+const LISTEN_AFTER_MS = 5_000;
+
+/**
+ * Resolves when Weir serves, or when it must end; with null when it ends before its processes are started. Rejects with a message for
+ * people when it cannot start.
+ */
+export async function start(parts: StartParts): Promise<Started | null> {
+  const { first, log, undo, ending } = parts;
+  const state: State = { settings: first.settings, horizon: usualHorizon(Date.now()), awaited: 'database' };
+  const settings = () => state.settings;
+
+  await checkAddresses(first.settings);
+  const keys = loadSecretsKeys(first.settings);
+  await ownDataDir(first.settings, undo);
+  for (const setting of first.ignored) log('setting_ignored', { setting });
+  const { WORKERS, THREADS, database: kind } = first.settings;
+  log('starting', { processes: WORKERS, threads: THREADS, database: kind.kind });
+
+  const stopping = abortedBy(ending);
+  const ended = ending.ended.then(() => null);
+  const attached = await attach(first.settings, log, undo, stopping);
+  if (attached === null) return null;
+  const { conninfo, database, revive } = attached;
+  const entryFile = findEntryFile(builtFile('server/main.js'), process.argv[1]);
+  const choosing = chooseServingUser(join(dirname(entryFile), 'process/trial.js'), first.settings, conninfo);
+  // A rejection is handled below, when the database is prepared.
+  choosing.catch(() => {});
+  const waiting = new Waiting(state);
+  const preparing = prepare(
+    { conninfo, database, settings, keys, log, onAwaited: (what) => waiting.on(what) },
+    stopping,
+  );
+  // A rejection is handled below, when the processes exist.
+  preparing.catch(() => {});
+  const user = servingUser(await choosing, log);
+
+  const shared = { state, conninfo, database, keys, log, undo };
+  const spool = await openSpool({ settings, conninfo, database, keys, log, owner: user });
+  undo.push(() => spool.stop());
+  const alerts = new Alerts({ database, log, settings, spool, startedMs: Date.now() });
+  const serving = await openServing({ ...parts, ...shared, entryFile, user, spool, alerts, revive });
+  const { supervisor } = serving;
+  // Also while Weir waits for the database: the spool may be in use.
+  undo.push(runAlerts(alerts));
+
+  const early = await within(LISTEN_AFTER_MS, Promise.race([preparing, waiting.isLong, ended]));
+  if (stopping.aborted) return null;
+  if (early) await serving.databasePrepared(early.horizon);
+  else waiting.announce = (what) => serving.awaits(what);
+  const allServe = serving.begin();
+  void allServe.then((serve) => serve && parts.service.ready());
+  const prepared = await Promise.race([preparing, ended]);
+  if (prepared === null) return { supervisor, settings, isUp: false, address: null };
+  if (!early) await serving.databasePrepared(prepared.horizon);
+  startWork(shared, serving, spool);
+
+  const { address } = prepared;
+  const isUp = await Promise.race([allServe, ending.ended.then(() => false)]);
+  if (isUp) log('listening', { url: settings().PUBLIC_URL, processes: supervisor.wanted });
+  // Logged last, where it is visible. It goes to the log because without a terminal there is no other output.
+  if (isUp && address !== null) log('setup_address', { url: address });
+  return { supervisor, settings, isUp, address };
+}
+
+/** Rejects if another program has PORT, or ARCHIVE_DIR cannot be written. */
+async function checkAddresses({ HOST, PORT, ARCHIVE_DIR }: Settings): Promise<void> {
+  await probePort('PORT', HOST, PORT);
+  if (ARCHIVE_DIR !== undefined) await checkArchive(ARCHIVE_DIR);
+}
+
+async function ownDataDir({ DATA_DIR }: Settings, undo: UndoStack): Promise<void> {
+  const lock = await lockDataDir(DATA_DIR);
+  undo.push(() => lock.release());
+}
+
+/** Null: Weir is to end, and the wait for another process that starts the embedded server was ended. */
+async function attach(settings: Settings, log: Log, undo: UndoStack, stopping: AbortSignal) {
+  const report = (line: string) => log('database_starting', { line });
+  try {
+    const attached = await openUnmigrated(settings, report, { joinSmaller: false, stopping });
+    undo.push(attached.detach);
+    return attached;
+  } catch (error) {
+    if (error instanceof LockError && stopping.aborted) return null;
+    throw error;
+  }
+}
+
+/** What the preparation waits for, and whether to listen before it is done. */
+class Waiting {
+  readonly #state: State;
+  /** Resolves when the preparation will take long. */
+  readonly isLong: Promise<void>;
+  #becameLong: () => void = () => {};
+  /** Set when the processes are to be informed. */
+  announce: (awaited: Awaited) => void = () => {};
+
+  constructor(state: State) {
+    this.#state = state;
+    this.isLong = new Promise((resolve) => {
+      this.#becameLong = resolve;
+    });
+  }
+
+  on(awaited: Awaited): void {
+    this.#state.awaited = awaited;
+    this.announce(awaited);
+    // Every start migrates, and most have nothing to do.
+    if (awaited !== 'migrations') this.#becameLong();
+  }
+}
+
+/** Resolves with null when Weir is to end. Rejects when only another setting would help. */
+async function prepare(parts: PrepareParts, stopping: AbortSignal): Promise<Prepared | null> {
+  const prepared = await prepareDatabase(parts, stopping);
+  await waitForLimiter(parts.settings(), parts.log, () => parts.onAwaited('rate_limit_store'), stopping);
+  return stopping.aborted ? null : prepared;
+}
+
+/** Null: the user of the primary. */
+function servingUser(choice: Choice, log: Log): ServingUser | null {
+  if (choice.kind === 'user') return choice.user;
+  log('serving_as_root', { reason: choice.reason, fix: choice.fix });
+  return null;
+}
+
+function abortedBy({ ended }: Ending): AbortSignal {
+  const stopping = new AbortController();
+  void ended.then(() => stopping.abort());
+  return stopping.signal;
+}

@@ -1,0 +1,244 @@
+/**
+ * Keeps the wanted number of processes serving. Signals and process ends change only the wanted or the actual state. `#step` compares the
+ * two and forks or retires, so overlapping requests reach the wanted number. At most one process more than wanted exists, including
+ * processes that are leaving: connectionsNeeded budgets database connections for that many.
+ *
+ *     starting ──listens──▶ serving ──leave()──▶ leaving ──▶ ended
+ *         └── ends, refuses, or is not ready in time: replaced after a pause; in a rolling restart, the restart ends
+ */
+
+import type { Log, LogDestination } from '../../base/telemetry/log.ts';
+import type { Sample } from '../../manage/live/counters.ts';
+import { Member, type Plan } from './member.ts';
+import type { Members } from './members.ts';
+import type { Checkup, MetricsSnapshot } from './messages.ts';
+import { QuickDeaths } from './quick-deaths.ts';
+import { failureOf, type Replacement, type Restart, type RestartOutcome } from './replacement.ts';
+
+interface SupervisorOptions {
+  /** The supervisor adds and removes members. */
+  members: Members;
+  plan: Plan;
+  /** Changes to the primary's environment for the processes. */
+  environment: NodeJS.ProcessEnv;
+  log: Log;
+  /** Receives the log lines of the processes. */
+  destination: LogDestination;
+  /** Receives the counts of a process up to now. */
+  onSample: (pid: number, sample: Sample) => void;
+  /** Returns the results of `weir doctor` for this installation. */
+  askDoctor: () => Promise<Checkup>;
+  /** Called when a process ended, unexpectedly (`byItself`) or on request; with its last metrics, so that totals are kept. */
+  onEnded: (pid: number, lastSnapshot: MetricsSnapshot | null, byItself: boolean) => void;
+  /** Called when the supervisor gives up. */
+  onHopeless: (reason: string) => void;
+}
+
+export class Supervisor {
+  readonly #options: SupervisorOptions;
+  readonly #members: Members;
+  /** The last plan that a process served with. Replacements for processes that end unexpectedly use it. */
+  #plan: Plan;
+  #wanted: number;
+  #restart: Restart | null = null;
+  #phase: 'running' | 'leaving' | 'stopping' | 'hopeless' = 'running';
+  readonly #quickDeaths = new QuickDeaths();
+  /** No process is forked during a pause. */
+  #pause: NodeJS.Timeout | null = null;
+  #started: (ok: boolean) => void = () => {};
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#members = options.members;
+    this.#plan = options.plan;
+    this.#wanted = options.plan.processes;
+  }
+
+  get wanted(): number {
+    return this.#wanted;
+  }
+
+  /** Forks all processes. Resolves with true when the wanted number serves, with false when the supervisor gave up or was stopped. */
+  start(): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#started = resolve;
+      this.#step();
+    });
+  }
+
+  /** Adds or removes one process; the minimum is one. */
+  scale(change: 1 | -1): void {
+    if (this.#phase !== 'running' || this.#wanted + change < 1) return;
+    this.#want(this.#wanted + change);
+    this.#step();
+  }
+
+  /**
+   * Replaces every process with one of `plan`: each new process listens before an old one leaves. A new process that fails ends the
+   * restart, and the remaining old processes keep serving. One restart at a time; it ends a replacement of one process.
+   */
+  restart(plan: Plan): Promise<RestartOutcome> {
+    this.#endRestart('a rolling restart replaces every process');
+    return new Promise((settle) => {
+      this.#restart = { plan, stale: new Set(this.#members.in('serving')), replaced: 0, settle };
+      // Starting processes have accepted no request yet, and may hang.
+      for (const member of this.#members.in('starting')) void member.leave();
+      if (this.#phase === 'running') this.#step();
+      else this.#endRestart('Weir is stopping');
+    });
+  }
+
+  /** Whether the wanted number of processes serves, and none is starting, leaving or to be replaced. */
+  get isQuiet(): boolean {
+    const serving = this.#members.in('serving').length;
+    return (
+      this.#phase === 'running' && this.#restart === null && serving === this.#wanted && this.#members.size === serving
+    );
+  }
+
+  /** Replaces one serving process like a rolling restart, with the current settings. Call while `isQuiet`. */
+  replace(member: Member): Promise<Replacement> {
+    return new Promise((resolve) => {
+      const restart: Restart = {
+        // Each plan object is a generation of processes.
+        plan: { ...this.#plan },
+        stale: new Set([member]),
+        replaced: 0,
+        settle: (outcome) => {
+          const { successor } = restart;
+          if (!outcome.ok) resolve(outcome);
+          else if (successor) resolve({ ok: true, successor });
+          else resolve({ ok: false, reason: 'the number of processes was reduced' });
+        },
+      };
+      this.#restart = restart;
+      this.#step();
+    });
+  }
+
+  /** Makes readyz fail. All other requests are served, and processes that end unexpectedly are replaced. */
+  leave(): void {
+    if (this.#phase === 'running') this.#phase = 'leaving';
+    this.#endRestart('Weir is stopping');
+    this.#members.broadcast({ kind: 'leaving' });
+  }
+
+  /** Drains all processes and waits for their end; kills those that do not end in time. */
+  async stop(): Promise<void> {
+    this.#phase = 'stopping';
+    this.#endRestart('Weir is stopping');
+    this.#started(false);
+    if (this.#pause !== null) clearTimeout(this.#pause);
+    await Promise.all(this.#members.all().map((member) => member.leave()));
+  }
+
+  /** Compares the actual with the wanted state and acts on the difference. Called after every change of either. */
+  #step(): void {
+    if (this.#phase === 'stopping' || this.#phase === 'hopeless') return;
+    const surplus = this.#members.in('serving').length - this.#wanted;
+    for (let i = 0; i < surplus; i++) this.#retireOne();
+    while (this.#pause === null && this.#mayFork()) this.#fork();
+    if (this.#members.in('serving').length === this.#wanted && this.#members.size === this.#wanted) this.#arrive();
+  }
+
+  /** A restart forks one process more than wanted when no process is leaving. */
+  #mayFork(): boolean {
+    const staying = this.#members.in('starting', 'serving').length;
+    const extra = this.#restart !== null && this.#restart.stale.size > 0 ? 1 : 0;
+    return staying === 0 || (staying < this.#wanted + extra && this.#members.size <= this.#wanted);
+  }
+
+  /** The wanted state is reached: no process is starting or leaving. */
+  #arrive(): void {
+    this.#started(true);
+    if (this.#restart?.stale.size === 0) this.#endRestart(null);
+  }
+
+  #fork(): void {
+    const { environment, log, destination, onSample, askDoctor } = this.#options;
+    const plan = this.#restart?.plan ?? this.#plan;
+    const member = new Member(plan, {
+      log,
+      destination,
+      onSample,
+      askDoctor,
+      environment,
+      onReady: () => this.#onReady(member),
+      onEnded: () => this.#onEnded(member),
+    });
+    this.#members.add(member);
+  }
+
+  #onReady(member: Member): void {
+    if (this.#phase === 'leaving') member.send({ kind: 'leaving' });
+    this.#quickDeaths.onReady(member);
+    if (member.plan === this.#restart?.plan) {
+      this.#restart.replaced++;
+      this.#restart.successor = member;
+      const { processes } = this.#plan;
+      this.#plan = member.plan;
+      // A count changed by signals is kept unless the setting itself has changed.
+      if (member.plan.processes !== processes) this.#want(member.plan.processes);
+    }
+    this.#step();
+  }
+
+  #onEnded(member: Member): void {
+    this.#members.delete(member);
+    this.#restart?.stale.delete(member);
+    const byItself = member.state !== 'leaving';
+    this.#options.onEnded(member.pid ?? 0, member.lastSnapshot, byItself);
+    if (byItself) this.#onDeath(member);
+    this.#step();
+  }
+
+  #onDeath(member: Member): void {
+    const { reason, livedMs } = member;
+    this.#options.log('process_exited', { process: member.pid, reason, lived_ms: Math.round(livedMs) });
+    const pauseMs = this.#quickDeaths.onDeath(member);
+    if (member.plan === this.#restart?.plan) this.#endRestart(failureOf(member));
+    const serving = this.#members.in('serving');
+    const hopeless = this.#quickDeaths.hopeless(serving, reason);
+    if (serving.length === 0 && member.refused) this.#giveUp(String(reason));
+    else if (hopeless !== null) this.#giveUp(hopeless);
+    else if (pauseMs !== null) this.#pauseForks(pauseMs);
+  }
+
+  #pauseForks(ms: number): void {
+    if (this.#pause !== null) clearTimeout(this.#pause);
+    this.#pause = setTimeout(() => {
+      this.#pause = null;
+      this.#step();
+    }, ms);
+  }
+
+  /** Retires a process that the restart must replace, otherwise the newest. */
+  #retireOne(): void {
+    const serving = this.#members.in('serving');
+    const member = serving.find((candidate) => this.#restart?.stale.has(candidate)) ?? serving.at(-1)!;
+    this.#restart?.stale.delete(member);
+    void member.leave();
+  }
+
+  #want(processes: number): void {
+    this.#wanted = processes;
+    this.#options.log('processes_changed', { processes });
+  }
+
+  /** @param reason why the restart failed; null on success. */
+  #endRestart(reason: string | null): void {
+    const restart = this.#restart;
+    if (restart === null) return;
+    this.#restart = null;
+    const { replaced, stale, settle } = restart;
+    settle(reason === null ? { ok: true, replaced } : { ok: false, reason, replaced, kept: stale.size });
+  }
+
+  #giveUp(reason: string): void {
+    if (this.#phase === 'stopping' || this.#phase === 'hopeless') return;
+    this.#phase = 'hopeless';
+    this.#options.log('crash_loop', { reason });
+    this.#started(false);
+    this.#options.onHopeless(reason);
+  }
+}

@@ -1,0 +1,244 @@
+/** A serving process: builds its parts once and carries out the requests of the primary. */
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { weirCommand } from '../../base/command/name.ts';
+import { builtFile } from '../../base/files/build.ts';
+import { ClientPackage } from '../../base/http/client-package.ts';
+import { Clients } from '../../base/http/clients.ts';
+import { createApiFields } from '../../base/http/cors.ts';
+import { ByteBudget, SlabArena } from '../../base/http/memory.ts';
+import { HttpServer } from '../../base/http/server.ts';
+import { UnreadLimit } from '../../base/http/unread.ts';
+import type { Log } from '../../base/telemetry/log.ts';
+import { expectedAnswers } from '../../manage/api/openapi/document.ts';
+import { type Doctor, DoctorRunner } from '../../manage/api/status/doctor.ts';
+import { type Awaited, alive, createReady } from '../../manage/api/status/health.ts';
+import type { Live, Sample } from '../../manage/live/counters.ts';
+import { parseNetwork } from '../../model/address.ts';
+import { pendingMigrations } from '../../store/migrate.ts';
+import { type Horizon, nearestWithin } from '../../store/partitions.ts';
+import { type Database, DatabaseUnavailable } from '../../store/pool.ts';
+import type { MetricsSnapshot, StartOrder } from '../primary/messages.ts';
+import { openBase } from './base.ts';
+import { composeAgents } from './compose/agents.ts';
+import { composeIngest } from './compose/ingest.ts';
+import { composeLive, composeStatus } from './compose/live.ts';
+import { composePages } from './compose/pages.ts';
+import { composePeople } from './compose/people.ts';
+import { composeRejections } from './compose/rejections.ts';
+import { routeTable } from './routes.ts';
+
+export interface App {
+  /** The listening port; tests let the kernel choose a free one. */
+  port: number;
+  recordHeartbeat(): void;
+  arrived(): void;
+  changesLost(): void;
+  change(payload: string): Promise<void>;
+  setHorizon(horizon: Horizon): void;
+  /** What the start waits for, until `useDatabase`. */
+  awaits(awaited: Awaited): void;
+  /** The primary has prepared the database: it may be used from now on. Resolves when events are stored, or after a while. */
+  useDatabase(): Promise<void>;
+  metrics(): Promise<MetricsSnapshot>;
+  /** Returns the counts so far. */
+  sample(): Sample;
+  /** Receives the counts of the last second over all processes of the machine. */
+  live(live: Live): void;
+  /** Makes readyz fail from now on. */
+  leave(): void;
+  /** Closes the listener, answers accepted requests within DRAIN_SECONDS, and releases all resources. */
+  drain(): Promise<void>;
+}
+
+/**
+ * Builds a process and listens. Rejects when it cannot listen. Serves while waiting for a database that is down.
+ * @param workers directory of the compiled thread entry points.
+ * @param doctor in a serving process, relays to the primary.
+ */
+export async function startApp(
+  order: StartOrder,
+  log: Log,
+  workers = builtFile('workers'),
+  doctor: Doctor = new DoctorRunner(),
+): Promise<App> {
+  const { settings } = order;
+  let { horizon } = order;
+  let awaited: Awaited | null = order.awaitsDatabase === true ? (order.awaited ?? 'database') : null;
+  let leaving = false;
+  let port = 0;
+
+  const base = await openBase(order, log);
+  const { metrics, observe, database, limiter } = base;
+  const rejections = composeRejections(base, join(workers, 'diagnose.js'));
+  const clampMs = (ms: number) => nearestWithin(horizon, ms);
+  const agents = composeAgents(base, join(workers, 'filter.js'));
+  const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer, agents.committed);
+  const live = composeLive(base, order.history, ingest);
+  const status = composeStatus(base, live.history, doctor);
+  const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
+  const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
+  for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
+  const build = dirname(workers);
+  const client = new ClientPackage(settings.PUBLIC_URL, build);
+  const pages = composePages(base, people, live.history, client, build);
+  const ready = createReady({
+    database,
+    commits: async () => (await ingest.commitFailure()) === null,
+    spools: ingest.spools,
+    threads: () => ingest.verifier.threads,
+    draining: () => leaving,
+    awaited: () => awaited,
+    rateLimitStore: () => limiter.health(),
+    secretsReadable: ingest.secretsReadable,
+    nowMs: () => performance.now(),
+  });
+  const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
+  const server = new HttpServer(
+    routeTable(
+      {
+        live: alive,
+        ready,
+        ...ingest.handlers,
+        ...pages.handlers,
+        mcp: people.mcp,
+        clientPackage: people.anonymous.document(client.serve),
+        currentClient: people.anonymous.document(client.serveCurrent),
+      },
+      { ...people, ...pages, clientPath: client.path },
+    ),
+    {
+      memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
+      clients: new Clients(
+        settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!),
+        settings.FORWARDED_HEADER,
+      ),
+      headerBytesMax: settings.HEADER_BYTES_MAX,
+      clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
+      unread: new UnreadLimit({
+        bytesMax: settings.CLIENT_UNREAD_BYTES_MAX,
+        host: settings.HOST,
+        port: () => port,
+        nowMs: () => performance.now(),
+      }),
+      unreadSeconds: settings.CLIENT_UNREAD_SECONDS,
+      acceptsChunked: settings.CHUNKED_BODIES === 'accept',
+      prepare: createApiFields(people.cors, client.path),
+      onFinished: (exchange) => {
+        observe.finished(exchange);
+        ingest.finished(exchange);
+      },
+      isOutage: (error) => error instanceof DatabaseUnavailable,
+      onFailure: observe.failed,
+      refuse: (exchange, code) => pages.pages.refuse(exchange, code, client.whyMissing(exchange.path)),
+    },
+  );
+
+  /** Caches by the first word of a change's payload. */
+  const caches = { webhook: ingest.directory, agent: agents.directory };
+  metrics.gauge('weir_body_bytes_held', () => budget.heldBytes);
+  metrics.gauge('weir_connections', () => server.connections);
+  metrics.gauge('weir_open_requests', () => server.openRequests);
+  metrics.gauge('weir_rate_limit_degraded', () => Number(limiter.health() === 'degraded'));
+  metrics.gauge('weir_processes', () => 1);
+  metrics.counter('weir_log_lines_dropped_total', () => log.dropped());
+
+  const preload = () => Object.values(caches).map((cache) => cache.preload().catch(() => {}));
+  await ingest.checkSpool();
+  if (base.usesDatabase()) {
+    // When the database is down, the process starts anyway and answers 503 itself.
+    const schema = refuseOldSchema(database);
+    await Promise.race([Promise.all([schema, ingest.start(), ...preload()]), delay(START_WAIT_MS)]);
+    // Without webhooks it would refuse requests that the other processes can spool.
+    const knowsWebhooks = () => ingest.directory.preload().then(...trueOrFalse);
+    if (base.spoolFolder !== undefined && order.othersServe)
+      while (ingest.directory.size === 0 && !(await knowsWebhooks())) await delay(START_RETRY_MS);
+  }
+  port = await server.listen(settings.HOST, settings.PORT);
+
+  return {
+    port,
+    recordHeartbeat: () => {
+      for (const cache of Object.values(caches)) cache.recordHeartbeat(Date.now());
+    },
+    arrived: () => agents.arrived(),
+    changesLost: () => {
+      for (const cache of Object.values(caches)) cache.invalidateAll();
+      void live.streams.recheck();
+    },
+    change: async (payload) => {
+      const [kind, id] = payload.split(':');
+      if (id === undefined) return;
+      if (kind === 'user') await live.streams.personChanged(id);
+      else if (Object.hasOwn(caches, kind!)) await caches[kind as keyof typeof caches].invalidate(id);
+    },
+    setHorizon: (next) => {
+      horizon = next;
+    },
+    awaits: (what) => {
+      if (awaited !== null) awaited = what;
+    },
+    useDatabase: async () => {
+      awaited = null;
+      if (base.usesDatabase()) return;
+      base.useDatabase();
+      await Promise.race([Promise.all([ingest.start(), ...preload()]), delay(START_WAIT_MS)]);
+    },
+    metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
+    sample: () =>
+      live.sample({
+        threads: ingest.verifier.threads,
+        database: ingest.canCommit() ? 'up' : 'down',
+        spools: ingest.spoolsNow(),
+        rateLimitStore: limiter.health(),
+        leaving,
+        gauges: {
+          queue_events: ingest.queued(),
+          verify_queue_requests: ingest.verifier.queued,
+          connections: server.connections,
+          open_requests: server.openRequests,
+        },
+      }),
+    live: live.recordSecond,
+    leave: () => {
+      leaving = true;
+    },
+    drain: async () => {
+      leaving = true;
+      server.stopListening();
+      agents.close();
+      live.close();
+      status.close();
+      await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
+      if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
+      server.close();
+      await Promise.all([agents.closeFilters(), ingest.close(), rejections.close(), limiter.close()]);
+      await database.close();
+    },
+  };
+}
+
+/** Rejects when this build has migrations that the database lacks. A database that cannot be queried passes. */
+async function refuseOldSchema(database: Database): Promise<void> {
+  const [first, ...rest] = await pendingMigrations(database).catch(() => []);
+  if (first === undefined) return;
+  const more = rest.length === 0 ? '' : ` and ${rest.length} more`;
+  throw new Error(
+    `the database lacks migration ${first}${more} of this build; run: ${weirCommand()} migrate, then send HUP again`,
+  );
+}
+
+const START_WAIT_MS = 2_000;
+const START_RETRY_MS = 1_000;
+const trueOrFalse = [() => true, () => false] as const;
+/**
+ * A draining process closes its idle connections after none has carried a request for this long. Closing them at the first moment
+ * without an open request reset up to 30 requests on TERM under 32 busy keep-alive connections.
+ */
+const QUIET_MS = 500;
+
+/** The URL at which a process reaches its own port. A wildcard address is replaced with loopback. */
+function ownUrl(host: string, port: number): string {
+  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
+}

@@ -1,0 +1,71 @@
+/** Dependencies that all parts of a process share. */
+
+import type { RateLimiter } from '../../base/ratelimit/limiter.ts';
+import { openLimiter } from '../../base/ratelimit/open.ts';
+import type { Settings } from '../../base/settings/read.ts';
+import type { Log } from '../../base/telemetry/log.ts';
+import { Metrics } from '../../base/telemetry/metrics.ts';
+import { Changes } from '../../store/announce.ts';
+import { type Database, openDatabase } from '../../store/pool.ts';
+import type { WebhookRow } from '../../store/queries/webhooks.ts';
+import type { SecretsKeys } from '../../store/secrets/keys.ts';
+import type { StartOrder } from '../primary/messages.ts';
+import { createObservers, type Observers } from './observe.ts';
+
+export interface Base {
+  settings: Settings;
+  conninfo: string;
+  keys: SecretsKeys;
+  /** Folder of this installation's spool; undefined when it has no spool. */
+  spoolFolder: string | undefined;
+  savedWebhooks: readonly WebhookRow[] | undefined;
+  log: Log;
+  metrics: Metrics;
+  observe: Observers;
+  database: Database;
+  /** False until the primary has prepared the database, if that takes long. */
+  usesDatabase: () => boolean;
+  useDatabase: () => void;
+  /** Makes changes and notifies every process. */
+  changes: Changes;
+  limiter: RateLimiter;
+}
+
+/** Resolves also while the database is down. Rejects if the rate limiter cannot be opened. */
+export async function openBase(order: StartOrder, log: Log): Promise<Base> {
+  const { settings, conninfo, keys, spoolFolder, savedWebhooks } = order;
+  let isUsable = order.awaitsDatabase !== true;
+  const usesDatabase = () => isUsable;
+  const useDatabase = () => {
+    isUsable = true;
+  };
+  const metrics = new Metrics();
+  const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
+  const database = openDatabase(conninfo, {
+    connectionsMax: settings.DB_POOL_MAX,
+    applicationName: 'weir',
+    isUsable: usesDatabase,
+    onError: observe.databaseError,
+    onWaited: (ms) => metrics.poolWaited(ms / 1000),
+  });
+  const changes = new Changes(conninfo);
+  const limiter = await openLimiter(settings, log, {
+    requireStore: false,
+    onUncounted: ({ name }) => metrics.uncounted(name),
+  });
+  return {
+    settings,
+    conninfo,
+    keys,
+    spoolFolder,
+    savedWebhooks,
+    log,
+    metrics,
+    observe,
+    database,
+    usesDatabase,
+    useDatabase,
+    changes,
+    limiter,
+  };
+}

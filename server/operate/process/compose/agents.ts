@@ -1,0 +1,76 @@
+/** The parts of a process that serve agents. */
+
+import { createClaim } from '../../../deliver/claims/claim.ts';
+import { createSettle } from '../../../deliver/claims/settle.ts';
+import { ClaimWaiters, CommitNotifier } from '../../../deliver/claims/waiters.ts';
+import { ClaimDays, ClaimTurns, ClaimWatermarks } from '../../../deliver/claims/watermarks.ts';
+import { ownAgentOperations } from '../../../manage/api/agent/operations.ts';
+import { eventOperations } from '../../../manage/api/events/operations.ts';
+import { filterOperations } from '../../../manage/api/filters/operations.ts';
+import { AgentAuth, LastSeen } from '../../../manage/auth/agent.ts';
+import { Directory } from '../../../store/directory.ts';
+import { type Agent, readAgents } from '../../../store/queries/agents.ts';
+import { derivedKeys, PreviousKey } from '../../../store/secrets/keys.ts';
+import type { Base } from '../base.ts';
+import { composeFilters } from './filters.ts';
+
+/** @param filterWorkerFile compiled workers/filter.js */
+export function composeAgents(base: Base, filterWorkerFile: string) {
+  const { settings, keys, metrics, database, limiter, log } = base;
+  const filters = composeFilters(base, filterWorkerFile);
+  const directory = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
+  const lastSeen = new LastSeen(database);
+  const auth = new AgentAuth({
+    database,
+    agents: directory,
+    limiter,
+    policy: {
+      name: 'agent-auth',
+      max: settings.RATE_LIMIT_AGENT_AUTH_MAX,
+      windowSeconds: settings.RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS,
+    },
+    seen: (agentId, address) => lastSeen.record(agentId, address, Date.now()),
+    keys: derivedKeys(keys, 'agent-sessions'),
+    previousKey: new PreviousKey(database, keys),
+  });
+  const watermarks = new ClaimWatermarks();
+  const waiters = new ClaimWaiters(database, watermarks);
+  const notifier = new CommitNotifier(database, waiters, () => directory.size > 0);
+  const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
+  metrics.gauge('weir_claims_waiting', () => waiters.size);
+
+  return {
+    operations: {
+      ...ownAgentOperations({
+        database,
+        auth,
+        claim: createClaim({
+          database,
+          agents: directory,
+          metrics,
+          waiters,
+          watermarks,
+          turns: new ClaimTurns(),
+          days: new ClaimDays(),
+          attemptsMax,
+          judge: filters.judge,
+          onFilterFailed: filters.failed,
+        }),
+        settle: createSettle({ database, metrics, freed: () => notifier.committed() }),
+        onOtherClient: (id, release) => log('agent_client_differs', { agent_id: id, client_release: release }),
+        attemptsMax,
+      }),
+      ...filterOperations({ database, judge: filters.tryJudge }),
+      ...eventOperations({ database, judge: filters.tryJudge }, settings.CLIENT_UNREAD_SECONDS),
+    },
+    auth,
+    directory,
+    /** Call it after this process has committed events. */
+    committed: () => notifier.committed(),
+    /** Call it after any process has committed events. */
+    arrived: () => waiters.committed(),
+    close: () => waiters.close(),
+    /** Call it after the last claim was answered. */
+    closeFilters: () => filters.close(),
+  };
+}

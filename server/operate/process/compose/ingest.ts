@@ -1,0 +1,202 @@
+/** The parts of a process that take webhooks in. */
+
+import type { Exchange } from '../../../base/http/exchange.ts';
+import { statusOfRefusal } from '../../../model/history.ts';
+import { refusesBatches, storeBatch } from '../../../receive/ingest/batch.ts';
+import { CommitHealth } from '../../../receive/ingest/commit-health.ts';
+import { EventStore } from '../../../receive/ingest/event-store.ts';
+import { createHandshake } from '../../../receive/ingest/handshake.ts';
+import { createIngest, type IngestParts } from '../../../receive/ingest/ingest.ts';
+import { IngestCounts } from '../../../receive/ingest/ingest-counts.ts';
+import { RowMaker } from '../../../receive/ingest/rows.ts';
+import { createSignatureCheck } from '../../../receive/ingest/signature.ts';
+import { SPOOL_AFTER_MS, SpooledStore } from '../../../receive/ingest/spooled-store.ts';
+import { storeSingle } from '../../../receive/ingest/store.ts';
+import { Verifier } from '../../../receive/ingest/verify.ts';
+import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '../../../receive/ingest/webhook.ts';
+import { WriteBehind } from '../../../receive/ingest/write-behind.ts';
+import { realDisk } from '../../../receive/spool/disk.ts';
+import { SpoolWriter } from '../../../receive/spool/writer.ts';
+import { type CommitFailure, probeCommit } from '../../../store/commit-probe.ts';
+import { PartitionRepair } from '../../../store/partitions.ts';
+import { addHistory } from '../../../store/queries/history.ts';
+import { addSecretUses } from '../../../store/queries/webhook-secrets.ts';
+import { writeLastEvents } from '../../../store/queries/webhooks.ts';
+import { derivedKeys } from '../../../store/secrets/keys.ts';
+import type { Base } from '../base.ts';
+
+const HOUR_MS = 3_600_000;
+const INGEST_PREFIX = '/in/';
+/** Counts of the history by status. */
+const refusals = new Map(
+  Object.entries(statusOfRefusal).map(([member, status]) => [status as number, member as keyof typeof statusOfRefusal]),
+);
+
+/**
+ * @param workerFile compiled workers/hmac.js
+ * @param clampMs a time at which the events table has a partition.
+ * @param onRejected a signature was refused.
+ * @param onCommitted called after each commit with new events, before the requests are answered.
+ */
+export function composeIngest(
+  { settings, conninfo, keys, spoolFolder, savedWebhooks, log, metrics, observe, database, limiter }: Base,
+  workerFile: string,
+  clampMs: (ms: number) => number,
+  onRejected: IngestParts['onRejected'],
+  onCommitted: () => void,
+) {
+  const verifier = new Verifier({
+    workerFile,
+    threads: settings.THREADS,
+    timeoutMs: settings.HMAC_TIMEOUT_MS,
+    observer: observe.verifier,
+  });
+  const repair = new PartitionRepair(database, {
+    made: (partitions) => log('partitions_created', { partitions, newest: partitions.at(-1) }),
+    failed: (error) => log('partitions_failed', { reason: error.message }),
+  });
+  const health = new CommitHealth({
+    probe: () => probeCommit(database, clampMs(Date.now())),
+    onPartitionMissing: () => repair.begin(),
+    observer: observe.store,
+    nowMs: () => performance.now(),
+  });
+  const observer = health.listening(observe.store);
+  const limits = { queueEventsMax: settings.QUEUE_EVENTS_MAX, commitEventsMax: settings.COMMIT_EVENTS_MAX };
+  const events = new EventStore({
+    conninfo,
+    ...limits,
+    commitTimeoutMs:
+      spoolFolder === undefined ? settings.COMMIT_TIMEOUT_MS : Math.min(settings.COMMIT_TIMEOUT_MS, SPOOL_AFTER_MS),
+    spools: spoolFolder !== undefined,
+    database,
+    retentionDays: settings.RETENTION_DAYS,
+    observer: {
+      ...observer,
+      committed: (events, ms) => {
+        observer.committed(events, ms);
+        if (events > 0) onCommitted();
+      },
+    },
+  });
+  const writer =
+    spoolFolder === undefined
+      ? null
+      : new SpoolWriter({
+          disk: realDisk,
+          folder: spoolFolder,
+          bytesMax: settings.INGEST_SPOOL_BYTES_MAX,
+          ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
+          writers: settings.WORKERS,
+          nowMs: Date.now,
+          onFailed: (error) => log('spool_failed', { reason: error.message }),
+        });
+  const spooled = writer && new SpooledStore(events, writer, limits, observe.spooled);
+  const counts = new IngestCounts((rows) => addHistory(database, rows));
+  const webhooks: WebhookSource = {
+    database,
+    keys: derivedKeys(keys, 'webhook-secrets'),
+    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+    windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+    countsOf: (webhookId) => counts.of(webhookId),
+    onUnreadable: observe.secretUnreadable,
+    keepsServing: writer !== null,
+  };
+  const { directory, unreadable } = webhookDirectory(webhooks, savedWebhooks);
+  const secretUses = new WriteBehind(
+    (uses) => addSecretUses(database, uses),
+    (one, other) => one + other,
+  );
+  const lastEvents = new WriteBehind((lastMs) => writeLastEvents(database, lastMs), Math.max);
+  const parts: IngestParts = {
+    directory,
+    limiter,
+    policy: {
+      name: 'ingest',
+      max: settings.RATE_LIMIT_INGEST_MAX,
+      windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+    },
+    capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+    checkSignature: createSignatureCheck({
+      verifier,
+      publicUrl: settings.FRONTEND_PUBLIC_API_URL,
+      onVerified: (webhook, place) => {
+        metrics.verified(isCurrent(webhook, place) ? 'current' : 'previous');
+        const secretId = webhook.secretIds[place];
+        if (secretId !== undefined) secretUses.note(secretId, 1);
+      },
+    }),
+    onRejected,
+  };
+  const store = {
+    rows: new RowMaker(clampMs),
+    events: spooled ?? events,
+    onStored: ({ id }: Webhook, receivedAtMs: number) => lastEvents.note(id, receivedAtMs),
+  };
+
+  const queued = () => events.queued + (spooled?.queued ?? 0);
+  metrics.gauge('weir_queue_events', queued);
+  const longest = () => Math.max(events.longestQueue, spooled?.queued ?? 0);
+  metrics.gauge('weir_queue_fill_ratio', () => longest() / settings.QUEUE_EVENTS_MAX, 'max');
+  metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
+  metrics.gauge('weir_threads', () => verifier.threads);
+  metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');
+  metrics.gauge('weir_database_up', () => Number(events.available && !health.failing));
+
+  const handshake = createHandshake(parts);
+  return {
+    handlers: {
+      ingest: createIngest(parts, storeSingle(store)),
+      handshake,
+      handshakeOptions: handshake,
+      ingestBatch: createIngest({ ...parts, refuses: refusesBatches }, storeBatch(store, settings.BATCH_LINES_MAX)),
+    },
+    directory,
+    verifier,
+    /** Counts a refusal by its status, at the webhook if it is known. */
+    finished: ({ aborted, status, route, parameters }: Exchange) => {
+      const member = refusals.get(status);
+      if (member === undefined || aborted || !route.startsWith(INGEST_PREFIX)) return;
+      const webhook = directory.known(parameters[0]!.toLowerCase());
+      if (webhook !== undefined) webhook.counts[member]++;
+    },
+    /** False: no connection is up to store anything. */
+    canCommit: () => events.available,
+    /** Why an event that came now would not be stored; null: it would be. Resolves within a second. */
+    commitFailure: async (): Promise<CommitFailure | null> =>
+      events.available ? health.failure() : { sqlState: null, reason: 'no connection' },
+    /**
+     * True: an event that came now would be spooled if its commit failed. Without a known webhook no event is accepted. Does not query
+     * the database.
+     */
+    spools: async () => writer !== null && directory.size > 0 && (await writer.refusal()) === null,
+    /** The last known result of `spools`. */
+    spoolsNow: () => {
+      if (writer === null || directory.size === 0) return false;
+      void writer.refusal();
+      return writer.lastRefusal === null;
+    },
+    /** Events that wait for their commit. */
+    queued,
+    /** Every stored secret of the known webhooks opens. */
+    secretsReadable: () => unreadable.size === 0,
+    /** Rejects when the spool cannot be written. */
+    checkSpool: async () => {
+      await writer?.check().catch((error: Error) => {
+        throw new Error(`INGEST_SPOOL_DIR cannot be used by the user of the processes: ${error.message}`);
+      });
+    },
+    start: () => events.start(),
+    close: async () => {
+      events.close();
+      await Promise.all([
+        writer?.close(),
+        verifier.close(),
+        secretUses.close(),
+        lastEvents.close(),
+        counts.close(),
+        repair.close(),
+      ]);
+    },
+  };
+}

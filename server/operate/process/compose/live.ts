@@ -1,0 +1,91 @@
+/** The parts of a process for the live counters and the status of the installation. */
+
+import { alertOperations } from '../../../manage/api/alerts/operations.ts';
+import { conditionOperations } from '../../../manage/api/conditions/operations.ts';
+import { liveOperations } from '../../../manage/api/live/operations.ts';
+import type { Doctor } from '../../../manage/api/status/doctor.ts';
+import { statusOperations } from '../../../manage/api/status/operations.ts';
+import type { Gauges, Live, Sample, Second } from '../../../manage/live/counters.ts';
+import { History } from '../../../manage/live/counters.ts';
+import { LoopLag, totalsOf } from '../../../manage/live/sample.ts';
+import { Streams } from '../../../manage/live/streams.ts';
+import type { Base } from '../base.ts';
+import type { composeIngest } from './ingest.ts';
+
+/**
+ * @param past the last minutes, as the primary knows them.
+ * @param ingest why commits fail.
+ */
+export function composeLive(
+  { settings, metrics, database, spoolFolder }: Base,
+  past: readonly Second[],
+  { commitFailure }: Pick<ReturnType<typeof composeIngest>, 'commitFailure'>,
+) {
+  const history = new History(past);
+  const streams = new Streams({
+    database,
+    history,
+    clientsMax: settings.STREAMS_MAX,
+    userClientsMax: settings.USER_STREAMS_MAX,
+    onCut: () => metrics.streamCut(),
+  });
+  const lag = new LoopLag();
+  metrics.gauge('weir_streams', () => streams.size);
+  metrics.gauge('weir_resident_bytes', () => process.memoryUsage.rss());
+  metrics.gauge('weir_event_loop_lag_seconds', () => lag.largest / 1000, 'max');
+
+  return {
+    history,
+    operations: {
+      ...liveOperations({ history, streams }),
+      ...conditionOperations({ settings, database, history, commitFailure, spoolFolder: spoolFolder ?? null }),
+      ...alertOperations({ settings, database }),
+    },
+    streams,
+    /** Records the counts of the last second, as the primary summed them. */
+    recordSecond: (live: Live) => {
+      history.add(live);
+      streams.live(live);
+    },
+    sample: (of: SampledByParts): Sample => ({
+      startedMs: Math.round(performance.timeOrigin),
+      totals: totalsOf(metrics),
+      commitDurations: metrics.commits().durations,
+      threads: of.threads,
+      database: of.database,
+      spools: of.spools,
+      rateLimitStore: of.rateLimitStore,
+      leaving: of.leaving,
+      gauges: {
+        ...of.gauges,
+        streams: streams.size,
+        resident_bytes: process.memoryUsage.rss(),
+        event_loop_lag_ms: Math.round(lag.take() * 100) / 100,
+      },
+    }),
+    close: () => {
+      streams.close();
+      lag.stop();
+    },
+  };
+}
+
+/** What other parts of the process know. */
+type SampledByParts = Pick<Sample, 'threads' | 'database' | 'spools' | 'rateLimitStore' | 'leaving'> & {
+  gauges: Omit<Gauges, 'streams' | 'resident_bytes' | 'event_loop_lag_ms'>;
+};
+
+/** The parts for the page Status. */
+export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History, doctor: Doctor) {
+  return {
+    operations: statusOperations({
+      settings,
+      conninfo,
+      database,
+      history,
+      doctor,
+      rateLimitStore: () => limiter.health(),
+    }),
+    close: () => doctor.close(),
+  };
+}

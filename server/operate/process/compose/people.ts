@@ -1,0 +1,116 @@
+/** The parts of a process that serve people: who they are, and what they manage. */
+
+import { Cors } from '../../../base/http/cors.ts';
+import type { Exchange } from '../../../base/http/exchange.ts';
+import { overLimit } from '../../../base/http/rate-limit.ts';
+import type { Policy } from '../../../base/ratelimit/limiter.ts';
+import { accountOperations } from '../../../manage/api/account/operations.ts';
+import { signInOperations } from '../../../manage/api/account/sign-in-operations.ts';
+import { agentOperations } from '../../../manage/api/agents/operations.ts';
+import { auditOperations } from '../../../manage/api/audit/operations.ts';
+import { deliveryOperations } from '../../../manage/api/deliveries/operations.ts';
+import { historyOperations } from '../../../manage/api/history/operations.ts';
+import { Idempotency } from '../../../manage/api/idempotency.ts';
+import { jobOperations } from '../../../manage/api/jobs/operations.ts';
+import { openApiDocument } from '../../../manage/api/openapi/document.ts';
+import { openApiOperations } from '../../../manage/api/openapi/operations.ts';
+import type { Operations, OtherOperations } from '../../../manage/api/operations.ts';
+import type { OperationTable } from '../../../manage/api/routes.ts';
+import { Runner } from '../../../manage/api/run.ts';
+import { schemeOperations } from '../../../manage/api/schemes/operations.ts';
+import { Api } from '../../../manage/api/serve.ts';
+import { tokenOperations } from '../../../manage/api/tokens/operations.ts';
+import { userOperations } from '../../../manage/api/users/operations.ts';
+import { webhookOperations } from '../../../manage/api/webhooks/operations.ts';
+import { createTest } from '../../../manage/api/webhooks/test-request.ts';
+import type { AgentAuth } from '../../../manage/auth/agent.ts';
+import { AnonymousLimit } from '../../../manage/auth/anonymous.ts';
+import { Csrf } from '../../../manage/auth/csrf.ts';
+import { DeviceCookies } from '../../../manage/auth/device-cookies.ts';
+import { Passwords } from '../../../manage/auth/password-hash.ts';
+import { cookieName, People } from '../../../manage/auth/people.ts';
+import { confirmIdentity } from '../../../manage/auth/step-up.ts';
+import { createMcp } from '../../../manage/mcp/endpoint.ts';
+import { derivedKeys } from '../../../store/secrets/keys.ts';
+import type { Base } from '../base.ts';
+import type { Oidc } from './oidc.ts';
+
+/** @param ownUrl origin of the port that this process listens on. */
+export async function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOperations, ownUrl: () => string) {
+  const { settings, keys, metrics, database, changes, limiter } = base;
+  const oidc = await openHostedSignIn(base);
+  const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
+    settings.PUBLIC_URL,
+    settings.FRONTEND_PUBLIC_API_URL,
+    ...settings.CORS_ORIGINS,
+  ]);
+  const openPolicy: Policy = {
+    name: 'sign-in',
+    max: settings.RATE_LIMIT_SIGN_IN_MAX,
+    windowSeconds: settings.RATE_LIMIT_SIGN_IN_WINDOW_SECONDS,
+  };
+  const overOpenLimit = (exchange: Exchange) => overLimit(exchange, limiter, openPolicy);
+  const cookie = cookieName(settings.PUBLIC_URL);
+  const people = new People({ database, cookie, readJwt: oidc.readJwt });
+  const anonymous = new AnonymousLimit({
+    limiter,
+    people,
+    agentAuth,
+    policy: {
+      name: 'anonymous',
+      max: settings.RATE_LIMIT_ANONYMOUS_MAX,
+      windowSeconds: settings.RATE_LIMIT_ANONYMOUS_WINDOW_SECONDS,
+    },
+  });
+  const hosted = settings.AUTH_MODE === 'hosted';
+  const passwords = new Passwords(() => metrics.passwordHashed());
+  metrics.gauge('weir_password_requests', () => passwords.admitted);
+  const devices = new DeviceCookies(settings.PUBLIC_URL, derivedKeys(keys, 'device-cookies')[0]!);
+  const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, devices, csrf, hosted };
+  const document = () => openApiDocument({ operations, url: settings.FRONTEND_PUBLIC_API_URL, cookie });
+  const secretKeys = derivedKeys(keys, 'webhook-secrets');
+  const idempotency = new Idempotency(database, derivedKeys(keys, 'idempotency'));
+  const operations: Operations = {
+    ...openApiOperations(() => JSON.stringify(document())),
+    ...signInOperations({
+      ...signInParts,
+      setupKey: derivedKeys(keys, 'setup')[0]!,
+      signOutAddress: oidc.signOutAddress,
+    }),
+    ...accountOperations(signInParts),
+    ...userOperations({ database, passwords, hosted }),
+    ...webhookOperations(
+      { database, changes, key: secretKeys[0]! },
+      settings,
+      createTest(database, secretKeys, ownUrl, settings.FRONTEND_PUBLIC_API_URL),
+    ),
+    ...schemeOperations,
+    ...agentOperations({ database, changes }),
+    ...historyOperations(database),
+    ...jobOperations(database),
+    ...deliveryOperations(database),
+    ...tokenOperations(database),
+    ...auditOperations(database),
+    ...others,
+  } satisfies OperationTable;
+  const runner = new Runner(operations, idempotency, (...asked) => confirmIdentity(signInParts, ...asked));
+  return {
+    people,
+    csrf,
+    operations,
+    runner,
+    oidc,
+    overOpenLimit,
+    anonymous,
+    mcp: createMcp({ runner, people, agentAuth, csrf, database, log: base.log, settings }),
+    api: new Api({ runner, operations, people, agentAuth, csrf, overOpenLimit, anonymous }),
+    cors: new Cors(settings.CORS_ORIGINS),
+  };
+}
+
+/** Hosted sign-in; null in its parts if AUTH_MODE is `local`, which loads no module of OpenID Connect. */
+async function openHostedSignIn(base: Base): Promise<Oidc> {
+  if (base.settings.AUTH_MODE === 'local') return { signIn: null, readJwt: null, signOutAddress: async () => null };
+  const { composeOidc } = await import('./oidc.ts');
+  return composeOidc(base);
+}

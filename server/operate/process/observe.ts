@@ -1,0 +1,147 @@
+/** Turns events in the parts of a process into metrics and log lines. The parts know neither. */
+
+import type { Exchange } from '../../base/http/exchange.ts';
+import type { Log } from '../../base/telemetry/log.ts';
+import type { Metrics } from '../../base/telemetry/metrics.ts';
+import { type Stage, stageNames } from '../../base/telemetry/stages.ts';
+import { Throttle } from '../../base/telemetry/throttle.ts';
+import { traceparentOf } from '../../base/telemetry/trace.ts';
+import type { ProblemCode } from '../../model/errors.ts';
+import type { StoreObserver } from '../../receive/ingest/event-store.ts';
+import type { VerifyObserver } from '../../receive/ingest/verify.ts';
+import type { RejectionObserver } from '../../receive/rejections/sampler.ts';
+
+export interface Observers {
+  finished(exchange: Exchange): void;
+  failed(exchange: Exchange, error: unknown): void;
+  databaseError(error: Error): void;
+  secretUnreadable(webhookId: string): void;
+  store: StoreObserver;
+  /** Called after events were spooled. */
+  spooled(events: number): void;
+  verifier: VerifyObserver;
+  rejections: RejectionObserver;
+}
+
+/** Routes with stage times in weir_stage_seconds. */
+const STAGED_PREFIX = '/in/';
+
+/** Limits on log lines about failed requests, for the whole process. */
+const EVERY_MS = 1_000;
+const FAILED_LINES_MAX = 10;
+const REQUEST_IDS_MAX = 10;
+/** Spooling that begins again after this pause is logged again. */
+const SPOOLING_PAUSE_MS = 10_000;
+
+/** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */
+export function createObservers(metrics: Metrics, log: Log, slowMs: number): Observers {
+  const logsRequests = log.enabled('request');
+  let spooledMs = Number.NEGATIVE_INFINITY;
+  const refusals = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
+    log('database_refused', { ...fields, left_out: leftOut }),
+  );
+  const unserved = new Throttle<Exchange>(
+    EVERY_MS,
+    (exchange, leftOut) => log('request_unserved', { ...describe(exchange), left_out: leftOut }),
+    FAILED_LINES_MAX,
+  );
+  const failures = new Throttle<{ exchange: Exchange; error: unknown }>(
+    EVERY_MS,
+    ({ exchange, error }, leftOut) => log('request_failed', { ...describe(exchange), err: error, left_out: leftOut }),
+    FAILED_LINES_MAX,
+  );
+  const refusedRequests = new Throttle<Exchange>(EVERY_MS, (exchange, leftOut) =>
+    log('request_refused', { ...describe(exchange), left_out: leftOut }),
+  );
+  const problem = (exchange: Exchange, code: ProblemCode) => {
+    metrics.problem(code);
+    // A bug has its own log line, with its source position.
+    if (exchange.status >= 500 && code !== 'internal') unserved.add(exchange);
+    else if (exchange.status < 500) refusedRequests.add(exchange);
+  };
+  return {
+    finished(exchange) {
+      const { clock, route } = exchange;
+      if (exchange.aborted) metrics.aborted(route);
+      else {
+        metrics.request(route, exchange.status, clock.totalMs / 1000);
+        if (exchange.problemCode !== null) problem(exchange, exchange.problemCode);
+      }
+      if (route.startsWith(STAGED_PREFIX))
+        for (let stage = 0; stage < clock.ms.length; stage++)
+          if (clock.ms[stage]! > 0) metrics.stage(stage as Stage, clock.ms[stage]! / 1000);
+      if (logsRequests) log('request', describe(exchange));
+      if (slowMs > 0 && clock.totalMs >= slowMs) log('request_slow', describe(exchange));
+    },
+    failed(exchange, error) {
+      failures.add({ exchange, error });
+    },
+    databaseError: (error) => log('database_error', { reason: error.message.trim() }),
+    secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),
+    store: {
+      committed: (events, ms) => metrics.committed(events, ms / 1000),
+      inDoubt(events, found) {
+        metrics.inDoubt(events, found);
+        log('commit_in_doubt', { events, found });
+      },
+      refused: (rows, sqlState, message) =>
+        refusals.add({
+          events: rows.length,
+          sql_state: sqlState,
+          reason: message,
+          request_ids: [...new Set(rows.flatMap(({ requestId }) => requestId ?? []))].slice(0, REQUEST_IDS_MAX),
+        }),
+      repeated: (events) => metrics.repeated(events),
+      connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
+    },
+    spooled(events) {
+      metrics.spooled(events);
+      const nowMs = performance.now();
+      if (nowMs - spooledMs > SPOOLING_PAUSE_MS) log('spooling');
+      spooledMs = nowMs;
+    },
+    verifier: {
+      batch: (items) => metrics.verifyBatch(items),
+      threadFailed(error) {
+        metrics.threadFailed();
+        log('thread_failed', { reason: error.message });
+      },
+    },
+    rejections: {
+      passedOver: (why) => metrics.rejected(why, 1),
+      stored(reasons) {
+        metrics.rejected('stored', reasons.length);
+        for (const reason of reasons) metrics.rejectionStored(reason);
+      },
+      failed(samples, error) {
+        metrics.rejected('failed', samples);
+        log('rejections_lost', { rejections: samples, reason: error.message });
+      },
+    },
+  };
+}
+
+/** The log fields of a request. Traceparent is the only header; the body is never included. */
+function describe(exchange: Exchange): Record<string, unknown> {
+  const traceparent = traceparentOf(exchange.header('traceparent'));
+  const { ms, totalMs } = exchange.clock;
+  const reached = stageNames.flatMap((name, stage) => (ms[stage]! > 0 ? [[name, rounded(ms[stage]!)]] : []));
+  return {
+    request_id: exchange.requestId,
+    method: exchange.method,
+    path: exchange.path,
+    status: exchange.aborted ? 'aborted' : exchange.status,
+    ...(exchange.problemCode === null ? {} : { code: exchange.problemCode }),
+    client: exchange.client.address,
+    ...(exchange.route.startsWith(STAGED_PREFIX) ? { webhook_id: exchange.parameters[0]!.toLowerCase() } : {}),
+    ...(exchange.eventId === null ? {} : { event_id: exchange.eventId }),
+    ...(traceparent === undefined ? {} : { traceparent }),
+    total_ms: rounded(totalMs),
+    slowest_stage: stageNames[ms.indexOf(Math.max(...ms))],
+    stages_ms: Object.fromEntries(reached),
+  };
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}

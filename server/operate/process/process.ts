@@ -1,0 +1,98 @@
+/** The IPC side of a serving process: receives messages of the primary and carries them out with an App. */
+
+import { parseSettings } from '../../base/settings/read.ts';
+import { createLog, openDestination } from '../../base/telemetry/log.ts';
+import { DoctorRelay } from '../../manage/api/status/doctor.ts';
+import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from '../primary/messages.ts';
+import { type App, startApp } from './app.ts';
+import { restoreStringMethods } from './string-methods.ts';
+
+/** Never returns. The process ends after a drain message, when the primary is gone, or on a bug. */
+export function runProcess(): void {
+  const destination = openDestination(1);
+  let app: App | null = null;
+  let log = createLog(destination, 'info', { place: 'process' });
+  /** The last message of each kind that arrived before the App existed. */
+  const missed = new Map<ToProcess['kind'], ToProcess>();
+
+  const send = (message: FromProcess) => {
+    if (process.connected) process.send?.(message);
+  };
+  const doctor = new DoctorRelay((ticket) => send({ kind: 'ask_doctor', ticket }));
+  const end = (code: number): never => {
+    destination.flush();
+    process.exit(code);
+  };
+
+  // Ctrl-C and service managers signal the whole process group. Only the primary acts on signals; it sends messages over IPC.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGTTIN', 'SIGTTOU'] as const) process.on(signal, () => {});
+  process.on('disconnect', () => end(0));
+  process.on('uncaughtException', (error) => {
+    log('crash', { err: error });
+    end(1);
+  });
+
+  async function start({ given, ...order }: SentOrder): Promise<void> {
+    try {
+      const settings = parseSettings(given);
+      log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
+      app = await startApp({ ...order, settings }, log, undefined, doctor);
+      // The settings decide which modules are loaded.
+      restoreStringMethods();
+      for (const message of missed.values()) await onMessage(message);
+      send({ kind: 'listening' });
+    } catch (error) {
+      send({ kind: 'refused', message: (error as Error).message });
+      end(1);
+    }
+  }
+
+  /** Keeps messages that arrive before the App exists and must take effect later. */
+  function miss(message: ToProcess): void {
+    if (message.kind === 'drain') end(0);
+    // State read at the start may be older than the change.
+    if (message.kind === 'change') missed.set('changes_lost', { kind: 'changes_lost' });
+    if (['changes_lost', 'horizon', 'awaited', 'database_prepared'].includes(message.kind))
+      missed.set(message.kind, message);
+  }
+
+  async function onMessage(message: ToProcess): Promise<void> {
+    if (message.kind === 'start') return start(message.order);
+    if (app === null) return miss(message);
+    switch (message.kind) {
+      case 'heartbeat':
+        return app.recordHeartbeat();
+      case 'changes_lost':
+        return app.changesLost();
+      case 'arrived':
+        return app.arrived();
+      case 'change':
+        // The reload may fail while the database is down. That is harmless, because the cached state is already dropped.
+        await app.change(message.payload).catch(() => {});
+        return send({ kind: 'applied', number: message.number });
+      case 'horizon':
+        return app.setHorizon(message.horizon);
+      case 'awaited':
+        return app.awaits(message.awaited);
+      case 'database_prepared':
+        await app.useDatabase();
+        return send({ kind: 'applied', number: message.number });
+      case 'collect_metrics':
+        return send({ kind: 'metrics', number: message.number, snapshot: await app.metrics() });
+      case 'take_sample':
+        return send({ kind: 'sample', number: message.number, sample: app.sample() });
+      case 'live':
+        return app.live(message.live);
+      case 'checkup':
+        return doctor.answer(message.ticket, message.checkup);
+      case 'leaving':
+        return app.leave();
+      case 'drain':
+        await app.drain();
+        return end(0);
+    }
+  }
+
+  process.on('message', (message: ToProcess) => void onMessage(message));
+  send({ kind: 'awaiting_order', protocol: PROTOCOL });
+}

@@ -1,0 +1,72 @@
+/**
+ * Runs the checks and the tests; needs a finished setup: `node server/operate/setup/test.mjs [--all] [vitest arguments]`, e.g. --coverage.
+ * Without `--all` and without names of files, the long tests are left out. The last line is `N passed, N failed, N skipped`; the exit
+ * code is 0 only when nothing failed.
+ */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { leaveCleanly, run } from './run.mjs';
+import { longTests } from './tiers.mjs';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const vitest = join(root, 'node_modules/vitest/vitest.mjs');
+
+async function test([first, ...others]) {
+  const all = first === '--all';
+  const args = all || first === undefined ? others : [first, ...others];
+  const namesFiles = args.some((arg) => !arg.startsWith('-'));
+  const left = all || namesFiles ? [] : longTests.flatMap((pattern) => ['--exclude', pattern]);
+  const checks = await check();
+  if (checks !== 0) {
+    console.error('The checks of types, lint or format failed (npm run format fixes the format); no test was run.');
+    console.log('0 passed, 1 failed, 0 skipped');
+    return checks;
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'weir-test-'));
+  try {
+    const report = join(folder, 'report.json');
+    const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
+    const options = ['run', '--config', 'test/vitest.config.ts', ...reporters, ...left, ...args];
+    const { code } = await run(process.execPath, [vitest, ...options], { cwd: root });
+    console.log(`\n${summary(report, code)}`);
+    return code;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** The steps are defined only in package.json. */
+async function check() {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const env = { ...process.env, PATH: `${join(root, 'node_modules/.bin')}:${process.env.PATH}` };
+  const { code } = await run('sh', ['-c', scripts.check], { cwd: root, env });
+  return code;
+}
+
+/** Counts tests. A file that cannot be loaded, or an error outside of a test, counts as a failure. */
+function summary(report, code) {
+  const { passed, failed, skipped } = count(report);
+  return `${passed} passed, ${code === 0 ? failed : Math.max(failed, 1)} failed, ${skipped} skipped`;
+}
+
+function count(report) {
+  try {
+    const totals = JSON.parse(readFileSync(report, 'utf8'));
+    const unloaded = totals.testResults.filter(
+      (file) => file.status === 'failed' && file.assertionResults.length === 0,
+    );
+    return {
+      passed: totals.numPassedTests,
+      failed: totals.numFailedTests + unloaded.length,
+      skipped: totals.numPendingTests + totals.numTodoTests,
+    };
+  } catch (error) {
+    // No report: vitest ended before the first test and has printed the reason.
+    if (error.code !== 'ENOENT') throw error;
+    return { passed: 0, failed: 0, skipped: 0 };
+  }
+}
+
+await leaveCleanly(() => test(process.argv.slice(2)));

@@ -1,0 +1,125 @@
+/** Views of a stored body: JSON as a tree or formatted, fields of a form, indented XML, text, or hex. */
+import { isUtf8 } from 'node:buffer';
+import { type FormFields, formFields, prettyXml } from './form-and-xml.ts';
+import { jsonTree, TREE_VALUES_MAX, WHOLE_TREE_VALUES_MAX } from './json-tree.ts';
+import { formatted, jsonText } from './pretty-json.ts';
+
+type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex' | 'diff';
+
+/** A page shows at most this much text; the whole body can be downloaded. */
+const SHOWN_BYTES_MAX = 65_536;
+/** Formatted JSON is mostly white space. */
+const PRETTY_CHARACTERS_MAX = 262_144;
+/** Formatted JSON that is compared with another. */
+const COMPARED_CHARACTERS_MAX = 131_072;
+/** A larger body is not parsed. This much takes 9 ms as one string, 20 ms as numbers, and 78 ms as nested brackets, the worst case. */
+const PARSED_BYTES_MAX = 2_097_152;
+/** Hex takes more than four characters for each byte. */
+const HEX_BYTES_MAX = 8_192;
+
+interface ShownBody {
+  view: BodyView;
+  /** Views available for this body, the most readable first. */
+  views: BodyView[];
+  text: string;
+  /** Escaped HTML, for the view tree. */
+  tree: string | null;
+  /** The fields, for the view form. */
+  form: FormFields | null;
+  /** Null when the whole body is shown, or the view says what is missing. */
+  shownBytes: number | null;
+  /** False: a tree or formatted JSON is cut. */
+  complete: boolean;
+  /** Number of values of a larger tree that can be requested; null when the tree cannot be larger. */
+  moreValues: number | null;
+}
+
+/**
+ * @param wanted the view in the URL. When it is null or not available, the most readable view is used.
+ * @param whole a tree has up to WHOLE_TREE_VALUES_MAX values.
+ */
+export function showBody(body: Buffer, contentType: string | null, wanted: string | null, whole = false): ShownBody {
+  const text = textOf(body);
+  const parsed = text !== null && body.length > 0 && body.length <= PARSED_BYTES_MAX;
+  const json = parsed ? jsonText(body) : null;
+  const form = parsed && json === null && isForm(contentType) ? formFields(body) : null;
+  const isXml =
+    parsed &&
+    json === null &&
+    (/[/+]xml\b/i.test(contentType ?? '') || /^\s*<\?xml\s/.test(text.toString('utf8', 0, 100)));
+  const views: BodyView[] = [
+    ...(json === null ? [] : (['tree', 'pretty'] as const)),
+    ...(form === null ? [] : ['form' as const]),
+    ...(isXml ? ['xml' as const] : []),
+    ...(text === null ? [] : ['raw' as const]),
+    'hex',
+    ...(text === null ? [] : ['diff' as const]),
+  ];
+  const view = views.find((one) => one === wanted) ?? views[0]!;
+  const shown = { view, views, text: '', tree: null, form: null, shownBytes: null, complete: true, moreValues: null };
+  switch (view) {
+    case 'tree': {
+      const { html, complete, full } = jsonTree(json!, whole ? WHOLE_TREE_VALUES_MAX : TREE_VALUES_MAX);
+      return { ...shown, tree: html, complete, moreValues: full && !whole ? WHOLE_TREE_VALUES_MAX : null };
+    }
+    case 'pretty':
+      return { ...shown, ...formatted(json!, PRETTY_CHARACTERS_MAX) };
+    case 'form':
+      return { ...shown, form };
+    case 'xml':
+      return { ...shown, text: prettyXml(text!.toString('utf8')), shownBytes: partly(text!, body) };
+    case 'raw':
+      return { ...shown, text: text!.toString('utf8'), shownBytes: partly(text!, body) };
+    case 'hex': {
+      const part = body.subarray(0, HEX_BYTES_MAX);
+      return { ...shown, text: hexDump(part), shownBytes: partly(part, body) };
+    }
+    // The page compares the bodies: see body-diff.ts.
+    case 'diff':
+      return shown;
+  }
+}
+
+/** The text of a body in lines, as it is compared: JSON formatted, other text as it is. Null: it is not text. */
+export function comparable(body: Buffer): { text: string; complete: boolean } | null {
+  const json = body.length > 0 && body.length <= PARSED_BYTES_MAX ? jsonText(body) : null;
+  if (json !== null) return formatted(json, COMPARED_CHARACTERS_MAX);
+  const text = textOf(body);
+  return text === null ? null : { text: text.toString('utf8'), complete: text.length === body.length };
+}
+
+function isForm(contentType: string | null): boolean {
+  return /^application\/x-www-form-urlencoded\b/i.test(contentType ?? '');
+}
+
+function partly(part: Buffer, body: Buffer): number | null {
+  return part.length === body.length ? null : part.length;
+}
+
+/** The part of a text to show; null when the body is not UTF-8 or contains NUL, which browsers do not show. */
+function textOf(body: Buffer): Buffer | null {
+  const part = body.length > SHOWN_BYTES_MAX ? wholeCharacters(body.subarray(0, SHOWN_BYTES_MAX)) : body;
+  return isUtf8(part) && !part.includes(0) ? part : null;
+}
+
+/** Removes a character that is cut off at the end. */
+function wholeCharacters(bytes: Buffer): Buffer {
+  let end = bytes.length;
+  while (end > 0 && bytes.length - end < 3 && (bytes[end - 1]! & 0xc0) === 0x80) end--;
+  const last = bytes[end - 1] ?? 0;
+  const characterBytes = last >= 0xf0 ? 4 : last >= 0xe0 ? 3 : last >= 0xc0 ? 2 : 1;
+  return bytes.length - end + 1 < characterBytes ? bytes.subarray(0, end - 1) : bytes;
+}
+
+/** Formats bytes sixteen a line: offset, hex, and printable ASCII. */
+function hexDump(bytes: Uint8Array): string {
+  const lines: string[] = [];
+  for (let at = 0; at < bytes.length; at += 16) {
+    const line = [...bytes.subarray(at, at + 16)];
+    const hex = line.map((byte) => byte.toString(16).padStart(2, '0'));
+    const halves = `${hex.slice(0, 8).join(' ')}  ${hex.slice(8).join(' ')}`;
+    const text = line.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
+    lines.push(`${at.toString(16).padStart(8, '0')}  ${halves.padEnd(48)}  ${text}`);
+  }
+  return lines.join('\n');
+}

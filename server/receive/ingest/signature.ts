@@ -1,0 +1,167 @@
+/** Step `verify`: decides whether a request carries a valid signature of its webhook, and whether its time is acceptable. */
+
+import type { Exchange } from '../../base/http/exchange.ts';
+import { type Problem, problem } from '../../base/http/problem.ts';
+import { problems } from '../../model/errors.ts';
+import { findKey, type Keyring } from '../../model/signatures/check.ts';
+import { clockDistance } from '../../model/signatures/clock.ts';
+import { isToken } from '../../model/signatures/keys.ts';
+import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
+import type { PresentedSignatures } from '../../model/signatures/scheme.ts';
+import type { Verifier } from './verify.ts';
+import type { Claims, Verdict, VerifyTask } from './verify-thread.ts';
+import { keyringAt, type Webhook } from './webhook.ts';
+
+export type SignatureOutcome =
+  | { kind: 'verified' }
+  | { kind: 'missing' }
+  | { kind: 'mismatch' }
+  /** `header`: the header that is malformed. */
+  | { kind: 'malformed'; header: string }
+  /** The check would have to read more of the body than a scheme allows, see body-bounds.ts. */
+  | { kind: 'body_too_complex' }
+  /** The signature is valid. `distanceMs`: how far its time is ahead of the clock; negative: behind. Null: it holds no time. */
+  | { kind: 'timestamp'; distanceMs: number | null }
+  /** No thread verified it in time. */
+  | { kind: 'unavailable' }
+  /** A secret that may verify it cannot be decrypted. */
+  | { kind: 'unreadable' };
+
+const verified: SignatureOutcome = { kind: 'verified' };
+const tooComplex: SignatureOutcome = { kind: 'body_too_complex' };
+const unreadableSecret: SignatureOutcome = { kind: 'unreadable' };
+
+interface SignatureParts {
+  verifier: Verifier;
+  /** FRONTEND_PUBLIC_API_URL: signed URLs begin with it. */
+  publicUrl: string;
+  /** Called when a request is accepted. `keyPlace` is the index of the key in the webhook's keyring. */
+  onVerified: (webhook: Webhook, keyPlace: number) => void;
+}
+
+/** A request whose body is complete. */
+export interface ReceivedRequest {
+  readonly exchange: Exchange;
+  readonly webhook: Webhook;
+  readonly body: Uint8Array<SharedArrayBuffer>;
+  /** Called once, in a later turn, if the check returned null. Must not throw. */
+  signatureChecked(outcome: SignatureOutcome): void;
+}
+
+/** Returns the outcome, or null while a thread verifies the signature. */
+export type SignatureCheck = (request: ReceivedRequest, nowMs: number) => SignatureOutcome | null;
+
+export function createSignatureCheck(parts: SignatureParts): SignatureCheck {
+  return (request, nowMs) => {
+    const { exchange, webhook } = request;
+    const { scheme } = webhook;
+    const keyring = keyringAt(webhook, nowMs);
+    // Only the default scheme works without a secret.
+    if (keyring.keys.length === 0)
+      return isUnreadable(webhook, nowMs) || scheme.name !== DEFAULT_SCHEME ? unreadableSecret : verified;
+    const { headers, method } = exchange;
+    const url = scheme.usesUrl ? signedUrl(parts.publicUrl, exchange) : '';
+    const presented = scheme.present({ headers, method, url });
+    if (presented.kind !== 'digests') return presented;
+    if (scheme.exceedsBounds?.(url, request.body)) return tooComplex;
+    const pending = new PendingCheck(parts, request, keyring, presented, nowMs);
+    if (isToken(keyring.algorithm)) return pending.conclude(tokenVerdict(keyring, presented));
+    parts.verifier.verify(pending);
+    return null;
+  };
+}
+
+/** A request whose signatures are known but not verified. */
+class PendingCheck implements VerifyTask {
+  readonly keyring: Keyring;
+  readonly claims: PresentedSignatures;
+  readonly #parts: SignatureParts;
+  readonly #request: ReceivedRequest;
+  readonly #nowMs: number;
+
+  constructor(
+    parts: SignatureParts,
+    request: ReceivedRequest,
+    keyring: Keyring,
+    claims: PresentedSignatures,
+    nowMs: number,
+  ) {
+    this.#parts = parts;
+    this.#request = request;
+    this.keyring = keyring;
+    this.claims = claims;
+    this.#nowMs = nowMs;
+  }
+
+  get body(): Uint8Array<SharedArrayBuffer> {
+    return this.#request.body;
+  }
+
+  settleVerdict(verdict: Verdict): void {
+    this.#request.signatureChecked(this.conclude(verdict));
+  }
+
+  conclude(verdict: Verdict): SignatureOutcome {
+    const { webhook, body } = this.#request;
+    // The unreadable secret may have made this signature, and a sender treats 403 as final.
+    if (verdict.kind !== 'verified')
+      return verdict.kind === 'mismatch' && isUnreadable(webhook, this.#nowMs) ? unreadableSecret : verdict;
+    const { clock } = webhook.scheme;
+    if (clock !== null) {
+      const distanceMs = clockDistance(clock, this.claims.time, body, this.#nowMs);
+      if (distanceMs === null || Math.abs(distanceMs) > clock.toleranceMs) return { kind: 'timestamp', distanceMs };
+    }
+    this.#parts.onVerified(webhook, verdict.keyPlace);
+    return verified;
+  }
+}
+
+/** Whether a secret that may have made the signature cannot be decrypted. */
+function isUnreadable({ unreadableUntilMs }: Webhook, nowMs: number): boolean {
+  return nowMs < unreadableUntilMs;
+}
+
+/** A token is compared here: its hash costs 1 us, a message to a thread more. */
+function tokenVerdict(keyring: Keyring, { digests }: Claims): Verdict {
+  const keyPlace = findKey(keyring, { prefix: '', body: digests[0]!, suffix: '' }, digests[0]!);
+  return keyPlace < 0 ? { kind: 'mismatch' } : { kind: 'verified', keyPlace };
+}
+
+/** The URL as the sender knows it. The Host header is not used: a client can choose it. */
+export function signedUrl(publicUrl: string, { path, query }: Pick<Exchange, 'path' | 'query'>): string {
+  return `${publicUrl}${path}${query === '' ? '' : `?${query}`}`;
+}
+
+type Refused = Extract<
+  SignatureOutcome,
+  { kind: 'missing' | 'malformed' | 'mismatch' | 'timestamp' | 'body_too_complex' }
+>;
+
+/** The problem that a refused request is answered with. `detail` is absent where the table's sentence holds. */
+export function refusalOf({ scheme }: Webhook, outcome: Refused): Problem {
+  const code = scheme.refusalStatus === 401 ? 'signature_unauthenticated' : (`signature_${outcome.kind}` as const);
+  return problem(code, scheme.name === DEFAULT_SCHEME ? undefined : detailOf(scheme, outcome));
+}
+
+function detailOf({ name, headers, clock }: Webhook['scheme'], outcome: Refused): string {
+  const where = headers.length === 0 ? 'the body' : headers.join(' or ');
+  switch (outcome.kind) {
+    case 'missing':
+      return `The webhook expects a signature of the scheme ${name} in ${where}, and the request has none.`;
+    case 'malformed':
+      return `The header ${outcome.header} is missing, was sent twice, or does not have the form of the scheme ${name}.`;
+    case 'mismatch':
+      return `The signature in ${where} does not match: compute it over the exact bytes that are sent, as the scheme ${name} requires, with the secret of this webhook.`;
+    case 'body_too_complex':
+      return problems.signature_body_too_complex.detail;
+    case 'timestamp':
+      return timestampDetail(outcome.distanceMs, clock!.toleranceMs);
+  }
+}
+
+function timestampDetail(distanceMs: number | null, toleranceMs: number): string {
+  const allowed = `the webhook allows ${toleranceMs / 1000} s`;
+  if (distanceMs === null) return `The signature is valid, but the request holds no time that can be read; ${allowed}.`;
+  const seconds = Math.round(Math.abs(distanceMs) / 1000);
+  return `The signature is valid, but the time of the request is ${seconds} s ${distanceMs < 0 ? 'behind' : 'ahead of'} the clock of this server; ${allowed}. Set the clocks, or sign and send again.`;
+}

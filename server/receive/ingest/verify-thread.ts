@@ -1,0 +1,125 @@
+/** One thread that verifies signatures: its port, the messages of a batch, and the verdicts. */
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
+import type { Piscina } from 'piscina';
+import type { VerifyBatch } from '../../../workers/hmac.ts';
+import { type Keyring, REQUEST_NUMBERS } from '../../model/signatures/check.ts';
+import type { PresentedSignatures } from '../../model/signatures/scheme.ts';
+
+/** `keyPlace`: index of the key in the keyring. */
+export type Verdict = { kind: 'verified'; keyPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
+
+export type Claims = Pick<PresentedSignatures, 'digests' | 'prefix' | 'suffix'>;
+
+/** A body to verify with every key (current first) against every claimed signature. */
+export interface VerifyTask {
+  /** Must not change until the verdict: threads read it in place. */
+  readonly body: Uint8Array<SharedArrayBuffer>;
+  readonly claims: Claims;
+  /** The same object for all requests of a webhook, so that a batch holds it once. */
+  readonly keyring: Keyring;
+  /** Called once, in a later turn. Must not throw. */
+  settleVerdict(verdict: Verdict): void;
+}
+
+/** Requests that are verified together. */
+export interface Batch {
+  readonly tasks: readonly VerifyTask[];
+  /** The failed batch that contained its only request; null when the requests are verified for the first time. */
+  readonly failed: FailedBatch | null;
+}
+
+/** A batch whose requests are verified again one by one. */
+export interface FailedBatch {
+  /** Number of threads that failed on the batch or on one of its requests. */
+  failures: number;
+}
+
+/** A thread and its port. It verifies one batch at a time. */
+export class VerifyThread {
+  readonly port: MessagePort;
+  readonly #controller = new AbortController();
+  /** Null: the thread is free. */
+  batch: Batch | null = null;
+  dueMs = 0;
+
+  constructor(
+    pool: Piscina<MessagePort, void>,
+    on: { verified: (batch: Batch, verdicts: Uint8Array) => void; ended: (error: Error) => void },
+  ) {
+    const { port1, port2 } = new MessageChannel();
+    this.port = port1;
+    // Verdicts travel in messages, never through shared memory: a thread that resumes after it was given up can read old bodies, but
+    // cannot change a verdict, because its port is closed.
+    port1.on('message', (verdicts: Uint8Array) => {
+      const batch = this.batch!;
+      this.batch = null;
+      on.verified(batch, verdicts);
+    });
+    const ended = (error: Error) => {
+      port1.close();
+      on.ended(error);
+    };
+    pool
+      .run(port2, { transferList: [port2], signal: this.#controller.signal })
+      .then(() => ended(new Error('the thread ended')), ended);
+  }
+
+  send(batch: Batch, dueMs: number): void {
+    this.batch = batch;
+    this.dueMs = dueMs;
+    this.port.postMessage(toMessage(batch.tasks));
+  }
+
+  /** Piscina terminates the thread and starts another one. */
+  abort(): void {
+    this.#controller.abort();
+  }
+}
+
+/** @param answer the thread's byte for a request. */
+export function verdictOf(answer: number): Verdict {
+  if (answer === 0) return mismatch;
+  return answer === 1 ? verifiedByCurrent : { kind: 'verified', keyPlace: answer - 1 };
+}
+
+export const unavailable: Verdict = { kind: 'unavailable' };
+const mismatch: Verdict = { kind: 'mismatch' };
+const verifiedByCurrent: Verdict = { kind: 'verified', keyPlace: 0 };
+
+function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {
+  const memories = new Places<SharedArrayBuffer>();
+  const keyrings = new Places<Keyring>();
+  const requests = new Uint32Array(tasks.length * REQUEST_NUMBERS);
+  let claimedBytes = 0;
+  let hasAffixes = false;
+  for (const { claims } of tasks) {
+    for (const digest of claims.digests) claimedBytes += digest.length;
+    if (claims.prefix !== '' || claims.suffix !== '') hasAffixes = true;
+  }
+  const claimed = new Uint8Array(claimedBytes);
+  let claimedAt = 0;
+  let at = 0;
+  for (const { body, keyring, claims } of tasks) {
+    requests[at++] = memories.of(body.buffer);
+    requests[at++] = body.byteOffset;
+    requests[at++] = body.length;
+    requests[at++] = keyrings.of(keyring);
+    requests[at++] = claims.digests.length;
+    for (const digest of claims.digests) {
+      claimed.set(digest, claimedAt);
+      claimedAt += digest.length;
+    }
+  }
+  const affixes = hasAffixes ? tasks.flatMap(({ claims: { prefix, suffix } }) => [prefix, suffix]) : null;
+  return { memories: memories.all, requests, claimed, affixes, keyrings: keyrings.all };
+}
+
+/** Numbers distinct objects in order of first use. */
+class Places<T> {
+  readonly all: T[] = [];
+
+  of(item: T): number {
+    const known = this.all.lastIndexOf(item);
+    return known >= 0 ? known : this.all.push(item) - 1;
+  }
+}

@@ -1,0 +1,144 @@
+/** A webhook as the request path uses it. Its secrets are decrypted once, when its row is read. */
+
+import type { Policy } from '../../base/ratelimit/limiter.ts';
+import type { HistoryCounts } from '../../model/history.ts';
+import type { Keyring } from '../../model/signatures/check.ts';
+import { type EventTypeReader, eventTypeReader } from '../../model/signatures/event-type.ts';
+import { compilePath, type PathStep } from '../../model/signatures/json-scan.ts';
+import { isAsymmetric, keyOf, publicKeyOf, sha256 } from '../../model/signatures/keys.ts';
+import { schemeOf } from '../../model/signatures/presets.ts';
+import type { Scheme } from '../../model/signatures/scheme.ts';
+import { headerOf, pointerOf } from '../../model/signatures/sources.ts';
+import { Directory } from '../../store/directory.ts';
+import { uuidBytes } from '../../store/ids.ts';
+import type { Database } from '../../store/pool.ts';
+import { verifyTokenContext } from '../../store/queries/sealed-rows.ts';
+import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks.ts';
+import { unseal } from '../../store/secrets/seal.ts';
+
+export interface Webhook {
+  readonly id: string;
+  readonly idBytes: Uint8Array;
+  readonly enabled: boolean;
+  readonly scheme: Scheme;
+  /** Lower case. A request with a known value of this header is not stored again. */
+  readonly dedupeHeader: string | null;
+  /** Path of the sender's id in the body, for a scheme that has it there; null: `dedupeHeader` alone counts. */
+  readonly dedupePath: readonly PathStep[] | null;
+  /** Reads the type of an event; null: its events have none, which costs nothing. */
+  readonly eventType: EventTypeReader | null;
+  readonly capBytes: number;
+  /** The webhook's own rate limit; null: the default limit applies. */
+  readonly policy: Policy | null;
+  /** Scope that its own limit counts in, together with the client. */
+  readonly limitScope: string;
+  /**
+   * Keys of the readable secrets, current first. A webhook without readable or unreadable secrets requires no signature.
+   * Stays the same object until a secret changes or expires.
+   */
+  keyring: Keyring;
+  /** SHA-256 of the token of a GET handshake; null: none. */
+  readonly verifyToken: Uint8Array | null;
+  /** Ids of the secrets, in the order of the keys; empty for a public key. */
+  readonly secretIds: readonly string[];
+  /** When the last valid secret that no key decrypts expires: Infinity for the current secret; 0 if every secret is readable. */
+  readonly unreadableUntilMs: number;
+  /** When the previous secret expires; null without one. */
+  readonly previousExpiresAtMs: number | null;
+  /** Requests since the last write of the history; the same object after a change of the webhook. */
+  readonly counts: HistoryCounts;
+}
+
+export interface WebhookSource {
+  database: Database;
+  /** Keys that encrypt webhook secrets, current first. */
+  keys: readonly Buffer[];
+  /** WEBHOOK_MAX_PAYLOAD_BYTES */
+  capBytes: number;
+  /** Window of a webhook's own rate limit. */
+  windowSeconds: number;
+  countsOf: (webhookId: string) => HistoryCounts;
+  /** Called when a stored secret becomes unreadable: no key decrypts it. */
+  onUnreadable: (webhookId: string) => void;
+  /** See Directory. */
+  keepsServing: boolean;
+}
+
+interface WebhookDirectory {
+  directory: Directory<Webhook>;
+  /** Ids of known webhooks with an unreadable secret. */
+  unreadable: ReadonlySet<string>;
+}
+
+/** Creates the directory of the webhooks that are not deleted. @param saved rows that were read in the past, newest first. */
+export function webhookDirectory(source: WebhookSource, saved: readonly WebhookRow[] = []): WebhookDirectory {
+  const unreadable = new Set<string>();
+  const openAll = (rows: readonly WebhookRow[], ids: readonly string[] | null) => {
+    const before = new Set(unreadable);
+    for (const id of ids ?? before) unreadable.delete(id);
+    return rows.map((row) => {
+      const webhook = open(row, source);
+      if (webhook.unreadableUntilMs > 0) {
+        unreadable.add(row.id);
+        if (!before.has(row.id)) source.onUnreadable(row.id);
+      }
+      return webhook;
+    });
+  };
+  const directory = new Directory<Webhook>(
+    async (ids, rowsMax) => openAll(await readWebhooks(source.database, ids, rowsMax), ids),
+    source,
+  );
+  directory.seed(openAll(saved, null));
+  return { directory, unreadable };
+}
+
+/** The webhook's keys at `nowMs`. That of an expired previous secret is removed. */
+export function keyringAt(webhook: Webhook, nowMs: number): Keyring {
+  const { previousExpiresAtMs, keyring } = webhook;
+  const current = isCurrent(webhook, 0) ? 1 : 0;
+  if (previousExpiresAtMs !== null && previousExpiresAtMs <= nowMs && keyring.keys.length > current)
+    webhook.keyring = { ...keyring, keys: keyring.keys.slice(0, current) };
+  return webhook.keyring;
+}
+
+/** Whether the key at this index of the keyring is that of the current secret. */
+export function isCurrent(webhook: Webhook, place: number): boolean {
+  return place === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
+}
+
+function open(row: WebhookRow, { keys, capBytes, windowSeconds, countsOf }: WebhookSource): Webhook {
+  const scheme = schemeOf(row);
+  const { algorithm, id } = scheme.definition;
+  const asymmetric = isAsymmetric(algorithm);
+  const opened = (asymmetric ? [] : row.sealed).map((sealed, place) => ({
+    secret: unseal(sealed, keys, row.id),
+    id: row.secretIds[place]!,
+    untilMs: place === 0 ? Number.POSITIVE_INFINITY : row.previousExpiresAtMs!,
+  }));
+  const readable = opened.filter(({ secret }) => secret !== null);
+  const lost = opened.filter(({ secret }) => secret === null);
+  const publicKey = asymmetric ? publicKeyOf(scheme.definition, row.publicKey ?? '') : null;
+  const ownKeys = publicKey === null ? readable.map(({ secret }) => keyOf(scheme.definition, secret!)) : [publicKey];
+  const verifyToken = row.verifyToken && unseal(row.verifyToken, keys, verifyTokenContext(row.id));
+  const dedupeHeader = row.dedupeHeader ?? headerOf(id);
+  const dedupeNames = dedupeHeader === null ? pointerOf(id) : null;
+  return {
+    id: row.id,
+    idBytes: uuidBytes(row.id),
+    enabled: row.enabled,
+    scheme,
+    dedupeHeader,
+    dedupePath: dedupeNames && compilePath(dedupeNames),
+    eventType: eventTypeReader(row.eventTypeFrom, scheme),
+    capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
+    policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
+    limitScope: `ingest:${row.id}`,
+    keyring: { algorithm, keys: ownKeys },
+    verifyToken: verifyToken && sha256(verifyToken),
+    secretIds: readable.map(({ id }) => id),
+    unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),
+    previousExpiresAtMs: row.previousExpiresAtMs,
+    counts: countsOf(row.id),
+  };
+}

@@ -1,0 +1,166 @@
+/** Stores spooled events in the database, each one once however often it is tried. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { CopyConnection } from '../../store/copy.ts';
+import { copyData } from '../../store/copy-rows.ts';
+import { createDays } from '../../store/partitions.ts';
+import type { Database } from '../../store/pool.ts';
+import { sqlStateKind } from '../../store/sql-states.ts';
+import { type Frame, receivedTimes } from './segment.ts';
+
+/** The outcome of one transaction, in numbers of events. */
+export interface DrainCounts {
+  /** Events that are in the database now and were not before. */
+  stored: number;
+  /** Events whose deduplication key belongs to another event: not stored. */
+  duplicates: number;
+  /** Events that were in the database already: their first commit had succeeded, or an earlier drain was interrupted. */
+  known: number;
+  /** Stored events whose webhook is deleted. */
+  webhookDeleted: number;
+}
+
+/** Counts over many transactions, with the events that the database refused. */
+export type DrainTotals = DrainCounts & { refused: number };
+
+export function noTotals(): DrainTotals {
+  return { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0, refused: 0 };
+}
+
+export function addCounts(totals: DrainCounts, { stored, duplicates, known, webhookDeleted }: DrainCounts): void {
+  totals.stored += stored;
+  totals.duplicates += duplicates;
+  totals.known += known;
+  totals.webhookDeleted += webhookDeleted;
+}
+
+type StoreResult =
+  | ({ kind: 'committed' } & DrainCounts)
+  /** The database refuses the content of a row; nothing was stored. */
+  | { kind: 'refused'; sqlState: string; message: string }
+  /** Nothing was stored, or the outcome is unknown: try again. `partitionMissing`: create the partitions of the rows first. */
+  | { kind: 'unavailable'; reason: string; partitionMissing: boolean };
+
+/** A transaction that takes longer is treated as a lost connection. */
+const TIMEOUT_MS = 60_000;
+
+/** Where a drain stores its events. */
+export interface DrainTarget {
+  /** Rejects when the database cannot be reached. */
+  connect(): Promise<void>;
+  /** Stores the rows in one transaction, all or none. Never rejects. */
+  store(columns: readonly string[], rows: Frame): Promise<StoreResult>;
+  /** Creates the partitions of these rows' days. Rejects when it cannot. */
+  createPartitions(columns: readonly string[], rows: Frame): Promise<void>;
+  close(): void;
+}
+
+/** One connection, used for one transaction at a time. */
+export class SpoolStore implements DrainTarget {
+  readonly #conninfo: string;
+  readonly #database: Database;
+  readonly #retentionDays: () => number;
+  #connection: CopyConnection | null = null;
+
+  /**
+   * @param database for partitions
+   * @param retentionDays RETENTION_DAYS: a key expires with its event.
+   */
+  constructor(conninfo: string, database: Database, retentionDays: () => number) {
+    this.#conninfo = conninfo;
+    this.#database = database;
+    this.#retentionDays = retentionDays;
+  }
+
+  async connect(): Promise<void> {
+    const onClosed = () => {
+      this.#connection = null;
+    };
+    this.#connection ??= await CopyConnection.connect(this.#conninfo, onClosed, 'weir-spool');
+  }
+
+  async store(columns: readonly string[], rows: Frame): Promise<StoreResult> {
+    const deadline = new AbortController();
+    void delay(TIMEOUT_MS, null, { signal: deadline.signal, ref: false }).then(
+      () => this.#connection?.close(`no commit within ${TIMEOUT_MS} ms`),
+      () => {},
+    );
+    try {
+      await this.connect();
+      return await this.#transact(this.#connection!, columns, rows);
+    } catch (error) {
+      const { code = '', message } = error as Error & { code?: string };
+      // The transaction is open, or its outcome is unknown: the server rolls it back when the connection ends.
+      this.close();
+      const kind = sqlStateKind(code);
+      if (kind === 'data') return { kind: 'refused', sqlState: code, message };
+      return { kind: 'unavailable', reason: message.trim(), partitionMissing: kind === 'partition_missing' };
+    } finally {
+      deadline.abort();
+    }
+  }
+
+  async createPartitions(columns: readonly string[], rows: Frame): Promise<void> {
+    await createDays(this.#database, receivedTimes(columns, rows));
+  }
+
+  close(): void {
+    this.#connection?.close();
+    this.#connection = null;
+  }
+
+  async #transact(connection: CopyConnection, columns: readonly string[], rows: Frame): Promise<StoreResult> {
+    if (!columns.every((name) => /^[a-z_]+$/.test(name))) throw new Error(`bad column names: ${columns}`);
+    await connection.run(`begin; ${createStaging}`);
+    const copied = await connection.copyIn(
+      `copy pg_temp.spooled (${columns.join(', ')}, key) from stdin (format binary)`,
+      copyData(rows.payload),
+    );
+    if (copied.kind === 'lost') throw new Error(copied.message);
+    if (copied.kind === 'refused') throw Object.assign(new Error(copied.message), { code: copied.sqlState });
+    const [text] = await connection.run(storeSql(columns, this.#retentionDays()));
+    await connection.run('commit');
+    const [stored, fresh, webhookDeleted] = text!.split(' ').map(Number) as [number, number, number];
+    // `fresh`: without a key, or with a key that no other event has.
+    return { kind: 'committed', stored, duplicates: rows.events - fresh, known: fresh - stored, webhookDeleted };
+  }
+}
+
+/** Rows are copied here first, because COPY has no ON CONFLICT. Dropped with the transaction, so a pooler may share the session. */
+const createStaging = 'create temp table spooled (like events, key bytea) on commit drop';
+
+/**
+ * Keys are inserted in sorted order, and an existing key is updated with its own values, as in store-deduped.ts. An event that is stored
+ * already conflicts with itself, also while its first commit is still in progress. Retention has a mark up to which it has removed
+ * the events of a webhook; events from before that mark move it back, or they would be kept too long. No NOTIFY: it is outside commits
+ * (see waiters.ts), and waiting claims query once a second anyway.
+ */
+function storeSql(columns: readonly string[], retentionDays: number): string {
+  const list = columns.join(', ');
+  return `
+    with claimed as (
+      insert into dedupe_keys as known (webhook_id, key, event_id, expires_at)
+      select distinct on (webhook_id, key) webhook_id, key, spooled.id,
+        now() + make_interval(days => least(${retentionDays}, webhooks.retention_days))
+      from pg_temp.spooled left join webhooks on webhooks.id = webhook_id
+      where key is not null
+      order by webhook_id, key, received_at, spooled.id
+      on conflict (webhook_id, key) do update set
+        event_id = case when known.expires_at > now() then known.event_id else excluded.event_id end,
+        expires_at = case when known.expires_at > now() then known.expires_at else excluded.expires_at end
+      returning webhook_id, event_id
+    ), fresh as materialized (
+      select * from pg_temp.spooled
+      where key is null or (webhook_id, id) in (select webhook_id, event_id from claimed)
+    ), stored as (
+      insert into events (${list}) select ${list} from fresh
+      on conflict do nothing
+      returning webhook_id
+    ), kept_again as (
+      update webhooks set events_removed_before = oldest.received_at
+      from (select webhook_id, min(received_at) as received_at from fresh group by webhook_id) oldest
+      where webhooks.id = oldest.webhook_id and events_removed_before > oldest.received_at
+    )
+    select concat_ws(' ', (select count(*) from stored), (select count(*) from fresh),
+      (select count(*) from stored left join webhooks on webhooks.id = webhook_id
+       where webhooks.id is null or webhooks.deleted_at is not null))`;
+}

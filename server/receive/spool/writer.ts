@@ -1,0 +1,184 @@
+/**
+ * Appends events to the spool: one writer in each process, each with its own files, so nothing is locked between processes.
+ *
+ * The drain takes a file by renaming it, whether its process lives or not, and reads it afterwards. So a writer looks at the name of its
+ * file after each flush. If the name is still there, the drain has not read the file yet, and will find the frame. Otherwise the drain may
+ * have missed the frame, and the writer writes it again into a new file. An event that is in two files is stored once: it has one id.
+ */
+import { join } from 'node:path';
+import type { EventRow } from '../../store/copy-rows.ts';
+import type { Disk, DiskFile } from './disk.ts';
+import { fileName, isWaiting, newStem, parseName } from './names.ts';
+import { encodeFrame, encodeHead, keyedLayout, type Layout, sealFrame } from './segment.ts';
+
+/** Why the spool takes no event: INGEST_SPOOL_BYTES_MAX, INGEST_SPOOL_HOURS_MAX, or the disk failed. */
+type SpoolRefusal = 'full' | 'too_old' | 'failed';
+
+interface WriterParts {
+  disk: Disk;
+  /** Folder of the installation; all its processes write there. */
+  folder: string;
+  /** INGEST_SPOOL_BYTES_MAX, for the folder. */
+  bytesMax: number;
+  /** INGEST_SPOOL_HOURS_MAX, in milliseconds. */
+  ageMaxMs: number;
+  /** Number of writers that share the folder. */
+  writers: number;
+  /** Unix milliseconds. */
+  nowMs: () => number;
+  /** The disk refused a write or a flush. */
+  onFailed: (error: Error) => void;
+}
+
+interface Segment {
+  file: DiskFile;
+  path: string;
+  layout: Layout;
+  /** End of the flushed frames. */
+  at: number;
+}
+
+const SEGMENT_BYTES = { min: 65_536, max: 16_777_216 };
+/** How long the known state of the folder is used, and how long a failed disk is not tried again. */
+const LOOK_EVERY_MS = 1_000;
+
+/** Size at which a writer starts its next file: every writer can have several within the limit. */
+export function segmentBytes(bytesMax: number, writers: number): number {
+  return Math.min(SEGMENT_BYTES.max, Math.max(SEGMENT_BYTES.min, Math.floor(bytesMax / (8 * writers))));
+}
+
+export class SpoolWriter {
+  readonly #parts: WriterParts;
+  readonly #segmentBytes: number;
+  #segment: Segment | null = null;
+  /** State of the folder when it was last checked. */
+  #refusal: SpoolRefusal | null = null;
+  #lookedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
+    this.#segmentBytes = segmentBytes(parts.bytesMax, parts.writers);
+  }
+
+  /** Resolves with null when the events survive a power cut, all of them; otherwise with the reason. Never rejects. One call at a time. */
+  async append(rows: readonly EventRow[]): Promise<SpoolRefusal | null> {
+    const frame = encodeFrame(rows);
+    for (;;) {
+      const refusal = await this.refusal();
+      if (refusal !== null && (refusal !== 'full' || !this.#fits(frame.length))) return refusal;
+      try {
+        const segment = await this.#segmentFor(frame.length);
+        if (segment === null) return this.#refuse('full');
+        await segment.file.write(segment.at, sealFrame(frame, rows.length, segment.layout));
+        await segment.file.flush();
+        if (await segment.file.isAt(segment.path)) {
+          segment.at += frame.length;
+          return null;
+        }
+        await this.#leave();
+      } catch (error) {
+        await this.#abandon();
+        this.#parts.onFailed(error as Error);
+        return this.#refuse('failed');
+      }
+    }
+  }
+
+  /** Why an event would be refused now; null when it would be stored. Never rejects. */
+  async refusal(): Promise<SpoolRefusal | null> {
+    const { nowMs, ageMaxMs, bytesMax } = this.#parts;
+    const elapsedMs = nowMs() - this.#lookedMs;
+    if (elapsedMs >= 0 && elapsedMs < LOOK_EVERY_MS) return this.#refusal;
+    try {
+      const { bytes, oldestMs } = await this.#look();
+      if (nowMs() - oldestMs > ageMaxMs) return this.#refuse('too_old');
+      return this.#refuse(bytes + this.#segmentBytes > bytesMax ? 'full' : null);
+    } catch {
+      return this.#refuse('failed');
+    }
+  }
+
+  /** The last result of `refusal`. */
+  get lastRefusal(): SpoolRefusal | null {
+    return this.#refusal;
+  }
+
+  /** Writes, flushes and removes a file. Rejects when the spool cannot work for the user of this process. */
+  async check(): Promise<void> {
+    const { disk, folder, nowMs } = this.#parts;
+    const path = join(folder, `${newStem(nowMs())}.check`);
+    const file = await disk.create(path);
+    try {
+      await file.write(0, encodeHead(keyedLayout()));
+      await file.flush();
+    } finally {
+      await file.close();
+      await disk.remove(path);
+    }
+    await disk.flushFolder(folder);
+  }
+
+  /** Closes the file. The drain takes it when it reaches it. */
+  async close(): Promise<void> {
+    await this.#leave();
+  }
+
+  #refuse(refusal: SpoolRefusal | null): SpoolRefusal | null {
+    this.#refusal = refusal;
+    this.#lookedMs = this.#parts.nowMs();
+    return refusal;
+  }
+
+  #fits(bytes: number): boolean {
+    return this.#segment !== null && this.#segment.at + bytes <= this.#segmentBytes;
+  }
+
+  async #segmentFor(bytes: number): Promise<Segment | null> {
+    if (this.#fits(bytes)) return this.#segment;
+    await this.#leave();
+    const { disk, folder, bytesMax, nowMs } = this.#parts;
+    const path = join(folder, fileName(newStem(nowMs()), 'open'));
+    const layout = keyedLayout();
+    const head = encodeHead(layout);
+    const file = await disk.create(path);
+    this.#segment = { file, path, layout, at: head.length };
+    // A large frame has a file of its own, with its size from the start, so that other writers count it.
+    if (head.length + bytes > this.#segmentBytes) await file.truncate(head.length + bytes);
+    // Created first and counted second: of two writers that take the last room, none exceeds the limit.
+    if ((await this.#look()).bytes > bytesMax) {
+      await this.#leave();
+      await disk.remove(path);
+      return null;
+    }
+    await file.write(0, head);
+    await disk.flushFolder(folder);
+    return this.#segment;
+  }
+
+  /** The folder's size, with every open file at its full size, and the age of its oldest waiting file. */
+  async #look(): Promise<{ bytes: number; oldestMs: number }> {
+    const { disk, folder } = this.#parts;
+    let bytes = 0;
+    let oldestMs = Number.POSITIVE_INFINITY;
+    for (const file of await disk.list(folder)) {
+      const name = parseName(file.name);
+      bytes += name?.state === 'open' ? Math.max(file.bytes, this.#segmentBytes) : file.bytes;
+      if (name !== null && isWaiting(name)) oldestMs = Math.min(oldestMs, name.createdMs);
+    }
+    return { bytes, oldestMs };
+  }
+
+  async #leave(): Promise<void> {
+    const segment = this.#segment;
+    this.#segment = null;
+    await segment?.file.close();
+  }
+
+  /** After a failed write or flush the file is not used again: what of it is on the disk is unknown. Frees the incomplete frame. */
+  async #abandon(): Promise<void> {
+    const segment = this.#segment;
+    if (segment === null) return;
+    await segment.file.truncate(segment.at).catch(() => {});
+    await this.#leave().catch(() => {});
+  }
+}

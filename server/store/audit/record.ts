@@ -1,0 +1,64 @@
+/** The audit log: every change is recorded in the same transaction and chained by hash to all earlier entries. */
+import { createHash } from 'node:crypto';
+import type { z } from 'zod';
+import type { targetSchema } from '../../model/audit.ts';
+import type { Query } from '../pool.ts';
+import { insertAuditEntry, lockAuditHead } from '../queries/audit.ts';
+import type { Actor } from './actor.ts';
+
+/** Kinds of actions: what they change. */
+export const auditKinds = [
+  'account',
+  'agent',
+  'alert',
+  'condition',
+  'delivery',
+  'event',
+  'job',
+  'rejection',
+  'secrets_key',
+  'session',
+  'token',
+  'user',
+  'webhook',
+] as const;
+export type AuditKind = (typeof auditKinds)[number];
+
+/** A change. `before` and `after` contain only what users may see: never a secret, a hash of one, or a token. */
+export interface AuditRecord {
+  /** E.g. `webhook.create`. */
+  action: `${AuditKind}.${string}`;
+  target: z.output<typeof targetSchema>;
+  before?: object | null;
+  after?: object | null;
+}
+
+/** Previous hash of the first entry. */
+export const NO_HASH: Buffer = Buffer.alloc(32);
+
+/** Appends an entry. Other writers wait until this transaction ends, so call it last, just before the commit. */
+export async function record(query: Query, actor: Actor, change: AuditRecord): Promise<void> {
+  const { confirm, ...who } = actor;
+  await confirm?.(query);
+  const head = await lockAuditHead(query);
+  const { action, target, before = null, after = null } = change;
+  const content = { at: new Date().toISOString(), action, actor: who, target, before, after };
+  const entry = JSON.stringify(content, storable);
+  const previousHash = head?.hash ?? NO_HASH;
+  await insertAuditEntry(query, {
+    number: (head?.number ?? 0) + 1,
+    entry,
+    previousHash,
+    hash: chainHash(previousHash, entry),
+  });
+}
+
+/** Postgres cannot read any member of a JSON text that contains NUL or half of a surrogate pair. */
+function storable(_name: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.replace(/\0|\p{Cs}/gu, '\ufffd') : value;
+}
+
+/** @param entry the JSON text exactly as it is stored. */
+export function chainHash(previousHash: Uint8Array, entry: string): Buffer {
+  return createHash('sha256').update(previousHash).update(entry, 'utf8').digest();
+}

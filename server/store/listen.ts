@@ -1,0 +1,140 @@
+/**
+ * LISTEN on one direct connection (not through a transaction pooler), held by the primary for all its processes.
+ * While the database answers, the primary sends a heartbeat every HEARTBEAT_MS; processes that miss it check the database themselves.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { backoffMs } from '../base/net/backoff.ts';
+import { outliveClose, weirConninfo } from './conninfo.ts';
+
+/** Commands count the listeners by this name to know how many primaries must confirm a change. */
+export const LISTENER_NAME = 'weir-listener';
+const CHANGES_CHANNEL = 'weir_changes';
+export const APPLIED_CHANNEL = 'weir_applied';
+/** Events were committed in some process; the payload is unused. */
+export const ARRIVALS_CHANNEL = 'weir_arrivals';
+
+const HEARTBEAT_MS = 300;
+const HEARTBEAT_TIMEOUT_MS = 900;
+/** Without an answer for this long, the database counts as down: three heartbeats have timed out. */
+const ANSWERS_MS = 3_000;
+const RECONNECT = { firstMs: 100, maxMs: 1_000 };
+
+interface ListenerEvents {
+  /** A payload of weir_changes, e.g. `webhook:<id>`; resolves when every process has applied the change. */
+  change(payload: string): Promise<void>;
+  /** Events were committed, by any process on any machine. */
+  arrived(): void;
+  /** The database has just answered. */
+  alive(): void;
+  /** The connection was lost; awaited before each reconnection attempt. */
+  lost(): Promise<void>;
+  /** Listening (again): changes made while disconnected are unknown. */
+  up(): void;
+  down(reason: string): void;
+}
+
+export class ChangeListener {
+  readonly #conninfo: string;
+  readonly #events: ListenerEvents;
+  #client: pg.Client | null = null;
+  /** Settles with the last query. */
+  #asked: Promise<unknown> = Promise.resolve();
+  #stopped = false;
+  /** Monotonic; null before the first answer. */
+  #answeredMs: number | null = null;
+  #loop: Promise<void> = Promise.resolve();
+
+  constructor(conninfo: string, events: ListenerEvents) {
+    this.#conninfo = weirConninfo(conninfo, LISTENER_NAME);
+    this.#events = events;
+  }
+
+  /** Listens until `stop`, and reconnects whenever the connection is lost. */
+  start(): void {
+    this.#loop = this.#run();
+  }
+
+  /** False while the database has not answered for ANSWERS_MS. True before the first answer, because the state is still unknown. */
+  get answers(): boolean {
+    return this.#answeredMs === null || performance.now() - this.#answeredMs < ANSWERS_MS;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#loop;
+  }
+
+  async #run(): Promise<void> {
+    let failures = 0;
+    while (!this.#stopped) {
+      try {
+        await this.#listen(() => {
+          failures = 0;
+        });
+      } catch (error) {
+        if (failures === 0) this.#events.down((error as Error).message.trim());
+      }
+      await this.#end();
+      if (this.#stopped) return;
+      await this.#events.lost();
+      await delay(backoffMs(failures++, RECONNECT, Math.random()));
+    }
+  }
+
+  /** Runs one connection: returns when stopped, throws when the connection is lost. */
+  async #listen(onUp: () => void): Promise<void> {
+    const client = new (pg.native as typeof pg).Client({
+      nativeConnectionString: this.#conninfo,
+      query_timeout: HEARTBEAT_TIMEOUT_MS,
+    } as pg.ClientConfig);
+    this.#client = client;
+    let lost: Error | null = null;
+    client.on('error', (error) => {
+      lost = error;
+      // End the client at once: libpq has closed the socket, but libuv still watches its descriptor, and a new connection with the
+      // same descriptor would abort the process (uv_poll_start on a handle that could not be created).
+      void client.end().catch(() => {});
+    });
+    client.on('notification', ({ channel, payload }) => {
+      if (channel === ARRIVALS_CHANNEL) this.#events.arrived();
+      else void this.#onChange(client, payload ?? '');
+    });
+    await client.connect();
+    await client.query(`listen ${CHANGES_CHANNEL}; listen ${ARRIVALS_CHANNEL}`);
+    this.#events.up();
+    onUp();
+    while (!this.#stopped) {
+      await this.#ask(client, 'select 1');
+      this.#answeredMs = performance.now();
+      this.#events.alive();
+      await delay(HEARTBEAT_MS);
+      if (lost !== null) throw lost;
+    }
+  }
+
+  /** Applies a change and confirms it to the command that made it. */
+  async #onChange(client: pg.Client, payload: string): Promise<void> {
+    try {
+      await this.#events.change(payload);
+      await this.#ask(client, 'select pg_notify($1, $2)', [APPLIED_CHANNEL, payload]);
+    } catch {
+      // The connection was lost: the command stops waiting on its own timeout, and `up` covers the missed change.
+    }
+  }
+
+  /** Runs one query at a time: changes arrive during a heartbeat, and pg is about to remove its own queueing. */
+  #ask(client: pg.Client, text: string, values: string[] = []): Promise<unknown> {
+    const asked = this.#asked.then(() => client.query(text, values));
+    this.#asked = asked.catch(() => {});
+    return asked;
+  }
+
+  async #end(): Promise<void> {
+    const client = this.#client;
+    this.#client = null;
+    if (client === null) return;
+    outliveClose(client);
+    await client.end().catch(() => {});
+  }
+}

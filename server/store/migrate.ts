@@ -1,0 +1,156 @@
+/**
+ * Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. The first file,
+ * 0039_schema.sql, creates the whole schema: it replaced versions 1 to 39, which made the same schema in steps.
+ */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { weirCommand } from '../base/command/name.ts';
+import { builtFile } from '../base/files/build.ts';
+import { OperatorError } from '../model/fault.ts';
+import { advisoryLocks } from './advisory-locks.ts';
+import { turnOffJit } from './conninfo.ts';
+import type { Database, Query } from './pool.ts';
+
+/** A migration may build an index over all stored data, and processes that start at the same time wait for it. */
+const TIMEOUT_MS = 86_400_000;
+
+const MIGRATIONS = 'server/store/migrations';
+
+/** The last commit whose migrations end at the version of the first file: an older database is migrated by its build first. */
+const BASE_COMMIT = 'a9e3153';
+
+/**
+ * Versions of applied migrations, each with the oldest version whose release can serve the schema after it. Null: only releases that have
+ * the migration can.
+ */
+export type Applied = ReadonlyMap<number, number | null>;
+
+/** Reads what a migration states in its file, for a rolling update and a roll-back: `-- Compatible from: 42`, or `none`. */
+export function compatibleFrom(text: string): number | null {
+  const version = /^-- Compatible from: (\d+)$/m.exec(text)?.[1];
+  return version === undefined ? null : Number(version);
+}
+
+/** Schemas of before this column are upgraded with their next migration. */
+const ADD_COMPATIBLE_FROM = `
+  alter table schema_migrations add column if not exists compatible_from integer;
+  comment on column schema_migrations.compatible_from is
+    'Oldest version whose release can serve the schema after this migration; null: only releases that have it.'`;
+
+/** Versions and names of all migrations in this release, oldest first. */
+export function migrationFiles(): { version: number; name: string }[] {
+  return readdirSync(builtFile(MIGRATIONS))
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+    .map((name) => ({ version: Number.parseInt(name, 10), name }));
+}
+
+/** Optional parts of a migration. */
+interface MigrateOptions {
+  /** Called when the database answers: from now on, a long time is that of migrations, here or of another caller. */
+  onBegun?: () => void;
+  /** Cancels the migration, also while it waits for another caller; it is rolled back. */
+  stopping?: AbortSignal;
+}
+
+/**
+ * Migrates the schema to this release. Returns the names of the applied migrations. Safe to run concurrently: the first caller
+ * migrates, the others wait for it. Throws if the database is too old for this release, or newer and not compatible with it.
+ */
+export function migrate(database: Database, options: MigrateOptions = {}): Promise<string[]> {
+  return database.transaction(async (query) => {
+    options.onBegun?.();
+    return cancellable(database, query, options.stopping, () => migrateIn(query));
+  });
+}
+
+async function migrateIn(query: Query): Promise<string[]> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema], timeoutMs: TIMEOUT_MS });
+  await query({
+    text: `create table if not exists schema_migrations (
+      version integer primary key, name text not null, applied_at timestamptz not null default now())`,
+  });
+  const applied = await appliedVersions({ query });
+  const files = migrationFiles();
+  const problem = versionProblem(applied, 'the database', files);
+  if (problem !== null) throw problem;
+  const pending = files.filter((file) => !applied.has(file.version));
+  if (pending.length > 0) await query({ text: ADD_COMPATIBLE_FROM });
+  for (const { version, name } of pending) {
+    const text = readFileSync(join(builtFile(MIGRATIONS), name), 'utf8');
+    await query({ text, timeoutMs: TIMEOUT_MS });
+    await query({
+      text: 'insert into schema_migrations (version, name, compatible_from) values ($1, $2, $3)',
+      values: [version, name, compatibleFrom(text)],
+    });
+  }
+  await turnOffJit(query);
+  return pending.map((file) => file.name);
+}
+
+/** Runs statements of one session, and cancels the statement in progress when `stopping` aborts. */
+async function cancellable<T>(
+  database: Database,
+  query: Query,
+  stopping: AbortSignal | undefined,
+  work: () => Promise<T>,
+) {
+  if (stopping === undefined) return work();
+  const [session] = await query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' });
+  // By another connection, which may fail: then the statement runs to its end.
+  const cancel = () =>
+    void database.query({ text: 'select pg_cancel_backend($1)', values: [session!.pid] }).catch(() => {});
+  stopping.throwIfAborted();
+  stopping.addEventListener('abort', cancel, { once: true });
+  return work().finally(() => stopping.removeEventListener('abort', cancel));
+}
+
+/** The applied migrations; none if the database was never migrated. */
+export async function appliedVersions({ query }: Pick<Database, 'query'>): Promise<Applied> {
+  const [table] = await query<{ exists: boolean }>({
+    text: `select to_regclass('schema_migrations') is not null as exists`,
+  });
+  if (!table!.exists) return new Map();
+  // The column may be missing.
+  const rows = await query<{ version: number; compatibleFrom: number | null }>({
+    text: `select version, (to_jsonb(m) ->> 'compatible_from')::integer as "compatibleFrom" from schema_migrations m`,
+  });
+  return new Map(rows.map(({ version, compatibleFrom }) => [version, compatibleFrom]));
+}
+
+/**
+ * Why this release cannot migrate or serve a database with these migrations; null if it can.
+ * @param subject what has these versions, for the message
+ */
+export function versionProblem(
+  applied: Applied,
+  subject = 'the database',
+  files = migrationFiles(),
+): OperatorError | null {
+  const newest = Math.max(...applied.keys());
+  const own = files.at(-1)!.version;
+  const finding = `${subject} is at schema version ${newest}`;
+  const newer = [...applied].filter(([version]) => version > own);
+  const oldestFit = Math.max(...newer.map(([version, from]) => from ?? version));
+  if (newer.length > 0 && oldestFit > own)
+    return new OperatorError(
+      `${finding}, newer than this release (${own}) and not compatible with it`,
+      'run the newer release or restore the backup made before the upgrade',
+    );
+  if (applied.size > 0 && newest < files[0]!.version)
+    return new OperatorError(
+      `${finding}, and this release upgrades from version ${files[0]!.version}`,
+      `first run ${weirCommand()} migrate of commit ${BASE_COMMIT}`,
+    );
+  return null;
+}
+
+/**
+ * Returns the names of migrations that are not applied; all of them if the database was never migrated.
+ * @param files migrations of the running build: an upgrade may replace the files on disk while the process runs.
+ */
+export async function pendingMigrations(database: Database, files = migrationFiles()): Promise<string[]> {
+  const applied = await appliedVersions(database);
+  return files.filter((file) => !applied.has(file.version)).map((file) => file.name);
+}

@@ -1,0 +1,138 @@
+/** Attaches the configured database, embedded or external. The server and the commands use this one entry point. */
+import { join } from 'node:path';
+import type { Settings } from '../base/settings/read.ts';
+import { OperatorError } from '../model/fault.ts';
+import { CHANGES_MAX } from './announce.ts';
+import { describeConninfo, withoutSecrets } from './conninfo.ts';
+import { COPY_CONNECTIONS } from './copy-link.ts';
+import { joinEmbeddedPostgres } from './embedded/join.ts';
+import { migrate } from './migrate.ts';
+import { type Database, openDatabase } from './pool.ts';
+
+/** The database cannot be used; the message is for users and contains no secrets. */
+export class DatabaseError extends OperatorError {}
+
+export interface OpenedDatabase {
+  conninfo: string;
+  database: Database;
+  /** Names of the migrations that were applied. */
+  migrated: string[];
+  /** Restarts an embedded server that was killed. Does nothing while it runs, and for an external server. */
+  revive(): Promise<void>;
+  /** Closes the pool; the last user of an embedded server stops it. */
+  detach(): Promise<void>;
+}
+
+const PRIMARY_CONNECTIONS = 3;
+/**
+ * Connections beyond those of the processes: PRIMARY_CONNECTIONS, the listener, two for jobs, the drain of the spool, the doctor, and eight
+ * for concurrent commands.
+ */
+const OTHER_CONNECTIONS = 16;
+/** Postgres default of superuser_reserved_connections. */
+const RESERVED_CONNECTIONS = 3;
+
+/**
+ * Connections that all parts together may open: a pool, COPY connections and those of changes per process, and one extra process during a
+ * restart.
+ */
+export function connectionsNeeded({ WORKERS, DB_POOL_MAX }: Settings): number {
+  return (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS + CHANGES_MAX) + OTHER_CONNECTIONS;
+}
+
+/** Options of attaching. */
+interface AttachOptions {
+  /**
+   * Join a running embedded server that has fewer connections than the settings may open. For commands, whose WORKERS may differ from the
+   * server's.
+   */
+  joinSmaller: boolean;
+  /** Ends the wait for another process that starts or stops the embedded server, with a LockError. */
+  stopping?: AbortSignal;
+}
+
+/**
+ * Starts or joins the embedded server, or checks the external one, then migrates. Throws DatabaseError or EmbeddedPostgresError.
+ * @param log progress of the embedded server, for users.
+ */
+export async function openMigrated(
+  settings: Settings,
+  log: (line: string) => void,
+  options: AttachOptions,
+): Promise<OpenedDatabase> {
+  const attached = await openUnmigrated(settings, log, options);
+  try {
+    return { ...attached, migrated: await migrate(attached.database) };
+  } catch (error) {
+    await attached.detach();
+    throw unusable(attached.conninfo, error, settings);
+  }
+}
+
+/** Attaches the database without a migration. Does not connect to an external server. */
+export async function openUnmigrated(
+  settings: Settings,
+  log: (line: string) => void,
+  { joinSmaller, stopping }: AttachOptions,
+): Promise<Omit<OpenedDatabase, 'migrated'>> {
+  const joinServer = () =>
+    joinEmbeddedPostgres({
+      dataDir: settings.DATA_DIR,
+      maxConnections: connectionsNeeded(settings) + RESERVED_CONNECTIONS,
+      joinSmaller,
+      stopping,
+      log,
+    });
+  let embedded = settings.database.kind === 'embedded' ? await joinServer() : null;
+  const conninfo = embedded?.conninfo ?? (settings.database as { conninfo: string }).conninfo;
+  const database = openDatabase(conninfo, { connectionsMax: PRIMARY_CONNECTIONS, applicationName: 'weir-primary' });
+  const revive = async () => {
+    const before = embedded;
+    if (before === null) return;
+    embedded = await joinServer();
+    await before.leave();
+  };
+  const detach = async () => {
+    await database.close();
+    await embedded?.leave();
+  };
+  return { conninfo, database, revive, detach };
+}
+
+/** The error of a database that cannot be used, for users. @param settings those that name it; absent: no settings do */
+export function unusable(
+  conninfo: string,
+  error: unknown,
+  settings?: Pick<Settings, 'database' | 'DATA_DIR'>,
+): DatabaseError {
+  const fix =
+    settings?.database.kind === 'embedded'
+      ? `see ${join(settings.DATA_DIR, 'postgres.log')}`
+      : 'check DATABASE_URL or the POSTGRES_* settings';
+  return new DatabaseError(
+    `the database at ${describeConninfo(conninfo)} cannot be used: ${oneLine(withoutSecrets(findingOf(error), conninfo))}`,
+    error instanceof OperatorError ? error.fix : fix,
+  );
+}
+
+/** Throws DatabaseError if the server's max_connections is less than the settings may open. */
+export async function checkConnectionBudget(database: Database, settings: Settings): Promise<void> {
+  const [row] = await database.query<{ allowed: number }>({
+    text: `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`,
+  });
+  const needed = connectionsNeeded(settings);
+  if (row!.allowed < needed)
+    throw new DatabaseError(
+      `the database allows ${row!.allowed} connections, but WORKERS=${settings.WORKERS} and DB_POOL_MAX=${settings.DB_POOL_MAX} may open ${needed}`,
+      'lower one of them or raise max_connections',
+    );
+}
+
+function findingOf(error: unknown): string {
+  return error instanceof OperatorError ? error.finding : (error as Error).message;
+}
+
+/** Joins libpq's multi-line messages. */
+function oneLine(text: string): string {
+  return text.trim().replace(/\s+/g, ' ');
+}

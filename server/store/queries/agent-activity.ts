@@ -1,0 +1,68 @@
+/** What agents do: their last request, what waits for them, and their dead letters. */
+import type { z } from 'zod';
+import { agentActivitySchema, DEAD_COUNTED_MAX } from '../../model/agents.ts';
+import type { Database } from '../pool.ts';
+import { arrayOf, isoText, selectList } from '../sql.ts';
+import { subscribedWebhooks } from './subscriptions.ts';
+
+/** Limit on the agents in one result; equals the page size of the agent list. */
+export const ACTIVE_AGENTS_MAX = 200;
+
+/** Without the filters, see filter-events.ts. */
+const activitySchema = agentActivitySchema.omit({ filters: true });
+type AgentActivity = z.output<typeof activitySchema>;
+
+const activity = selectList(activitySchema, 'a', {
+  agent_id: 'a.id',
+  last_seen_from: 'host(a.last_seen_from)',
+  waiting_since: isoText('waiting.since'),
+  dead: 'dead.count',
+});
+
+/**
+ * Reads the activity of these agents, in slices of ACTIVE_AGENTS_MAX (null: of the newest active agents that are not temporary, at most
+ * ACTIVE_AGENTS_MAX). Newest first within a slice. Unknown ids are omitted.
+ */
+export async function readAgentActivity(
+  database: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+): Promise<AgentActivity[]> {
+  if (ids === null) return readActivitySlice(database, null);
+  const all: AgentActivity[] = [];
+  for (let from = 0; from < ids.length; from += ACTIVE_AGENTS_MAX)
+    all.push(...(await readActivitySlice(database, ids.slice(from, from + ACTIVE_AGENTS_MAX))));
+  return all;
+}
+
+/** Reads one index entry per webhook. */
+function readActivitySlice(
+  { query }: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+): Promise<AgentActivity[]> {
+  return query({
+    name: 'agent-activity',
+    plan: 'once',
+    text: `
+      select ${activity}
+      from agents a
+      cross join lateral (
+        select min(due.available_at) as since
+        from ${subscribedWebhooks('a.id')} s
+        cross join lateral (
+          select available_at from deliveries
+          where agent_id = a.id and webhook_id = s.webhook_id
+            and state in ('pending', 'leased') and available_at <= now()
+          order by available_at
+          limit 1
+        ) due
+      ) waiting
+      cross join lateral (
+        select count(*)::int as count
+        from (select from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}) d
+      ) dead
+      where a.id = any ($1::uuid[]) or ($1 is null and a.revoked_at is null and not a.temporary)
+      order by a.created_at desc, a.id desc
+      limit ${ACTIVE_AGENTS_MAX}`,
+    values: [ids && arrayOf(ids)],
+  });
+}

@@ -1,0 +1,76 @@
+/** Leases deliveries of several webhooks in turn. */
+import type { Query } from '../pool.ts';
+import { arrayOf } from '../sql.ts';
+import { lease, leasedColumns, leaseValues, mayClaim, withEventOf } from './claim-lease.ts';
+import type { ClaimOrder, JudgedDeliveries, LeasedRow } from './claim-order.ts';
+import { shareOf } from './claim-room.ts';
+import { unjudged } from './filter-deliveries.ts';
+import { subscribedWebhooks } from './subscriptions.ts';
+
+const withHorizons = `
+  select webhook_id, filter is not null as filtered, up_to
+  from ${subscribedWebhooks('$1')} s
+  left join (
+    select unnest($15::uuid[]) as webhook_id, json_array_elements_text($16::json)::timestamptz as up_to
+  ) horizons using (webhook_id)`;
+
+const isJudged = `and (not s.filtered
+  or available_at <= s.up_to and (not (${unjudged('deliveries')}) or id = any ($14::uuid[])))`;
+
+/** @param judged null: the agent has no filters */
+export function claimInRound(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<LeasedRow[]> {
+  return query<LeasedRow>({
+    name: judged === null ? 'claim-in-round' : 'claim-judged-in-round',
+    plan: 'keyed',
+    text: `
+      with candidates as materialized (
+        select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name
+        from agents a
+        cross join (
+          select *, count(*) over () as of_all
+          from ${judged === null ? subscribedWebhooks('$1') : `(${withHorizons})`} s
+          where $12::uuid[] is null or webhook_id = any ($12)
+        ) s
+        join webhooks w on w.id = s.webhook_id
+        cross join lateral (
+          select received_at, id, event_id, webhook_id, available_at, bytes, state
+          from deliveries
+          where agent_id = $1 and webhook_id = s.webhook_id
+            and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz
+            ${judged === null ? '' : isJudged}
+          order by available_at
+          limit ${shareOf('$2', 's.of_all')}
+          for update skip locked
+        ) d
+        where ${mayClaim}
+      ), in_turn as (
+        select *, row_number() over (order by turn, webhook_id <= $13::uuid, webhook_id) as place
+        from (select *, row_number() over (partition by webhook_id order by available_at, event_id) as turn from candidates) t
+        order by place
+        limit $2
+      ), chosen as (
+        select t.*, e.event_type, e.content_type, e.headers, e.body
+        from (select *, sum(bytes) over (order by place) - bytes as bytes_before from in_turn) t
+        ${withEventOf('t')}
+        where bytes_before < $5
+      )
+      update deliveries d
+      set ${lease}
+      from chosen c
+      where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id and d.state in ('pending', 'leased')
+      returning ${leasedColumns}, c.webhook_name as "webhookName",
+        (select extract(epoch from min(available_at)) * 1000 from candidates)::float8 as "sinceMs", c.place::int`,
+    values: [
+      ...leaseValues(order),
+      order.webhookIds && arrayOf(order.webhookIds),
+      order.afterWebhookId,
+      ...(judged === null
+        ? []
+        : [
+            arrayOf(judged.passedIds),
+            arrayOf(judged.horizons.map(({ webhookId }) => webhookId)),
+            JSON.stringify(judged.horizons.map(({ upTo }) => upTo)),
+          ]),
+    ],
+  });
+}

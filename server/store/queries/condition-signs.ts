@@ -1,0 +1,181 @@
+/** Signs of conditions, from the history of the webhooks, and names for what they concern. */
+import type { Database } from '../pool.ts';
+import { arrayOf, isoColumn, isoText } from '../sql.ts';
+
+/** Limit on the webhooks in one result, unless the caller has its own. */
+const WEBHOOKS_MAX = 100;
+/** Newest dead letters of an agent that are looked at. */
+const DEAD_READ_MAX = 10_000;
+/**
+ * A webhook is silent after twice its longest pause of the last seven days, and after an hour at least. It must have had events in
+ * this many hours of those days: the pauses of a webhook that is rarely used say nothing. Nights and weekends are pauses like others.
+ */
+const ACTIVE_HOURS_MIN = 24;
+
+export interface RefusedRequests {
+  webhook_id: string;
+  name: string;
+  accepted: number;
+  rejected: number;
+  limited: number;
+  /** The larger number of rejections in a minute, of the current minute and the one before. */
+  minute_max: number;
+  /** Start of the first of these two minutes with rejections; null when neither has any. */
+  minute_at: string | null;
+  /** Start of the first and of the last minute with rejections, and the number of such minutes. */
+  rejected_from: string | null;
+  rejected_to: string | null;
+  rejected_minutes: number;
+  /** Start of the last minute in which a request verified. */
+  verified_at: string | null;
+  /** The newest rejection that is kept, and whether it was accepted or verified at its last check; null: none is kept. */
+  newest_at: string | null;
+  newest_is_fixed: boolean | null;
+}
+
+/**
+ * Reads the webhooks with refused requests in the 60 minutes before a time, most refused first. Reads one row a webhook and minute.
+ * @param nowMs Unix milliseconds.
+ */
+export function readRefusedRequests(
+  { query }: Pick<Database, 'query'>,
+  nowMs: number,
+  webhooksMax = WEBHOOKS_MAX,
+): Promise<RefusedRequests[]> {
+  return query<RefusedRequests>({
+    name: 'read-refused-requests',
+    text: `
+      select w.id as webhook_id, w.name, h.accepted, h.rejected, h.limited, h.minute_max, ${isoColumn('h.minute_at')},
+        ${isoColumn('h.rejected_from')}, ${isoColumn('h.rejected_to')}, h.rejected_minutes, ${isoColumn('h.verified_at')},
+        ${isoColumn('r.newest_at')}, r.newest_is_fixed
+      from (
+        select webhook_id, sum(accepted)::float8 as accepted, sum(rejected)::float8 as rejected, sum(limited)::float8 as limited,
+          coalesce(max(rejected) filter (where at > $1::timestamptz - interval '2 minutes'), 0)::float8 as minute_max,
+          min(at) filter (where rejected > 0 and at > $1::timestamptz - interval '2 minutes') as minute_at,
+          min(at) filter (where rejected > 0) as rejected_from, max(at) filter (where rejected > 0) as rejected_to,
+          (count(*) filter (where rejected > 0))::int as rejected_minutes,
+          max(at) filter (where accepted > 0 or duplicates > 0) as verified_at
+        from history where step = 60 and at >= $1::timestamptz - interval '1 hour' and at <= $1
+        group by webhook_id having sum(rejected + limited) > 0
+      ) h join webhooks w on w.id = h.webhook_id
+      left join lateral (
+        select received_at as newest_at, accepted_event_id is not null or coalesce(checked_reason = 'verifies_now', false) as newest_is_fixed
+        from rejections where webhook_id = h.webhook_id order by id desc limit 1
+      ) r on true
+      where w.deleted_at is null
+      order by h.rejected + h.limited desc, w.id
+      limit $2`,
+    values: [new Date(nowMs).toISOString(), webhooksMax],
+  });
+}
+
+interface SilentWebhook {
+  webhook_id: string;
+  name: string;
+  /** Last event or, if later, when the webhook was created or enabled again. */
+  silent_since: string;
+  expect_every_seconds: number | null;
+}
+
+/** SQL: since when the webhook `w` has had no event while it could have one. `greatest` ignores null. */
+const silentSince = 'greatest(coalesce(w.last_event_at, w.created_at), w.enabled_at)';
+
+/**
+ * Reads the enabled webhooks that have been silent for longer than they expect, longest silent first.
+ * @param nowMs Unix milliseconds.
+ */
+export function readOverdueWebhooks(
+  { query }: Pick<Database, 'query'>,
+  nowMs: number,
+  webhooksMax = WEBHOOKS_MAX,
+): Promise<(SilentWebhook & { expect_every_seconds: number })[]> {
+  return query({
+    name: 'read-overdue-webhooks',
+    text: `
+      select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
+      from webhooks w
+      where w.deleted_at is null and w.enabled
+        and ${silentSince} < $1::timestamptz - make_interval(secs => w.expect_every_seconds)
+      order by ${silentSince}, w.id
+      limit $2`,
+    values: [new Date(nowMs).toISOString(), webhooksMax],
+  });
+}
+
+/**
+ * Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first. Reads one row a webhook
+ * and hour of a week.
+ * @param nowMs Unix milliseconds.
+ */
+export function readSilentWebhooks({ query }: Pick<Database, 'query'>, nowMs: number): Promise<SilentWebhook[]> {
+  return query<SilentWebhook>({
+    name: 'read-silent-webhooks',
+    text: `
+      with pauses as (
+        select webhook_id, at - lag(at) over (partition by webhook_id order by at) as pause
+        from history where step = 3600 and at >= $1::timestamptz - interval '7 days' and accepted > 0
+      ), usual as (
+        select webhook_id, max(pause) as longest from pauses group by webhook_id having count(*) >= ${ACTIVE_HOURS_MIN}
+      )
+      select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
+      from usual u join webhooks w on w.id = u.webhook_id
+      where w.deleted_at is null and w.enabled and w.expect_every_seconds is null
+        and ${silentSince} < $1::timestamptz - greatest(interval '1 hour', 2 * u.longest)
+      order by ${silentSince}, w.id
+      limit ${WEBHOOKS_MAX}`,
+    values: [new Date(nowMs).toISOString()],
+  });
+}
+
+/**
+ * Counts the dead letters of each agent since a time, among its DEAD_READ_MAX newest deliveries that are dead. Agents without any are
+ * omitted.
+ * @param sinceMs Unix milliseconds.
+ */
+export async function readNewDeadLetters(
+  { query }: Pick<Database, 'query'>,
+  agentIds: readonly string[],
+  sinceMs: number,
+): Promise<{ agent_id: string; count: number; first_at: string }[]> {
+  if (agentIds.length === 0) return [];
+  return query({
+    name: 'read-new-dead-letters',
+    text: `
+      select a.id as agent_id, dead.count, ${isoText('dead.first')} as first_at
+      from unnest($1::uuid[]) a (id) cross join lateral (
+        select count(*)::int as count, min(d.finished_at) as first
+        from (
+          select finished_at from deliveries where agent_id = a.id and state = 'dead'
+          order by received_at desc limit ${DEAD_READ_MAX}
+        ) d
+        where d.finished_at > $2
+      ) dead
+      where dead.count > 0`,
+    values: [arrayOf(agentIds), new Date(sinceMs).toISOString()],
+  });
+}
+
+/** Reads the agents that are neither revoked nor temporary, oldest first. */
+export function readActiveAgents(
+  { query }: Pick<Database, 'query'>,
+  agentsMax: number,
+): Promise<{ id: string; name: string }[]> {
+  return query({
+    text: 'select id, name from agents where revoked_at is null and not temporary order by created_at, id limit $1',
+    values: [agentsMax],
+  });
+}
+
+/** Reads the names of agents by id; unknown ids are omitted. */
+export async function readNamesOfAgents(
+  { query }: Pick<Database, 'query'>,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await query<{ id: string; name: string }>({
+    name: 'read-names-of-agents',
+    text: 'select id, name from agents where id = any ($1::uuid[])',
+    values: [arrayOf(ids)],
+  });
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}

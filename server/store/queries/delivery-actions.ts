@@ -1,0 +1,50 @@
+/** Undoes replays and dismissals of many deliveries (replay.ts). */
+import { uuidv7Time } from '../ids.ts';
+import type { Database } from '../pool.ts';
+import { arrayOf } from '../sql.ts';
+import { userActed } from './delivery-history.ts';
+import type { ActionKind } from './replay.ts';
+
+/** How long an action can be undone. */
+export const UNDO_HOURS = 24;
+
+/** `restored`: deliveries that are what they were before the action. The `others` were claimed, or changed by a user, since. */
+export interface Undone {
+  kind: ActionKind;
+  restored: number;
+  others: number;
+}
+
+/**
+ * Restores the deliveries of an action to which nothing has happened since: replayed ones that still wait for their first claim, and
+ * dismissed ones. Returns null when the action does not exist, is too old, or was undone. Call in a transaction.
+ */
+export async function undoAction({ query }: Pick<Database, 'query'>, id: string): Promise<Undone | null> {
+  const [action] = await query<{ kind: ActionKind; ids: string[] }>({
+    text: `
+      update delivery_actions set undone_at = now()
+      where id = $1 and undone_at is null and created_at > now() - interval '${UNDO_HOURS} hours'
+      returning kind, delivery_ids as ids`,
+    values: [id],
+  });
+  if (action === undefined) return null;
+  await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
+  const [outcome, state] = action.kind === 'replay' ? ['replayed', 'pending'] : ['dismissed', 'dismissed'];
+  const rows = await query({
+    text: `
+      update deliveries d
+      set state = d.history -> -1 ->> 'state', attempts = (d.history -> -1 ->> 'attempts')::int,
+        finished_at = (d.history -> -1 ->> 'finished_at')::timestamptz, history = ${userActed('restored', 'null')}
+      from unnest($2::uuid[], $3::timestamptz[]) r (id, received_at)
+      where d.received_at = r.received_at and d.id = r.id and d.state = '${state}'
+        and d.history -> -1 ->> 'outcome' = '${outcome}' and d.history -> -1 ->> 'action' = $1
+      returning 1`,
+    values: [id, arrayOf(action.ids), arrayOf(action.ids.map(uuidv7Time))],
+  });
+  return { kind: action.kind, restored: rows.length, others: action.ids.length - rows.length };
+}
+
+/** Deletes actions that can no longer be undone. */
+export async function deleteOldActions({ query }: Pick<Database, 'query'>): Promise<void> {
+  await query({ text: `delete from delivery_actions where created_at < now() - interval '${UNDO_HOURS} hours'` });
+}

@@ -1,0 +1,143 @@
+/** History: counts of requests a minute and an hour. The row with ALL_WEBHOOKS is the sum, so that no page adds up webhooks. */
+import type { z } from 'zod';
+import {
+  type HistoryCounts,
+  HOURS_KEPT_DAYS,
+  historyColumns,
+  MINUTES_KEPT_HOURS,
+  noCounts,
+  type webhookHistorySchema,
+} from '../../model/history.ts';
+import type { Database } from '../pool.ts';
+import { arrayOf, isoColumn } from '../sql.ts';
+
+const ALL_WEBHOOKS = '00000000-0000-0000-0000-000000000000';
+const MINUTE = 60;
+export const HOUR = 3_600;
+/** Hours of a webhook in readWebhookHistory. */
+const HOURS_SHOWN = 24;
+
+/** Counts of one webhook in one minute; those that are left out are 0. */
+export interface HistoryRow extends Partial<HistoryCounts> {
+  webhookId: string;
+  /** Start of the minute, Unix milliseconds. */
+  minuteMs: number;
+}
+
+const sums = historyColumns.map((name) => `sum(${name})::bigint as ${name}`).join(', ');
+const total = historyColumns.map((name) => `coalesce(sum(h.${name}), 0)::float8 as ${name}`).join(', ');
+
+/**
+ * Adds counts to the spans of a minute and of an hour, of each webhook and of all together. Rows are locked in the order of the primary
+ * key, so concurrent processes cannot deadlock.
+ */
+export async function addHistory({ query }: Pick<Database, 'query'>, rows: readonly HistoryRow[]): Promise<void> {
+  const lists = historyColumns.map((name) => arrayOf(rows.map((row) => row[name] ?? 0)));
+  await query({
+    name: 'add-history',
+    text: `
+      with given as (
+        select * from unnest($1::uuid[], $2::float8[], ${historyColumns.map((_, i) => `$${i + 3}::bigint[]`).join(', ')})
+          g (webhook_id, seconds, ${historyColumns.join(', ')})
+      ), spans as (
+        select w.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${sums}
+        from given g, unnest(array[g.webhook_id, '${ALL_WEBHOOKS}']) w (webhook_id), (values (${MINUTE}), (${HOUR})) s (step)
+        group by 1, 2, 3
+      )
+      insert into history (webhook_id, step, at, ${historyColumns.join(', ')})
+      select * from spans order by 1, 2, 3
+      on conflict (webhook_id, step, at) do update
+      set ${historyColumns.map((name) => `${name} = history.${name} + excluded.${name}`).join(', ')}`,
+    values: [arrayOf(rows.map((row) => row.webhookId)), arrayOf(rows.map((row) => row.minuteMs / 1000)), ...lists],
+  });
+}
+
+interface HistorySpan {
+  /** Null: all webhooks together. */
+  webhookId: string | null;
+  /** Multiples of the step, Unix milliseconds. */
+  fromMs: number;
+  toMs: number;
+  stepSeconds: number;
+}
+
+type HistoryPoint = { at: string } & HistoryCounts;
+const nothing = noCounts();
+
+/**
+ * Reads the counts of each step from `fromMs` to `toMs`, oldest first, with zeros where nothing was counted. The zeros are added here: a
+ * join with generate_series took 5 ms of Postgres for 1,440 minutes, the sums alone take 1 ms.
+ */
+export async function readHistory(
+  { query }: Pick<Database, 'query'>,
+  { webhookId, fromMs, toMs, stepSeconds }: HistorySpan,
+): Promise<HistoryPoint[]> {
+  const rows = await query<{ place: number } & HistoryCounts>({
+    name: 'read-history',
+    text: `
+      select floor(extract(epoch from h.at - $2::timestamptz) / $4)::int as place, ${total}
+      from history h
+      where h.webhook_id = $1 and h.step = $5 and h.at >= $2 and h.at < $3
+      group by 1`,
+    values: [
+      webhookId ?? ALL_WEBHOOKS,
+      new Date(fromMs).toISOString(),
+      new Date(toMs).toISOString(),
+      stepSeconds,
+      stepSeconds < HOUR ? MINUTE : HOUR,
+    ],
+  });
+  const counted = new Map(rows.map(({ place, ...counts }) => [place, counts]));
+  const stepMs = stepSeconds * 1_000;
+  return Array.from({ length: Math.round((toMs - fromMs) / stepMs) }, (_, place) => ({
+    at: new Date(fromMs + place * stepMs).toISOString(),
+    ...(counted.get(place) ?? nothing),
+  }));
+}
+
+type WebhookHistory = z.output<typeof webhookHistorySchema>;
+
+/** Reads the last 24 hours of the webhooks, those with most events first. @param sinceMs start of the first hour, Unix milliseconds. */
+export async function readWebhookHistory(
+  { query }: Pick<Database, 'query'>,
+  sinceMs: number,
+  limit: number,
+): Promise<WebhookHistory[]> {
+  const rows = await query<Omit<WebhookHistory, 'hours'> & { places: number[]; counts: number[] }>({
+    name: 'read-webhook-history',
+    text: `
+      with counted as (
+        select h.webhook_id, ${total},
+          array_agg(extract(epoch from h.at - $1::timestamptz)::int / ${HOUR}) as places, array_agg(h.accepted::float8) as counts
+        from history h
+        where h.step = ${HOUR} and h.at >= $1 and h.webhook_id <> '${ALL_WEBHOOKS}'
+        group by h.webhook_id
+      )
+      select w.id as webhook_id, w.name, w.enabled, ${isoColumn('w.last_event_at')},
+        ${historyColumns.map((name) => `coalesce(c.${name}, 0) as ${name}`).join(', ')},
+        coalesce(c.places, '{}') as places, coalesce(c.counts, '{}') as counts
+      from webhooks w left join counted c on c.webhook_id = w.id
+      where w.deleted_at is null
+      order by coalesce(c.accepted, 0) desc, w.created_at desc, w.id
+      limit $2`,
+    values: [new Date(sinceMs).toISOString(), limit],
+  });
+  return rows.map(({ places, counts, ...webhook }) => {
+    const hours = Array.from({ length: HOURS_SHOWN }, () => 0);
+    for (const [i, place] of places.entries()) if (place < HOURS_SHOWN) hours[place] = counts[i]!;
+    return { ...webhook, hours };
+  });
+}
+
+/** Deletes spans that are older than they are kept. Returns how many. */
+export async function deleteOldHistory({ query }: Pick<Database, 'query'>): Promise<number> {
+  const rows = await query({
+    name: 'delete-old-history',
+    text: `
+      delete from history
+      where step = ${MINUTE} and at < now() - interval '${MINUTES_KEPT_HOURS} hours'
+        or step = ${HOUR} and at < now() - interval '${HOURS_KEPT_DAYS} days'
+      returning 1`,
+  });
+  return rows.length;
+}

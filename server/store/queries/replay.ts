@@ -1,0 +1,151 @@
+import type { DeliveryState } from '../../model/events.ts';
+import { uuidv7Time } from '../ids.ts';
+import type { Database } from '../pool.ts';
+import { arrayOf, isoText } from '../sql.ts';
+import { userActed } from './delivery-history.ts';
+import type { ReplayScope } from './recipients.ts';
+
+/** SQL: an action of a user on the delivery `d`. @param action SQL of the id of the action on many deliveries; null: a single one */
+const changes = {
+  replay: (action: string) =>
+    `state = 'pending', attempts = 0, available_at = now(), finished_at = null, history = ${userActed('replayed', action)}`,
+  dismissal: (action: string) => `state = 'dismissed', history = ${userActed('dismissed', action)}`,
+};
+
+/** What a user does to finished deliveries. A replay makes them pending again, a dismissal ends dead ones for good. */
+export type ActionKind = keyof typeof changes;
+
+/** Records replay targets: claims read the webhooks that an agent is subscribed to and those replayed to it. */
+const insertTargets = `
+  insert into replay_targets (agent_id, webhook_id)
+  select distinct agent_id, webhook_id from again
+  where not exists (select from subscriptions s where s.webhook_id = again.webhook_id and s.agent_id = again.agent_id)
+  on conflict do nothing`;
+
+/** Makes a finished delivery pending again, with zero attempts. Returns false when no finished delivery has this id. */
+export async function replayDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
+  const rows = await query({
+    text: `
+      with again as (
+        update deliveries d set ${changes.replay('null')}
+        where received_at = $1 and id = $2 and state in ('dead', 'done', 'dismissed', 'filtered') returning agent_id, webhook_id
+      ), targets as (${insertTargets})
+      select from again`,
+    values: [uuidv7Time(id), id],
+  });
+  return rows.length > 0;
+}
+
+/** Dismisses a dead delivery. Returns false when no dead delivery has this id. */
+export async function dismissDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
+  const rows = await query({
+    text: `update deliveries d set ${changes.dismissal('null')} where received_at = $1 and id = $2 and state = 'dead' returning id`,
+    values: [uuidv7Time(id), id],
+  });
+  return rows.length > 0;
+}
+
+/** Limit on the deliveries changed by one action. */
+export const ACTED_MAX = 10_000;
+
+export interface ActionOrder {
+  kind: ActionKind;
+  state: Extract<DeliveryState, 'dead' | 'done' | 'dismissed' | 'filtered'>;
+  /** Null: all agents; for a replay those that are not revoked. */
+  agentId: string | null;
+  /** Null: all webhooks. */
+  webhookId: string | null;
+  /** Undefined: any reason; null: those without one. */
+  reason?: string | null | undefined;
+  /** Only deliveries that finished before this time, ISO; undefined: before now. */
+  finishedBefore?: string | undefined;
+}
+
+/** Now, by the clock that set finished_at, rounded up to the precision of ISO text. */
+const now = `date_trunc('milliseconds', now()) + interval '1 millisecond'`;
+
+/**
+ * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX. Returns how many, and the time before which they had
+ * finished: without it the next call would replay again what agents acknowledged since this one. The action, whose id
+ * undoes them, is stored if any delivery changed. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
+ * Postgres assumes all partitions for each row and would otherwise read every delivery.
+ * @param id a new uuid, for the action
+ */
+export async function actOnDeliveries(
+  { query }: Pick<Database, 'query'>,
+  id: string,
+  { kind, state, agentId, webhookId, reason, finishedBefore }: ActionOrder,
+): Promise<{ count: number; finishedBefore: string }> {
+  await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
+  const values: unknown[] = [id, ACTED_MAX, finishedBefore ?? null];
+  const value = (given: unknown) => `$${values.push(given)}`;
+  const conditions = [
+    `state = '${state}'`,
+    'finished_at < (select at from cut_off)',
+    agentId !== null && `agent_id = ${value(agentId)}`,
+    webhookId !== null && `webhook_id = ${value(webhookId)}`,
+    reason === null && 'reason is null',
+    typeof reason === 'string' && `reason = ${value(reason)}`,
+    agentId === null &&
+      kind === 'replay' &&
+      'exists (select from agents a where a.id = agent_id and a.revoked_at is null)',
+  ].filter(Boolean);
+  const [row] = await query<{ count: number; finishedBefore: string }>({
+    text: `
+      with cut_off as (select coalesce($3::timestamptz, ${now}) as at
+      ), finished as (
+        select received_at, id, webhook_id from deliveries
+        where ${conditions.join(' and ')}
+        order by received_at, id limit $2 for update skip locked
+      ), again as (
+        update deliveries d set ${changes[kind]('$1::uuid')} from finished f
+        where d.received_at = f.received_at and d.id = f.id and d.webhook_id = f.webhook_id
+        returning d.id, d.agent_id, d.webhook_id
+      ), targets as (${kind === 'replay' ? insertTargets : 'select'}
+      ), action as (
+        insert into delivery_actions (id, kind, delivery_ids)
+        select $1, '${kind}', array_agg(id) from again having count(*) > 0
+      )
+      select (select count(*)::int from again) as count, ${isoText('at')} as "finishedBefore" from cut_off`,
+    values,
+  });
+  return row!;
+}
+
+/**
+ * Creates deliveries of events to the agents of the scope. Returns their ids; an event that does not exist has none. Beyond
+ * subscriptions, the empty history keeps filters from judging them (filter-deliveries.ts); else filters judge them like new ones.
+ */
+export async function deliverAgain(
+  database: Pick<Database, 'query'>,
+  eventIds: readonly string[],
+  { agentIds, beyondSubscriptions }: ReplayScope,
+): Promise<string[]> {
+  const rows = await database.query<{ id: string }>({
+    text: `
+      with made as (
+        insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, history)
+        select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes, case when $4 then '[]'::jsonb end
+        from events e
+        join webhooks w on w.id = e.webhook_id
+        join agents a on a.revoked_at is null and ($3::uuid[] is null or a.id = any ($3))
+          and ($3 is not null and $4::boolean
+            or exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
+        where e.received_at = any ($1::timestamptz[]) and e.id = any ($2::uuid[])
+        returning id, agent_id, webhook_id
+      ), targets as (
+        insert into replay_targets (agent_id, webhook_id)
+        select agent_id, webhook_id from made
+        where not exists (select from subscriptions s where s.webhook_id = made.webhook_id and s.agent_id = made.agent_id)
+        on conflict do nothing
+      )
+      select id from made`,
+    values: [
+      arrayOf(new Set(eventIds.map(uuidv7Time))),
+      arrayOf(eventIds),
+      agentIds && arrayOf(agentIds),
+      beyondSubscriptions,
+    ],
+  });
+  return rows.map((row) => row.id);
+}

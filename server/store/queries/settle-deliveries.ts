@@ -1,0 +1,176 @@
+/** Settles leases, which agents name by their receipts: acknowledges, refuses, extends and releases them. */
+import { isTimedId, uuidv7Time } from '../ids.ts';
+import type { Database, Query } from '../pool.ts';
+import { arrayOf } from '../sql.ts';
+import { lockMaxLeased } from './claim-room.ts';
+import { leaseEnded } from './delivery-history.ts';
+
+/** A receipt identifies one lease of one delivery and proves possession of that lease: `<delivery id>.<lease number>`. */
+interface Receipt {
+  deliveryId: string;
+  lease: number;
+}
+
+export function receiptText({ deliveryId, lease }: Receipt): string {
+  return `${deliveryId}.${lease}`;
+}
+
+/** Parses a receipt; null if the text is not a valid receipt, so that no such lease exists. */
+export function parseReceipt(text: string): Receipt | null {
+  const dot = text.lastIndexOf('.');
+  const deliveryId = text.slice(0, dot);
+  const lease = text.slice(dot + 1);
+  return isTimedId(deliveryId) && /^[1-9]\d{0,8}$/.test(lease)
+    ? { deliveryId: deliveryId.toLowerCase(), lease: Number(lease) }
+    : null;
+}
+
+/** How a lease is settled. Each kind is idempotent: the same receipt again changes nothing and counts as done. */
+export type Settlement =
+  | { kind: 'ack' }
+  /** `delaySeconds` null: exponential back-off with jitter, by the number of attempts. */
+  | { kind: 'nack'; delaySeconds: number | null; reason: string | null; attemptsMax: number }
+  | { kind: 'extend'; leaseSeconds: number }
+  /** The work was not begun, or the agent did not get the delivery: the attempt does not count. */
+  | { kind: 'release' };
+
+/** `done`: receipts, as text. `changed`: the new state of each delivery that this call settled. */
+export interface Settled {
+  done: Set<string>;
+  changed: ('pending' | 'leased' | 'done' | 'dead')[];
+}
+
+/** First and longest back-off after a nack without a delay. */
+const NACK_FIRST_SECONDS = 5;
+const NACK_MAX_SECONDS = 3_600;
+/** SQL of the delay in seconds after a nack. */
+const delay = `coalesce($5::float8, least(${NACK_MAX_SECONDS}, ${NACK_FIRST_SECONDS} * 2 ^ least(d.attempts - 1, 20)) * (0.5 + r.jitter / 2))`;
+
+/**
+ * Settles leases of one agent in one statement. Returns the receipts that are done. For the others the lease was lost: the delivery was
+ * claimed again or replayed, or never belonged to this agent.
+ * @param isLimited whether the agent has `max_leased`: a lease that has expired is then not extended, since another may have its place
+ */
+export async function settleDeliveries(
+  database: Database,
+  agentId: string,
+  receipts: readonly Receipt[],
+  settlement: Settlement,
+  isLimited = false,
+): Promise<Settled> {
+  const { name, set, only = '', given = '', already, values } = statementOf(settlement, isLimited);
+  const settle = (query: Query) =>
+    query<SettledRow>({
+      name,
+      plan: 'keyed',
+      // Planned once, a statement takes 0.35 ms instead of 1.2. Two settlements of the same receipts cannot deadlock: with the usual plan
+      // rows are locked in the order of the receipts, which are sorted. `is true` leaves only the primary key to the planner: after an
+      // ANALYZE of an empty table it prefers the index by agent, and reads all dead rows of the agent for each receipt.
+      text: `
+        update deliveries d
+        set ${set}
+        from (select *${given} from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, lease, received_at)) r
+        where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease and (d.agent_id = $1) is true
+          and d.state = 'leased'${only}
+        returning d.id, d.leases as lease, d.state`,
+      values: [agentId, ...columns(receipts.toSorted(byId)), ...values],
+    });
+  const settled =
+    isLimited && settlement.kind === 'extend'
+      ? await database.transaction(
+          async (query) => {
+            await lockMaxLeased(query, agentId);
+            return settle(query);
+          },
+          { plan: 'keyed' },
+        )
+      : await settle(database.query);
+  const isSettled = new Set(settled.map(({ id }) => id));
+  const others = receipts.filter(({ deliveryId }) => !isSettled.has(deliveryId));
+  const repeated = already === null || others.length === 0 ? [] : await readSettled(database, agentId, others, already);
+  return {
+    done: new Set([...settled, ...repeated].map(({ id, lease }) => receiptText({ deliveryId: id, lease }))),
+    changed: settled.map(({ state }) => state),
+  };
+}
+
+function byId(a: Receipt, b: Receipt): number {
+  return a.deliveryId < b.deliveryId ? -1 : 1;
+}
+
+/** The receipts whose deliveries are in one of these states (SQL): an earlier, equal call has settled them. */
+function readSettled(
+  { query }: Pick<Database, 'query'>,
+  agentId: string,
+  receipts: readonly Receipt[],
+  states: string,
+): Promise<SettledRow[]> {
+  return query<SettledRow>({
+    name: `settled-deliveries-${states}`,
+    plan: 'keyed',
+    text: `
+      select d.id, d.leases as lease, d.state
+      from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, lease, received_at)
+      join deliveries d on d.received_at = r.received_at and d.id = r.id and d.leases = r.lease
+      where d.agent_id = $1 and d.state in (${states})`,
+    values: [agentId, ...columns(receipts)],
+  });
+}
+
+type SettledRow = { id: string; lease: number; state: Settled['changed'][number] };
+
+/** Ids, leases and times as Postgres arrays. The time is taken from the id and selects the partition. */
+function columns(receipts: readonly Receipt[]): string[] {
+  return [
+    arrayOf(receipts.map(({ deliveryId }) => deliveryId)),
+    arrayOf(receipts.map(({ lease }) => lease)),
+    arrayOf(receipts.map(({ deliveryId }) => uuidv7Time(deliveryId))),
+  ];
+}
+
+interface Statement {
+  name: string;
+  set: string;
+  /** SQL of one more condition. */
+  only?: string;
+  /** SQL of more columns of the receipts. */
+  given?: string;
+  /** SQL of the states that count as done; null: the call has to change the lease. */
+  already: string | null;
+  values: unknown[];
+}
+
+function statementOf(settlement: Settlement, isLimited: boolean): Statement {
+  switch (settlement.kind) {
+    case 'ack':
+      return { name: 'ack-deliveries', set: `state = 'done', finished_at = now()`, already: `'done'`, values: [] };
+    case 'extend':
+      return {
+        name: isLimited ? 'extend-unexpired-deliveries' : 'extend-deliveries',
+        // The clock after the wait for the lock, not at the start of the transaction.
+        ...(isLimited ? { only: ' and d.available_at > clock_timestamp()' } : {}),
+        set: 'available_at = now() + make_interval(secs => $5)',
+        already: null,
+        values: [settlement.leaseSeconds],
+      };
+    case 'release':
+      return {
+        name: 'release-deliveries',
+        set: `state = 'pending', attempts = d.attempts - 1, history = ${leaseEnded('released', 'now()')}, available_at = now()`,
+        already: `'pending'`,
+        values: [],
+      };
+    case 'nack':
+      return {
+        name: 'nack-deliveries',
+        set: `state = case when d.attempts < $7 then 'pending' else 'dead' end,
+          finished_at = case when d.attempts < $7 then null else now() end,
+          reason = $6,
+          history = ${leaseEnded('rejected', 'now()', `, 'reason', $6::text, 'delay', case when d.attempts < $7 then round((${delay})::numeric, 1) end`)},
+          available_at = now() + make_interval(secs => ${delay})`,
+        given: ', random() as jitter',
+        already: `'pending', 'dead'`,
+        values: [settlement.delaySeconds, settlement.reason, settlement.attemptsMax],
+      };
+  }
+}

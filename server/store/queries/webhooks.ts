@@ -1,0 +1,230 @@
+/** Webhooks: management, the rows that ingest caches, and their activity. */
+import type { z } from 'zod';
+import type { SchemeDefinition } from '../../model/signatures/definition.ts';
+import { webhookActivitySchema } from '../../model/webhook-activity.ts';
+import { webhookSchema } from '../../model/webhooks.ts';
+import type { Database, Query } from '../pool.ts';
+import { arrayOf, isoText, selectList } from '../sql.ts';
+
+const storedSchema = webhookSchema.omit({ url: true });
+/** A webhook as the API shows it, without its address. */
+export type WebhookRecord = z.output<typeof storedSchema>;
+
+/** The columns that users can set. */
+const settableSchema = storedSchema.omit({
+  id: true,
+  has_secret: true,
+  has_verify_token: true,
+  previous_secret_expires_at: true,
+  agent_ids: true,
+  created_at: true,
+  updated_at: true,
+});
+type WebhookColumns = z.output<typeof settableSchema>;
+type GivenColumns = { [Column in keyof WebhookColumns]?: WebhookColumns[Column] | undefined };
+const webhookColumns = Object.keys(settableSchema.shape) as (keyof WebhookColumns)[];
+
+export interface WebhookFilter {
+  /** Webhooks that this agent is subscribed to. */
+  agentId: string | null;
+  enabled: boolean | null;
+  /** Substring of the name, case-insensitive. */
+  contains: string | null;
+}
+
+const record = selectList(storedSchema, 'w', {
+  has_verify_token: 'w.verify_token is not null',
+  has_secret: `exists (select from webhook_secrets s where s.webhook_id = w.id and s.slot = 'current')`,
+  previous_secret_expires_at: `(select ${isoText('s.expires_at')} from webhook_secrets s
+    where s.webhook_id = w.id and s.slot = 'previous' and s.expires_at > now())`,
+  agent_ids: `(select coalesce(json_agg(a.id order by a.created_at, a.id), '[]') from subscriptions s join agents a on a.id = s.agent_id
+    where s.webhook_id = w.id and a.revoked_at is null)`,
+});
+
+/** Finds a webhook that is not deleted. */
+export async function findWebhook(query: Query, id: string): Promise<WebhookRecord | undefined> {
+  const [row] = await query<WebhookRecord>({
+    text: `select ${record} from webhooks w where w.id = $1 and w.deleted_at is null`,
+    values: [id],
+  });
+  return row;
+}
+
+/** Lists webhooks that are not deleted, newest first. `before`: id of the last webhook of the previous page. Null limit: all. */
+export function listWebhooks(
+  { query }: { query: Query },
+  { agentId, enabled, contains }: WebhookFilter,
+  before: string | null,
+  limit: number | null,
+): Promise<WebhookRecord[]> {
+  return query<WebhookRecord>({
+    text: `
+      select ${record}
+      from webhooks w
+      where w.deleted_at is null
+        and ($1::uuid is null or exists (select from subscriptions s where s.webhook_id = w.id and s.agent_id = $1))
+        and ($2::boolean is null or w.enabled = $2)
+        and ($3::text is null or strpos(lower(w.name), lower($3)) > 0)
+        and ($4::uuid is null or (w.created_at, w.id) < (select l.created_at, l.id from webhooks l where l.id = $4))
+      order by w.created_at desc, w.id desc
+      limit $5`,
+    values: [agentId, enabled, contains, before, limit],
+  });
+}
+
+/**
+ * Locks the webhook and its secrets against changes until the transaction ends. Secrets are locked in the order of webhook and slot,
+ * the same order in which their uses are counted, so the two cannot deadlock. Returns false when the webhook does not exist.
+ */
+export async function lockWebhook(query: Query, id: string): Promise<boolean> {
+  const rows = await query({
+    text: 'select 1 from webhooks where id = $1 and deleted_at is null for no key update',
+    values: [id],
+  });
+  await query({ text: 'select 1 from webhook_secrets where webhook_id = $1 order by slot for update', values: [id] });
+  return rows.length > 0;
+}
+
+/** Inserts a webhook without a secret. */
+export async function insertWebhook(query: Query, id: string, columns: WebhookColumns): Promise<void> {
+  await query({
+    text: `insert into webhooks (id, ${webhookColumns.join(', ')})
+           values ($1, ${webhookColumns.map((_, i) => `$${i + 2}`).join(', ')})`,
+    values: [id, ...webhookColumns.map((column) => parameterOf(columns, column))],
+  });
+}
+
+/** Sets the given columns, updated_at and, if the webhook was disabled and is enabled now, enabled_at. */
+export async function updateWebhook(query: Query, id: string, columns: GivenColumns): Promise<void> {
+  const given = webhookColumns.filter((column) => columns[column] !== undefined);
+  await query({
+    text: `update webhooks set ${given.map((column, i) => `${column} = $${i + 2}, `).join('')}
+             ${columns.enabled ? 'enabled_at = case when enabled then enabled_at else now() end, ' : ''}updated_at = now()
+           where id = $1`,
+    values: [id, ...given.map((column) => parameterOf(columns, column))],
+  });
+}
+
+function parameterOf(columns: GivenColumns, column: (typeof webhookColumns)[number]) {
+  if (column !== 'scheme_definition') return columns[column];
+  return columns.scheme_definition && JSON.stringify(columns.scheme_definition);
+}
+
+/** Stores the sealed verify token; null removes it. */
+export async function setVerifyToken(query: Query, id: string, sealed: Buffer | null): Promise<void> {
+  await query({ text: 'update webhooks set verify_token = $2 where id = $1', values: [id, sealed] });
+}
+
+/** Soft-deletes the webhook; its secrets and its verify token are deleted permanently. */
+export async function deleteWebhook(query: Query, id: string): Promise<void> {
+  await query({
+    text: 'update webhooks set deleted_at = now(), updated_at = now(), verify_token = null where id = $1',
+    values: [id],
+  });
+  await query({ text: 'delete from webhook_secrets where webhook_id = $1', values: [id] });
+}
+
+/** A webhook with its sealed secrets, current first; an expired previous secret is omitted. */
+export interface WebhookRow {
+  id: string;
+  enabled: boolean;
+  signatureScheme: string;
+  schemeDefinition: SchemeDefinition | null;
+  toleranceSeconds: number | null;
+  publicKey: string | null;
+  /** Sealed. */
+  verifyToken: Buffer | null;
+  signatureHeader: string | null;
+  dedupeHeader: string | null;
+  eventTypeFrom: string | null;
+  maxPayloadBytes: number | null;
+  rateLimitMax: number | null;
+  sealed: Buffer[];
+  /** Same order as `sealed`. */
+  secretIds: string[];
+  previousExpiresAtMs: number | null;
+}
+
+/** Reads the webhooks with these ids (null: the newest webhooks) in one query; unknown and deleted ones are omitted. */
+export async function readWebhooks(
+  database: Database,
+  ids: readonly string[] | null,
+  rowsMax: number,
+): Promise<WebhookRow[]> {
+  const rows = await database.query<Omit<WebhookRow, 'sealed'> & { sealed: string[] }>({
+    name: 'read-webhooks',
+    text: `
+      select w.id, w.enabled,
+        w.signature_scheme as "signatureScheme",
+        w.scheme_definition as "schemeDefinition",
+        w.tolerance_seconds as "toleranceSeconds",
+        w.public_key as "publicKey",
+        w.verify_token as "verifyToken",
+        w.signature_header as "signatureHeader",
+        w.dedupe_header as "dedupeHeader",
+        w.event_type_from as "eventTypeFrom",
+        w.max_payload_bytes as "maxPayloadBytes",
+        w.rate_limit_max as "rateLimitMax",
+        coalesce(json_agg(encode(s.sealed, 'hex') order by s.slot) filter (where s.webhook_id is not null), '[]') as sealed,
+        coalesce(json_agg(s.id order by s.slot) filter (where s.webhook_id is not null), '[]') as "secretIds",
+        (extract(epoch from max(s.expires_at)) * 1000)::float8 as "previousExpiresAtMs"
+      from webhooks w
+      left join webhook_secrets s on s.webhook_id = w.id and (s.expires_at is null or s.expires_at > now())
+      where ($1::uuid[] is null or w.id = any ($1)) and w.deleted_at is null
+      group by w.id
+      order by w.created_at desc
+      limit $2`,
+    values: [ids && arrayOf(ids), rowsMax],
+  });
+  return rows.map((row) => ({ ...row, sealed: row.sealed.map((hex) => Buffer.from(hex, 'hex')) }));
+}
+
+/** Limit on the webhooks in one result; equals the page size of the webhook list. */
+export const ACTIVE_WEBHOOKS_MAX = 200;
+
+const activity = selectList(webhookActivitySchema, 'w', {
+  webhook_id: 'w.id',
+  last_rejection_at: `(select ${isoText('r.received_at')} from rejections r where r.webhook_id = w.id order by r.id desc limit 1)`,
+});
+type WebhookActivity = z.output<typeof webhookActivitySchema>;
+
+/** Reads the activity of these webhooks (null: of all), newest first. Unknown ids are omitted. Reads one index entry per webhook. */
+export function readWebhookActivity(
+  { query }: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+): Promise<WebhookActivity[]> {
+  return query<WebhookActivity>({
+    name: 'webhook-activity',
+    plan: 'once',
+    text: `
+      select ${activity}
+      from webhooks w
+      where w.deleted_at is null and ($1::uuid[] is null or w.id = any ($1))
+      order by w.created_at desc, w.id desc
+      limit ${ACTIVE_WEBHOOKS_MAX}`,
+    values: [ids && arrayOf(ids)],
+  });
+}
+
+/**
+ * Records when each webhook last received an event, in Unix milliseconds; earlier times change nothing. Rows are locked in the order of
+ * their ids, so concurrent processes cannot deadlock.
+ */
+export async function writeLastEvents({ query }: Database, lastMs: ReadonlyMap<string, number>): Promise<void> {
+  const times = [...lastMs.values()].map((ms) => new Date(ms).toISOString());
+  await query({
+    name: 'write-last-events',
+    text: `
+      with given as (
+        select * from unnest($1::uuid[], $2::timestamptz[]) g (id, at)
+      ), locked as (
+        select w.id, given.at from webhooks w join given using (id)
+        where w.last_event_at is null or w.last_event_at < given.at
+        order by w.id for no key update of w
+      )
+      update webhooks w set last_event_at = greatest(w.last_event_at, locked.at)
+      from locked
+      where w.id = locked.id`,
+    values: [arrayOf(lastMs.keys()), arrayOf(times)],
+  });
+}

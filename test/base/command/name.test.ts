@@ -1,0 +1,31 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { commandOn } from '../../../server/base/command/name.ts';
+
+let directory: string;
+let entry: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'weir-path-'));
+  entry = join(directory, 'weir.js');
+  writeFileSync(entry, '');
+  for (const name of ['empty', 'link', 'other']) mkdirSync(join(directory, name));
+  symlinkSync(entry, join(directory, 'link/weir'));
+  writeFileSync(join(directory, 'other/weir'), '');
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+test.each([
+  [['empty', 'link'], 'weir'],
+  [['link', 'other'], 'weir'],
+  [['other', 'link'], 'npx --no weir'],
+  [['empty', 'missing'], 'npx --no weir'],
+])('with %j on the PATH the command is %s', (names, command) => {
+  expect(commandOn(names.map((name) => join(directory, name)).join(':'), entry)).toBe(command);
+});
+
+test('without a build the command line is called by npx --no weir', () => {
+  rmSync(entry);
+  expect(commandOn(join(directory, 'link'), entry)).toBe('npx --no weir');
+});

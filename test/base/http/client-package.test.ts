@@ -1,0 +1,126 @@
+/** The client package: handed out by the server, installed by npm, run by npx. */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { release } from '../../../server/base/files/build.ts';
+import { ClientPackage } from '../../../server/base/http/client-package.ts';
+import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
+
+const run = promisify(execFile);
+/** npm asks no registry: everything that it needs comes from the server. */
+const offline = ['--no-audit', '--no-fund', '--loglevel=error'];
+
+let app: TestApp;
+let folder: string;
+beforeAll(async () => {
+  app = await startAgentApp();
+  folder = await mkdtemp(join(tmpdir(), 'weir-client-'));
+});
+afterAll(async () => {
+  await app.stop();
+  await rm(folder, { recursive: true });
+});
+
+const get = (path: string, init?: RequestInit) => fetch(`${app.url}${path}`, init);
+const bytesOf = async (path: string) => Buffer.from(await (await get(path)).arrayBuffer());
+
+/** The path with the hash, as the 404 of another release names it. */
+async function currentPath(): Promise<string> {
+  const { detail } = (await (await get('/client-0.0.1-abcdef012345.tgz')).json()) as { detail: string };
+  return /\/client-\S+\.tgz/.exec(detail)![0];
+}
+
+test('every answer of the API names it, and other answers do not', async () => {
+  const path = await currentPath();
+  for (const known of ['/api/v1/agent/me', '/api/v1/openapi.json', '/api/v2/unknown'])
+    expect((await get(known)).headers.get('weir-client'), known).toBe(path);
+  for (const known of ['/', '/healthz', '/in/unknown'])
+    expect((await get(known)).headers.get('weir-client'), known).toBeNull();
+});
+
+test('the pages of a webhook and of an agent show commands that run it', async () => {
+  const { install, command } = new ClientPackage('http://127.0.0.1:8080', join(import.meta.dirname, '../../../dist'));
+  expect(command).toBe(`npx ${install!.address}`);
+  const { cookie } = await addPerson(app, 'operator');
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const show = async (path: string) => (await get(path, { headers: { cookie } })).text();
+  expect(await show(`/webhooks/${webhook.id}`)).toContain(`${command} \\\n  listen http://127.0.0.1:8080`);
+  expect(await show(`/agents/${agent.id}`)).toContain(`${command} \\\n  consume http://127.0.0.1:8080`);
+});
+
+describe('the package', () => {
+  test('is named by its release and a hash of its bytes, and cached permanently', async () => {
+    const path = await currentPath();
+    const answer = await get(path);
+    const bytes = Buffer.from(await answer.arrayBuffer());
+    const hash = createHash('sha256').update(bytes).digest('hex').slice(0, 12);
+    expect(path).toBe(`/client-${release()}-${hash}.tgz`);
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
+    expect(bytes.length).toBeLessThan(300_000);
+    expect(await bytesOf('/client.tgz')).toEqual(bytes);
+  });
+
+  test('without a release is asked for again each time, and 304 when the client has it', async () => {
+    const answer = await get('/client.tgz');
+    expect(answer.headers.get('cache-control')).toBe('no-cache');
+    const known = await get('/client.tgz', { headers: { 'if-none-match': answer.headers.get('etag')! } });
+    expect(known.status).toBe(304);
+  });
+
+  test('of another release is not found, and the 404 names the current one', async () => {
+    const answer = await get('/client-0.0.1-abcdef012345.tgz');
+    expect(answer.status).toBe(404);
+    expect(await answer.json()).toMatchObject({
+      code: 'not_found',
+      detail: expect.stringContaining(await currentPath()),
+    });
+    expect((await get(await currentPath(), { method: 'POST' })).status).toBe(405);
+  });
+});
+
+test('an agent installs it from the server, and its library and its command line work', async () => {
+  await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
+  await run('npm', ['install', ...offline, `${app.url}${await currentPath()}`], { cwd: folder });
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook, '{"order":17}');
+  await writeFile(
+    join(folder, 'agent.js'),
+    `import { Agent } from 'weir/client';
+     const agent = new Agent({ url: ${JSON.stringify(app.url)}, credential: ${JSON.stringify(agent.credential)} });
+     for await (const delivery of agent.deliveries()) {
+       console.log(delivery.event.text());
+       await delivery.ack();
+       break;
+     }
+`,
+  );
+  expect((await run(process.execPath, ['agent.js'], { cwd: folder })).stdout).toBe('{"order":17}\n');
+  expect((await run('npx', ['--no', '--', 'weir', '--version'], { cwd: folder })).stdout).toBe(`${release()}\n`);
+  await send(webhook, '{"order":18}');
+  await writeFile(join(folder, 'credential'), agent.credential, { mode: 0o600 });
+  const words = ['--no', '--', 'weir', 'consume', app.url, '--credential-file', 'credential', '--once', '--json'];
+  const { stdout } = await run('npx', words, { cwd: folder });
+  expect(stdout.trimEnd().split('\n')).toHaveLength(1);
+  // A clean installation checks the hash that npm wrote into the lock file.
+  await run('npm', ['ci', ...offline], { cwd: folder });
+  const lock = JSON.parse(await readFile(join(folder, 'package-lock.json'), 'utf8'));
+  const integrity = `sha512-${createHash('sha512')
+    .update(await bytesOf('/client.tgz'))
+    .digest('base64')}`;
+  expect(lock.packages['node_modules/weir']).toMatchObject({ version: release(), integrity });
+});
+
+test('npx runs a command from the address alone', async () => {
+  const cache = join(folder, 'cache');
+  const words = ['--yes', `--cache=${cache}`, `${app.url}${await currentPath()}`, '--version'];
+  expect((await run('npx', words, { cwd: tmpdir() })).stdout).toBe(`${release()}\n`);
+});

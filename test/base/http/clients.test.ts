@@ -1,0 +1,202 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type Overrides, startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { RawClient } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+
+let app: TestApp;
+let webhook: TestWebhook;
+
+const storedFrom = async () => {
+  const [row] = await app.database.query<{ ip: string }>({
+    text: 'select host(source_ip) as ip from events order by received_at desc, id desc limit 1',
+  });
+  await app.database.query({ text: 'delete from events' });
+  return row?.ip;
+};
+
+/** Sends one event with these fields, after an optional preamble of the connection; returns the stored address. */
+async function senderBy(fields: string[], preamble: Uint8Array = new Uint8Array(0)): Promise<string | undefined> {
+  const client = await RawClient.connect(app.port);
+  const lines = [`POST ${webhook.path} HTTP/1.1`, 'Host: x', 'Content-Length: 2', ...fields];
+  await client.send(Buffer.concat([preamble, Buffer.from(`${lines.join('\r\n')}\r\n\r\n{}`)]));
+  expect((await client.answer())?.status).toBe(202);
+  client.destroy();
+  return storedFrom();
+}
+
+/** Version 2 of the PROXY protocol: PROXY, TCP over IPv4, from 203.0.113.5:1234 to 127.0.0.1:80. */
+function proxyPreamble(source = [203, 0, 113, 5]): Uint8Array {
+  const signature = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
+  return Buffer.concat([signature, Buffer.of(0x21, 0x11, 0, 12, ...source, 127, 0, 0, 1, 4, 210, 0, 80)]);
+}
+
+const TRUSTED_PROXIES = '127.0.0.0/8, 10.0.0.0/8, 2001:db8::/64';
+
+async function start(settings: Overrides): Promise<void> {
+  app = await startTestApp({ TRUSTED_PROXIES, ...settings });
+  webhook = await app.addWebhook({ secret: null });
+}
+
+describe('by default a trusted proxy gives the client in X-Forwarded-For', () => {
+  beforeAll(() => start({}));
+  afterAll(() => app.stop());
+
+  test.each([
+    ['nothing', [], '127.0.0.1'],
+    ['one address', ['X-Forwarded-For: 203.0.113.1'], '203.0.113.1'],
+    ['several addresses', ['X-Forwarded-For: 6.6.6.6, 203.0.113.1'], '203.0.113.1'],
+    ['other proxies behind it', ['X-Forwarded-For: 6.6.6.6, 203.0.113.1, 10.1.2.3'], '203.0.113.1'],
+    ['repeated fields', ['X-Forwarded-For: 6.6.6.6', 'X-Forwarded-For: 203.0.113.1'], '203.0.113.1'],
+    ['an IPv6 address', ['X-Forwarded-For: 2001:DB9::1'], '2001:db9::1'],
+    ['a mapped address', ['X-Forwarded-For: ::ffff:203.0.113.1'], '203.0.113.1'],
+    ['an address with a port', ['X-Forwarded-For: 203.0.113.1:5555'], '203.0.113.1'],
+    ['no address', ['X-Forwarded-For: unknown'], '127.0.0.1'],
+    ['an empty field', ['X-Forwarded-For:'], '127.0.0.1'],
+    ['only a trusted one', ['X-Forwarded-For: 10.0.0.9'], '10.0.0.9'],
+    ['only trusted ones', ['X-Forwarded-For: 10.0.0.9,10.0.0.8'], '10.0.0.9'],
+    ['an unreadable one behind it', ['X-Forwarded-For: 203.0.113.1, unknown, 10.0.0.2'], '10.0.0.2'],
+    ['an address that was seen as a peer', ['X-Forwarded-For: 203.0.113.1, 127.0.0.1'], '203.0.113.1'],
+    // The proxy forwards these fields unchanged.
+    ['and a Forwarded', ['Forwarded: for=6.6.6.6', 'X-Forwarded-For: 203.0.113.1'], '203.0.113.1'],
+    ['a Forwarded alone', ['Forwarded: for=6.6.6.6'], '127.0.0.1'],
+  ])('%s', async (_what, fields, expected) => {
+    expect(await senderBy(fields)).toBe(expected);
+  });
+
+  test('and not by the PROXY protocol', async () => {
+    expect(await senderBy([], proxyPreamble())).toBe('127.0.0.1');
+  });
+});
+
+test('a peer that is not a trusted proxy is the client', async () => {
+  await start({ TRUSTED_PROXIES: '10.0.0.0/8' });
+  expect(await senderBy(['X-Forwarded-For: 203.0.113.1'])).toBe('127.0.0.1');
+  await app.stop();
+});
+
+describe('with FORWARDED_HEADER=forwarded a trusted proxy gives the client in Forwarded', () => {
+  beforeAll(() => start({ FORWARDED_HEADER: 'forwarded' }));
+  afterAll(() => app.stop());
+
+  test.each([
+    ['the right-most address', ['Forwarded: for=6.6.6.6, for="[2001:db9::2]:80";proto=https'], '2001:db9::2'],
+    ['a hidden one', ['Forwarded: for=_hidden'], '127.0.0.1'],
+    ['and an X-Forwarded-For', ['X-Forwarded-For: 6.6.6.6', 'Forwarded: for=203.0.113.1'], '203.0.113.1'],
+    ['an X-Forwarded-For alone', ['X-Forwarded-For: 6.6.6.6'], '127.0.0.1'],
+  ])('%s', async (_what, fields, expected) => {
+    expect(await senderBy(fields)).toBe(expected);
+  });
+});
+
+describe('with FORWARDED_HEADER=proxy-protocol a trusted proxy gives the client by the PROXY protocol', () => {
+  beforeAll(() => start({ FORWARDED_HEADER: 'proxy-protocol' }));
+  afterAll(() => app.stop());
+
+  test.each([
+    ['alone', [], proxyPreamble(), '203.0.113.5'],
+    ['before a field', ['X-Forwarded-For: 6.6.6.6', 'Forwarded: for=6.6.6.6'], proxyPreamble(), '203.0.113.5'],
+    ['a trusted address', ['X-Forwarded-For: 6.6.6.6'], proxyPreamble([10, 0, 0, 7]), '10.0.0.7'],
+    ['a field without it', ['X-Forwarded-For: 6.6.6.6'], undefined, '127.0.0.1'],
+  ])('%s', async (_how, fields, preamble, expected) => {
+    expect(await senderBy(fields, preamble)).toBe(expected);
+  });
+});
+
+describe('limits of one client', () => {
+  afterEach(() => app.stop());
+
+  /** A head that declares 60,000 bytes, and the first of them. */
+  async function begin(from: string, sentBytes: number): Promise<RawClient> {
+    const client = await RawClient.connect(app.port);
+    const head = `POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${from}\r\nContent-Length: 60000\r\n\r\n`;
+    await client.send(head + 'x'.repeat(sentBytes));
+    return client;
+  }
+  const outcome = async (client: RawClient) => {
+    const answer = (await client.answer())!;
+    return [answer.status, JSON.parse(String(answer.body)).code];
+  };
+
+  test.each<[string, Overrides, number, string]>([
+    ['requests under way', { CLIENT_REQUESTS_MAX: 2 }, 1, 'weir_open_requests'],
+    [
+      'bytes of unfinished bodies',
+      { CLIENT_BODY_BYTES_HELD_MAX: 65_536, WEBHOOK_MAX_PAYLOAD_BYTES: 65_536 },
+      30_000,
+      'weir_body_bytes_held',
+    ],
+  ])(
+    'apply to %s of an IPv6 /64 together, and an event stores the full address',
+    async (_what, limit, bytes, gauge) => {
+      await start(limit);
+      const clients = [await begin('2001:db9::1', bytes), await begin('2001:db9:0:0:1::2', bytes)];
+      const held = gauge === 'weir_open_requests' ? 2 : 2 * bytes;
+      await until(async () => (await app.metric(gauge)) === held);
+      const third = await begin('2001:db9::3', bytes);
+      expect(await outcome(third)).toEqual([503, 'client_busy']);
+      const neighbour = await begin('2001:db9:0:1::1', 60_000);
+      expect(await outcome(neighbour)).toEqual([202, undefined]);
+      expect(await storedFrom()).toBe('2001:db9:0:1::1');
+      clients[0]!.destroy();
+      await until(async () => (await app.metric(gauge)) < held);
+      expect(await outcome(await begin('2001:db9::4', 60_000))).toEqual([202, undefined]);
+      expect(await storedFrom()).toBe('2001:db9::4');
+      for (const client of [...clients, third, neighbour]) client.destroy();
+    },
+  );
+
+  test('apply while thousands of other addresses connect', async () => {
+    await start({ CLIENT_REQUESTS_MAX: 1 });
+    const other = connect({ host: '127.0.0.1', port: app.port });
+    let answers = '';
+    other.setEncoding('latin1').on('data', (text) => {
+      answers += text;
+    });
+    /** Requests of 150 addresses at a time: unread responses would end the connection. */
+    const visit = async (from: number, to: number) => {
+      for (let sent = from; sent < to; sent += 150) {
+        const addresses = Array.from({ length: 150 }, (_, i) => `2001:dba:0:${(sent + i).toString(16)}::1`);
+        answers = '';
+        other.write(
+          addresses.map((at) => `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${at}\r\n\r\n`).join(''),
+        );
+        while (answers.split('{"status":"ok"}').length <= addresses.length) await once(other, 'data');
+      }
+    };
+    await visit(0, 9_900);
+    const first = await begin('2001:db9::1', 1);
+    await until(async () => (await app.metric('weir_open_requests')) === 1);
+    // More addresses than are stored.
+    await visit(9_900, 10_050);
+    expect(await outcome(await begin('2001:db9::2', 1))).toEqual([503, 'client_busy']);
+    for (const client of [first, other]) client.destroy();
+  });
+});
+
+describe('an untrusted peer', () => {
+  beforeAll(async () => {
+    app = await startTestApp({ TRUSTED_PROXIES: '10.0.0.0/8' });
+    webhook = await app.addWebhook({ secret: null });
+  });
+  afterAll(() => app.stop());
+  afterEach(storedFrom);
+
+  test.each([
+    ['X-Forwarded-For', ['X-Forwarded-For: 203.0.113.1']],
+    ['Forwarded', ['Forwarded: for=203.0.113.1']],
+    ['a trusted address', ['X-Forwarded-For: 10.0.0.1']],
+  ])('is ignored when it sends %s', async (_what, fields) => {
+    expect(await senderBy(fields)).toBe('127.0.0.1');
+  });
+
+  test.each(['x-forwarded-for', 'proxy-protocol'])(
+    'is ignored when it uses the PROXY protocol, with FORWARDED_HEADER=%s',
+    async (header) => {
+      await app.stop();
+      await start({ TRUSTED_PROXIES: '10.0.0.0/8', FORWARDED_HEADER: header });
+      expect(await senderBy([], proxyPreamble())).toBe('127.0.0.1');
+    },
+  );
+});

@@ -1,0 +1,118 @@
+/** The dashboard and the alert rules, in a real Prometheus that scrapes a real Weir. */
+import { spawn } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { dashboard } from '../../../server/base/telemetry/dashboard.ts';
+import { metricTable } from '../../../server/base/telemetry/metric-table.ts';
+import { prometheusRules, ruleTable } from '../../../server/manage/conditions/rules.ts';
+import { freePort } from '../../helpers/ports.ts';
+import { until } from '../../helpers/wait.ts';
+import { PATIENCE_MS, startWeir, type Weir } from '../../helpers/weir.ts';
+
+const TEST_MS = 180_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+
+interface Panel {
+  id: number;
+  type: string;
+  title: string;
+  description?: string;
+  gridPos: { x: number; y: number; w: number; h: number };
+  targets?: { refId: string; expr: string; legendFormat: string }[];
+}
+const panels = dashboard().panels as Panel[];
+const charts = panels.filter(({ type }) => type === 'timeseries');
+
+describe('the dashboard', () => {
+  test('has one panel for each metric of the table', () => {
+    const shown = charts.map(({ description }) => description!.split(':')[0]);
+    expect(shown.sort()).toEqual(Object.keys(metricTable).sort());
+  });
+
+  test('has no two panels in one place, and each has its own id', () => {
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, i) => `${x + (i % w)} ${y + Math.floor(i / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
+    expect(panels.every(({ gridPos: { x, w } }) => x + w <= 24)).toBe(true);
+  });
+});
+
+describe('in a Prometheus that scrapes Weir', () => {
+  let weir: Weir;
+  let url: string;
+  let stopPrometheus: () => Promise<void>;
+
+  beforeAll(async () => {
+    weir = await startWeir({ WORKERS: 1 });
+    const folder = await mkdtemp(join(tmpdir(), 'weir-prometheus-'));
+    await writeFile(join(folder, 'rules.yml'), prometheusRules());
+    const scrape = { job_name: 'weir', static_configs: [{ targets: [`127.0.0.1:${weir.metricsPort}`] }] };
+    const config = {
+      global: { scrape_interval: '1s', evaluation_interval: '1s' },
+      rule_files: ['rules.yml'],
+      scrape_configs: [scrape],
+    };
+    // JSON is YAML.
+    await writeFile(join(folder, 'prometheus.yml'), JSON.stringify(config));
+    const port = await freePort();
+    url = `http://127.0.0.1:${port}`;
+    const options = [`--config.file=${folder}/prometheus.yml`, `--storage.tsdb.path=${folder}/data`];
+    const child = spawn('prometheus', [...options, `--web.listen-address=127.0.0.1:${port}`], { stdio: 'ignore' });
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    stopPrometheus = async () => {
+      child.kill('SIGKILL');
+      await ended;
+      await rm(folder, { recursive: true });
+    };
+    await until(async () => (await fetch(`${url}/-/ready`).catch(() => null))?.ok, eventually);
+    // Two samples, so that a rate has a value.
+    await until(
+      async () => Number((await query('count_over_time(weir_build_info[1h])'))[0]?.value[1]) >= 2,
+      eventually,
+    );
+  }, TEST_MS);
+  afterAll(async () => {
+    await stopPrometheus();
+    await weir.stop();
+  }, TEST_MS);
+
+  async function ask<T>(path: string): Promise<T> {
+    const answer = await fetch(`${url}${path}`);
+    const { status, data, error } = (await answer.json()) as { status: string; data: T; error?: string };
+    if (status !== 'success') throw new Error(`${path}: ${error}`);
+    return data;
+  }
+
+  async function query(expr: string): Promise<{ metric: Record<string, string>; value: [number, string] }[]> {
+    return (await ask<{ result: never[] }>(`/api/v1/query?query=${encodeURIComponent(expr)}`)).result;
+  }
+
+  test('every query of the dashboard has a result with the labels of its legend', { timeout: TEST_MS }, async () => {
+    for (const { title, targets } of charts)
+      for (const { expr, legendFormat } of targets!) {
+        const real = expr.replaceAll('$__rate_interval', '1h').replaceAll(/\$(job|instance)/g, '.*');
+        const [first] = await query(real);
+        expect([title, first === undefined]).toEqual([title, false]);
+        // Without an agent there is only the series of all others, which has no name.
+        const labels = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!);
+        expect(Object.keys(first!.metric)).toEqual(
+          expect.arrayContaining(labels.filter((label) => label !== 'agent_name')),
+        );
+      }
+  });
+
+  test('every rule is evaluated without an error, and none fires', { timeout: TEST_MS }, async () => {
+    type Rule = { name: string; health: string; state: string };
+    const rules = await until(async () => {
+      const { groups } = await ask<{ groups: { rules: Rule[] }[] }>('/api/v1/rules');
+      const all = groups.flatMap((group) => group.rules);
+      return all.length > 0 && all.every(({ health }) => health !== 'unknown') && all;
+    }, eventually);
+    expect(rules.map(({ name }) => name).sort()).toEqual(Object.keys(ruleTable).sort());
+    expect(rules.filter(({ health, state }) => health !== 'ok' || state === 'firing')).toEqual([]);
+  });
+});

@@ -1,0 +1,53 @@
+/** `weir keys new`: the generated key of an installation without SECRETS_KEY is replaced, and `keys rotate` retires the old one. */
+import { rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { lockDataDir } from '../../../server/base/files/data-dir.ts';
+import { type Installation, makeEmbeddedInstallation } from '../../helpers/command.ts';
+import { someKey } from '../../helpers/settings.ts';
+
+const TEST_MS = 120_000;
+let installation: Installation;
+beforeAll(async () => {
+  installation = await makeEmbeddedInstallation();
+});
+afterAll(() => installation.remove());
+
+const storedSecrets = async () => {
+  const { out } = await installation.weir(['doctor', '--json']);
+  const { checks } = JSON.parse(out) as { checks: { name: string; state: string; fix: string | null }[] };
+  const { state, fix } = checks.find(({ name }) => name === 'stored_secrets')!;
+  return [state, fix];
+};
+
+test('the generated key is replaced while Weir is stopped, and the previous one is not needed after a rotation', {
+  timeout: TEST_MS,
+}, async () => {
+  expect((await installation.weir(['webhook', 'add', '--name', 'w', '--secret', 'hush'])).code).toBe(0);
+  const { code, out } = await installation.weir(['keys', 'new', '--json']);
+  expect(code).toBe(0);
+  const files = JSON.parse(out) as { key_file: string; previous_key_file: string };
+  expect(files.previous_key_file).toBe(`${files.key_file}.previous`);
+  expect(await storedSecrets()).toEqual(['advice', expect.stringContaining('npx --no weir keys rotate')]);
+
+  const again = await installation.weir(['keys', 'new']);
+  expect([again.code, again.err]).toEqual([1, expect.stringContaining('holds a previous key already')]);
+
+  const rotated = await installation.weir(['keys', 'rotate']);
+  expect([rotated.code, rotated.err]).toEqual([0, '']);
+  expect(rotated.out).toMatch(/^webhook secrets +1 +1 +0 +0$/m);
+  expect(rotated.out).toContain(`remove ${files.previous_key_file} and restart Weir`);
+  await rm(files.previous_key_file);
+  expect(await storedSecrets()).toEqual(['ok', null]);
+
+  // A running Weir would continue with the previous key.
+  const lock = await lockDataDir(dirname(files.key_file));
+  const refused = await installation.weir(['keys', 'new']);
+  await lock.release();
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(`process ${process.pid} (user`)]);
+});
+
+test('with SECRETS_KEY set, it explains how to replace the key', async () => {
+  const { code, err } = await installation.weir(['keys', 'new'], '', { SECRETS_KEY: someKey });
+  expect([code, err]).toEqual([1, expect.stringMatching(/SECRETS_KEY_PREVIOUS .*openssl rand .*weir keys rotate/)]);
+});

@@ -1,0 +1,86 @@
+import { PassThrough, Readable } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { settingTable } from '../../../server/base/settings/table.ts';
+import { logEvents } from '../../../server/base/telemetry/log.ts';
+import { metricTable } from '../../../server/base/telemetry/metric-table.ts';
+import { runCommand } from '../../../server/cli/command/run.ts';
+import { commands } from '../../../server/cli/commands.ts';
+import { prometheusRules, type Rule, ruleTable } from '../../../server/manage/conditions/rules.ts';
+import { problems } from '../../../server/model/errors.ts';
+
+/** Runs a command with settings that would stop every other one: these need none. */
+async function run(...args: string[]) {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const io = { environment: { PORT: 'none' }, directory: '/nowhere', stdin: Readable.from(['']), stdout, stderr };
+  const code = await runCommand(commands, args, io);
+  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+}
+
+describe('weir metrics', () => {
+  test('dashboard prints JSON for Grafana', async () => {
+    const { code, out, err } = await run('metrics', 'dashboard');
+    expect([code, err]).toEqual([0, '']);
+    expect(JSON.parse(out)).toMatchObject({ title: 'Weir', schemaVersion: 39 });
+    expect(JSON.parse((await run('metrics', 'dashboard', '--json')).out)).toEqual(JSON.parse(out));
+  });
+
+  test('alerts prints the rules, and with --json their table', async () => {
+    const { code, out, err } = await run('metrics', 'alerts');
+    expect([code, err, out]).toEqual([0, '', prometheusRules()]);
+    const { items } = JSON.parse((await run('metrics', 'alerts', '--json')).out);
+    const { groups } = parse(out) as { groups: { rules: { alert: string; expr: string }[] }[] };
+    expect(items.map(({ name, expr }: { name: string; expr: string }) => [name, expr])).toEqual(
+      groups[0]!.rules.map(({ alert, expr }) => [alert, expr]),
+    );
+  });
+});
+
+describe('weir doctor --alert', () => {
+  test.each(Object.entries<Rule>(ruleTable))('explains %s', async (name, { expr, severity, summary, runbook }) => {
+    const { code, out, err } = await run('doctor', '--alert', name);
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toContain(`${name} (${severity})\n${summary}\n\nWhat to do:\n  ${runbook}\n`);
+    expect(out).toContain(`:\n  ${expr}\n`);
+    // The meaning of each metric that the rule reads.
+    expect(out.split('\nMetrics:\n')[1]).toMatch(/^( {2}\w+: .+\n)+$/);
+    expect(JSON.parse((await run('doctor', '--alert', name, '--json')).out)).toMatchObject({ name, severity, runbook });
+  });
+
+  test('names the alerts for an unknown name', async () => {
+    const { code, out, err } = await run('doctor', '--alert', 'NoSuchAlert');
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain('No alert has the name "NoSuchAlert"');
+    expect(err).toContain('WeirDatabaseDown');
+  });
+});
+
+describe('the text of an alert', () => {
+  const texts = Object.entries<Rule>(ruleTable).map(
+    ([name, { summary, runbook }]) => [name, `${summary} ${runbook}`] as const,
+  );
+  const known = new Set(
+    [metricTable, settingTable, logEvents, problems, ruleTable].flatMap((table) => Object.keys(table)),
+  );
+  /** Settings of Postgres. */
+  for (const name of ['log_checkpoints', 'default_transaction_read_only', 'pg_stat_activity']) known.add(name);
+
+  test.each(texts)('of %s names only things that exist', (_, text) => {
+    const names = text.match(/\b[a-z]+(?:_[a-z]+)+\b|\b[A-Z]{2,}(?:_[A-Z]+)+\b|\bWeir[A-Z]\w+/g) ?? [];
+    expect(names.filter((name) => !known.has(name))).toEqual([]);
+  });
+
+  test('names only commands that exist', async () => {
+    const commands = new Set(
+      texts.flatMap(([, text]) => text.match(/\bweir (?:[a-z]+ )?[a-z]+(?= ID|[ .,)]|$)/g) ?? []),
+    );
+    expect(commands.size).toBeGreaterThan(5);
+    for (const command of commands) {
+      const [, ...words] = command.split(' ');
+      const [usage] = (await run(...words, '--help')).out.split('\n');
+      // The second word is not always a part of the command. For an unknown one, the usage is that of the group.
+      const found = [words.join(' '), words[0]].some((name) => usage!.startsWith(`Usage: weir ${name} `));
+      expect([command, found && !usage!.includes('[command]')]).toEqual([command, true]);
+    }
+  });
+});

@@ -1,0 +1,70 @@
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { realDisk } from '../../../server/receive/spool/disk.ts';
+import { lockFolder } from '../../../server/receive/spool/folder.ts';
+import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
+import { type Installation, makeEmbeddedInstallation } from '../../helpers/command.ts';
+import { idOf, newRow } from '../../receive/spool/events.ts';
+
+const TEST_MS = 120_000;
+let installation: Installation;
+let spoolDir: string;
+beforeAll(async () => {
+  installation = await makeEmbeddedInstallation();
+});
+afterAll(() => installation.remove());
+beforeEach(async () => {
+  spoolDir = await mkdtemp(join(tmpdir(), 'weir-lost-'));
+  return () => rm(spoolDir, { recursive: true });
+});
+
+/** A folder with spooled events of a machine, and their ids. */
+async function spoolOf(machine: string, events: number): Promise<{ folder: string; ids: string[] }> {
+  const folder = join(spoolDir, machine);
+  await mkdir(folder);
+  const rows = Array.from({ length: events }, () => newRow());
+  const writer = new SpoolWriter({
+    disk: realDisk,
+    folder,
+    bytesMax: 16_777_216,
+    ageMaxMs: 3_600_000,
+    writers: 1,
+    nowMs: Date.now,
+    onFailed: (error) => expect.fail(error.message),
+  });
+  expect(await writer.append(rows)).toBe(null);
+  await writer.close();
+  return { folder, ids: rows.map(idOf) };
+}
+
+test('the spools of machines that do not come back are listed and drained, one that is in use is not', {
+  timeout: TEST_MS,
+}, async () => {
+  const [one, other] = [await spoolOf('one-1', 3), await spoolOf('other-2', 2)];
+  const lock = await lockFolder(other.folder);
+  const listed = await installation.weir(['spool', 'list', spoolDir, '--json']);
+  expect(JSON.parse(listed.out)).toMatchObject({
+    folders: [
+      { folder: one.folder, in_use: false, events: 3, damaged: 0, refused: 0, oldest_at: expect.any(String) },
+      { folder: other.folder, in_use: true, events: 2 },
+    ],
+  });
+  expect((await installation.weir(['spool', 'list', one.folder])).out).toMatch(/^FOLDER .*\n.*one-1 +no +3 /);
+  const refused = await installation.weir(['spool', 'drain', other.folder]);
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('is in use by process')]);
+  await lock.release();
+
+  const drained = await installation.weir(['spool', 'drain', spoolDir, '--json']);
+  expect([drained.err, drained.code]).toEqual(['', 0]);
+  expect(JSON.parse(drained.out)).toMatchObject({ folders: [{ stored: 3, known: 0 }, { stored: 2 }] });
+  expect([await readdir(one.folder), await readdir(other.folder)]).toEqual([[], []]);
+  const shown = await installation.weir(['event', 'show', one.ids[0]!]);
+  expect([shown.code, shown.out]).toEqual([0, expect.stringContaining(one.ids[0]!)]);
+});
+
+test('a directory that cannot be read is named', async () => {
+  const { code, err } = await installation.weir(['spool', 'list', join(spoolDir, 'none')]);
+  expect([code, err]).toEqual([1, expect.stringContaining(`${spoolDir}/none cannot be read: ENOENT`)]);
+});

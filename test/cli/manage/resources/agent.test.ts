@@ -1,0 +1,194 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type CommandResult, type Installation, makeInstallation } from '../../../helpers/command.ts';
+
+const CREDENTIAL = /^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
+let installation: Installation;
+let webhookId: string;
+
+beforeAll(async () => {
+  installation = await makeInstallation();
+  webhookId = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'orders', '--json'])).out).id);
+});
+afterAll(() => installation.remove());
+
+const weir = (...args: string[]): Promise<CommandResult> => installation.weir(['agent', ...args]);
+
+async function json(...args: string[]): Promise<Record<string, unknown>> {
+  const { code, out, err } = await weir(...args, '--json');
+  expect([code, err]).toEqual([0, '']);
+  expect(out.endsWith('}\n')).toBe(true);
+  return JSON.parse(out);
+}
+
+const agents = async () => (await json('list')).items as Record<string, unknown>[];
+
+describe('agent add', () => {
+  test('--json prints the agent with its credential, and no other command prints the credential', async () => {
+    const made = await json('add', '--name', ' ci ', '--webhook', webhookId, '--webhook', 'orders');
+    const { credential, ...agent } = made;
+    expect(credential).toMatch(CREDENTIAL);
+    expect((await agents()).find(({ id }) => id === made.id)).toEqual(agent);
+    expect(agent).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'ci',
+      revoked: false,
+      webhook_ids: [webhookId],
+      temporary: false,
+      max_leased: null,
+      subscriptions: [{ webhook_id: webhookId, filter: null }],
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      updated_at: expect.stringMatching(/Z$/),
+    });
+    const secret = String(credential).slice(16);
+    expect((await weir('list')).out + (await weir('list', '--json')).out).not.toContain(secret);
+  });
+
+  test('prints the credential and the next steps', async () => {
+    const { code, out } = await weir('add', '--name', 'reader');
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      /^Agent reader created\.\n {2}ID {10}[0-9a-f-]{36}\n {2}Credential {2}wa_\w+ {3}\(shown once\)\n/,
+    );
+    expect(out).toMatch(
+      /: {2}npx http:\/\/127\.0\.0\.1:8080\/client-\S+\.tgz consume http:\/\/127\.0\.0\.1:8080 --credential-file FILE\n$/,
+    );
+  });
+
+  test('sets a limit on its leases, which update changes and removes', async () => {
+    const { id } = await json('add', '--name', 'limited', '--max-leased', '5');
+    const limit = async () => (await agents()).find((agent) => agent.id === id)!.max_leased;
+    expect(await limit()).toBe(5);
+    expect(await json('update', String(id), '--max-leased', '2')).toMatchObject({ id, name: 'limited', max_leased: 2 });
+    expect(await json('update', String(id), '--name', 'renamed')).toMatchObject({ name: 'renamed', max_leased: 2 });
+    expect(await json('update', String(id), '--max-leased', 'none')).toMatchObject({ max_leased: null });
+    for (const args of [[], ['--max-leased', '0'], ['--max-leased', '10001']])
+      expect((await weir('update', String(id), ...args)).code).toBe(2);
+    expect(await limit()).toBe(null);
+  });
+
+  test.each([
+    ['no name', [], /--name/],
+    ['an empty name', ['--name', ''], /name: Give 1 to 200 characters\./],
+    ['a name too long', ['--name', 'x'.repeat(201)], /name: Give 1 to 200 characters\./],
+    ['an unknown webhook', ['--name', 'a', '--webhook', randomUUID()], /No webhook has the id .*weir webhook list/],
+    ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
+  ])('with %s is a usage error with a reason, and creates nothing', async (_what, args, message) => {
+    const before = (await agents()).length;
+    const { code, out, err } = await weir('add', ...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(message);
+    expect(await agents()).toHaveLength(before);
+  });
+
+  test('of a name that no webhook has creates nothing', async () => {
+    const { code, err } = await weir('add', '--name', 'a', '--webhook', 'nobody');
+    expect([code, err]).toEqual([1, 'weir: no webhook has the id or name nobody; see: weir webhook list\n']);
+  });
+
+  test('of a deleted webhook creates nothing', async () => {
+    const { id } = JSON.parse((await installation.weir(['webhook', 'add', '--name', 'gone', '--json'])).out);
+    await installation.weir(['webhook', 'remove', id]);
+    const { code, err } = await weir('add', '--name', 'a', '--webhook', id);
+    expect(code).toBe(2);
+    expect(err).toContain(id);
+  });
+});
+
+describe('agent', () => {
+  test('rotate prints a new credential, once', async () => {
+    const { id, credential } = await json('add', '--name', randomUUID());
+    const rotated = await json('rotate', String(id).toUpperCase());
+    expect(rotated).toMatchObject({ id, credential: expect.stringMatching(CREDENTIAL), webhook_ids: [] });
+    expect(rotated.credential).not.toBe(credential);
+    expect((await weir('rotate', String(id))).out).toMatch(
+      new RegExp(
+        `^${id}: credential rotated; the old one and all sessions are invalid\\.\n {2}Credential {2}wa_\\w+ {3}\\(shown once\\)\n$`,
+      ),
+    );
+  });
+
+  test('subscribe adds webhooks and unsubscribe removes them', async () => {
+    const { id } = await json('add', '--name', randomUUID());
+    const other = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'b', '--json'])).out).id);
+    const ids = async () => (await agents()).find((agent) => agent.id === id)!.webhook_ids;
+    expect((await weir('subscribe', String(id), '--webhook', webhookId, '--webhook', other)).out).toBe(
+      `${id}: subscribed.\n`,
+    );
+    expect(await json('subscribe', String(id), '--webhook', other)).toMatchObject({
+      id,
+      webhook_ids: [webhookId, other],
+    });
+    expect(await ids()).toEqual([webhookId, other]);
+    expect((await weir('unsubscribe', String(id), '--webhook', webhookId)).out).toBe(`${id}: unsubscribed.\n`);
+    expect(await ids()).toEqual([other]);
+    const filtered = await json('subscribe', String(id), '--webhook', other, '--filter', 'bytes > 1');
+    expect(filtered).toMatchObject({ id, subscriptions: [{ webhook_id: other, filter: 'bytes > 1' }] });
+    const filter = async () => (await agents()).find((agent) => agent.id === id)!.subscriptions;
+    expect(await filter()).toEqual([{ webhook_id: other, filter: 'bytes > 1' }]);
+    const wrong = await weir('subscribe', String(id), '--webhook', other, '--filter', 'byte > 1');
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('Character 1: unknown variable: byte;')]);
+    await weir('subscribe', String(id), '--webhook', other);
+    expect(await filter()).toEqual([{ webhook_id: other, filter: 'bytes > 1' }]);
+    await weir('subscribe', String(id), '--webhook', other, '--filter', '');
+    expect(await filter()).toEqual([{ webhook_id: other, filter: null }]);
+    const unknown = ['--webhook', webhookId, '--webhook', randomUUID()];
+    for (const more of [[], ['--filter', 'bytes > 2']]) {
+      const { code, err } = await weir('subscribe', String(id), ...unknown, ...more);
+      expect([code, err]).toEqual([1, expect.stringMatching(/no webhook has the id .*; see: weir webhook list/)]);
+    }
+    // All or nothing: the webhook that exists is not subscribed either.
+    expect(await filter()).toEqual([{ webhook_id: other, filter: null }]);
+  });
+
+  test('list counts filters, and show prints them, without --json', async () => {
+    const name = randomUUID();
+    const { id } = await json('add', '--name', name, '--webhook', webhookId, '--max-leased', '7');
+    const line = async () => (await weir('list')).out.split('\n').find((row) => row.startsWith(String(id)));
+    expect(await line()).toMatch(new RegExp(`${name} +active +1 +0 +7 +never +\\d{4}-`));
+    await weir('subscribe', String(id), '--webhook', webhookId, '--filter', 'bytes > 1');
+    expect(await line()).toMatch(new RegExp(`${name} +active +1 +1 +7 +never`));
+    const { code, out } = await weir('show', String(id));
+    expect(code).toBe(0);
+    expect(out).toMatch(new RegExp(`^Name +${name}\nState +active\nMax leased +7\nLast seen +never\n`));
+    expect(out).toMatch(new RegExp(`\n${webhookId} +orders +0 +bytes > 1\n$`));
+    expect(await json('show', String(id))).toMatchObject({
+      id,
+      subscriptions: [{ webhook_id: webhookId, filter: 'bytes > 1' }],
+    });
+    const unknown = await weir('show', randomUUID());
+    expect([unknown.code, unknown.err]).toEqual([1, expect.stringContaining('weir agent list')]);
+  });
+
+  test('revoke is permanent', async () => {
+    const { id } = await json('add', '--name', randomUUID());
+    expect(await json('revoke', String(id))).toEqual({ id });
+    expect((await agents()).find((agent) => agent.id === id)).toMatchObject({ revoked: true });
+    for (const command of ['revoke', 'rotate']) {
+      const { code, out, err } = await weir(command, String(id));
+      expect([code, out]).toEqual([1, '']);
+      expect(err).toContain(String(id));
+    }
+  });
+
+  test.each(['revoke', 'rotate'])('%s of an unknown id fails with the id', async (command) => {
+    const id = randomUUID();
+    const { code, out, err } = await weir(command, id);
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toMatch(new RegExp(`no active agent has the id ${id}; see: weir agent list`));
+  });
+
+  test.each([['rotate'], ['revoke'], ['frobnicate']])('%s %s is a usage error', async (...args) => {
+    const { code, out, err } = await weir(...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(/^error: /);
+  });
+
+  test('list prints a table with one line each', async () => {
+    const { id } = await json('add', '--name', 'in the table', '--webhook', webhookId);
+    const [head, ...lines] = (await weir('list')).out.trimEnd().split('\n');
+    expect(head).toMatch(/^ID +NAME +STATE +WEBHOOKS +FILTERS +MAX LEASED +LAST SEEN +CREATED$/);
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +active +1 +0 +no limit +never +2/);
+    expect(lines.some((line) => line.includes(' revoked '))).toBe(true);
+  });
+});

@@ -1,0 +1,195 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Installation, makeInstallation } from '../../../helpers/command.ts';
+import { PASSWORD } from '../../../helpers/people.ts';
+
+const GENERATED = /^([0-9a-z]{4}-){5}[0-9a-z]{4}$/;
+let installation: Installation;
+beforeAll(async () => {
+  installation = await makeInstallation();
+});
+afterAll(() => installation.remove());
+
+const hosted = {
+  AUTH_MODE: 'hosted',
+  OIDC_ISSUER: 'https://id.example',
+  OIDC_CLIENT_ID: 'weir',
+  OIDC_CLIENT_SECRET: 'a secret of the client',
+};
+
+const weir = (args: string[], stdin?: string, environment?: Record<string, string>) =>
+  installation.weir(['user', ...args], stdin, environment);
+
+async function json(args: string[], stdin = ''): Promise<Record<string, unknown>> {
+  const { code, out, err } = await weir([...args, '--json'], stdin);
+  expect([code, err]).toEqual([0, '']);
+  return JSON.parse(out);
+}
+
+const users = async () => (await json(['list'])).items as Record<string, unknown>[];
+const newEmail = () => `${randomUUID()}@example.org`;
+const add = (role = 'viewer') => json(['add', '--email', newEmail(), '--role', role]);
+
+test('the empty list explains how to create a user', async () => {
+  expect((await weir(['list'])).out).toBe(
+    'No users yet. Create one: npx --no weir user add --email ada@example.org --role administrator\n',
+  );
+});
+
+describe('user add', () => {
+  test('prints a generated password, once', async () => {
+    const email = newEmail();
+    const { code, out } = await weir(['add', '--email', email, '--role', 'administrator']);
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      new RegExp(
+        `^User ${email} created with role administrator\\.\n {2}ID {8}[0-9a-f-]{36}\n {2}Password {2}[0-9a-z-]{29} {3}\\(shown once\\)\n$`,
+      ),
+    );
+    const password = /Password {2}(\S+)/.exec(out)![1]!;
+    expect((await weir(['list'])).out + (await weir(['list', '--json'])).out).not.toContain(password);
+  });
+
+  test('--json prints all fields', async () => {
+    const email = newEmail();
+    const made = await json(['add', '--email', email.toUpperCase(), '--role', 'operator', '--name', ' Ada ']);
+    expect(made).toMatchObject({ email, name: 'Ada', role: 'operator', disabled: false, has_password: true });
+    const { generated_password, ...shown } = made;
+    expect(generated_password).toMatch(GENERATED);
+    expect((await users()).find(({ id }) => id === made.id)).toEqual(shown);
+  });
+
+  test('does not print a password given on standard input', async () => {
+    for (const form of [[], ['--json']]) {
+      const args = ['add', '--email', newEmail(), '--role', 'viewer', '--password-stdin', ...form];
+      const { code, out, err } = await weir(args, `${PASSWORD}\n`);
+      expect([code, err]).toEqual([0, '']);
+      expect(out).not.toMatch(/assword {2}|horse/);
+    }
+  });
+
+  test.each([
+    ['no email', ['--role', 'viewer'], '', /--email/],
+    ['no role', ['--email', 'new@example.org'], '', /--role/],
+    ['a role that there is not', ['--email', 'new@example.org', '--role', 'root'], '', /administrator/],
+    ['an invalid email', ['--email', 'new', '--role', 'viewer'], '', /email: Give an email address/],
+    ['a name too long', ['--email', 'new@example.org', '--role', 'viewer', '--name', 'x'.repeat(201)], '', /name: /],
+    ['a short password', ['--email', 'new@example.org', '--role', 'viewer', '--password-stdin'], 'short', /12 to 200/],
+    [
+      'the email as password',
+      ['--email', 'new@example.org', '--role', 'viewer', '--password-stdin'],
+      'new@example.org',
+      /email/,
+    ],
+  ])('with %s is a usage error with a reason, and creates no user', async (_what, args, stdin, message) => {
+    const { code, out, err } = await weir(['add', ...args], stdin);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(message);
+    expect((await users()).map(({ email }) => email)).not.toContain('new@example.org');
+  });
+
+  test('of an existing email fails', async () => {
+    const { email } = await add();
+    const { code, err } = await weir(['add', '--email', String(email).toUpperCase(), '--role', 'viewer']);
+    expect([code, err]).toEqual([1, 'weir: another user has this email address; see: weir user list\n']);
+  });
+
+  test('in hosted mode creates a user without a password, and refuses one', async () => {
+    const email = newEmail();
+    const args = ['add', '--email', email, '--role', 'viewer', '--json'];
+    expect(JSON.parse((await weir(args, '', hosted)).out)).toMatchObject({ email, has_password: false });
+    for (const refused of [
+      ['add', '--email', newEmail(), '--role', 'viewer', '--password-stdin'],
+      ['password', email],
+    ]) {
+      const { code, err } = await weir(refused, PASSWORD, hosted);
+      expect(code).toBe(2);
+      expect(err).toContain('AUTH_MODE is hosted');
+    }
+  });
+});
+
+describe('user', () => {
+  test.each([
+    ['its email', (user: Record<string, unknown>) => String(user.email)],
+    ['its email in upper case', (user: Record<string, unknown>) => String(user.email).toUpperCase()],
+    ['its id', (user: Record<string, unknown>) => String(user.id)],
+  ])('disable, enable, set-role, password and remove find a user by %s', async (_what, key) => {
+    const made = await add();
+    const shown = async () => (await users()).find(({ id }) => id === made.id);
+    expect(await json(['disable', key(made)])).toMatchObject({ id: made.id, disabled: true });
+    expect(await shown()).toMatchObject({ disabled: true });
+    expect((await weir(['enable', key(made)])).out).toBe(`${made.email}: enabled.\n`);
+    expect(await shown()).toMatchObject({ disabled: false });
+    expect(await json(['set-role', key(made), 'operator'])).toMatchObject({ role: 'operator' });
+    expect(await shown()).toMatchObject({ role: 'operator' });
+    expect(await json(['password', key(made)])).toMatchObject({
+      id: made.id,
+      email: made.email,
+      revoked_tokens: 0,
+      generated_password: expect.stringMatching(GENERATED),
+    });
+    expect((await weir(['password', key(made), '--password-stdin', '--no-revoke-tokens'], PASSWORD)).out).toBe(
+      `${made.email}: password changed, and all sessions ended.\n`,
+    );
+    expect(await json(['password', key(made), '--revoke-tokens'])).toMatchObject({ revoked_tokens: 0 });
+    expect((await weir(['remove', key(made)])).out).toBe(`${key(made)}: removed.\n`);
+    expect(await shown()).toBeUndefined();
+  });
+
+  test('list prints one line each', async () => {
+    const { id, email } = await add();
+    const [head, ...lines] = (await weir(['list'])).out.trimEnd().split('\n');
+    expect(head).toMatch(/^ID +EMAIL +ROLE +STATE +LAST SIGN-IN$/);
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(new RegExp(` ${email} +viewer +active +never$`));
+  });
+
+  test.each([['disable'], ['remove'], ['set-role', 'operator']])(
+    '%s refuses to remove the last administrator',
+    async (verb, ...rest) => {
+      const administrators = (await users()).filter(({ role, disabled }) => role === 'administrator' && !disabled);
+      expect(administrators).toHaveLength(1);
+      const { code, err } = await weir([verb!, String(administrators[0]!.email), ...rest]);
+      expect([code, err]).toEqual([
+        1,
+        'weir: This is the last active administrator: give another user the role administrator first.\n',
+      ]);
+    },
+  );
+
+  test.each([['disable'], ['enable'], ['remove'], ['password'], ['set-role', 'viewer']])(
+    '%s of an unknown user fails with the name',
+    async (verb, ...rest) => {
+      const { code, out, err } = await weir([verb!, 'nobody@example.org', ...rest]);
+      expect([code, out, err]).toEqual([
+        1,
+        '',
+        'weir: no user has the id or email nobody@example.org; see: weir user list\n',
+      ]);
+    },
+  );
+
+  test.each([
+    ['disable'],
+    ['set-role', 'nobody@example.org'],
+    ['set-role', 'nobody@example.org', 'root'],
+    ['frobnicate'],
+  ])('%s %s %s is a usage error', async (...args) => {
+    const { code, out, err } = await weir(args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(/^error: /);
+  });
+
+  test('changes are recorded as made by a command', async () => {
+    const { id } = await add();
+    await weir(['disable', String(id)]);
+    const { items } = JSON.parse((await installation.weir(['audit', 'list', '--json'])).out);
+    const mine = items.filter((item: { target: { id: string } }) => item.target.id === id);
+    expect(
+      mine.map((item: { action: string; actor: { kind: string } }) => [item.action, item.actor.kind]).sort(),
+    ).toEqual([
+      ['user.create', 'command'],
+      ['user.update', 'command'],
+    ]);
+  });
+});

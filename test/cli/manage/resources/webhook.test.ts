@@ -1,0 +1,269 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type CommandResult, type Installation, makeInstallation } from '../../../helpers/command.ts';
+
+let installation: Installation;
+
+beforeAll(async () => {
+  installation = await makeInstallation();
+});
+
+afterAll(() => installation.remove());
+
+const weir = (args: string[], stdin?: string): Promise<CommandResult> =>
+  installation.weir(['webhook', ...args], stdin, { PUBLIC_URL: 'https://weir.example' });
+
+async function json(...args: string[]): Promise<Record<string, unknown>> {
+  const { code, out, err } = await weir([...args, '--json']);
+  expect([code, err]).toEqual([0, '']);
+  expect(out.endsWith('}\n')).toBe(true);
+  return JSON.parse(out);
+}
+
+const listed = async (id: unknown) =>
+  ((await json('list')).items as Record<string, unknown>[]).find((item) => item.id === id);
+
+describe('webhook add', () => {
+  test('--json prints all fields, and the secret only if it was generated', async () => {
+    const made = await json(
+      'add',
+      '--name',
+      'github',
+      '--generate-secret',
+      '--signature-header',
+      'X-Own',
+      '--event-type-from',
+      'header:X-Kind+json:/action',
+      '--rate-limit',
+      '100',
+    );
+    expect(made).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      expect_every_seconds: null,
+      name: 'github',
+      url: `https://weir.example/in/${made.id}`,
+      secret: expect.stringMatching(/^[0-9a-f]{64}$/),
+      enabled: true,
+      has_secret: true,
+      previous_secret_expires_at: null,
+      signature_scheme: 'sha256',
+      scheme_definition: null,
+      tolerance_seconds: null,
+      public_key: null,
+      has_verify_token: false,
+      signature_header: 'x-own',
+      dedupe_header: null,
+      event_type_from: 'header:x-kind+json:/action',
+      max_payload_bytes: null,
+      rate_limit_max: 100,
+      retention_days: null,
+      description: '',
+      agent_ids: [],
+      created_at: expect.stringMatching(/Z$/),
+      updated_at: made.created_at,
+    });
+    const { secret, ...rest } = made;
+    expect(await listed(made.id)).toEqual(rest);
+    expect((await weir(['list'])).out).not.toContain(secret);
+  });
+
+  test.each([
+    ['on the command line', ['--secret', 'given by me'], ''],
+    ['on standard input', ['--secret-stdin'], 'given by me\n'],
+  ])('does not print a secret that was given %s', async (_how, args, stdin) => {
+    for (const form of [[], ['--json']]) {
+      const { code, out, err } = await weir(['add', '--name', 'a', ...args, ...form], stdin);
+      expect(code).toBe(0);
+      expect(out + err).not.toContain('given by me');
+    }
+  });
+
+  test('prints URL, secret and next steps', async () => {
+    const { code, out } = await weir(['add', '--name', 'shop', '--generate-secret']);
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      /^Webhook shop created\.\n {2}URL {5}https:\/\/weir\.example\/in\/[0-9a-f-]{36}\n {2}Secret {2}[0-9a-f]{64} {3}\(shown once\)\n/,
+    );
+    expect(out).toMatch(/npx --no weir send https:\S+ --secret [0-9a-f]{64}/);
+    expect(out).toMatch(
+      /\n {2}npx https:\S+\/client-\S+\.tgz listen https:\/\/weir\.example --token-file FILE --webhook /,
+    );
+  });
+
+  test('creates one without a secret unless one is given or requested', async () => {
+    const made = await json('add', '--name', 'open');
+    expect([made.has_secret, 'secret' in made]).toEqual([false, false]);
+  });
+
+  test.each([
+    ['no name', [], /--name/],
+    ['an empty name', ['--name', ''], /name: Give 1 to 200 characters\./],
+    ['two secrets', ['--name', 'a', '--secret', 's', '--generate-secret'], /--generate-secret/],
+    ['two sources of a secret', ['--name', 'a', '--secret', 's', '--secret-stdin'], /--secret/],
+    ['an empty secret on standard input', ['--name', 'a', '--secret-stdin'], /secret/],
+    [
+      'a bad header name',
+      ['--name', 'a', '--signature-header', 'X Y'],
+      /--signature-header: Give the name of a header/,
+    ],
+    ['no number for a limit', ['--name', 'a', '--rate-limit', 'many'], /whole number/],
+    ['no limit for a limit', ['--name', 'a', '--rate-limit', '0'], /at least 1/],
+    ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
+  ])('with %s is a usage error with a reason, and creates nothing', async (_what, args, message) => {
+    const before = (await json('list')).items as unknown[];
+    const { code, out, err } = await weir(['add', ...args]);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(message);
+    expect((await json('list')).items).toHaveLength(before.length);
+  });
+});
+
+describe('webhook', () => {
+  test('disable, enable and remove take effect', async () => {
+    const { id } = (await json('add', '--name', 'a')) as { id: string };
+    expect((await weir(['disable', id])).out).toBe(`${id}: disabled.\n`);
+    expect((await listed(id))?.enabled).toBe(false);
+    expect(await json('enable', id)).toMatchObject({ id, name: 'a', enabled: true });
+    expect((await listed(id))?.enabled).toBe(true);
+    expect((await weir(['remove', id.toUpperCase()])).out).toBe(`${id}: removed.\n`);
+    expect(await listed(id)).toBeUndefined();
+    const { id: other } = (await json('add', '--name', 'a')) as { id: string };
+    expect(await json('remove', other)).toEqual({ id: other });
+  });
+
+  test('a name that is unique finds a webhook, and another name says so', async () => {
+    const { id } = await json('add', '--name', 'only one');
+    expect(await json('disable', 'only one')).toMatchObject({ id, enabled: false });
+    const unknown = await weir(['disable', 'only']);
+    expect([unknown.code, unknown.err]).toEqual([
+      1,
+      'weir: no webhook has the id or name only; see: weir webhook list\n',
+    ]);
+    const { id: other } = await json('add', '--name', 'only one');
+    const { code, out, err } = await weir(['remove', 'only one']);
+    expect([code, out]).toEqual([2, '']);
+    for (const one of [id, other]) expect(err).toContain(one);
+    expect(await listed(id)).toBeDefined();
+  });
+
+  test('rotate generates and prints a secret once, and prints when the previous one expires', async () => {
+    const { id, secret } = await json('add', '--name', 'a', '--generate-secret');
+    const rotated = await json('rotate', String(id), '--overlap-seconds', '3600');
+    expect(rotated).toMatchObject({ id, name: 'a', secret: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    expect(rotated.secret).not.toBe(secret);
+    const endsMs = Date.parse(String((await listed(id))?.previous_secret_expires_at));
+    expect(Math.abs(endsMs - Date.now() - 3_600_000)).toBeLessThan(30_000);
+    await json('rotate', String(id));
+    expect((await listed(id))?.previous_secret_expires_at).toBeNull();
+  });
+
+  test('show prints all fields, never the secret', async () => {
+    const made = await json('add', '--name', 'shown', '--description', 'what it is for', '--generate-secret');
+    const { secret, ...rest } = made;
+    expect(await json('show', String(made.id))).toEqual(rest);
+    const { out } = await weir(['show', String(made.id)]);
+    expect(out).toMatch(/^name +shown$/m);
+    expect(out).toMatch(/^description +what it is for$/m);
+    expect(out).not.toContain(secret);
+  });
+
+  test('add can lower the limits of the settings, not raise them', async () => {
+    const made = await json('add', '--name', 'small', '--max-payload-bytes', '10', '--retention-days', '7');
+    expect([made.max_payload_bytes, made.retention_days]).toEqual([10, 7]);
+    const { code, err } = await weir(['add', '--name', 'a', '--retention-days', '31']);
+    expect([code, err]).toEqual([2, expect.stringMatching(/--retention-days: Give at most 30: .* RETENTION_DAYS/)]);
+  });
+
+  test('update changes only what is given, and unsets', async () => {
+    const made = await json('add', '--name', 'before', '--scheme', 'stripe', '--secret', 's', '--rate-limit', '7');
+    const id = String(made.id);
+    const updated = await json(
+      'update',
+      id,
+      '--name',
+      'after',
+      '--dedupe-header',
+      'X-Id',
+      '--expect-every-seconds',
+      '60',
+    );
+    const changed = { name: 'after', dedupe_header: 'x-id', expect_every_seconds: 60 };
+    expect(updated).toEqual({ ...made, ...changed, updated_at: expect.any(String) });
+    const unset = [
+      '--dedupe-header',
+      '',
+      '--expect-every-seconds',
+      'none',
+      '--rate-limit',
+      'none',
+      '--enabled',
+      'false',
+    ];
+    expect((await weir(['update', id, ...unset])).out).toBe(`${id}: updated.\n`);
+    const none = { dedupe_header: null, expect_every_seconds: null, rate_limit_max: null, enabled: false };
+    expect(await listed(id)).toMatchObject({ ...none, name: 'after', signature_scheme: 'stripe', has_secret: true });
+  });
+
+  test('update from the scheme custom to a preset drops the definition', async () => {
+    const definition = { algorithm: 'hmac-sha256', header: 'x-sig', encoding: 'hex', content: '{body}' };
+    const directory = await mkdtemp(join(tmpdir(), 'weir-scheme-'));
+    const file = join(directory, 'scheme.json');
+    await writeFile(file, JSON.stringify(definition));
+    const made = await json('add', '--name', 'a', '--scheme-file', file, '--secret', 's');
+    await rm(directory, { recursive: true });
+    expect(made.signature_scheme).toBe('custom');
+    const updated = await json('update', String(made.id), '--scheme', 'github');
+    expect([updated.signature_scheme, updated.scheme_definition]).toEqual(['github', null]);
+  });
+
+  test.each([
+    ['nothing', [], /nothing to change/],
+    ['a limit over the setting', ['--retention-days', '31'], /--retention-days: Give at most 30/],
+    ['a scheme without its key', ['--scheme', 'discord'], /public_key|public key/],
+    ['a value that is not a boolean', ['--enabled', 'no'], /--enabled/],
+  ])('update with %s is a usage error, and changes nothing', async (_what, args, message) => {
+    const { id, ...rest } = await json('add', '--name', 'a');
+    const { code, out, err } = await weir(['update', String(id), ...args]);
+    expect([code, out, err]).toEqual([2, '', expect.stringMatching(message)]);
+    expect(await listed(id)).toEqual({ id, ...rest });
+  });
+
+  test('rotate does not print a given secret', async () => {
+    const { id } = await json('add', '--name', 'a', '--generate-secret');
+    const { code, out } = await weir(['rotate', String(id), '--secret-stdin'], 'given by me');
+    expect([code, out]).toEqual([0, `${id}: secret rotated.\n`]);
+  });
+
+  test.each(['show', 'update --name b', 'enable', 'disable', 'rotate', 'remove'])(
+    '%s of an unknown id fails with the id',
+    async (command) => {
+      const id = randomUUID();
+      const { code, out, err } = await weir([...command.split(' '), id]);
+      expect([code, out]).toEqual([1, '']);
+      expect(err).toContain(id);
+    },
+  );
+
+  test.each([
+    ['disable'],
+    ['rotate', 'a', 'b'],
+    ['remove'],
+    ['frobnicate'],
+    ['rotate', randomUUID(), '--overlap-seconds', '-1'],
+  ])('%s %s is a usage error', async (...args) => {
+    const { code, out, err } = await weir(args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toMatch(/^error: /);
+  });
+
+  test('list prints a table with one line each', async () => {
+    const { id } = await json('add', '--name', 'in the table', '--rate-limit', '7');
+    const { out } = await weir(['list']);
+    const [head, ...lines] = out.trimEnd().split('\n');
+    expect(head).toMatch(/^ID +NAME +STATE +SCHEME +SIGNED +RATE LIMIT +CREATED$/);
+    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +enabled +sha256 +no +7 +2/);
+  });
+});

@@ -1,0 +1,292 @@
+/** Responses and order of claims, and expired leases. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { DAY_MS } from '../../../server/store/partitions.ts';
+import { claimDeliveries } from '../../../server/store/queries/claim-deliveries.ts';
+import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { signatureOf, signedRequest } from '../../helpers/requests.ts';
+import { made } from '../../helpers/webhooks.ts';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 3 });
+});
+afterAll(() => app.stop());
+
+const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
+
+test('the lines of a batch are delivered in order, in one claim and in several', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  for (const max of [1000, 7]) {
+    const body = Array.from({ length: 200 }, (_, line) => `{"line":${line}}`).join('\n');
+    expect((await fetch(`${webhook.url}/batch`, signedRequest({ secret: webhook.secret, body }))).status).toBe(202);
+    const lines: number[] = [];
+    while (lines.length < 200)
+      lines.push(...(await agent.claim({ max })).map(({ event }) => JSON.parse(event.body!).line as number));
+    expect(lines).toEqual(Array.from({ length: 200 }, (_, line) => line));
+  }
+});
+
+describe('a delivery', () => {
+  test('has exactly the members of the contract', async () => {
+    const webhook = await app.addWebhook({
+      name: 'orders',
+      signature_header: 'X-Own',
+      event_type_from: 'header:x-event',
+    });
+    const agent = await addAgent(app, [webhook]);
+    const body = '{"grüße":"\\u0000 is not a NUL"}';
+    const sentMs = Date.now();
+    const response = await fetch(webhook.url, {
+      method: 'POST',
+      body,
+      headers: {
+        'Content-Type': 'application/json; charset=utf-8',
+        'X-Own': signatureOf(webhook.secret!, body),
+        'X-Event': 'made',
+        Authorization: 'Basic c2VjcmV0OnNlY3JldA==',
+        Cookie: 'session=secret',
+        'X-Api-Key': 'secret',
+        'X-Gitlab-Token': 'secret',
+        'X-Client-Secret': 'secret',
+      },
+    });
+    const { id, received_at } = (await response.json()) as { id: string; received_at: string };
+    const [delivery, ...more] = await agent.claim({ lease_seconds: 60 });
+    expect(more).toEqual([]);
+    expect(delivery).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{14}7/),
+      receipt: expect.any(String),
+      attempt: 1,
+      leased_until: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      event: {
+        id,
+        webhook_id: webhook.id,
+        webhook_name: 'orders',
+        received_at,
+        event_type: 'made',
+        content_type: 'application/json; charset=utf-8',
+        headers: expect.any(Object),
+        body,
+      },
+    });
+    const leasedAtMs = Date.parse(delivery!.leased_until) - 60_000;
+    expect([leasedAtMs >= sentMs - 1, leasedAtMs <= Date.now() + 1]).toEqual([true, true]);
+    expect(delivery!.event.headers).toMatchObject({
+      'x-event': 'made',
+      'content-length': String(Buffer.byteLength(body)),
+    });
+    expect(JSON.stringify(delivery!.event.headers)).not.toMatch(
+      /secret|c2VjcmV0|x-own|sha256|authorization|cookie|key|token/i,
+    );
+  });
+
+  test.each<[string, Uint8Array<ArrayBuffer>, 'body' | 'body_base64']>([
+    ['text', Buffer.from('plain'), 'body'],
+    ['an empty one', Buffer.alloc(0), 'body'],
+    ['text of many scripts', Buffer.from('añb – 語 – 👩‍🚀\r\n\t"\\'), 'body'],
+    ['text with NUL', Buffer.from('a\0b'), 'body_base64'],
+    ['a byte that is not UTF-8', Buffer.from([0x61, 0xff]), 'body_base64'],
+    ['text cut in a character', Buffer.from('語').subarray(0, 2), 'body_base64'],
+    ['a lone surrogate', Buffer.from([0xed, 0xa0, 0x80]), 'body_base64'],
+    ['all bytes there are', Buffer.from(Array.from({ length: 256 }, (_, i) => i)), 'body_base64'],
+  ])('contains its body unchanged: %s', async (_what, body, member) => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await send(webhook, body);
+    const { event } = await agent.claimOne();
+    expect(Object.keys(event).filter((key) => key.startsWith('body'))).toEqual([member]);
+    expect(Buffer.from(event[member]!, member === 'body' ? 'utf8' : 'base64').equals(body)).toBe(true);
+  });
+
+  test('has no content type if the sender gave none', async () => {
+    const webhook = await app.addWebhook({ secret: null });
+    const agent = await addAgent(app, [webhook]);
+    await fetch(webhook.url, { method: 'POST', body: Buffer.from('x') });
+    expect((await agent.claimOne()).event.content_type).toBeNull();
+  });
+});
+
+describe('the order', () => {
+  test('is oldest first', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const ids: string[] = [];
+    for (let i = 0; i < 12; i++) ids.push(await send(webhook, `${i}`));
+    expect(eventIds(await agent.claim({ max: 5 }))).toEqual(ids.slice(0, 5));
+    expect(eventIds(await agent.claim())).toEqual(ids.slice(5));
+  });
+
+  test('spans days', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const stored = [];
+    for (const days of [-1, 0, 1])
+      stored.push(...(await storeEvents(app.database, webhook.id, 1, Date.now() + days * DAY_MS)));
+    expect(eventIds(await agent.claim({ max: 2 }))).toEqual(stored.slice(0, 2));
+    expect(eventIds(await agent.claim({ wait_seconds: 5 }))).toEqual(stored.slice(2));
+  });
+
+  test('has the events of other days than the claim before', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const stored = [];
+    for (const days of [-1, 0, 1])
+      stored.push(...(await storeEvents(app.database, webhook.id, 1, Date.now() + days * DAY_MS)));
+    const claimed = [await agent.claimOne(), await agent.claimOne(), await agent.claimOne()];
+    expect(eventIds(claimed)).toEqual(stored);
+    expect(claimed.map(({ event }) => event.body)).toEqual(Array(3).fill(expect.any(String)));
+  });
+
+  test('reaches a webhook that is subscribed to while the first one has a backlog', async () => {
+    const [first, second] = [await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, [first]);
+    await storeEvents(app.database, first.id, 500);
+    await agent.claimOne();
+    made(await app.webhooks.update(second.id, { agent_ids: [agent.id] }));
+    const wanted = await send(second);
+    let reached = false;
+    for (let left = 400; left > 0 && !reached; left--) reached = (await agent.claimOne()).event.id === wanted;
+    expect(reached).toBe(true);
+  });
+
+  test('of single deliveries, the default, alternates between webhooks: a flood in one does not delay two others', async () => {
+    const [flood, ...others] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, [flood!, ...others]);
+    await storeEvents(app.database, flood!.id, 5_000);
+    await letPass(app.database, 3_600);
+    for (const { id } of others) await storeEvents(app.database, id, 5);
+    const claimed: string[] = [];
+    for (let turn = 0; turn < 12; turn++) claimed.push((await agent.claimOne()).event.webhook_id);
+    const count = (id: string) => claimed.filter((webhookId) => webhookId === id).length;
+    expect([flood!, ...others].map(({ id }) => count(id))).toEqual([4, 4, 4]);
+    // The other webhooks are empty soon. Afterwards no delivery of the flood may have been skipped.
+    for (let turn = 0; turn < 40; turn++) claimed.push((await agent.claimOne()).event.webhook_id);
+    expect([flood!, ...others].map(({ id }) => count(id))).toEqual([42, 5, 5]);
+  });
+
+  test('continues with the webhook after the last one of the previous claim', async () => {
+    const webhooks = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, webhooks);
+    for (const { id } of webhooks) await storeEvents(app.database, id, 10);
+    const claimed: string[] = [];
+    for (let turn = 0; turn < 3; turn++)
+      claimed.push(...(await agent.claim({ max: 2 })).map(({ event }) => event.webhook_id));
+    expect(webhooks.map(({ id }) => claimed.filter((webhookId) => webhookId === id).length)).toEqual([2, 2, 2]);
+  });
+
+  test('is fair between webhooks: a flood in one does not delay the few of another', async () => {
+    const [flood, few] = [await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, [flood, few]);
+    await storeEvents(app.database, flood.id, 1000);
+    const wanted = await storeEvents(app.database, few.id, 3);
+    const first = await agent.claim({ max: 10 });
+    expect(first).toHaveLength(10);
+    expect(
+      eventIds(first)
+        .filter((id) => wanted.includes(id))
+        .sort(),
+    ).toEqual([...wanted].sort());
+    expect(await agent.claim({ max: 1000 })).toHaveLength(993);
+  });
+
+  test('of a few out of many webhooks leaves the others to a concurrent claim', async () => {
+    const webhooks = await Promise.all(Array.from({ length: 20 }, () => app.addWebhook()));
+    const agent = await addAgent(app, webhooks);
+    for (const { id } of webhooks) await storeEvents(app.database, id, 60);
+    const order = {
+      agentId: agent.id,
+      generation: 1,
+      max: 100,
+      leaseSeconds: 60,
+      webhookIds: null,
+      bytesMax: 1_000_000,
+      attemptsMax: 10,
+      isLimited: false,
+      address: '192.0.2.1',
+      claimableFrom: '-infinity',
+      afterWebhookId: null,
+      onlyWebhookId: null,
+      days: { from: '-infinity', to: 'infinity' },
+    };
+    await app.database.transaction(async (query) => {
+      expect(await claimDeliveries({ ...app.database, query }, order)).toHaveLength(100);
+      expect(await agent.claim({ max: 100 })).toHaveLength(100);
+    });
+  });
+
+  test('returns to a delivery after others that wait longer', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const first = await send(webhook);
+    const { receipt } = await agent.claimOne();
+    const second = await send(webhook);
+    await delay(2);
+    await agent.nack([receipt], { delay_seconds: 0 });
+    expect(eventIds([await agent.claimOne(), await agent.claimOne()])).toEqual([second, first]);
+  });
+});
+
+describe('webhook_ids', () => {
+  test('filters; an unsubscribed webhook gives nothing', async () => {
+    const [a, b, foreign] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+    const agent = await addAgent(app, [a, b]);
+    await addAgent(app, [foreign]);
+    const [ofA, ofB] = [await send(a), await send(b)];
+    await send(foreign);
+    expect(await agent.claim({ webhook_ids: [foreign.id] })).toEqual([]);
+    expect(await agent.claim({ webhook_ids: [] })).toEqual([]);
+    expect(eventIds(await agent.claim({ webhook_ids: [b.id.toUpperCase(), foreign.id] }))).toEqual([ofB]);
+    expect(eventIds(await agent.claim())).toEqual([ofA]);
+  });
+});
+
+describe('an expired lease', () => {
+  test('can be claimed again and counts as an attempt', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await send(webhook);
+    const first = await agent.claimOne({ lease_seconds: 60 });
+    expect(await agent.claim()).toEqual([]);
+    await letPass(app.database, 30);
+    expect(await agent.claim()).toEqual([]);
+    await letPass(app.database, 30);
+    const second = await agent.claimOne();
+    expect([second.id, second.attempt, second.event]).toEqual([first.id, 2, first.event]);
+    expect(second.receipt).not.toBe(first.receipt);
+  });
+
+  test('without attempts left creates one dead letter', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await send(webhook);
+    const { id } = await agent.claimOne();
+    for (let attempt = 2; attempt <= 3; attempt++) {
+      await letPass(app.database, 3600);
+      expect((await agent.claimOne()).attempt).toBe(attempt);
+    }
+    await letPass(app.database, 3600);
+    expect(await agent.claim()).toEqual([]);
+    expect(await rowOf(app.database, id)).toMatchObject({
+      state: 'dead',
+      attempts: 3,
+      finished: true,
+      reason: expect.any(String),
+    });
+    await letPass(app.database, 3600);
+    expect(await agent.claim()).toEqual([]);
+  });
+
+  test('without attempts left does not hide claimable deliveries behind it', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    await storeEvents(app.database, webhook.id, 5);
+    await agent.claim();
+    const text = `update deliveries set attempts = 3, available_at = now() - interval '1 hour' where agent_id = $1`;
+    await app.database.query({ text, values: [agent.id] });
+    const fresh = await send(webhook);
+    expect(eventIds(await agent.claim({ max: 2 }))).toEqual([fresh]);
+  });
+});

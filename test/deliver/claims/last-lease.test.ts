@@ -1,0 +1,73 @@
+/** Last leases that expire while no agent claims: maintenance turns them into dead letters. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { endLastLeases } from '../../../server/store/queries/deliveries.ts';
+import { addAgent, letPass, rowOf, startAgentApp, storeEvents } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+
+const ATTEMPTS_MAX = 2;
+let app: TestApp;
+beforeAll(async () => {
+  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: ATTEMPTS_MAX });
+});
+afterAll(() => app.stop());
+
+/** Deliveries under their last lease. */
+async function withLastLease(count: number) {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await storeEvents(app.database, webhook.id, count);
+  const claimAll = async () => {
+    const first = await agent.claim();
+    return first.length === count ? first : [...first, ...(await agent.claim())];
+  };
+  await claimAll();
+  await letPass(app.database, 3_600);
+  const deliveries = await claimAll();
+  expect(deliveries).toHaveLength(count);
+  return { agent, deliveries };
+}
+
+test('a delivery whose last lease expired is a dead letter, and its receipt is gone', async () => {
+  const { agent, deliveries } = await withLastLease(1);
+  const { id, receipt } = deliveries[0]!;
+  expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(0);
+  await letPass(app.database, 3_600);
+  expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(1);
+  expect(await rowOf(app.database, id)).toMatchObject({
+    state: 'dead',
+    attempts: 2,
+    finished: true,
+    reason: 'the last lease expired without an acknowledgement',
+  });
+  expect(await agent.ack([receipt])).toEqual({ done: [], gone: [receipt] });
+  expect(await agent.nack([receipt])).toEqual({ done: [], gone: [receipt] });
+});
+
+test('deliveries with attempts left remain claimable after an expired lease', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await storeEvents(app.database, webhook.id, 3);
+  await agent.claim();
+  await letPass(app.database, 3_600);
+  expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(0);
+  const again = await agent.claim();
+  expect(again).toHaveLength(3);
+  await agent.ack(again.map(({ receipt }) => receipt));
+});
+
+test('a delivery whose last lease expired is claimable again if DELIVERY_MAX_ATTEMPTS was raised', async () => {
+  await withLastLease(1);
+  await letPass(app.database, 3_600);
+  expect(await endLastLeases(app.database, ATTEMPTS_MAX + 1)).toBe(0);
+  expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(1);
+});
+
+test('more expired last leases than one statement processes are all ended', async () => {
+  await withLastLease(1_001);
+  await letPass(app.database, 3_600);
+  // Weir stops, so the next run ends the other leases.
+  expect(await endLastLeases(app.database, ATTEMPTS_MAX, undefined, () => true)).toBe(1_000);
+  await withLastLease(1_001);
+  await letPass(app.database, 3_600);
+  expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(1_002);
+});

@@ -1,0 +1,24 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addAgent, letPass, request, send, startAgentApp } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startAgentApp();
+});
+afterAll(() => app.stop());
+
+test('GET /api/v1/agent/me counts pending deliveries and returns the age of the oldest', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const me = async () => (await request(`${app.url}/api/v1/agent/me`, agent.token)).body;
+  expect(await me()).toMatchObject({ id: agent.id, pending: 0, oldest_pending_seconds: null });
+  await send(webhook);
+  await letPass(app.database, 90);
+  await send(webhook);
+  const { pending, oldest_pending_seconds: oldest } = await me();
+  expect(pending).toBe(2);
+  expect(oldest).toBeGreaterThanOrEqual(90);
+  await agent.claim({ max: 2 });
+  expect(await me()).toMatchObject({ pending: 0, oldest_pending_seconds: null });
+});

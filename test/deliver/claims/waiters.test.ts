@@ -1,0 +1,74 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { ClaimWaiters } from '../../../server/deliver/claims/waiters.ts';
+import { ClaimWatermarks } from '../../../server/deliver/claims/watermarks.ts';
+import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
+import type { Database } from '../../../server/store/pool.ts';
+import { holdTimers, takeClock } from '../../helpers/clock.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { until } from '../../helpers/wait.ts';
+
+/** Longer than a test may take. */
+const WAIT_MS = 3_600_000;
+const CHECK_EVERY_MS = 1_000;
+const FULL_SCAN_EVERY_MS = 15_000;
+
+let fresh: FreshDatabase;
+const agentId = randomUUID();
+
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  const webhookId = randomUUID();
+  const { database } = fresh;
+  await database.query({ text: `insert into webhooks (id, name) values ($1, 'a')`, values: [webhookId] });
+  await database.query({
+    text: `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'a', 'abcdefghijkl', $2)`,
+    values: [agentId, randomBytes(32)],
+  });
+  await database.query({ text: 'insert into subscriptions values ($1, $2)', values: [webhookId, agentId] });
+  // The state that a rolled-back claim leaves after another one has advanced the floor.
+  const nowMs = Date.now();
+  await database.query({
+    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
+           values ($1, $2, $3, $4, $5, 1, now() - interval '1 hour')`,
+    values: [uuidText(uuidv7(nowMs, randomBytes(16))), webhookId, agentId, randomUUID(), new Date(nowMs).toISOString()],
+  });
+});
+
+afterAll(() => fresh.drop());
+
+test('a notification between a query and its wait is not missed', async () => {
+  holdTimers(CHECK_EVERY_MS);
+  const waiters = new ClaimWaiters(fresh.database, new ClaimWatermarks());
+  onTestFinished(() => waiters.close());
+  const commitsBefore = waiters.commits;
+  waiters.committed();
+  await waiters.wait(agentId, WAIT_MS, commitsBefore, () => {});
+});
+
+test('deliveries below the watermark are not queried, except once in 15 seconds; then the next claim queries all', async () => {
+  const clock = takeClock();
+  // The first query ignores the watermarks, and runs before the watermark is learned.
+  clock.forward(FULL_SCAN_EVERY_MS);
+  const watermarks = new ClaimWatermarks();
+  let looks = 0;
+  const query: Database['query'] = async (statement) => {
+    const rows = await fresh.database.query(statement);
+    looks++;
+    return rows as never;
+  };
+  const waiters = new ClaimWaiters({ ...fresh.database, query }, watermarks);
+  onTestFinished(() => waiters.close());
+  const waiting = () => waiters.wait(agentId, WAIT_MS, waiters.commits, () => {});
+  await waiting();
+
+  watermarks.learn(agentId, Date.now(), performance.now());
+  const woken = waiting();
+  const before = looks;
+  await until(() => looks > before);
+  expect(waiters.size).toBe(1);
+
+  clock.forward(FULL_SCAN_EVERY_MS);
+  await woken;
+  expect(watermarks.forClaim(agentId, performance.now())).toBe('-infinity');
+});

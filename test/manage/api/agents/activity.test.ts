@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { LastSeen } from '../../../../server/manage/auth/agent.ts';
+import { recordAgentSeen } from '../../../../server/store/queries/agents.ts';
+import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { until } from '../../../helpers/wait.ts';
+
+let app: TestApp;
+let viewer: TestPerson;
+let webhook: TestWebhook;
+beforeAll(async () => {
+  app = await startAgentApp();
+  [viewer, webhook] = await Promise.all([addPerson(app, 'viewer'), app.addWebhook()]);
+});
+afterAll(() => app.stop());
+
+const PATH = '/api/v1/agents/activity';
+const of = async (...ids: string[]) => (await viewer.api('GET', `${PATH}?agent_ids=${ids.join(',')}`)).body.items;
+const seen = (agent: TestAgent) => until(async () => (await of(agent.id))[0].last_seen_at !== null);
+
+test('an agent without requests has no last request and no waiting delivery', async () => {
+  const { id } = (await (await addPerson(app, 'operator')).api('POST', '/api/v1/agents', { name: 'new' })).body;
+  expect(await of(id)).toEqual([
+    { agent_id: id, last_seen_at: null, last_seen_from: null, waiting_since: null, dead: 0, filters: [] },
+  ]);
+});
+
+test('a request sets the last request of an agent without changing its ETag', async () => {
+  const agent = await addAgent(app);
+  const tag = async () => (await viewer.api('GET', `/api/v1/agents/${agent.id}`)).headers.get('etag');
+  const before = await tag();
+  await agent.claim();
+  await seen(agent);
+  const [{ last_seen_at: at, last_seen_from: from }] = await of(agent.id);
+  expect(Date.now() - Date.parse(at)).toBeLessThan(60_000);
+  expect(from).toBe('127.0.0.1');
+  expect(await tag()).toBe(before);
+});
+
+test('the waiting time starts when the oldest delivery is claimable: not while it is leased, later after a nack, never when dead', async () => {
+  const agent = await addAgent(app, [webhook]);
+  const waitingSince = async () => (await of(agent.id))[0].waiting_since;
+  await send(webhook, '{"first":1}');
+  const first = await waitingSince();
+  expect(Math.abs(Date.now() - Date.parse(first))).toBeLessThan(60_000);
+  await send(webhook, '{"second":2}');
+  expect(await waitingSince()).toBe(first);
+
+  const [delivery, other] = await agent.claim({ max: 2 });
+  expect(await waitingSince()).toBeNull();
+  await agent.nack([other!.receipt], { delay_seconds: 60 });
+  expect(await waitingSince()).toBeNull();
+  await agent.nack([delivery!.receipt], { delay_seconds: 0 });
+  expect(Date.parse(await waitingSince())).toBeGreaterThan(Date.parse(first));
+
+  await app.database.query({
+    text: `update deliveries set state = 'dead', finished_at = now() where id = $1`,
+    values: [delivery!.id],
+  });
+  expect((await of(agent.id))[0]).toMatchObject({ waiting_since: null, dead: 1 });
+});
+
+test('without ids, the list has all active agents, newest first', async () => {
+  const [first, second, revoked] = [await addAgent(app), await addAgent(app), await addAgent(app)];
+  await (await addPerson(app, 'operator')).api('DELETE', `/api/v1/agents/${revoked.id}`);
+  const { items } = (await viewer.api('GET', PATH)).body;
+  const ids = items.map((one: { agent_id: string }) => one.agent_id);
+  expect(ids.slice(0, 2)).toEqual([second.id, first.id]);
+  expect(ids).not.toContain(revoked.id);
+});
+
+test('unknown agents are left out', async () => {
+  const agent = await addAgent(app);
+  expect(await of(randomUUID(), agent.id)).toEqual([expect.objectContaining({ agent_id: agent.id })]);
+});
+
+test.each(['?agent_ids=', '?agent_ids=somebody', `?agent_ids=${Array(201).fill(randomUUID()).join(',')}`])(
+  'invalid ids are refused: %.30s',
+  async (query) => {
+    expect((await viewer.api('GET', PATH + query)).status).toBe(422);
+  },
+);
+
+test('the last request is written at most once a minute, and retried after a failed write', async () => {
+  const { id } = await addAgent(app);
+  const writes: unknown[] = [];
+  let away = true;
+  const lastSeen = new LastSeen({
+    ...app.database,
+    query: (statement) => {
+      writes.push(statement.values![1]);
+      return away ? Promise.reject(new Error('the database is away')) : app.database.query(statement);
+    },
+  });
+  lastSeen.record(id, '192.0.2.1', 0);
+  away = false;
+  await until(() => {
+    lastSeen.record(id, '192.0.2.2', 1);
+    return writes.length === 2;
+  });
+  lastSeen.record(id, '192.0.2.3', 60_000);
+  expect(writes).toHaveLength(2);
+  lastSeen.record(id, '192.0.2.4', 60_001);
+  expect(writes).toEqual(['192.0.2.1', '192.0.2.2', '192.0.2.4']);
+  await until(async () => (await of(id))[0].last_seen_from === '192.0.2.4');
+});
+
+test('the later of two requests that are recorded at once is kept', async () => {
+  const { id } = await addAgent(app);
+  await app.database.transaction(async (query) => {
+    await recordAgentSeen({ query }, randomUUID(), '192.0.2.1');
+    await recordAgentSeen(app.database, id, '192.0.2.2');
+    // The transaction began before the other request.
+    await recordAgentSeen({ query }, id, '192.0.2.1');
+  });
+  expect((await of(id))[0].last_seen_from).toBe('192.0.2.2');
+});

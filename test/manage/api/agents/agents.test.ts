@@ -1,0 +1,242 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { request, signIn, startAgentApp } from '../../../helpers/agents.ts';
+import type { TestApp } from '../../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+let viewer: TestPerson;
+beforeAll(async () => {
+  app = await startAgentApp();
+  [operator, viewer] = await Promise.all([addPerson(app, 'operator'), addPerson(app, 'viewer')]);
+});
+afterAll(() => app.stop());
+
+const PATH = '/api/v1/agents';
+const CREDENTIAL = /^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
+const show = async (id: string) => (await viewer.api('GET', `${PATH}/${id}`)).body;
+
+/** The agent of a 201. */
+async function made(body: object = {}) {
+  const answer = await operator.api('POST', PATH, { name: randomUUID(), ...body });
+  expect(answer.status, answer.text).toBe(201);
+  return answer.body;
+}
+
+const lastAudit = async () => {
+  const [row] = await app.database.query<{ entry: object }>({
+    text: 'select entry from audit_log order by number desc limit 1',
+  });
+  return row!.entry;
+};
+
+describe('a new agent', () => {
+  test('has a credential, which only this response shows and which opens a session at once', async () => {
+    const webhook = await app.addWebhook();
+    const answer = await operator.api('POST', PATH, { name: ' ci ', webhook_ids: [webhook.id] });
+    const { credential, ...agent } = answer.body;
+    expect(answer.headers.get('location')).toBe(`${PATH}/${agent.id}`);
+    expect(agent).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'ci',
+      revoked: false,
+      temporary: false,
+      webhook_ids: [webhook.id],
+      max_leased: null,
+      subscriptions: [{ webhook_id: webhook.id, filter: null }],
+      created_at: expect.stringMatching(/Z$/),
+      updated_at: agent.created_at,
+    });
+    expect(credential).toMatch(CREDENTIAL);
+    expect(await show(agent.id)).toEqual(agent);
+    expect(await signIn(app, credential)).toMatch(/^ws_/);
+    expect(JSON.stringify(await lastAudit())).not.toContain(credential.slice(16));
+    expect(await lastAudit()).toMatchObject({ action: 'agent.create', actor: { id: operator.id }, after: agent });
+  });
+});
+
+describe('two active agents with one name', () => {
+  const taken = { status: 409, body: { code: 'name_taken', detail: 'Another active agent has this name.' } };
+
+  test('are refused on create and on rename', async () => {
+    const [first, second] = [await made(), await made()];
+    expect(await operator.api('POST', PATH, { name: first.name })).toMatchObject(taken);
+    expect(await operator.api('PATCH', `${PATH}/${second.id}`, { name: first.name })).toMatchObject(taken);
+    expect((await show(second.id)).name).toBe(second.name);
+    expect((await operator.api('PATCH', `${PATH}/${first.id}`, { name: first.name })).status).toBe(200);
+  });
+
+  test('are refused for concurrent requests', async () => {
+    const name = randomUUID();
+    const answers = await Promise.all(Array.from({ length: 8 }, () => operator.api('POST', PATH, { name })));
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array(7).fill(409)]);
+  });
+
+  test('are allowed when the first one is revoked', async () => {
+    const { id, name } = await made();
+    expect((await operator.api('DELETE', `${PATH}/${id}`)).status).toBe(204);
+    expect((await operator.api('POST', PATH, { name })).status).toBe(201);
+  });
+});
+
+const wrong: [string, object, string, RegExp][] = [
+  ['an empty name', { name: '' }, '/name', /^Give 1 to 200 characters\.$/],
+  ['a name with a tab', { name: 'a\tb' }, '/name', /control characters/i],
+  ['a name that is a list', { name: ['a'] }, '/name', /^Give 1 to 200 characters\.$/],
+  ['webhooks outside a list', { webhook_ids: 'x' }, '/webhook_ids', /^Give a list\.$/],
+  ['an invalid webhook id', { webhook_ids: ['x'] }, '/webhook_ids/0', /^Give an id, such as/],
+  ['an unknown webhook', { webhook_ids: [randomUUID()] }, '/webhook_ids/0', /^No webhook has the id/],
+  [
+    'too many webhooks',
+    { webhook_ids: Array.from({ length: 1_001 }, () => randomUUID()) },
+    '/webhook_ids',
+    /^Give at most 1000 items\.$/,
+  ],
+  ['a credential of its own', { credential: 'wa_mine' }, '/credential', /^This field is unknown; allowed: name, .*\.$/],
+];
+
+describe('an update', () => {
+  test('of the name keeps the webhooks, and of the webhooks keeps the name', async () => {
+    const [one, two] = await Promise.all([app.addWebhook(), app.addWebhook()]);
+    const { id } = await made({ webhook_ids: [one.id] });
+    expect((await operator.api('PATCH', `${PATH}/${id}`, { name: 'renamed' })).body).toMatchObject({
+      name: 'renamed',
+      webhook_ids: [one.id],
+    });
+    expect((await operator.api('PATCH', `${PATH}/${id}`, { webhook_ids: [two.id] })).body).toMatchObject({
+      name: 'renamed',
+      webhook_ids: [two.id],
+    });
+    expect((await viewer.api('GET', `/api/v1/webhooks/${two.id}`)).body.agent_ids).toEqual([id]);
+  });
+
+  test.each(wrong)('to %s is refused, and so is a new agent with it', async (_what, bad, pointer, detail) => {
+    const { credential: _, ...before } = await made();
+    const errors = [{ pointer, detail: expect.stringMatching(detail) }];
+    const changed = await operator.api('PATCH', `${PATH}/${before.id}`, bad);
+    expect([changed.status, changed.body.errors]).toEqual([422, errors]);
+    const created = await operator.api('POST', PATH, { name: 'refused', ...bad });
+    expect([created.status, created.body.errors]).toEqual([422, errors]);
+    expect(await show(before.id)).toEqual(before);
+    expect((await viewer.api('GET', `${PATH}?q=refused`)).body.items).toEqual([]);
+  });
+
+  test('of both sides of a subscription at the same time succeeds for both', async () => {
+    const webhooks = await Promise.all([app.addWebhook(), app.addWebhook()]);
+    const agents = await Promise.all([made(), made()]);
+    const answers = await Promise.all([
+      ...agents.map(({ id }) =>
+        operator.api('PATCH', `${PATH}/${id}`, { webhook_ids: webhooks.map((webhook) => webhook.id) }),
+      ),
+      ...webhooks.map(({ id }) =>
+        operator.api('PATCH', `/api/v1/webhooks/${id}`, { agent_ids: agents.map((agent) => agent.id).reverse() }),
+      ),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    for (const { id } of agents) expect((await show(id)).webhook_ids).toHaveLength(2);
+  });
+});
+
+describe('a rotated agent', () => {
+  test('has a new credential; the old one and its sessions are invalid', async () => {
+    const { id, credential } = await made();
+    const session = await signIn(app, credential);
+    const { status, body } = await operator.api('POST', `${PATH}/${id}/rotate`);
+    expect([status, body.credential]).toEqual([200, expect.stringMatching(CREDENTIAL)]);
+    expect(body.credential).not.toBe(credential);
+    expect((await request(`${app.url}/api/v1/agent/me`, session)).status).toBe(401);
+    expect(await signIn(app, body.credential)).toMatch(/^ws_/);
+  });
+});
+
+describe('a revoked agent', () => {
+  test('remains visible as revoked and cannot be changed', async () => {
+    const webhook = await app.addWebhook();
+    const { id, credential } = await made({ webhook_ids: [webhook.id] });
+    expect((await operator.api('DELETE', `${PATH}/${id}`)).status).toBe(204);
+    expect(await show(id)).toMatchObject({ id, revoked: true });
+    expect((await request(`${app.url}/api/v1/agent/session`, credential, {})).status).toBe(401);
+    expect((await viewer.api('GET', `/api/v1/webhooks/${webhook.id}`)).body.agent_ids).toEqual([]);
+    for (const [method, rest] of [
+      ['PATCH', ''],
+      ['DELETE', ''],
+      ['POST', '/rotate'],
+    ] as const) {
+      const { status, body } = await operator.api(method, `${PATH}/${id}${rest}`, {});
+      expect([status, body.code]).toEqual([404, 'agent_unknown']);
+    }
+  });
+});
+
+describe('the list', () => {
+  test('is ordered newest first, paged, and filtered by name and state', async () => {
+    const ids: string[] = [];
+    for (let i = 0; i < 3; i++) ids.unshift((await made({ name: `Listed ${i}` })).id);
+    await operator.api('DELETE', `${PATH}/${ids[1]}`);
+    const page = async (query: string) => (await viewer.api('GET', `${PATH}?q=listed&${query}`)).body;
+    const idsOf = async (query: string) => (await page(query)).items.map(({ id }: { id: string }) => id);
+    const first = await page('limit=2');
+    expect([first.items.map(({ id }: { id: string }) => id), first.next_cursor]).toEqual([ids.slice(0, 2), ids[1]]);
+    expect(await idsOf(`limit=2&cursor=${first.next_cursor}`)).toEqual([ids[2]]);
+    expect(await idsOf('revoked=true')).toEqual([ids[1]]);
+    expect(await idsOf('revoked=false')).toEqual([ids[0], ids[2]]);
+  });
+
+  test('contains no deleted webhooks', async () => {
+    const webhook = await app.addWebhook();
+    const { id } = await made({ webhook_ids: [webhook.id] });
+    await app.webhooks.remove(webhook.id);
+    expect((await show(id)).webhook_ids).toEqual([]);
+  });
+});
+
+test.each(['nonsense', randomUUID()])('an agent %s is not found', async (id) => {
+  for (const method of ['GET', 'PATCH', 'DELETE']) {
+    const { status, body } = await operator.api(method, `${PATH}/${id}`, method === 'GET' ? undefined : {});
+    expect([status, body.code]).toEqual([404, 'agent_unknown']);
+  }
+});
+
+describe('the filter of a subscription', () => {
+  const set = (id: string, webhookId: string, filter: unknown) =>
+    operator.api('PUT', `${PATH}/${id}/subscriptions/${webhookId}`, { filter });
+
+  test('is set, shown and removed; other changes of the agent keep it', async () => {
+    const [one, two] = await Promise.all([app.addWebhook(), app.addWebhook()]);
+    const { id } = await made({ webhook_ids: [one.id] });
+    const answer = await set(id, two.id, ' body.action == "opened" ');
+    expect([answer.status, answer.body]).toEqual([200, await show(id)]);
+    await operator.api('PATCH', `${PATH}/${id}`, { name: randomUUID(), webhook_ids: [two.id, one.id] });
+    const filterOf = async ({ id: webhookId }: { id: string }) =>
+      (await show(id)).subscriptions.find((one: { webhook_id: string }) => one.webhook_id === webhookId)?.filter;
+    expect([await filterOf(one), await filterOf(two)]).toEqual([null, 'body.action == "opened"']);
+    expect((await set(id, two.id, null)).status).toBe(200);
+    expect(await filterOf(two)).toBeNull();
+    await set(id, one.id, 'bytes > 1');
+    for (const ids of [[two.id], [one.id]]) await operator.api('PATCH', `${PATH}/${id}`, { webhook_ids: ids });
+    expect(await filterOf(one)).toBeNull();
+  });
+
+  test.each([
+    ['an unknown variable', 'bdy.a == 1', /^Character 1: unknown variable: bdy; a filter can read headers, .*\.$/],
+    ['a syntax error', 'bytes = 1', /^Character 7: unexpected character: =; write == to compare\.$/],
+    ['no text', '  ', /^Give an expression/],
+    ['a text too long', `bytes > ${'1'.repeat(2_000)}`, /^Give at most 2000 characters\.$/],
+    ['a number', 5, /Give at most 2000 characters/],
+  ])('that is %s is refused, and nothing changes', async (_what, filter, detail) => {
+    const webhook = await app.addWebhook();
+    const { id } = await made();
+    const { status, body } = await set(id, webhook.id, filter);
+    expect([status, body.errors]).toEqual([422, [{ pointer: '/filter', detail: expect.stringMatching(detail) }]]);
+    expect((await show(id)).subscriptions).toEqual([]);
+  });
+
+  test('of an unknown webhook or agent is not found', async () => {
+    const { id } = await made();
+    for (const webhookId of [randomUUID(), 'none'])
+      expect((await set(id, webhookId, null)).body).toMatchObject({ status: 404, code: 'webhook_unknown' });
+    const webhook = await app.addWebhook();
+    expect((await set(randomUUID(), webhook.id, null)).body).toMatchObject({ status: 404, code: 'agent_unknown' });
+  });
+});

@@ -1,0 +1,154 @@
+/** Attempts of a delivery, dead letters by reason, and the replay, dismissal and undo of many. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addAgent, agentsOf, request, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
+import type { TestApp } from '../../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+beforeAll(async () => {
+  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 });
+  operator = await addPerson(app, 'operator');
+});
+afterAll(() => app.stop());
+
+const PATH = '/api/v1/deliveries';
+const lastAudit = async () => {
+  const rows = await app.database.query<{ entry: object }>({
+    text: 'select entry from audit_log order by number desc limit 1',
+  });
+  return rows[0]!.entry;
+};
+
+/** Dead letters of two agents of one webhook, rejected with these reasons by both. */
+async function deadLetters(reasons: (string | undefined)[]) {
+  const webhook = await app.addWebhook();
+  const agents = [await addAgent(app, [webhook]), await addAgent(app, [webhook])] as const;
+  for (const reason of reasons) {
+    await send(webhook);
+    for (const agent of agents) {
+      const { receipt } = await agent.claimOne();
+      await agent.nack([receipt], reason === undefined ? {} : { reason });
+    }
+  }
+  const inState = async (state: string): Promise<number> =>
+    (await operator.api('GET', `${PATH}?webhook_id=${webhook.id}&state=${state}`)).body.items.length;
+  return { webhook, agents, inState };
+}
+
+describe('the attempts of a delivery', () => {
+  test('are listed for users and for its own agent only', async () => {
+    const { webhook, agents } = await deadLetters(['timeout']);
+    const own = `${PATH}?webhook_id=${webhook.id}&agent_id=${agents[0].id}`;
+    const [{ id }] = (await operator.api('GET', own)).body.items;
+    const listed = await operator.api('GET', `${PATH}/${id}/attempts`);
+    expect(listed.body.items).toMatchObject([{ outcome: 'rejected', reason: 'timeout', agent_address: '127.0.0.1' }]);
+    const seenBy = (agent: TestAgent) => request(`${app.url}${PATH}/${id}/attempts`, agent.token);
+    expect((await seenBy(agents[0])).body).toEqual(listed.body);
+    expect((await seenBy(agents[1])).body.code).toBe('delivery_unknown');
+  });
+});
+
+describe('dead letters', () => {
+  test('are grouped by reason over all agents, the most frequent first', async () => {
+    const { webhook, agents } = await deadLetters(['timeout', undefined, 'timeout', 'gone ']);
+    const { body } = await operator.api('GET', `${PATH}/dead?webhook_id=${webhook.id}`);
+    expect(body.complete).toBe(true);
+    const counts = new Map(
+      body.items.map((group: { reason: string; deliveries: number }) => [group.reason, group.deliveries]),
+    );
+    expect(counts).toEqual(
+      new Map<string | null, number>([
+        ['timeout', 4],
+        [null, 2],
+        ['gone ', 2],
+      ]),
+    );
+    expect(body.items[0]).toMatchObject({ agents: 2, agent_ids: agents.map(({ id }) => id).sort() });
+    const ofOne = await operator.api('GET', `${PATH}/dead?webhook_id=${webhook.id}&agent_id=${agents[0].id}`);
+    expect(ofOne.body.items[0]).toMatchObject({ reason: 'timeout', deliveries: 2, agents: 1 });
+  });
+
+  test('are listed by their whole reason', async () => {
+    const { webhook } = await deadLetters(['timeout', 'gone ']);
+    const listed = async (reason: string) =>
+      (await operator.api('GET', `${PATH}?webhook_id=${webhook.id}&reason=${encodeURIComponent(reason)}`)).body.items;
+    expect(await listed('gone ')).toHaveLength(2);
+    expect(await listed('gone')).toHaveLength(0);
+  });
+
+  test('of one reason are replayed over all agents, and the replay is undone', async () => {
+    const { webhook, agents, inState } = await deadLetters(['timeout', 'timeout', undefined]);
+    const order = { state: 'dead', webhook_id: webhook.id, reason: 'timeout' };
+    const { body } = await operator.api('POST', `${PATH}/replay`, order);
+    expect(body).toEqual({
+      replayed: 4,
+      more: false,
+      finished_before: expect.any(String),
+      action_id: expect.any(String),
+    });
+    expect(await lastAudit()).toMatchObject({
+      action: 'delivery.replay',
+      target: { kind: 'deliveries', id: body.action_id, name: '4 deliveries' },
+      after: { state: 'dead', webhook_id: webhook.id, reason: 'timeout', replayed: 4 },
+    });
+    await agents[0].claimOne();
+    const undone = await operator.api('POST', `${PATH}/undo`, { action_id: body.action_id });
+    expect(undone.body).toEqual({ restored: 3, others: 1 });
+    expect(await lastAudit()).toMatchObject({ action: 'delivery.undo', after: { restored: 3 } });
+    expect([await inState('dead'), await inState('leased')]).toEqual([5, 1]);
+    const again = await operator.api('POST', `${PATH}/undo`, { action_id: body.action_id });
+    expect([again.status, again.body.code]).toEqual([404, 'action_unknown']);
+  });
+
+  test('without a reason are dismissed, are replayable, and the dismissal is undone', async () => {
+    const { webhook, inState } = await deadLetters([undefined, 'timeout']);
+    const dismiss = () => operator.api('POST', `${PATH}/dismiss`, { webhook_id: webhook.id, reason: null });
+    const { body } = await dismiss();
+    expect(body).toEqual({
+      dismissed: 2,
+      more: false,
+      finished_before: expect.any(String),
+      action_id: expect.any(String),
+    });
+    expect([await inState('dead'), await inState('dismissed')]).toEqual([2, 2]);
+    expect((await operator.api('POST', `${PATH}/undo`, { action_id: body.action_id })).body.restored).toBe(2);
+    await dismiss();
+    const order = { state: 'dismissed', webhook_id: webhook.id };
+    expect((await operator.api('POST', `${PATH}/replay`, order)).body.replayed).toBe(2);
+    expect([await inState('dead'), await inState('pending')]).toEqual([2, 2]);
+  });
+
+  test('of a revoked agent are not replayed with those of the others', async () => {
+    const { webhook, agents, inState } = await deadLetters(['timeout']);
+    await agentsOf(app).revoke(agents[0].id);
+    const order = { state: 'dead', webhook_id: webhook.id };
+    expect((await operator.api('POST', `${PATH}/replay`, order)).body.replayed).toBe(1);
+    expect(await inState('dead')).toBe(1);
+  });
+});
+
+test('only a dead delivery is dismissed', async () => {
+  const { webhook } = await deadLetters(['timeout']);
+  const [{ id }] = (await operator.api('GET', `${PATH}?webhook_id=${webhook.id}`)).body.items;
+  const dismissed = await operator.api('POST', `${PATH}/${id}/dismiss`);
+  expect([dismissed.status, dismissed.body.state]).toEqual([200, 'dismissed']);
+  const again = await operator.api('POST', `${PATH}/${id}/dismiss`);
+  expect([again.status, again.body.code]).toEqual([409, 'delivery_not_dead']);
+});
+
+test.each([
+  ['dismiss', { reason: 7 }, '/reason'],
+  ['dismiss', { reason: 'a\0b' }, '/reason'],
+  ['dismiss', { state: 'dead' }, '/state'],
+  ['undo', {}, '/action_id'],
+])('%s with %j is refused', async (name, body, pointer) => {
+  const answer = await operator.api('POST', `${PATH}/${name}`, body);
+  expect([answer.status, answer.body.errors[0].pointer]).toEqual([422, pointer]);
+});
+
+test('the dismissal of an unknown agent is refused', async () => {
+  const { status, body } = await operator.api('POST', `${PATH}/dismiss`, { agent_id: randomUUID() });
+  expect([status, body.code]).toEqual([404, 'agent_unknown']);
+});

@@ -1,0 +1,136 @@
+/** If-Match and If-None-Match: the ways to write them at one change, and one stale change of every kind. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { ApiDocument } from '../../helpers/openapi.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+
+let app: TestApp;
+let administrator: TestPerson;
+let webhookId: string;
+beforeAll(async () => {
+  app = await startTestApp();
+  administrator = await addPerson(app, 'administrator');
+  webhookId = (await app.addWebhook()).id;
+});
+afterAll(() => app.stop());
+
+/** Each change of a thing with an ETag: method, path, body. */
+const changes = {
+  updateWebhook: ['PATCH', 'webhooks', '', { name: 'changed' }],
+  rotateSecret: ['POST', 'webhooks', '/rotate-secret', { overlap_seconds: 60 }],
+  deleteWebhook: ['DELETE', 'webhooks', '', undefined],
+  updateAgent: ['PATCH', 'agents', '', { webhook_ids: [] }],
+  setSubscription: ['PUT', 'agents', '/subscriptions/', { filter: 'bytes > 0' }],
+  rotateAgent: ['POST', 'agents', '/rotate', undefined],
+  revokeAgent: ['DELETE', 'agents', '', undefined],
+  updateUser: ['PATCH', 'users', '', { name: 'changed' }],
+  deleteUser: ['DELETE', 'users', '', undefined],
+} as const;
+type Name = keyof typeof changes;
+const names = Object.keys(changes) as Name[];
+const kinds = ['webhooks', 'agents', 'users'] as const;
+
+/** The input that creates a resource of each kind. */
+const given = {
+  webhooks: () => ({ name: 'test' }),
+  agents: () => ({ name: randomUUID() }),
+  users: () => ({ email: `${randomUUID()}@example.org`, role: 'viewer' }),
+};
+
+async function made(kind: (typeof kinds)[number]): Promise<{ path: string; tag: string }> {
+  const { body } = await administrator.api('POST', `/api/v1/${kind}`, given[kind]());
+  const path = `/api/v1/${kind}/${body.id}`;
+  return { path, tag: await tagOf(path) };
+}
+
+const tagOf = async (path: string) => (await administrator.api('GET', path)).headers.get('etag')!;
+const change = (name: Name, path: string, tag: string) => {
+  const [method, , rest, body] = changes[name];
+  return administrator.api(method, path + rest + (name === 'setSubscription' ? webhookId : ''), body, {
+    'if-match': tag,
+  });
+};
+const done = (name: Name) => (changes[name][0] === 'DELETE' ? 204 : 200);
+
+test('the table has every operation that documents If-Match', async () => {
+  const { operations, document } = new ApiDocument((await administrator.api('GET', '/api/v1/openapi.json')).body);
+  const documented = operations.filter(({ path, method }) => {
+    const { parameters = [], responses } = document.paths[path][method.toLowerCase()];
+    return '412' in responses && parameters.some(({ name }: { name: string }) => name === 'If-Match');
+  });
+  expect(documented.map(({ operationId }) => operationId).toSorted()).toEqual(names.toSorted());
+});
+
+describe.each(names)('%s', (name) => {
+  test('succeeds from the current state, not from an older one', async () => {
+    const { path, tag } = await made(changes[name][1]);
+    await administrator.api('PATCH', path, { name: randomUUID() });
+    const current = await tagOf(path);
+    const { status, body } = await change(name, path, tag);
+    expect([status, body.code]).toEqual([412, 'precondition_failed']);
+    expect(await tagOf(path)).toBe(current);
+    expect((await change(name, path, current)).status).toBe(done(name));
+  });
+
+  test('succeeds once for concurrent requests from the same state', async () => {
+    const { path, tag } = await made(changes[name][1]);
+    const answers = await Promise.all(Array.from({ length: 6 }, () => change(name, path, tag)));
+    // Requests after a deletion do not find the resource.
+    const late = done(name) === 204 ? 404 : 412;
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([done(name), late, late, late, late, late]);
+  });
+});
+
+describe('a change', () => {
+  test.each([
+    ['the tag', (tag: string) => tag],
+    ['a list that has the tag', (tag: string) => `"other" , W/"weak",${tag}`],
+    ['any', () => '*'],
+  ])('succeeds when If-Match is %s', async (_what, given) => {
+    const { path, tag } = await made('webhooks');
+    expect((await change('updateWebhook', path, given(tag))).status).toBe(200);
+  });
+
+  test.each([
+    ['another tag', () => '"other"'],
+    ['the tag, weak', (tag: string) => `W/${tag}`],
+    ['no tag at all', () => 'nonsense'],
+    ['nothing', () => ''],
+  ])('is refused when If-Match is %s', async (_what, given) => {
+    const { path, tag } = await made('webhooks');
+    const { status, body } = await change('updateWebhook', path, given(tag));
+    expect([status, body.code]).toEqual([412, 'precondition_failed']);
+    expect(await tagOf(path)).toBe(tag);
+  });
+});
+
+test.each(kinds)('a PATCH of %s answers with the new tag, with which one can go on', async (kind) => {
+  const { path, tag } = await made(kind);
+  const first = await administrator.api('PATCH', path, { name: 'one' }, { 'if-match': tag });
+  const next = first.headers.get('etag')!;
+  expect(next).not.toBe(tag);
+  expect(next).toBe(await tagOf(path));
+  expect((await administrator.api('PATCH', path, { name: 'two' }, { 'if-match': next })).status).toBe(200);
+});
+
+test('a response that shows a secret has no ETag, because GET returns something else', async () => {
+  const { path } = await made('webhooks');
+  const { headers, body } = await administrator.api('POST', `${path}/rotate-secret`);
+  expect([headers.get('etag'), body.secret]).toEqual([null, expect.any(String)]);
+});
+
+describe('GET with If-None-Match', () => {
+  test.each([
+    ['the tag', (tag: string) => tag, 304],
+    ['the tag, weak', (tag: string) => `W/${tag}`, 304],
+    ['a list that has the tag', (tag: string) => `"other", ${tag}`, 304],
+    ['any', () => '*', 304],
+    ['another tag', () => '"other"', 200],
+  ])('of %s', async (_what, given, status) => {
+    const { path, tag } = await made('agents');
+    const answer = await administrator.api('GET', path, undefined, { 'if-none-match': given(tag) });
+    expect([answer.status, answer.headers.get('etag')]).toEqual([status, tag]);
+    if (status === 304) expect(answer.text).toBe('');
+  });
+});

@@ -1,0 +1,184 @@
+/** The members of a webhook that select its signature scheme: what is refused, and what is shown. */
+import { generateKeyPairSync } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startAgentApp } from '../../../helpers/agents.ts';
+import type { TestApp } from '../../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+
+const PATH = '/api/v1/webhooks';
+const KEY = generateKeyPairSync('ed25519')
+  .publicKey.export({ format: 'der', type: 'spki' })
+  .subarray(-32)
+  .toString('hex');
+const DEFINITION = { algorithm: 'hmac-sha256', header: 'x-own' };
+
+let app: TestApp;
+let operator: TestPerson;
+beforeAll(async () => {
+  app = await startAgentApp();
+  operator = await addPerson(app, 'operator');
+});
+afterAll(() => app.stop());
+
+const create = (body: object) => operator.api('POST', PATH, { name: 'test', ...body });
+const patch = (id: string, body: object) => operator.api('PATCH', `${PATH}/${id}`, body);
+
+describe('a new webhook is refused', () => {
+  test.each<[string, object, string]>([
+    ['of an unknown scheme', { signature_scheme: 'nonsense' }, '/signature_scheme'],
+    ['of a preset without a secret', { signature_scheme: 'stripe' }, '/secret'],
+    [
+      'of a preset with a header',
+      { signature_scheme: 'stripe', secret: 'x', signature_header: 'x-own' },
+      '/signature_header',
+    ],
+    ['of token without its header', { signature_scheme: 'token', secret: 'x' }, '/signature_header'],
+    ['of basic with a secret that is not a user and password', { signature_scheme: 'basic', secret: 'x' }, '/secret'],
+    ['with a secret that is not base64', { signature_scheme: 'svix', secret: 'whsec_not base64!' }, '/secret'],
+    ['of discord without a key', { signature_scheme: 'discord' }, '/public_key'],
+    ['of discord with what is not a key', { signature_scheme: 'discord', public_key: 'ab' }, '/public_key'],
+    ['of discord with a secret', { signature_scheme: 'discord', public_key: KEY, secret: 'x' }, '/secret'],
+    [
+      'of discord with a generated secret',
+      { signature_scheme: 'discord', public_key: KEY, generate_secret: true },
+      '/secret',
+    ],
+    ['of stripe with a key', { signature_scheme: 'stripe', secret: 'x', public_key: KEY }, '/public_key'],
+    ['of custom without a definition', { signature_scheme: 'custom', secret: 'x' }, '/scheme_definition'],
+    [
+      'of a preset with a definition',
+      { signature_scheme: 'stripe', secret: 'x', scheme_definition: DEFINITION },
+      '/scheme_definition',
+    ],
+    [
+      'of custom with a wrong definition',
+      { signature_scheme: 'custom', secret: 'x', scheme_definition: { ...DEFINITION, content: 'x' } },
+      '/scheme_definition/content',
+    ],
+    [
+      'with a tolerance where there is no time',
+      { signature_scheme: 'github', secret: 'x', tolerance_seconds: 5 },
+      '/tolerance_seconds',
+    ],
+    [
+      'with a negative tolerance',
+      { signature_scheme: 'stripe', secret: 'x', tolerance_seconds: -1 },
+      '/tolerance_seconds',
+    ],
+    [
+      'with a verify token where there is no handshake',
+      { signature_scheme: 'stripe', secret: 'x', verify_token: 't' },
+      '/verify_token',
+    ],
+    ['with a secret of 1,025 bytes', { signature_scheme: 'github', secret: 'x'.repeat(1_025) }, '/secret'],
+    [
+      'with a secret of 1,026 bytes in 513 characters',
+      { signature_scheme: 'github', secret: 'ö'.repeat(513) },
+      '/secret',
+    ],
+  ])('%s', async (_, body, pointer) => {
+    const answer = await create(body);
+    expect(answer.status).toBe(422);
+    expect(answer.body.errors[0].pointer).toBe(pointer);
+    expect(answer.body.errors[0].detail).toMatch(/\.$/);
+  });
+});
+
+test('a secret of one byte and one of 1,024 bytes are taken', async () => {
+  for (const secret of ['x', 'x'.repeat(1_024)])
+    expect((await create({ signature_scheme: 'github', secret })).status).toBe(201);
+});
+
+test('the members are shown, and neither secret nor verify token', async () => {
+  const answer = await create({ signature_scheme: 'meta', secret: 'a good secret', verify_token: 'a good token' });
+  expect(answer.body).toMatchObject({
+    signature_scheme: 'meta',
+    scheme_definition: null,
+    tolerance_seconds: null,
+    public_key: null,
+    has_secret: true,
+    has_verify_token: true,
+  });
+  expect(answer.text).not.toMatch(/a good/);
+  const [row] = await app.database.query<{ sealed: string }>({
+    text: `select encode(verify_token, 'escape') as sealed from webhooks where id = $1`,
+    values: [answer.body.id],
+  });
+  expect(row!.sealed).not.toContain('a good token');
+});
+
+test('the definition and the public key are shown as given', async () => {
+  const scheme_definition = { ...DEFINITION, content: '{timestamp}{body}', timestamp: { from: 'header:x-t' } };
+  const custom = await create({ signature_scheme: 'custom', scheme_definition, secret: 'x', tolerance_seconds: 0 });
+  expect(custom.body).toMatchObject({ signature_scheme: 'custom', scheme_definition, tolerance_seconds: 0 });
+  expect((await create({ signature_scheme: 'discord', public_key: KEY })).body.public_key).toBe(KEY);
+});
+
+test.each([
+  ['github', /^[0-9a-f]{64}$/],
+  ['standard-webhooks', /^whsec_[A-Za-z0-9+/]{43}=$/],
+  ['basic', /^weir:[0-9a-f]{64}$/],
+])('a secret generated for %s has the form that the scheme takes', async (signature_scheme, form) => {
+  expect((await create({ signature_scheme, generate_secret: true })).body.secret).toMatch(form);
+});
+
+describe('a change', () => {
+  test('to another scheme keeps the secret, and is refused where the members do not fit', async () => {
+    const { id } = (await create({ secret: 'x', signature_header: 'x-own' })).body;
+    expect((await patch(id, { signature_scheme: 'stripe' })).body.errors[0].pointer).toBe('/signature_header');
+    const changed = await patch(id, { signature_scheme: 'stripe', signature_header: null });
+    expect(changed.body).toMatchObject({ signature_scheme: 'stripe', has_secret: true });
+    expect((await patch(id, { signature_scheme: 'discord' })).body.errors[0].pointer).toBe('/public_key');
+    expect((await patch(id, { signature_scheme: 'discord', public_key: KEY })).status).toBe(200);
+    expect((await patch(id, { signature_scheme: 'sha256', public_key: null })).status).toBe(200);
+  });
+
+  test('of a webhook without a secret to a preset is refused', async () => {
+    const { id } = (await create({})).body;
+    expect((await patch(id, { signature_scheme: 'github' })).body.errors[0].pointer).toBe('/secret');
+  });
+
+  test('removes a verify token', async () => {
+    const { id } = (await create({ signature_scheme: 'meta', secret: 'x', verify_token: 't' })).body;
+    expect((await patch(id, { verify_token: null })).body.has_verify_token).toBe(false);
+  });
+
+  test('of the secret takes only what the scheme takes', async () => {
+    const rotate = (id: string, body: object) => operator.api('POST', `${PATH}/${id}/rotate-secret`, body);
+    const svix = (await create({ signature_scheme: 'svix', generate_secret: true })).body;
+    expect((await rotate(svix.id, { secret: 'no base64!' })).body.errors[0].pointer).toBe('/secret');
+    expect((await rotate(svix.id, {})).body.secret).toMatch(/^whsec_/);
+    const discord = (await create({ signature_scheme: 'discord', public_key: KEY })).body;
+    expect((await rotate(discord.id, {})).status).toBe(422);
+  });
+});
+
+test.each([
+  ['stripe', {}],
+  ['standard-webhooks', { secret: 'whsec_AAAA' }],
+  ['twilio', {}],
+  ['basic', { secret: 'user:password' }],
+])('a test request of a webhook of %s is signed by it', async (signature_scheme, given) => {
+  const { id } = (await create({ signature_scheme, secret: 'a good secret', ...given })).body;
+  expect((await operator.api('POST', `${PATH}/${id}/test`, {})).body).toMatchObject({ status: 202 });
+});
+
+test('a test request of a scheme with a public key is not sent, and says why', async () => {
+  const { id } = (await create({ signature_scheme: 'discord', public_key: KEY })).body;
+  const { body } = await operator.api('POST', `${PATH}/${id}/test`, {});
+  expect(body).toMatchObject({ status: null, answer: { detail: expect.stringContaining('private key') } });
+});
+
+test('the schemes are listed, at least 100', async () => {
+  const answer = await fetch(`${app.url}/api/v1/signature-schemes`);
+  const { items } = (await answer.json()) as { items: { name: string; steps: string[]; documentation: string }[] };
+  expect(items.length).toBeGreaterThanOrEqual(100);
+  const names = items.map(({ name }) => name);
+  expect(names).toEqual(
+    expect.arrayContaining(
+      'sha256 github gitlab gitlab-token stripe slack shopify standard-webhooks svix twilio paddle square zoom linear sentry discord bitbucket jira typeform mailgun sendgrid intercom hubspot meta dropbox microsoft-graph sanity basic token'.split(
+        ' ',
+      ),
+    ),
+  );
+});

@@ -1,0 +1,264 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
+import { problemShown, type WebClient } from '../../../helpers/web-client.ts';
+
+const people = {
+  olga: { email: 'olga@example.org', email_verified: true, name: 'Olga Operator', weir_role: 'operator' },
+  mallory: { email: 'mallory@example.org', email_verified: true, weir_role: 'administrator' },
+};
+
+let hosted: HostedApp;
+beforeAll(async () => {
+  hosted = await startHostedApp({ people });
+});
+afterAll(() => hosted?.stop());
+
+/** The account from the API. */
+async function account(browser: WebClient): Promise<{ status: number; body: Record<string, unknown> }> {
+  const { status, text } = await browser.open(`${PUBLIC_URL}/api/v1/account`);
+  return { status, body: JSON.parse(text) };
+}
+
+/** Follows the sign-in from its first request to the callback URL, which it does not open. */
+async function untilCallback(browser: WebClient, login = 'olga', change = (authorization: URL) => authorization) {
+  const start = await browser.open(`${PUBLIC_URL}/oidc/start`);
+  const authorization = change(new URL(start.location!));
+  return hosted.provider.logIn(browser, authorization.href, login, CALLBACK);
+}
+
+/** The same URL with one parameter changed; null removes it. */
+function changed(address: string | URL, name: string, value: string | null): URL {
+  const url = new URL(address);
+  if (value === null) url.searchParams.delete(name);
+  else url.searchParams.set(name, value);
+  return url;
+}
+
+describe('a user signs in at the provider', () => {
+  test('and is a user of Weir, with the role of the claim', async () => {
+    const browser = hosted.browser();
+    expect((await hosted.signIn('olga', browser)).status).toBe(303);
+    expect(await account(browser)).toEqual({
+      status: 200,
+      body: expect.objectContaining({ email: 'olga@example.org', name: 'Olga Operator', role: 'operator' }),
+    });
+  });
+
+  test('with state, nonce and PKCE, and only the hash of the verifier is sent', async () => {
+    const { location } = await hosted.browser().open(`${PUBLIC_URL}/oidc/start`);
+    const { origin, searchParams } = new URL(location!);
+    expect(origin).toBe(hosted.provider.issuer);
+    expect(Object.fromEntries(searchParams)).toEqual({
+      client_id: 'weir',
+      response_type: 'code',
+      redirect_uri: CALLBACK,
+      scope: 'openid profile email',
+      state: expect.stringMatching(/^[\w-]{43}$/),
+      nonce: expect.stringMatching(/^[\w-]{43}$/),
+      code_challenge: expect.stringMatching(/^[\w-]{43}$/),
+      code_challenge_method: 'S256',
+    });
+  });
+
+  test('and has HttpOnly and SameSite cookies', async () => {
+    const browser = hosted.browser();
+    await browser.open(`${PUBLIC_URL}/oidc/start`);
+    expect(browser.cookie('weir_oidc')!.field).toMatch(/; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/);
+    await hosted.signIn('olga', browser);
+    expect(browser.cookie('weir_oidc')).toBeUndefined();
+    expect(browser.cookie('weir_session')!.field).toMatch(/; Path=\/; Max-Age=3600; HttpOnly; SameSite=Lax$/);
+  });
+
+  test('the cookie of the sign-in reveals nothing', async () => {
+    const browser = hosted.browser();
+    const { location } = await browser.open(`${PUBLIC_URL}/oidc/start?return_to=/a-path-to-look-for`);
+    const opened = Buffer.from(browser.cookie('weir_oidc')!.value, 'base64url').toString('latin1');
+    expect(opened).not.toContain('a-path-to-look-for');
+    expect(opened).not.toContain(new URL(location!).searchParams.get('state'));
+  });
+
+  test('over https the cookies have the prefix __Host-', async () => {
+    const publicUrl = 'https://weir.example';
+    const secure = await startHostedApp({ people }, { PUBLIC_URL: publicUrl });
+    onTestFinished(() => secure.stop());
+    const answer = await fetch(`${secure.app.url}/oidc/start`, { redirect: 'manual' });
+    expect(answer.headers.get('set-cookie')).toMatch(
+      /^__Host-weir_oidc=[\w-]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/,
+    );
+    expect(new URL(answer.headers.get('location')!).searchParams.get('redirect_uri')).toBe(
+      `${publicUrl}/oidc/callback`,
+    );
+  });
+});
+
+describe('a callback is refused', () => {
+  test.each<[string, (browser: WebClient) => Promise<string>, number, string]>([
+    ['without a sign-in', async () => `${CALLBACK}?code=c&state=s`, 400, 'sign_in_expired'],
+    ['with nothing at all', async () => CALLBACK, 400, 'sign_in_expired'],
+    [
+      'without the state',
+      async (browser) => changed(await untilCallback(browser), 'state', null).href,
+      400,
+      'sign_in_expired',
+    ],
+    [
+      'with the state of another sign-in',
+      async (browser) => {
+        const other = new URL(await untilCallback(hosted.browser())).searchParams.get('state')!;
+        return changed(await untilCallback(browser), 'state', other).href;
+      },
+      400,
+      'sign_in_expired',
+    ],
+    [
+      'with two states',
+      async (browser) => {
+        const callback = await untilCallback(browser);
+        return `${callback}&state=${new URL(callback).searchParams.get('state')}`;
+      },
+      400,
+      'sign_in_expired',
+    ],
+    ['of a sign-in of another user', () => untilCallback(hosted.browser(), 'mallory'), 400, 'sign_in_expired'],
+    [
+      'with a cookie that was changed',
+      async (browser) => {
+        const callback = await untilCallback(browser);
+        const value = browser.cookie('weir_oidc')!.value;
+        browser.setCookie(
+          PUBLIC_URL,
+          'weir_oidc',
+          `${value.slice(0, 60)}${value[60] === 'A' ? 'B' : 'A'}${value.slice(61)}`,
+        );
+        return callback;
+      },
+      400,
+      'sign_in_expired',
+    ],
+    [
+      'without the code',
+      async (browser) => changed(await untilCallback(browser), 'code', null).href,
+      403,
+      'identity_refused',
+    ],
+    [
+      'with a made-up code',
+      async (browser) => changed(await untilCallback(browser), 'code', 'made-up').href,
+      403,
+      'identity_refused',
+    ],
+    [
+      'with a code of a sign-in of another user',
+      async (browser) => {
+        const code = new URL(await untilCallback(hosted.browser(), 'mallory')).searchParams.get('code');
+        return changed(await untilCallback(browser), 'code', code).href;
+      },
+      403,
+      'identity_refused',
+    ],
+    [
+      'from another issuer',
+      async (browser) => changed(await untilCallback(browser), 'iss', 'https://other.example').href,
+      403,
+      'identity_refused',
+    ],
+    [
+      'without the issuer',
+      async (browser) => changed(await untilCallback(browser), 'iss', null).href,
+      403,
+      'identity_refused',
+    ],
+    [
+      'whose ID token has another nonce',
+      (browser) => untilCallback(browser, 'olga', (url) => changed(url, 'nonce', 'another')),
+      403,
+      'identity_refused',
+    ],
+    [
+      'whose ID token has no nonce',
+      (browser) => untilCallback(browser, 'olga', (url) => changed(url, 'nonce', null)),
+      403,
+      'identity_refused',
+    ],
+    [
+      'of a code whose PKCE challenge is for another verifier',
+      (browser) =>
+        untilCallback(browser, 'olga', (url) =>
+          changed(url, 'code_challenge', 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'),
+        ),
+      403,
+      'identity_refused',
+    ],
+    [
+      'of a code that was got without PKCE',
+      (browser) =>
+        untilCallback(browser, 'olga', (url) =>
+          changed(changed(url, 'code_challenge', null), 'code_challenge_method', null),
+        ),
+      403,
+      'identity_refused',
+    ],
+    ['of a user whom the provider refused', (browser) => untilCallback(browser, ''), 403, 'sign_in_denied'],
+  ])('%s', async (_, prepare, status, code) => {
+    const browser = hosted.browser();
+    const page = await browser.open(await prepare(browser));
+    expect(problemShown(page)).toEqual([status, code]);
+    expect(browser.cookie('weir_session')).toBeUndefined();
+    expect((await account(browser)).status).not.toBe(200);
+  });
+
+  test('when repeated: its cookie is deleted and the code is used', async () => {
+    const browser = hosted.browser();
+    const callback = await untilCallback(browser);
+    const pending = browser.cookie('weir_oidc')!.value;
+    expect((await browser.open(callback)).status).toBe(303);
+    expect(problemShown(await browser.open(callback))).toEqual([400, 'sign_in_expired']);
+    const thief = hosted.browser();
+    thief.setCookie(PUBLIC_URL, 'weir_oidc', pending);
+    expect(problemShown(await thief.open(callback))).toEqual([403, 'identity_refused']);
+  });
+
+  test('after ten minutes, and not a second earlier', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const beganMs = Date.now();
+    const [inTime, late] = [hosted.browser(), hosted.browser()];
+    // The code of the provider expires earlier: with a valid cookie the code is refused.
+    const codes = [await untilCallback(inTime), await untilCallback(late)];
+    vi.setSystemTime(beganMs + 599_000);
+    expect(problemShown(await inTime.open(codes[0]!))[1]).toBe('identity_refused');
+    vi.setSystemTime(beganMs + 602_000);
+    expect(problemShown(await late.open(codes[1]!))[1]).toBe('sign_in_expired');
+  });
+
+  test('with the reason in the log, without the code', async () => {
+    const browser = hosted.browser();
+    const callback = changed(await untilCallback(browser), 'code', 'a-code-to-look-for');
+    const page = await browser.open(callback.href);
+    const line = hosted.app.logLines.find((each) => each.includes(page.headers.get('x-request-id')!))!;
+    expect(JSON.parse(line)).toMatchObject({
+      event: 'identity_refused',
+      reason: expect.stringContaining('invalid_grant'),
+    });
+    expect(hosted.app.logLines.join('')).not.toContain('a-code-to-look-for');
+  });
+});
+
+test('the provider gets no request for a callback that was not started in this browser', async () => {
+  await hosted.signIn('olga');
+  const before = hosted.provider.requests.length;
+  for (let i = 0; i < 10; i++) await hosted.browser().open(`${CALLBACK}?code=c&state=s`);
+  expect(hosted.provider.requests).toHaveLength(before);
+});
+
+describe('the page after a sign-in', () => {
+  test.each([
+    ['/events?webhook_id=1&q=%C3%A4#top', `${PUBLIC_URL}/events?webhook_id=1&q=%C3%A4#top`],
+    ['/', `${PUBLIC_URL}/`],
+  ])('%s is a page of Weir', async (returnTo, address) => {
+    const browser = hosted.browser();
+    const start = await browser.open(`${PUBLIC_URL}/oidc/start?return_to=${encodeURIComponent(returnTo)}`);
+    const callback = await hosted.provider.logIn(browser, start.location!, 'olga', CALLBACK);
+    expect((await browser.open(callback)).headers.get('location')).toBe(address);
+  });
+});

@@ -1,0 +1,254 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { SESSIONS_OF_USER_MAX } from '../../../../server/manage/auth/sessions.ts';
+import { weir } from '../../../helpers/command.ts';
+import { type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
+import type { Claims } from '../../../helpers/oidc-provider.ts';
+import { problemShown } from '../../../helpers/web-client.ts';
+
+let hosted: HostedApp;
+beforeAll(async () => {
+  hosted = await startHostedApp({});
+});
+afterAll(() => hosted?.stop());
+
+interface UserRow {
+  id: string;
+  email: string;
+  name: string;
+  role: string;
+  subject: string | null;
+}
+
+/** A new person at the provider. */
+function newPerson(claims: Claims): string {
+  const login = `p-${randomUUID()}`;
+  hosted.provider.people[login] = claims;
+  return login;
+}
+
+async function userOf(subject: string, { app } = hosted): Promise<UserRow | undefined> {
+  const text = 'select id, email, name, role, subject from users where subject = $1';
+  return (await app.database.query<UserRow>({ text, values: [subject] }))[0];
+}
+
+async function addLocal(email: string, disabled = false): Promise<string> {
+  const id = randomUUID();
+  await hosted.app.database.query({
+    text: `insert into users (id, email, role, disabled_at) values ($1, $2, 'viewer', case when $3 then now() end)`,
+    values: [id, email, disabled],
+  });
+  return id;
+}
+
+/** Actions on a user in the audit log, oldest first. */
+async function actionsOn(id: string): Promise<string[]> {
+  const text = 'select action from audit_log where target_id = $1 order by number';
+  return (await hosted.app.database.query<{ action: string }>({ text, values: [id] })).map(({ action }) => action);
+}
+
+/** Status and code of a sign-in; a successful one has no code. */
+async function outcome(login: string): Promise<[number, string?]> {
+  const page = await hosted.signIn(login);
+  return page.location === null ? problemShown(page) : [page.status];
+}
+
+const address = () => `${randomUUID()}@example.org`;
+
+describe('the role comes from the claim', () => {
+  test.each<[string, Claims, string]>([
+    ['a name', { weir_role: 'viewer' }, 'viewer'],
+    ['a list of names, of which the highest counts', { weir_role: ['viewer', 'operator'] }, 'operator'],
+    ['in any order', { weir_role: ['administrator', 'viewer'] }, 'administrator'],
+    ['among names of other services', { weir_role: ['offline_access', 7, null, 'operator'] }, 'operator'],
+  ])('%s', async (_, claims, role) => {
+    const login = newPerson(claims);
+    expect(await outcome(login)).toEqual([303]);
+    expect((await userOf(login))!.role).toBe(role);
+  });
+
+  test.each<[string, Claims]>([
+    ['no claim', {}],
+    ['a name that Weir does not know', { weir_role: 'root' }],
+    ['another case', { weir_role: 'Administrator' }],
+    ['an empty list', { weir_role: [] }],
+    ['a list in a list', { weir_role: [['administrator']] }],
+    ['an object', { weir_role: { administrator: true } }],
+    ['names in one text', { weir_role: 'viewer operator' }],
+  ])('%s is refused, and no user is created', async (_, claims) => {
+    const login = newPerson(claims);
+    expect(await outcome(login)).toEqual([403, 'role_missing']);
+    expect(await userOf(login)).toBeUndefined();
+  });
+
+  test('each time: a role that was removed at the provider is removed at the next sign-in', async () => {
+    const login = newPerson({ email: address(), weir_role: 'administrator' });
+    await hosted.signIn(login);
+    hosted.provider.people[login]!.weir_role = 'viewer';
+    await hosted.signIn(login);
+    const user = (await userOf(login))!;
+    expect(user.role).toBe('viewer');
+    expect(await actionsOn(user.id)).toEqual(['user.create', 'session.sign_in', 'user.update', 'session.sign_in']);
+  });
+
+  test('for the last administrator too: it is logged, and the command line restores access', async () => {
+    const people: Record<string, Claims> = { kim: { email: 'kim@example.org', weir_role: 'administrator' } };
+    const alone = await startHostedApp({ people });
+    onTestFinished(() => alone.stop());
+    await alone.signIn('kim');
+    people.kim!.weir_role = 'viewer';
+    const browser = alone.browser();
+    expect((await alone.signIn('kim', browser)).status).toBe(303);
+    const missing = () =>
+      alone.app.logLines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'administrator_missing');
+    expect(missing()).toMatchObject([{ email: 'kim@example.org' }]);
+    const users = async () => (await browser.open(`${PUBLIC_URL}/api/v1/users`)).status;
+    expect(await users()).toBe(403);
+
+    expect((await weir(alone.app, 'user', 'set-role', 'kim@example.org', 'administrator')).code).toBe(0);
+    expect(await users()).toBe(200);
+    await alone.signIn('kim');
+    expect(await users()).toBe(403);
+    expect(missing()).toHaveLength(2);
+  });
+
+  test('of a nested claim that only the userinfo endpoint returns', async () => {
+    const people = { kim: { email: 'kim@example.org', realm_access: { roles: ['default', 'operator'] } } };
+    const other = await startHostedApp({ people, userInfoOnly: true }, { OIDC_ROLE_CLAIM: 'realm_access.roles' });
+    onTestFinished(() => other.stop());
+    expect((await other.signIn('kim')).status).toBe(303);
+    expect(await userOf('kim', other)).toMatchObject({ role: 'operator', email: 'kim@example.org' });
+  });
+});
+
+describe('the user', () => {
+  test('is created once, and found again by its subject when everything else changed', async () => {
+    const login = newPerson({ email: address(), name: 'Before', weir_role: 'viewer' });
+    await hosted.signIn(login);
+    const before = (await userOf(login))!;
+    const email = address();
+    Object.assign(hosted.provider.people[login]!, { email, name: 'After' });
+    await hosted.signIn(login);
+    expect(await userOf(login)).toEqual({ ...before, email, name: 'After' });
+  });
+
+  test('is created once for concurrent sign-ins', async () => {
+    const login = newPerson({ email: address(), weir_role: 'viewer' });
+    const answers = await Promise.all(Array.from({ length: 5 }, () => outcome(login)));
+    expect(answers).toEqual(Array.from({ length: 5 }, () => [303]));
+    expect(await actionsOn((await userOf(login))!.id)).toEqual(['user.create', ...Array(5).fill('session.sign_in')]);
+  });
+
+  test.each([
+    ['none', undefined],
+    ['no address', 'nobody'],
+    ['a control character', 'a\u0000b@example.org'],
+    ['one that is too long', `${'a'.repeat(250)}@example.org`],
+  ])('whose email is %s gets a placeholder email', async (_, email) => {
+    const login = newPerson({ email, weir_role: 'viewer' });
+    expect(await outcome(login)).toEqual([303]);
+    expect((await userOf(login))!.email).toMatch(/^[0-9a-f]{32}@oidc\.invalid$/);
+  });
+
+  test('keeps the email when the new one belongs to another user', async () => {
+    const [mine, yours] = [address(), address()];
+    await hosted.signIn(newPerson({ email: yours, weir_role: 'viewer' }));
+    const login = newPerson({ email: mine, weir_role: 'viewer' });
+    await hosted.signIn(login);
+    hosted.provider.people[login]!.email = yours;
+    expect(await outcome(login)).toEqual([303]);
+    expect((await userOf(login))!.email).toBe(mine);
+  });
+
+  test('that is disabled is refused, for any response of the provider', async () => {
+    const login = newPerson({ email: address(), weir_role: 'administrator' });
+    await hosted.signIn(login);
+    await hosted.app.database.query({
+      text: 'update users set disabled_at = now() where subject = $1',
+      values: [login],
+    });
+    expect(await outcome(login)).toEqual([403, 'user_disabled']);
+  });
+
+  test('has a maximum number of sessions; one more ends the oldest', async () => {
+    const login = newPerson({ email: address(), weir_role: 'viewer' });
+    const browser = hosted.browser();
+    await hosted.signIn(login, browser);
+    const { database } = hosted.app;
+    const fill = `insert into sessions (id, user_id, token_hash, expires_at, source_ip)
+                  select gen_random_uuid(), id, sha256(gen_random_uuid()::text::bytea), now() + interval '1 day', '127.0.0.1'
+                  from users, generate_series(1, $2::int) where subject = $1`;
+    await database.query({ text: fill, values: [login, SESSIONS_OF_USER_MAX - 2] });
+    const account = () => browser.open(`${PUBLIC_URL}/api/v1/account`);
+    await hosted.signIn(login);
+    expect((await account()).status).toBe(200);
+    await hosted.signIn(login);
+    expect((await account()).status).toBe(401);
+    const [row] = await database.query<{ count: number }>({
+      text: 'select count(*)::int as count from sessions s join users u on u.id = s.user_id where u.subject = $1',
+      values: [login],
+    });
+    expect(row!.count).toBe(SESSIONS_OF_USER_MAX);
+  });
+});
+
+describe('an existing user of Weir', () => {
+  test('is linked when the provider confirms the email, in any case', async () => {
+    const email = address();
+    const id = await addLocal(email);
+    const login = newPerson({ email: email.toUpperCase(), email_verified: true, weir_role: 'operator' });
+    expect(await outcome(login)).toEqual([303]);
+    expect(await userOf(login)).toMatchObject({ id, role: 'operator' });
+    expect(await actionsOn(id)).toEqual(['user.link', 'session.sign_in']);
+  });
+
+  test.each<[string, Claims]>([
+    ['is not verified', { email_verified: false }],
+    ['is not said to be verified', {}],
+    ['is verified as a text', { email_verified: 'true' }],
+  ])('is not linked when the email %s', async (_, claims) => {
+    const email = address();
+    const id = await addLocal(email);
+    const login = newPerson({ email, weir_role: 'administrator', ...claims });
+    expect(await outcome(login)).toEqual([409, 'email_of_another_user']);
+    expect(await userOf(login)).toBeUndefined();
+    expect(await actionsOn(id)).toEqual([]);
+  });
+
+  test('stays disabled', async () => {
+    const email = address();
+    await addLocal(email, true);
+    const login = newPerson({ email, email_verified: true, weir_role: 'administrator' });
+    expect(await outcome(login)).toEqual([403, 'user_disabled']);
+  });
+
+  test('is not taken over by another person with the same email', async () => {
+    const email = address();
+    await hosted.signIn(newPerson({ email, email_verified: true, weir_role: 'viewer' }));
+    const second = newPerson({ email, email_verified: true, weir_role: 'administrator' });
+    expect(await outcome(second)).toEqual([409, 'email_of_another_user']);
+  });
+});
+
+describe('a user who signs out', () => {
+  test('gets the sign-out URL of the provider, and is signed out of Weir', async () => {
+    const browser = hosted.browser();
+    await hosted.signIn(newPerson({ email: address(), weir_role: 'viewer' }), browser);
+    const cookie = `weir_session=${browser.cookie('weir_session')!.value}`;
+    const { url } = hosted.app;
+    const account = async () => (await fetch(`${url}/api/v1/account`, { headers: { cookie } })).json();
+    const { csrf_token } = (await account()) as { csrf_token: string };
+    const answer = await fetch(`${url}/api/v1/session`, {
+      method: 'DELETE',
+      headers: { cookie, 'x-csrf-token': csrf_token, origin: PUBLIC_URL },
+    });
+    expect(answer.status).toBe(200);
+    const { provider_sign_out_url: address_ } = (await answer.json()) as { provider_sign_out_url: string };
+    const { origin, pathname, searchParams } = new URL(address_);
+    expect([origin + pathname, Object.fromEntries(searchParams)]).toEqual([
+      `${hosted.provider.issuer}/session/end`,
+      { client_id: 'weir', post_logout_redirect_uri: `${PUBLIC_URL}/` },
+    ]);
+    expect(await account()).toMatchObject({ status: 401 });
+  });
+});

@@ -1,0 +1,177 @@
+/** Data signed with SECRETS_KEY_PREVIOUS is accepted only for a short time after the replacement. */
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { signSession } from '../../../server/manage/auth/agent-session.ts';
+import type { Database } from '../../../server/store/pool.ts';
+import { recordKeys } from '../../../server/store/queries/secrets-keys.ts';
+import { deriveKey, fingerprintOf, seal } from '../../../server/store/secrets/seal.ts';
+import { addAgent, request, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { problemShown } from '../../helpers/web-client.ts';
+
+const [current, previous, third] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [
+  string,
+  string,
+  string,
+];
+const keys = { SECRETS_KEY: current, SECRETS_KEY_PREVIOUS: previous };
+/** What the database knows of the previous key. @param seconds since it was replaced; null: it is in use */
+async function setReplaced(database: Database, seconds: number | null | 'unknown'): Promise<void> {
+  await database.query({ text: 'delete from secrets_keys' });
+  if (seconds !== 'unknown')
+    await database.query({
+      text: 'insert into secrets_keys (fingerprint, replaced_at) values ($1, now() - make_interval(secs => $2))',
+      values: [fingerprintOf(previous), seconds],
+    });
+}
+
+describe('an agent session', () => {
+  let app: TestApp;
+  let agent: TestAgent;
+  beforeAll(async () => {
+    app = await startAgentApp(keys);
+    agent = await addAgent(app);
+  });
+  afterAll(() => app.stop());
+
+  const signed = (secretsKey: string, seconds = 600) =>
+    signSession(
+      { agentId: agent.id, generation: 1, expiresAtMs: Date.now() + seconds * 1000 },
+      deriveKey(secretsKey, 'agent-sessions'),
+    );
+  const statusOf = async (token: string) => (await request(`${app.url}/api/v1/agent/me`, token)).status;
+
+  test.each([
+    ['was replaced a moment ago', 0, 200],
+    ['was replaced almost 15 minutes ago', 880, 200],
+    ['was replaced 15 minutes ago', 900, 401],
+    ['was never in use', 'unknown', 401],
+    ['is in use at another machine', null, 200],
+  ] as const)('of a previous key that %s', async (_when, seconds, status) => {
+    await setReplaced(app.database, seconds);
+    expect([await statusOf(signed(previous)), await statusOf(signed(current))]).toEqual([status, 200]);
+  });
+
+  test('with a longer lifetime than Weir allows is refused under both keys', async () => {
+    await setReplaced(app.database, 0);
+    expect([await statusOf(signed(previous, 3_600)), await statusOf(signed(current, 3_600))]).toEqual([401, 401]);
+  });
+
+  test('of the previous key is answered 503 while the time of the replacement is unknown', async () => {
+    await setReplaced(app.database, 0);
+    await app.cutOff();
+    onTestFinished(() => app.restore());
+    expect(await statusOf(signed(previous))).toBe(503);
+  });
+});
+
+describe('a hosted sign-in in progress', () => {
+  let hosted: HostedApp;
+  beforeAll(async () => {
+    hosted = await startHostedApp({}, keys);
+  });
+  afterAll(() => hosted.stop());
+
+  /** Code of the response to a callback whose cookie this key signed. The provider does not know the code, so a valid cookie leads to its refusal. */
+  async function callBack(secretsKey: string, seconds = 300): Promise<string> {
+    const { issuer, clientId } = hosted.provider;
+    const pending = { state: 's', nonce: 'n', verifier: 'v'.repeat(43), returnTo: '/' };
+    const text = JSON.stringify({ ...pending, untilMs: Date.now() + seconds * 1000 });
+    const key = deriveKey(secretsKey, 'oidc-state');
+    const value = seal(Buffer.from(text), key, JSON.stringify([issuer, clientId])).toString('base64url');
+    const browser = hosted.browser();
+    browser.setCookie(PUBLIC_URL, 'weir_oidc', value);
+    return problemShown(await browser.open(`${CALLBACK}?code=c&state=s`))[1];
+  }
+
+  test.each([
+    ['was replaced a moment ago', 0, 'identity_refused'],
+    ['was replaced almost 10 minutes ago', 580, 'identity_refused'],
+    ['was replaced 10 minutes ago', 600, 'sign_in_expired'],
+    ['was never in use', 'unknown', 'sign_in_expired'],
+  ] as const)('with a previous key that %s', async (_when, seconds, code) => {
+    await setReplaced(hosted.app.database, seconds);
+    expect([await callBack(previous), await callBack(current)]).toEqual([code, 'identity_refused']);
+  });
+
+  test('with a longer lifetime than Weir allows is refused under both keys', async () => {
+    await setReplaced(hosted.app.database, 0);
+    expect([await callBack(previous, 3_600), await callBack(current, 3_600)]).toEqual([
+      'sign_in_expired',
+      'sign_in_expired',
+    ]);
+  });
+});
+
+describe('the time of a replacement', () => {
+  let database: Database;
+  beforeEach(async () => {
+    const fresh = await freshDatabase();
+    database = fresh.database;
+    onTestFinished(fresh.drop);
+  });
+
+  /** Recorded like by a start or by `keys rotate`. */
+  const record = (now: string, before: string | null, again = false) =>
+    database.transaction(async (query) => {
+      const { kind } = await recordKeys(query, fingerprintOf(now), before === null ? null : fingerprintOf(before), {
+        again,
+      });
+      return kind;
+    });
+  const replacedAt = async (key: string) => {
+    const [row] = await database.query<{ at: string | null }>({
+      text: 'select replaced_at::text as at from secrets_keys where fingerprint = $1',
+      values: [fingerprintOf(key)],
+    });
+    return row?.at;
+  };
+
+  test('is the first start with a new key, and no later start changes it', async () => {
+    expect(await record(previous, null)).toBe('first');
+    expect(await replacedAt(previous)).toBeNull();
+    expect(await record(current, previous)).toBe('replaced');
+    const at = await replacedAt(previous);
+    expect(at).toMatch(/^\d{4}-/);
+    expect(await record(current, previous)).toBe('same');
+    // A machine with the old key starts again.
+    expect(await record(previous, null)).toBe('same');
+    expect(await record(current, previous, true)).toBe('same');
+    expect([await replacedAt(previous), await replacedAt(current)]).toEqual([at, null]);
+  });
+
+  test('is the first start with this release, if no key was recorded', async () => {
+    expect(await record(current, previous)).toBe('first');
+    expect([typeof (await replacedAt(previous)), await replacedAt(current)]).toEqual(['string', null]);
+  });
+
+  test('is not set for a key that was announced before its use', async () => {
+    await record(previous, null);
+    // Every machine gets the new key before the first one uses it.
+    expect(await record(previous, current)).toBe('same');
+    expect(await replacedAt(current)).toBeUndefined();
+  });
+
+  test('is correct although the new key was announced at the first start with this release', async () => {
+    await record(previous, current);
+    expect(await record(current, previous)).toBe('replaced');
+    expect([typeof (await replacedAt(previous)), await replacedAt(current)]).toEqual(['string', null]);
+  });
+
+  test('is removed when an earlier key is used again', async () => {
+    await record(previous, null);
+    await record(current, previous);
+    expect(await record(previous, current, true)).toBe('replaced');
+    expect([await replacedAt(previous), typeof (await replacedAt(current))]).toEqual([null, 'string']);
+    expect(await record(third, previous)).toBe('replaced');
+  });
+
+  test('does not reveal the keys', () => {
+    const fingerprint = fingerprintOf(current);
+    expect(fingerprint).toHaveLength(16);
+    expect(fingerprintOf(previous).equals(fingerprint)).toBe(false);
+    for (const purpose of ['webhook-secrets', 'agent-sessions'] as const)
+      expect(deriveKey(current, purpose).includes(fingerprint)).toBe(false);
+  });
+});

@@ -1,0 +1,129 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expireTemporaryAgents, removeTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
+import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
+import { FigureReader } from '../../../server/operate/primary/database-figures.ts';
+import { addAgent, agentsOf, send, signIn, startAgentApp, TestAgent } from '../../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { until } from '../../helpers/wait.ts';
+import { made } from '../../helpers/webhooks.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+beforeAll(async () => {
+  app = await startAgentApp();
+  operator = await addPerson(app, 'operator');
+});
+afterAll(() => app.stop());
+
+const HOUR_MS = TEMPORARY_AGENT_SECONDS * 1000;
+const MINUTE_MS = 60_000;
+const notStopped = () => false;
+
+async function addTemporary(webhook: TestWebhook): Promise<TestAgent> {
+  const input = { name: randomUUID(), webhook_ids: [webhook.id], temporary: true };
+  const agent = made(await agentsOf(app).add(input));
+  return new TestAgent(app.url, agent, await signIn(app, agent.credential));
+}
+
+const show = (id: string) => operator.api('GET', `/api/v1/agents/${id}`);
+const deliveriesOf = (id: string) =>
+  app.database.query({ text: 'select id from deliveries where agent_id = $1', values: [id] });
+const rowOf = (id: string) => app.database.query({ text: 'select id from agents where id = $1', values: [id] });
+const auditOf = async (id: string) =>
+  (
+    await app.database.query<{ entry: object }>({
+      text: `select entry from audit_log where target_id = $1 order by number`,
+      values: [id],
+    })
+  ).map(({ entry }) => entry);
+
+test('a temporary agent gets the events that arrive after it was created', async () => {
+  const webhook = await app.addWebhook();
+  await send(webhook, '{"n":1}');
+  const agent = await addTemporary(webhook);
+  const later = await send(webhook, '{"n":2}');
+  expect((await agent.claim()).map(({ event }) => event.id)).toEqual([later]);
+  expect((await show(agent.id)).body).toMatchObject({ temporary: true, revoked: false });
+});
+
+test('a revoked temporary agent disappears at once, and maintenance deletes it with its deliveries', async () => {
+  const webhook = await app.addWebhook();
+  const [agent, other] = [await addTemporary(webhook), await addAgent(app, [webhook])];
+  await send(webhook, '{"n":1}');
+  expect((await operator.api('DELETE', `/api/v1/agents/${agent.id}`)).status).toBe(204);
+  expect((await show(agent.id)).status).toBe(404);
+  const { items } = (await operator.api('GET', '/api/v1/agents?limit=200')).body;
+  expect(items.map(({ id }: { id: string }) => id)).not.toContain(agent.id);
+  expect(await auditOf(agent.id)).toMatchObject([
+    { action: 'agent.create' },
+    { action: 'agent.revoke', before: { temporary: true }, after: null },
+  ]);
+
+  // A transaction that began before the revocation may still add deliveries.
+  await removeTemporaryAgents(app.database, Date.now(), notStopped);
+  expect(await rowOf(agent.id)).toHaveLength(1);
+  await removeTemporaryAgents(app.database, Date.now() + 2 * MINUTE_MS, notStopped);
+  expect([await rowOf(agent.id), await deliveriesOf(agent.id)]).toEqual([[], []]);
+  expect(await deliveriesOf(other.id)).toHaveLength(1);
+});
+
+test('a temporary agent expires an hour after its last request, with an audit entry; other agents never do', async () => {
+  const webhook = await app.addWebhook();
+  const [unseen, permanent] = [
+    made(await agentsOf(app).add({ name: randomUUID(), webhook_ids: [webhook.id], temporary: true })),
+    await addAgent(app, [webhook]),
+  ];
+  await send(webhook, '{"n":1}');
+  const seen = await addTemporary(webhook);
+  await until(
+    async () =>
+      (
+        await app.database.query({
+          text: 'select 1 from agents where id = $1 and last_seen_at is not null',
+          values: [seen.id],
+        })
+      ).length > 0,
+  );
+  await app.database.query({
+    text: `update agents set last_seen_at = now() + interval '30 minutes' where id = $1`,
+    values: [seen.id],
+  });
+
+  await expireTemporaryAgents(app.database, Date.now() + HOUR_MS - MINUTE_MS);
+  expect((await show(unseen.id)).status).toBe(200);
+  await expireTemporaryAgents(app.database, Date.now() + HOUR_MS + MINUTE_MS);
+  expect((await show(unseen.id)).status).toBe(404);
+  expect((await show(seen.id)).status).toBe(200);
+  expect((await show(permanent.id)).body).toMatchObject({ revoked: false, temporary: false });
+  expect((await auditOf(unseen.id)).at(-1)).toMatchObject({
+    action: 'agent.expire',
+    actor: { kind: 'system' },
+    before: { id: unseen.id, name: unseen.name },
+    after: null,
+  });
+
+  await removeTemporaryAgents(app.database, Date.now() + HOUR_MS, notStopped);
+  expect([await rowOf(unseen.id), await deliveriesOf(unseen.id)]).toEqual([[], []]);
+  expect(await deliveriesOf(permanent.id)).toHaveLength(1);
+});
+
+test('the backlog of a temporary agent is neither a condition nor a metric', async () => {
+  const webhook = await app.addWebhook();
+  const [agent, other] = [await addTemporary(webhook), await addAgent(app, [webhook])];
+  await send(webhook, '{"n":1}');
+  await app.database.query({
+    text: `update deliveries set state = 'dead', finished_at = now() where webhook_id = $1`,
+    values: [webhook.id],
+  });
+  const { items } = (await operator.api('GET', '/api/v1/conditions')).body;
+  const agents = items.map((condition: { agent_id: string }) => condition.agent_id);
+  expect(agents).toContain(other.id);
+  expect(agents).not.toContain(agent.id);
+  const figures = (await new FigureReader(app.database).figures())!;
+  for (const ids of [figures.agents.map(({ agentId }) => agentId), figures.names.map(({ id }) => id)]) {
+    expect(ids).toContain(other.id);
+    expect(ids).not.toContain(agent.id);
+  }
+});

@@ -1,0 +1,330 @@
+/** Each condition is found at its limit, and not one below it. */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { conditionReader } from '../../../server/manage/conditions/read.ts';
+import type { Live, ProcessLive } from '../../../server/manage/live/counters.ts';
+import type { Condition } from '../../../server/model/condition-list.ts';
+import { type ConditionKind, conditionKinds, conditionOf } from '../../../server/model/conditions.ts';
+import { realDisk } from '../../../server/receive/spool/disk.ts';
+import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
+import type { CommitFailure } from '../../../server/store/commit-probe.ts';
+import { firstKeptDay } from '../../../server/store/drop-partitions.ts';
+import { createPartitions } from '../../../server/store/partitions.ts';
+import { addHistory } from '../../../server/store/queries/history.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
+import { until } from '../../helpers/wait.ts';
+import { newRow } from '../../receive/spool/events.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** The start of an hour, since the history counts by the hour. Not in the future: queries of deliveries compare with the clock of the database. */
+const nowMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+/** What was received before the end of the day that retention drops in a day. */
+const expiringMs = Math.floor((nowMs - 29 * DAY_MS) / DAY_MS) * DAY_MS;
+const RETENTION_DAYS = 30;
+let fresh: FreshDatabase;
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  await createPartitions(fresh.database, nowMs);
+});
+afterAll(() => fresh.drop());
+
+const run = (text: string, values: unknown[] = []) => fresh.database.query({ text, values });
+const iso = (ms: number) => new Date(ms).toISOString();
+
+interface Reported {
+  failure?: CommitFailure | null;
+  spoolFolder?: string | null;
+  live?: Partial<ProcessLive>;
+}
+
+const parts = () => ({
+  settings: settingsOf({ ALERT_PENDING_SECONDS: '300', RETENTION_DAYS: String(RETENTION_DAYS) }),
+  database: fresh.database,
+  history: { latest: null },
+  commitFailure: async () => null,
+  spoolFolder: null,
+});
+
+/** What holds, by a reader that has cached nothing. */
+async function read({ live, failure = null, spoolFolder = null }: Reported = {}): Promise<Condition[]> {
+  const latest = live === undefined ? null : ({ processes: [{ pid: 77, ...live }] } as Live);
+  return conditionReader({ ...parts(), history: { latest }, commitFailure: async () => failure, spoolFolder })(nowMs);
+}
+
+async function addWebhook(more = ''): Promise<string> {
+  const id = randomUUID();
+  await run(`insert into webhooks (id, name, created_at) values ($1, 'shop', $2)`, [id, iso(nowMs - 60 * DAY_MS)]);
+  if (more !== '') await run(`update webhooks set ${more} where id = $1`, [id]);
+  return id;
+}
+
+const count = (webhookId: string, agoMs: number, counts: { accepted?: number; rejected?: number; limited?: number }) =>
+  addHistory(fresh.database, [
+    {
+      webhookId,
+      minuteMs: nowMs - agoMs,
+      accepted: 0,
+      duplicates: 0,
+      rejected: 0,
+      limited: 0,
+      bytes: 0,
+      ...counts,
+    },
+  ]);
+
+async function addAgent(): Promise<{ id: string; webhook: string }> {
+  const [id, webhook] = [randomUUID(), await addWebhook()];
+  await run(`insert into agents (id, name, lookup_id, secret_hash) values ($1, 'billing', $2, $3)`, [
+    id,
+    id.replaceAll('-', '').slice(0, 12),
+    Buffer.alloc(32),
+  ]);
+  await run('insert into subscriptions (webhook_id, agent_id) values ($1, $2)', [webhook, id]);
+  return { id, webhook };
+}
+
+async function addDelivery(
+  agent: { id: string; webhook: string },
+  more: { availableMs?: number; receivedMs?: number },
+) {
+  await run(
+    `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
+     values (gen_random_uuid(), $1, $2, gen_random_uuid(), $3, 0, $4)`,
+    [agent.webhook, agent.id, iso(more.receivedMs ?? nowMs), iso(more.availableMs ?? nowMs)],
+  );
+}
+
+interface Limit {
+  kind: ConditionKind;
+  /** Makes it one below the limit; returns the id of the subject. */
+  below: () => Promise<string>;
+  /** Brings it to the limit. */
+  reach: (id: string) => Promise<unknown>;
+  found: Partial<Condition>;
+}
+
+const limits: Limit[] = [
+  {
+    kind: 'dead_letters',
+    below: async () => {
+      const agent = await addAgent();
+      await addDelivery(agent, {});
+      return agent.id;
+    },
+    reach: (id) => run(`update deliveries set state = 'dead', finished_at = now() where agent_id = $1`, [id]),
+    found: {
+      count: 1,
+      text: 'Agent billing has 1 dead letter.',
+      url: expect.stringMatching(/\/deliveries\?state=dead&agent_id=/),
+    },
+  },
+  {
+    kind: 'pending',
+    below: async () => {
+      const agent = await addAgent();
+      await addDelivery(agent, { availableMs: nowMs - 300_000 });
+      return agent.id;
+    },
+    reach: (id) => run('update deliveries set available_at = $2 where agent_id = $1', [id, iso(nowMs - 300_001)]),
+    found: {
+      since: iso(nowMs - 300_001),
+      text: 'The oldest pending delivery of agent billing has waited for 5 minutes (limit: 5 minutes).',
+    },
+  },
+  {
+    kind: 'rejections',
+    below: async () => {
+      const id = await addWebhook();
+      await count(id, 59 * MINUTE_MS, { accepted: 100, rejected: 4 });
+      await count(id, 61 * MINUTE_MS, { rejected: 500 });
+      return id;
+    },
+    reach: (id) => count(id, 0, { rejected: 1 }),
+    found: { count: 5, text: '5 requests to webhook shop were rejected in the last hour.' },
+  },
+  {
+    kind: 'limited',
+    below: async () => {
+      const id = await addWebhook();
+      await count(id, 0, { accepted: 0, limited: 19 });
+      return id;
+    },
+    reach: (id) => count(id, 0, { limited: 1 }),
+    found: { count: 20, text: '20 requests to webhook shop were rate limited in the last hour.' },
+  },
+  {
+    kind: 'limited',
+    below: async () => {
+      const id = await addWebhook();
+      await count(id, 0, { accepted: 181, limited: 20 });
+      return id;
+    },
+    reach: (id) => run('update history set accepted = 180 where webhook_id = $1', [id]),
+    found: { count: 20 },
+  },
+  {
+    kind: 'silent',
+    below: async () => addWebhook(`expect_every_seconds = 1800, last_event_at = '${iso(nowMs - 1_800_000)}'`),
+    reach: (id) => run('update webhooks set last_event_at = $2 where id = $1', [id, iso(nowMs - 1_800_001)]),
+    found: {
+      since: iso(nowMs - 1_800_001),
+      expect_every_seconds: 1_800,
+      text: 'Webhook shop has received no event for 30 minutes (expected: one every 30 minutes).',
+    },
+  },
+  {
+    kind: 'silent',
+    // Its longest pause is an hour.
+    below: async () => {
+      const id = await addWebhook(`last_event_at = '${iso(nowMs - 2 * HOUR_MS)}'`);
+      for (let hours = 2; hours < 27; hours++) await count(id, hours * HOUR_MS, { accepted: 1 });
+      return id;
+    },
+    reach: (id) => run('update webhooks set last_event_at = $2 where id = $1', [id, iso(nowMs - 2 * HOUR_MS - 1)]),
+    found: {
+      expect_every_seconds: null,
+      text: 'Webhook shop has received no event for 2 hours (more than twice its longest pause in seven days).',
+    },
+  },
+  {
+    kind: 'filter',
+    below: async () => {
+      const agent = await addAgent();
+      await run(`update subscriptions set filter = 'bytes > 1' where agent_id = $1`, [agent.id]);
+      return agent.id;
+    },
+    reach: (id) => run(`update subscriptions set filter = 'gone(body)' where agent_id = $1`, [id]),
+    found: { count: 1, text: '1 filter of agent billing is not valid in this version, or suspended.' },
+  },
+  {
+    kind: 'expiring',
+    below: async () => {
+      await addDelivery(await addAgent(), { receivedMs: expiringMs });
+      return '';
+    },
+    reach: async () => {
+      await addDelivery(await addAgent(), { receivedMs: expiringMs - 1 });
+    },
+    found: { count: 1, text: 'Retention removes 1 undelivered event within a day.' },
+  },
+  {
+    kind: 'archive',
+    below: async () => {
+      await run(`create table events_${firstKeptDay(RETENTION_DAYS, nowMs)} (like events)`);
+      return '';
+    },
+    reach: () => run(`create table events_${firstKeptDay(RETENTION_DAYS + 1, nowMs)} (like events)`),
+    found: { count: 1, text: '1 table of old days cannot be archived.' },
+  },
+];
+
+test.each(limits)('$kind holds at its limit, and not one below it', async ({ kind, below, reach, found }) => {
+  const id = await below();
+  const held = async () =>
+    (await read()).filter((one) => one.kind === kind && [one.webhook_id, one.agent_id, ''].includes(id));
+  expect(await held()).toEqual([]);
+  await reach(id);
+  const subject = { agent: { agent_id: id }, webhook: { webhook_id: id } }[conditionOf(kind).subject as string] ?? {};
+  expect(await held()).toMatchObject([{ kind, severity: conditionOf(kind).severity, ...subject, ...found }]);
+});
+
+/** Six rejections, one every `pauseMinutes`, the last `agoMinutes` ago. */
+async function rejectedWebhook(pauseMinutes: number, agoMinutes: number): Promise<string> {
+  const id = await addWebhook();
+  for (let turn = 0; turn < 6; turn++) await count(id, (agoMinutes + turn * pauseMinutes) * MINUTE_MS, { rejected: 1 });
+  return id;
+}
+
+const isRejected = async (id: string) =>
+  (await read()).some(({ kind, webhook_id }) => kind === 'rejections' && webhook_id === id);
+
+/** A minute ends a minute after its start. */
+test.each([
+  { pauseMinutes: 1, agoMinutes: 5, verifies: true, holds: true },
+  { pauseMinutes: 1, agoMinutes: 6, verifies: true, holds: false },
+  { pauseMinutes: 1, agoMinutes: 6, verifies: false, holds: true },
+  { pauseMinutes: 6, agoMinutes: 12, verifies: true, holds: true },
+  { pauseMinutes: 6, agoMinutes: 13, verifies: true, holds: false },
+])('rejections have ended when requests verify and none is rejected for long enough: %j', async (one) => {
+  const id = await rejectedWebhook(one.pauseMinutes, one.agoMinutes);
+  await count(id, one.verifies ? MINUTE_MS : one.agoMinutes * MINUTE_MS, { accepted: 1 });
+  expect(await isRejected(id)).toBe(one.holds);
+});
+
+test.each([
+  ['accepted', 'accepted_event_id = gen_random_uuid()', 0, false],
+  ['found to verify now', `checked_at = now(), checked_reason = 'verifies_now'`, 0, false],
+  ['checked, and does not verify', `checked_at = now(), checked_reason = 'header_repeated'`, 0, true],
+  ['accepted, and others were rejected after it', 'accepted_event_id = gen_random_uuid()', 1, true],
+])('rejections have ended when the newest is accepted or verifies now; here it is %s', async (...row) => {
+  const [, change, minutesLater, holds] = row;
+  const id = await rejectedWebhook(1, 1 - minutesLater);
+  await run(
+    `insert into rejections (id, webhook_id, received_at, source_ip, reason, headers, signatures, bytes)
+     values (gen_random_uuid(), $1, $2, '127.0.0.1', 'header_repeated', '', '[]', 0)`,
+    [id, iso(nowMs - MINUTE_MS + 1)],
+  );
+  await run(`update rejections set ${change} where webhook_id = $1`, [id]);
+  expect(await isRejected(id)).toBe(holds);
+});
+
+/** What processes report. */
+const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: string }[] = [
+  {
+    kind: 'process',
+    calm: { live: { state: 'draining' } },
+    held: { live: { state: 'unresponsive' } },
+    text: 'Process 77 does not respond.',
+  },
+  {
+    kind: 'rate_limits',
+    calm: { live: { rate_limit_store: 'ok' } },
+    held: { live: { rate_limit_store: 'degraded' } },
+    text: 'Rate limits are off: the rate-limit store does not answer.',
+  },
+  {
+    kind: 'database',
+    calm: { failure: null },
+    held: { failure: { sqlState: '53100', reason: 'could not extend file: No space left on device' } },
+    text: 'Postgres does not commit events: its disk is full.',
+  },
+];
+
+test.each(reports)('$kind holds while a process reports it', async ({ kind, calm, held, text }) => {
+  const kinds = async (given: Reported) => (await read(given)).filter((one) => one.kind === kind);
+  expect(await kinds(calm)).toEqual([]);
+  expect(await kinds(held)).toMatchObject([{ severity: conditionOf(kind).severity, text }]);
+});
+
+test('spool holds while a spool has events', async () => {
+  const folder = temporaryDirectory();
+  const spools = async () => (await read({ spoolFolder: folder })).filter(({ kind }) => kind === 'spool');
+  expect(await spools()).toEqual([]);
+  const limits = { bytesMax: 1e8, ageMaxMs: 1e8, writers: 1 };
+  const writer = new SpoolWriter({ disk: realDisk, folder, ...limits, nowMs: Date.now, onFailed() {} });
+  expect(await writer.append([newRow()])).toBe(null);
+  await writer.close();
+  expect(await spools()).toMatchObject([
+    { count: 1, name: hostname(), text: expect.stringMatching(/: 1 event waits for the database\.$/) },
+  ]);
+});
+
+test('every condition has a test of its limit', () => {
+  const tested = [...limits, ...reports, { kind: 'spool' }].map(({ kind }) => kind);
+  expect([...new Set(tested)].sort()).toEqual([...conditionKinds].sort());
+});
+
+test('a failed read is not kept', async () => {
+  const id = await addWebhook();
+  await count(id, 0, { rejected: 9 });
+  const reader = conditionReader(parts());
+  await fresh.cutOff();
+  await expect(reader(nowMs)).rejects.toThrow();
+  await fresh.restore();
+  const held = await until(() => reader(nowMs).catch(() => null));
+  expect(held.some(({ webhook_id }) => webhook_id === id)).toBe(true);
+});

@@ -1,0 +1,264 @@
+/** The alert rules: valid for promtool, and each one fires on a fault and is quiet without it. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { metricTable } from '../../../server/base/telemetry/metric-table.ts';
+import { prometheusRules, type Rule, type RuleName, ruleTable } from '../../../server/manage/conditions/rules.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'weir-rules-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const rulesFile = join(folder, 'rules.yml');
+writeFileSync(rulesFile, prometheusRules());
+
+/** Throws with the report of promtool when it fails. */
+function promtool(...args: string[]): string {
+  return execFileSync('promtool', args, { encoding: 'utf8', stdio: 'pipe' });
+}
+
+/** Series by selector, one value a minute in the notation of promtool (`5x3`: 5 and 3 more, `0+2x3`: 0, 2, 4, 6). */
+type Series = Record<string, string>;
+
+interface Scenario {
+  fires: Series;
+  quiet: Series;
+  /** Labels of the alert, besides severity. */
+  labels?: Record<string, string>;
+  /** When both are judged, minutes after the first value; until forMinutes after the fault, the alert is pending. */
+  atMinutes?: number;
+  /** A minute at which the fault is there, but not for forMinutes. */
+  pendingMinutes?: number;
+}
+
+const machine = 'job="weir",instance="a:9464"';
+const machineLabels = { job: 'weir', instance: 'a:9464' };
+const agent = 'job="weir",agent="1",agent_name="ci"';
+const agentLabels = { job: 'weir', agent: '1', agent_name: 'ci' };
+const steady = '0x120';
+const histogram = (name: string, above: string, below: string) => ({
+  [`${name}_bucket{${machine},le="1"}`]: below,
+  [`${name}_bucket{${machine},le="2.5"}`]: above,
+  [`${name}_bucket{${machine},le="+Inf"}`]: above,
+});
+
+const scenarios: Record<RuleName, Scenario> = {
+  WeirDown: {
+    fires: { 'up{job="weir",instance="a:9464"}': steady },
+    quiet: { [`weir_build_info{${machine}}`]: '1x120' },
+    pendingMinutes: 0,
+  },
+  WeirInstanceMissing: {
+    fires: { [`weir_build_info{${machine}}`]: '1x10', 'weir_build_info{job="weir",instance="b:9464"}': '1x120' },
+    quiet: { [`weir_build_info{${machine}}`]: '1x120', 'weir_build_info{job="weir",instance="b:9464"}': '1x120' },
+    labels: machineLabels,
+  },
+  WeirIngestErrors: {
+    fires: {
+      [`weir_requests_total{${machine},route="/in/:webhook_id",status="202"}`]: '0+97x120',
+      [`weir_requests_total{${machine},route="/in/:webhook_id",status="503"}`]: '0+3x120',
+    },
+    quiet: {
+      [`weir_requests_total{${machine},route="/in/:webhook_id",status="202"}`]: '0+1000x120',
+      [`weir_requests_total{${machine},route="/in/:webhook_id",status="503"}`]: '0+3x120',
+      [`weir_requests_total{${machine},route="/readyz",status="503"}`]: '0+900x120',
+    },
+    labels: machineLabels,
+    pendingMinutes: 4,
+  },
+  WeirDatabaseDown: {
+    fires: { [`weir_database_up{${machine}}`]: '2x9 1x110', [`weir_processes{${machine}}`]: '2x120' },
+    quiet: { [`weir_database_up{${machine}}`]: '2x120', [`weir_processes{${machine}}`]: '2x120' },
+    labels: machineLabels,
+    pendingMinutes: 10,
+  },
+  WeirMemoryReplacements: {
+    fires: { [`weir_processes_replaced_for_memory_total{${machine}}`]: '0x20 4x100' },
+    quiet: { [`weir_processes_replaced_for_memory_total{${machine}}`]: '0x20 2x100' },
+    labels: machineLabels,
+  },
+  WeirQueueNearlyFull: {
+    fires: { [`weir_queue_fill_ratio{${machine}}`]: '0.81x120' },
+    quiet: { [`weir_queue_fill_ratio{${machine}}`]: '0.8x120' },
+    labels: machineLabels,
+    pendingMinutes: 0,
+  },
+  WeirRequestsShed: {
+    fires: { [`weir_problems_total{${machine},code="queue_full"}`]: '0+1x120' },
+    quiet: {
+      [`weir_problems_total{${machine},code="queue_full"}`]: '7x120',
+      [`weir_problems_total{${machine},code="webhook_unknown"}`]: '0+9x120',
+    },
+    labels: { ...machineLabels, code: 'queue_full' },
+    pendingMinutes: 4,
+  },
+  WeirRejections: {
+    fires: { [`weir_rejections_total{${machine},outcome="stored"}`]: '0+61x120' },
+    quiet: { [`weir_rejections_total{${machine},outcome="stored"}`]: '0+60x120' },
+    labels: machineLabels,
+    pendingMinutes: 9,
+  },
+  WeirDeliveriesWaiting: {
+    fires: {
+      [`weir_deliveries_oldest_pending_seconds{${agent},instance="a"}`]: '301x120',
+      [`weir_deliveries_oldest_pending_seconds{${agent},instance="b"}`]: '301x120',
+    },
+    quiet: { [`weir_deliveries_oldest_pending_seconds{${agent},instance="a"}`]: '300x120' },
+    labels: agentLabels,
+    pendingMinutes: 4,
+  },
+  WeirDeadLetters: {
+    fires: { [`weir_deliveries_settled_total{${agent},instance="a",outcome="dead"}`]: '0x20 1x100' },
+    quiet: {
+      [`weir_deliveries_settled_total{${agent},instance="a",outcome="dead"}`]: '5x120',
+      [`weir_deliveries_settled_total{${agent},instance="a",outcome="retried"}`]: '0+5x120',
+    },
+    labels: agentLabels,
+  },
+  WeirDeliveriesUnhandled: {
+    fires: { [`weir_deliveries_unhandled_total{${machine}}`]: '0x20 3x100' },
+    quiet: { [`weir_deliveries_unhandled_total{${machine}}`]: '3x120' },
+    labels: machineLabels,
+  },
+  WeirProcessRestarts: {
+    fires: { [`weir_process_restarts_total{${machine}}`]: '0x20 4x100' },
+    quiet: { [`weir_process_restarts_total{${machine}}`]: '0x20 2x100' },
+    labels: machineLabels,
+  },
+  WeirRestartFailed: {
+    fires: { [`weir_rolling_restarts_total{${machine},outcome="failed"}`]: '0x20 1x100' },
+    quiet: {
+      [`weir_rolling_restarts_total{${machine},outcome="failed"}`]: '1x120',
+      [`weir_rolling_restarts_total{${machine},outcome="restarted"}`]: '0x20 1x100',
+    },
+    labels: { ...machineLabels, outcome: 'failed' },
+  },
+  WeirLogLinesDropped: {
+    fires: { [`weir_log_lines_dropped_total{${machine}}`]: '0+1x120' },
+    quiet: { [`weir_log_lines_dropped_total{${machine}}`]: '12x120' },
+    labels: machineLabels,
+  },
+  WeirSpoolWaiting: {
+    fires: { [`weir_spool_oldest_seconds{${machine}}`]: '1+60x120' },
+    quiet: { [`weir_spool_oldest_seconds{${machine}}`]: steady },
+    labels: machineLabels,
+    pendingMinutes: 4,
+  },
+  WeirSpoolFilesKept: {
+    fires: { [`weir_spool_files_kept{${machine},state="damaged"}`]: '1x120' },
+    quiet: { [`weir_spool_files_kept{${machine},state="damaged"}`]: steady },
+    labels: { ...machineLabels, state: 'damaged' },
+    pendingMinutes: 0,
+  },
+  WeirRateLimitDegraded: {
+    fires: { [`weir_rate_limit_degraded{${machine}}`]: '1x120' },
+    quiet: { [`weir_rate_limit_degraded{${machine}}`]: steady },
+    labels: machineLabels,
+    pendingMinutes: 1,
+  },
+  WeirSecretUnavailable: {
+    fires: { [`weir_webhooks_secret_unavailable{${machine}}`]: '1x120' },
+    quiet: { [`weir_webhooks_secret_unavailable{${machine}}`]: steady },
+    labels: machineLabels,
+    pendingMinutes: 0,
+  },
+  WeirThreadFailures: {
+    fires: { [`weir_thread_failures_total{${machine}}`]: '0x20 4x100' },
+    quiet: { [`weir_thread_failures_total{${machine}}`]: '0x20 2x100' },
+    labels: machineLabels,
+  },
+  WeirEventLoopLag: {
+    fires: { [`weir_event_loop_lag_seconds{${machine}}`]: '0.6x120' },
+    quiet: { [`weir_event_loop_lag_seconds{${machine}}`]: '0.5x120' },
+    labels: machineLabels,
+    pendingMinutes: 4,
+  },
+  WeirCommitsSlow: {
+    fires: histogram('weir_commit_seconds', '0+100x120', '0+98x120'),
+    quiet: histogram('weir_commit_seconds', '0+100x120', '0+99.5x120'),
+    labels: machineLabels,
+    pendingMinutes: 9,
+  },
+  WeirPoolExhausted: {
+    fires: histogram('weir_pool_wait_seconds', '0+100x120', '0+98x120'),
+    quiet: histogram('weir_pool_wait_seconds', '0+100x120', '0+99.5x120'),
+    labels: machineLabels,
+    pendingMinutes: 9,
+  },
+  WeirPartitionsMissing: {
+    fires: { [`weir_partitions_ahead{${machine}}`]: '1x120' },
+    quiet: { [`weir_partitions_ahead{${machine}}`]: '2x120' },
+    labels: machineLabels,
+    pendingMinutes: 9,
+  },
+  // The clock of promtool starts at 0, as this Weir did; its maintenance succeeded once, after an hour, and later every hour.
+  WeirMaintenanceLate: {
+    fires: {
+      [`process_start_time_seconds{${machine}}`]: '0x300',
+      [`weir_maintenance_timestamp_seconds{${machine}}`]: '0x60 3600x240',
+    },
+    quiet: {
+      [`process_start_time_seconds{${machine}}`]: '0x300',
+      [`weir_maintenance_timestamp_seconds{${machine}}`]: '0x60 3600x60 7200x60 10800x120',
+    },
+    labels: machineLabels,
+    atMinutes: 260,
+    pendingMinutes: 245,
+  },
+};
+
+/** A test file of promtool with one case: this alert with these labels fires at the minute, or nothing does. */
+function unitTest(name: string, alert: Rule, series: Series, minutes: number, labels: Record<string, string> | null) {
+  const fired = {
+    exp_labels: { severity: alert.severity, ...labels },
+    exp_annotations: { summary: alert.summary, runbook: alert.runbook },
+  };
+  return {
+    name: `${name} at ${minutes} min`,
+    interval: '1m',
+    input_series: Object.entries(series).map(([selector, values]) => ({ series: selector, values })),
+    alert_rule_test: [{ eval_time: `${minutes}m`, alertname: name, exp_alerts: labels === null ? [] : [fired] }],
+  };
+}
+
+function check(tests: object[]): string {
+  const file = join(folder, 'tests.json');
+  // JSON is YAML.
+  writeFileSync(file, JSON.stringify({ rule_files: [rulesFile], evaluation_interval: '1m', tests }));
+  return promtool('test', 'rules', file);
+}
+
+test('promtool accepts the rules', () => {
+  expect(promtool('check', 'rules', rulesFile)).toContain(`SUCCESS: ${Object.keys(ruleTable).length} rules found`);
+  const { groups } = parse(prometheusRules()) as { groups: { rules: Record<string, unknown>[] }[] };
+  expect(groups[0]!.rules.map(({ alert }) => alert)).toEqual(Object.keys(ruleTable));
+});
+
+test.each(Object.entries(scenarios))(
+  '%s fires on the fault, not before its time, and not without the fault',
+  (name, scenario) => {
+    const alert = ruleTable[name as RuleName];
+    const { fires, quiet, labels = {}, atMinutes = 30, pendingMinutes } = scenario;
+    const cases = [
+      unitTest(name, alert, fires, atMinutes, labels),
+      unitTest(name, alert, quiet, atMinutes, null),
+      ...(pendingMinutes === undefined ? [] : [unitTest(name, alert, fires, pendingMinutes, null)]),
+    ];
+    expect(check(cases)).toContain('SUCCESS');
+  },
+);
+
+test('an alert that does not fire is reported', () => {
+  const { fires } = scenarios.WeirDatabaseDown;
+  expect(() => check([unitTest('WeirDatabaseDown', ruleTable.WeirDatabaseDown, fires, 30, null)])).toThrow('FAILED');
+});
+
+test('every rule reads only metrics of the table', () => {
+  const suffix = /_(bucket|sum|count)$/;
+  for (const [name, { expr }] of Object.entries<Rule>(ruleTable)) {
+    const read = expr.match(/\b(?:weir|process)_\w+/g)?.map((metric) => metric.replace(suffix, '')) ?? [];
+    expect([name, read.length > 0]).toEqual([name, true]);
+    for (const metric of read) expect(Object.keys(metricTable)).toContain(metric);
+  }
+});

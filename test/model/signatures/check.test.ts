@@ -1,0 +1,78 @@
+/** The HMAC in one call is that of node:crypto, for each length around its limits; signatures are compared in constant time. */
+import crypto, { createHmac, randomBytes } from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { findKey, hmac } from '../../../server/model/signatures/check.ts';
+import type { Algorithm } from '../../../server/model/signatures/definition.ts';
+import { sha256 } from '../../../server/model/signatures/keys.ts';
+
+const KEY_BYTES = [1, 24, 63, 64, 65, 127, 128, 129];
+/** One-shot up to 4,096 bytes, of which each UTF-16 unit around the body counts three. */
+const BODY_BYTES = [0, 1, 1_024, 4_096 - 3 * 14, 4_096 - 3 * 14 + 1, 4_096, 4_097, 100_000];
+const texts = [
+  { prefix: '', suffix: '' },
+  { prefix: 'v0:1234567890:', suffix: '' },
+  { prefix: 'é€:', suffix: '.\u{1F600}nd' },
+];
+
+describe.each(['sha1', 'sha256', 'sha512'] as const)('%s', (name) => {
+  test.each(KEY_BYTES)('with a key of %i bytes', (keyBytes) => {
+    const key = randomBytes(keyBytes);
+    for (const bodyBytes of BODY_BYTES)
+      for (const { prefix, suffix } of texts) {
+        const body = new Uint8Array(new SharedArrayBuffer(bodyBytes));
+        body.set(randomBytes(bodyBytes));
+        const expected = createHmac(name, key).update(prefix).update(body).update(suffix).digest('hex');
+        expect(hmac(name, key, { prefix, body, suffix }).toString('hex')).toBe(expected);
+      }
+  });
+});
+
+describe('a claimed value is compared by one call in constant time, wherever it differs', () => {
+  const key = Buffer.from('k'.repeat(32));
+  const url = 'https://weir.example/in/1';
+  const form = Buffer.from('a=1');
+  const signed = { prefix: url, body: form, suffix: '' };
+  const nothing = new Uint8Array();
+  const mailgun = { timestamp: '1700000000', token: 't'.repeat(50) };
+
+  /** The valid value, and where a request has it: beside the body, or in it. */
+  const claims: [Algorithm, Buffer, ((claimed: Buffer) => object)?][] = [
+    ['hmac-sha256', hmac('sha256', key, signed)],
+    ['hmac-sha1', hmac('sha1', key, signed)],
+    ['hmac-sha512', hmac('sha512', key, signed)],
+    ['token', key],
+    ['basic', key],
+    ['twilio', createHmac('sha1', key).update(`${url}a1`).digest()],
+    [
+      'mailgun',
+      createHmac('sha256', key).update(`${mailgun.timestamp}${mailgun.token}`).digest(),
+      (claimed) => ({ signature: { ...mailgun, signature: claimed.toString('hex') } }),
+    ],
+    // Compared by their hashes, which have one length.
+    ['microsoft-graph', key, (claimed) => ({ value: [{ clientState: claimed.toString() }] })],
+  ];
+
+  test.each(claims)('%s', (algorithm, valid, inBody) => {
+    const compare = vi.spyOn(crypto, 'timingSafeEqual');
+    syncBuiltinESMExports();
+    onTestFinished(() => {
+      compare.mockRestore();
+      syncBuiltinESMExports();
+    });
+    const bytes = algorithm === 'microsoft-graph' ? sha256(key).length : valid.length;
+    for (const [at, place] of [
+      [null, 0],
+      [0, -1],
+      [valid.length - 1, -1],
+    ] as const) {
+      const claimed = Buffer.from(valid);
+      if (at !== null) claimed[at]! ^= 1;
+      const body = inBody === undefined ? form : Buffer.from(JSON.stringify(inBody(claimed)));
+      compare.mockClear();
+      const found = findKey({ algorithm, keys: [key] }, { ...signed, body }, inBody === undefined ? claimed : nothing);
+      expect(found).toBe(place);
+      expect(compare.mock.calls.map(([one]) => one.byteLength)).toEqual([bytes]);
+    }
+  });
+});

@@ -1,0 +1,228 @@
+/** Refused requests of webhooks with a scheme, and requests of a scheme at a webhook of another one. */
+import { generateKeyPairSync } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import type { SchemeDefinition } from '../../../../server/model/signatures/definition.ts';
+import { diagnose, verifies } from '../../../../server/model/signatures/diagnosis/diagnose.ts';
+import { keptRequest, restoredHeaders } from '../../../../server/model/signatures/diagnosis/kept-request.ts';
+import type { RefusedRequest } from '../../../../server/model/signatures/diagnosis/refused.ts';
+import { definitionOf, presetNamed } from '../../../../server/model/signatures/presets.ts';
+import { signRequest } from '../../../../server/model/signatures/sign.ts';
+
+const NOW = 1_760_000_000_000;
+const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const URL_OF_HOOK = 'https://weir.example.org/in/1';
+const BODY = '{"a": 1, "livemode": true}';
+
+interface Sent {
+  scheme: string;
+  secret?: string;
+  body?: string;
+  url?: string;
+  secondsAgo?: number;
+  definition?: Partial<SchemeDefinition>;
+}
+
+function headersOf({
+  scheme,
+  secret = SECRET,
+  body = BODY,
+  url = URL_OF_HOOK,
+  secondsAgo = 0,
+  definition,
+}: Sent): string[] {
+  const given = { signatureScheme: scheme, schemeDefinition: null, signatureHeader: 'x-own', publicKey: null };
+  const signing = { ...definitionOf(given)!, ...definition };
+  const timeMs = NOW - secondsAgo * 1000;
+  const request = { body: Buffer.from(body), method: 'POST', url, id: 'msg-1', timeMs };
+  return Object.entries(signRequest(signing, Buffer.from(secret), request).headers).flat();
+}
+
+/** The request as a webhook of the scheme refused it. */
+function refused(
+  scheme: string,
+  headers: string[],
+  more: Partial<RefusedRequest> = {},
+  url = URL_OF_HOOK,
+): RefusedRequest {
+  const unset = { schemeDefinition: null, signatureHeader: null, publicKey: null, toleranceSeconds: null };
+  const settings = { signatureScheme: scheme, ...unset };
+  return {
+    headers,
+    body: Buffer.from(BODY),
+    signatureHeader: null,
+    secrets: [{ bytes: Buffer.from(SECRET), expired: false }],
+    others: [],
+    ...(scheme === 'sha256' ? {} : { scheme: { settings, url, receivedAtMs: NOW } }),
+    ...more,
+  };
+}
+
+function find(request: RefusedRequest) {
+  const { reason, header, otherwiseValid } = diagnose(request);
+  return [reason, header, otherwiseValid];
+}
+
+const stripe = 'stripe-signature';
+
+describe('a request of the scheme', () => {
+  test.each<[string, RefusedRequest, unknown[]]>([
+    ['that verifies', refused('stripe', headersOf({ scheme: 'stripe' })), ['verifies_now', null, true]],
+    ['too old', refused('stripe', headersOf({ scheme: 'stripe', secondsAgo: 400 })), ['clock_apart', stripe, true]],
+    [
+      'from the future',
+      refused('slack', headersOf({ scheme: 'slack', secondsAgo: -400 })),
+      ['clock_apart', 'x-slack-request-timestamp', true],
+    ],
+    ['without a signature', refused('stripe', ['accept', '*/*']), ['header_missing', null, null]],
+    ['with nonsense', refused('stripe', [stripe, 'nonsense']), ['malformed', stripe, null]],
+    ['with two headers', refused('stripe', [stripe, 'a', stripe, 'b']), ['header_repeated', stripe, false]],
+    [
+      'encoded in base64 instead of hex',
+      refused('github', headersOf({ scheme: 'github', definition: { encoding: 'base64' } })),
+      ['signature_encoding', 'x-hub-signature-256', true],
+    ],
+    [
+      'encoded in hex instead of base64',
+      refused('shopify', headersOf({ scheme: 'shopify', definition: { encoding: 'hex' } })),
+      ['signature_encoding', 'x-shopify-hmac-sha256', true],
+    ],
+    [
+      'with a secret that was not decoded',
+      refused('standard-webhooks', headersOf({ scheme: 'standard-webhooks', definition: { secret: 'text' } })),
+      ['secret_undecoded', 'webhook-signature', true],
+    ],
+    [
+      'with a line end after the secret',
+      refused('stripe', headersOf({ scheme: 'stripe', secret: `${SECRET}\n` })),
+      ['secret_space', stripe, true],
+    ],
+    [
+      'with a body that was serialized again',
+      refused('stripe', headersOf({ scheme: 'stripe', body: '{"a":1,"livemode":true}' })),
+      ['body_reencoded', stripe, true],
+    ],
+    [
+      'with the URL of another protocol',
+      refused('square', headersOf({ scheme: 'square', url: URL_OF_HOOK.replace('https', 'http') })),
+      ['url_differs', null, true],
+    ],
+    [
+      'with another secret',
+      refused('stripe', headersOf({ scheme: 'stripe', secret: 'whsec_AAAA' })),
+      ['digest_differs', stripe, false],
+    ],
+    [
+      'of test mode with another secret',
+      refused('stripe', headersOf({ scheme: 'stripe', secret: 'whsec_AAAA' }), {
+        body: Buffer.from('{"livemode": false}'),
+      }),
+      ['secret_mode', stripe, false],
+    ],
+    [
+      'with the previous secret',
+      refused('stripe', headersOf({ scheme: 'stripe', secret: 'before' }), {
+        secrets: [
+          { bytes: Buffer.from(SECRET), expired: false },
+          { bytes: Buffer.from('before'), expired: true },
+        ],
+      }),
+      ['previous_secret', stripe, true],
+    ],
+    [
+      'with the secret of another webhook',
+      refused('stripe', headersOf({ scheme: 'stripe', secret: 'other' }), {
+        others: [{ id: 'b', secrets: [Buffer.from('other')] }],
+      }),
+      ['other_webhook', stripe, true],
+    ],
+    ['with the secret in a header', refused('stripe', ['x-a', SECRET]), ['secret_sent', 'x-a', false]],
+    [
+      'with a wrong token',
+      refused('gitlab-token', ['x-gitlab-token', 'another']),
+      ['digest_differs', 'x-gitlab-token', false],
+    ],
+  ])('%s', (_, request, expected) => {
+    expect(find(request)).toEqual(expected);
+    expect(verifies(request)).toBe(expected[0] === 'verifies_now');
+  });
+});
+
+describe('a body over the bounds', () => {
+  const form = Buffer.from('a=&'.repeat(1_000));
+  const headers = headersOf({ scheme: 'twilio', body: 'a=1' });
+  test.each([
+    ['that is kept', { body: form }],
+    ['that is too large to be kept', { body: null, exceedsBounds: true }],
+  ])('%s is named', (_, more) => {
+    const request = refused('twilio', headers, more);
+    expect(find(request)).toEqual(['body_too_complex', null, null]);
+    expect(verifies(request)).toBe(false);
+  });
+});
+
+describe('the two kinds of keys of Standard Webhooks', () => {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const whpk = `whpk_${publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('base64')}`;
+  const keyed = presetNamed('standard-webhooks')!.publicKeyDefinition!;
+  const withPem = (scheme: string) =>
+    headersOf({
+      scheme,
+      secret: privateKey.export({ format: 'pem', type: 'pkcs8' }) as string,
+      definition: keyed,
+    });
+  const withSecret = headersOf({ scheme: 'standard-webhooks' });
+  const at = (headers: string[], publicKeyOfHook: string | null) => {
+    const request = refused('standard-webhooks', headers);
+    const context = request.scheme!;
+    return { ...request, scheme: { ...context, settings: { ...context.settings, publicKey: publicKeyOfHook } } };
+  };
+  test.each([
+    ['the public key of the webhook', withPem('standard-webhooks'), whpk, ['verifies_now', null, true]],
+    ['the secret of the webhook', withSecret, null, ['verifies_now', null, true]],
+    ['a secret where it has a public key', withSecret, whpk, ['key_kind', 'webhook-signature', null]],
+    [
+      'a private key where it has a secret',
+      withPem('standard-webhooks'),
+      null,
+      ['key_kind', 'webhook-signature', null],
+    ],
+  ])('a request signed for %s', (_, headers, publicKeyOfHook, expected) => {
+    expect(find(at(headers, publicKeyOfHook))).toEqual(expected);
+  });
+});
+
+describe('a request of another scheme', () => {
+  test.each([
+    ['sha256', 'stripe', 'scheme_stripe'],
+    ['sha256', 'linear', 'scheme_other'],
+    ['sha256', 'zendesk', 'scheme_other'],
+    ['stripe', 'linear', 'scheme_other'],
+    ['slack', 'shopify', 'scheme_other'],
+  ])('at a webhook of %s, signed by %s, is recognized', (own, sent, reason) => {
+    const { definition } = presetNamed(sent)!;
+    const body = sent === 'linear' ? `{"webhookTimestamp":${NOW}}` : BODY;
+    const request = refused(own, headersOf({ scheme: sent, body }), { body: Buffer.from(body) });
+    expect(find(request)).toEqual([reason, definition.header, true]);
+  });
+});
+
+describe('what is kept of a refused request', () => {
+  test.each(['stripe', 'standard-webhooks', 'slack', 'github', 'zendesk'])(
+    'of %s is enough to check it again',
+    (scheme) => {
+      const request = refused(scheme, ['accept', '*/*', ...headersOf({ scheme })]);
+      const kept = keptRequest(request);
+      expect(kept.headers).not.toContain(`${presetNamed(scheme)!.definition.header}:`);
+      expect(verifies({ ...request, headers: restoredHeaders(kept) })).toBe(true);
+    },
+  );
+
+  test.each([
+    ['gitlab-token', ['x-gitlab-token', 'a wrong token']],
+    ['basic', ['authorization', `Basic ${Buffer.from('user:wrong').toString('base64')}`]],
+  ])('of %s is not its token', (scheme, headers) => {
+    const kept = keptRequest(refused(scheme, headers));
+    expect(JSON.stringify(kept)).not.toContain(headers[1]);
+    expect(kept.signatures).toMatchObject([{ name: headers[0], value: null }]);
+  });
+});

@@ -1,0 +1,325 @@
+/** `weir backup` and `weir restore` on databases of a server: what they refuse, compare and report. */
+
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { copyFile, mkdtemp, readdir, rename, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { readArchive } from '../../../server/operate/backup/archive-file.ts';
+import { appendRecord, compareContents, readContents } from '../../../server/operate/backup/record.ts';
+import { migrationFiles } from '../../../server/store/migrate.ts';
+import { deriveKey } from '../../../server/store/secrets/seal.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { type CommandResult, weirOn, weirWith } from '../../helpers/command.ts';
+import { emptyDatabase, type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { someKey } from '../../helpers/settings.ts';
+
+let directory: string;
+let source: FreshDatabase;
+let target: FreshDatabase;
+let file: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-b-'));
+  file = join(directory, 'weir.dump');
+  source = await freshDatabase();
+  await source.database.query({
+    text: `
+      insert into webhooks (id, name) values ('00000000-0000-4000-8000-000000000001', 'orders');
+      insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+      select gen_random_uuid(), '00000000-0000-4000-8000-000000000001', now() - n * interval '1 millisecond', '192.0.2.1', '{}', convert_to(rpad('body ' || n, 2000), 'UTF8'), 2000
+      from generate_series(1, 1500) n`,
+  });
+  // Several parts of the file, and more than a pipe holds: a program that lists the archive exits before it has read them.
+  await source.database.query({
+    text: `update events set body = $1, bytes = $2 where id = (select id from events order by id limit 1)`,
+    values: [randomBytes(3_000_000), 3_000_000],
+  });
+  expect(await weirOn(source.conninfo, 'backup', file)).toMatchObject({ code: 0 });
+});
+beforeEach(async () => {
+  target = await emptyDatabase();
+  onTestFinished(() => target.drop());
+});
+afterAll(async () => {
+  await source.drop();
+  await rm(directory, { recursive: true });
+});
+
+const restoreInto = (into: FreshDatabase, path = file, ...flags: string[]) =>
+  weirOn(source.conninfo, 'restore', path, '--into', into.conninfo, ...flags);
+const documentOf = ({ out }: CommandResult) => JSON.parse(out) as Record<string, unknown>;
+const tableCount = async ({ database }: FreshDatabase) =>
+  (await database.query({ text: `select from pg_class where relnamespace = 'public'::regnamespace` })).length;
+
+test('a backup is private, complete and says that the key is not in it', async () => {
+  const path = join(directory, 'private.dump');
+  const { code, out, err } = await weirOn(source.conninfo, 'backup', path);
+  expect([code, err]).toEqual([0, expect.stringMatching(/^Backing up .* to .*private\.dump\n$/)]);
+  expect(out).toMatch(/1500 events and 0 deliveries of 20.*\nSECRETS_KEY is not in the backup/);
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  expect((await readdir(directory)).filter((name) => name.endsWith('.unfinished'))).toEqual([]);
+});
+
+test('an existing file is replaced only with --overwrite', async () => {
+  const path = join(directory, 'kept.dump');
+  await writeFile(path, 'something else');
+  const refused = await weirOn(source.conninfo, 'backup', path);
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('kept.dump exists; name another file')]);
+  expect((await stat(path)).size).toBe(14);
+  expect((await weirOn(source.conninfo, 'backup', path, '--overwrite')).code).toBe(0);
+  expect((await stat(path)).size).toBeGreaterThan(10_000);
+});
+
+test('a backup that fails leaves no file', async () => {
+  const path = join(directory, 'never.dump');
+  // An empty database is not one of Weir.
+  const empty = await weirOn(target.conninfo, 'backup', path);
+  expect([empty.code, empty.err]).toEqual([1, expect.stringContaining('This database contains no Weir')]);
+  const nowhere = await weirOn(source.conninfo, 'backup', join(directory, 'missing/never.dump'));
+  expect([nowhere.code, nowhere.err]).toEqual([1, expect.stringContaining('never.dump.unfinished cannot be written')]);
+  expect((await readdir(directory)).filter((name) => name.startsWith('never'))).toEqual([]);
+});
+
+test('a first host that answers nothing costs a connection two seconds', async () => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  onTestFinished(() => void silent.close());
+  const { port } = silent.address() as { port: number };
+  const hosts = source.conninfo
+    .replace(/host='?([^' ]+)'?/, "host='127.0.0.1,$1'")
+    .replace(/port='?(\d+)'?/, `port='${port},$1'`);
+  expect(hosts.match(/127\.0\.0\.1,|\d,\d/g)).toHaveLength(2);
+  expect(await weirOn(hosts, 'backup', join(directory, 'second-host.dump'))).toMatchObject({ code: 0 });
+});
+
+test('a restored database equals the backup, and what arrived later is counted', async () => {
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => void warnings.push(warning);
+  process.on('warning', onWarning);
+  onTestFinished(() => void process.off('warning', onWarning));
+  await source.database.query({
+    text: `insert into events select gen_random_uuid(), webhook_id, now(), source_ip, headers, content_type, body, bytes from events limit 7`,
+  });
+  onTestFinished(() =>
+    source.database
+      .query({ text: `delete from events where id in (select id from events order by received_at desc limit 7)` })
+      .then(() => {}),
+  );
+  const restored = await restoreInto(target, file, '--json');
+  expect(restored.code).toBe(0);
+  expect(documentOf(restored)).toMatchObject({
+    compared: true,
+    events: 1500,
+    differences: [],
+    migrated: [],
+    arrived_after: 7,
+  });
+  // The script is many times larger than the pipe to psql, and no wait leaves a listener.
+  expect(warnings).toEqual([]);
+  const second = await emptyDatabase();
+  onTestFinished(() => second.drop());
+  expect((await restoreInto(second)).out).toMatch(
+    /^Restored 1500 events of 20.*\nCounts, and hashes .* equal .*\nEvents that arrived after the backup and are not in it: 7\.\n.*SECRETS_KEY is not in the backup/,
+  );
+});
+
+test('a database that is not empty is refused and stays as it is', async () => {
+  await target.database.query({ text: 'create table mine (id int)' });
+  const { code, err } = await restoreInto(target);
+  expect([code, err]).toEqual([1, expect.stringContaining('The database is not empty; restore into a new database')]);
+  expect(await tableCount(target)).toBe(1);
+});
+
+test.each([
+  ['cut off', (path: string) => stat(path).then(({ size }) => truncate(path, size - 3_000)), /cannot be authenticated/],
+  [
+    'with a changed byte',
+    async (path: string) => {
+      const bytes = readFileSync(path);
+      bytes[bytes.length >> 1]! ^= 1;
+      await writeFile(path, bytes);
+    },
+    /is damaged: its contents have changed/,
+  ],
+  [
+    'that is not a backup',
+    (path: string) => writeFile(path, 'hello'),
+    /cannot be authenticated: weir backup did not write it/,
+  ],
+] as const)('a file %s is refused, and nothing is restored', async (_, damage, reason) => {
+  const path = join(directory, 'damaged.dump');
+  await copyFile(file, path);
+  await damage(path);
+  const { code, err } = await restoreInto(target, path);
+  expect([code, err]).toEqual([1, expect.stringMatching(reason)]);
+  expect(await tableCount(target)).toBe(0);
+});
+
+test('a restored row that differs is reported', async () => {
+  const changed = await freshDatabase();
+  onTestFinished(() => changed.drop());
+  const before = await readContents(source.database.query);
+  const day = Object.keys(before.tables).find((name) => name.startsWith('events_2') && before.tables[name]! > 0)!;
+  expect(compareContents(before, before)).toEqual([]);
+  expect(compareContents(before, await readContents(changed.database.query))).toEqual(
+    expect.arrayContaining([
+      `${day}: ${before.tables[day]} rows in the backup, 0 in the database`,
+      'events: the newest 1000 rows are not the ones of the backup',
+    ]),
+  );
+});
+
+test('an older backup is migrated, without a migration of its source; a newer one is refused', async () => {
+  const old = await emptyDatabase();
+  onTestFinished(() => old.drop());
+  await old.database.query({ text: readFileSync(new URL('../../store/version-39.sql', import.meta.url), 'utf8') });
+  const path = join(directory, 'old.dump');
+  expect((await weirOn(old.conninfo, 'backup', path)).code).toBe(0);
+  const migrated = documentOf(await restoreInto(target, path, '--json'));
+  const later = migrationFiles().filter(({ version }) => version > 39);
+  expect(migrated).toMatchObject({ differences: [], migrated: later.map(({ name }) => name) });
+
+  await old.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'future.sql')` });
+  expect((await weirOn(old.conninfo, 'backup', path, '--overwrite')).code).toBe(0);
+  const second = await emptyDatabase();
+  onTestFinished(() => second.drop());
+  const { code, err } = await restoreInto(second, path);
+  expect([code, err]).toEqual([
+    1,
+    expect.stringContaining('the backup is at schema version 9999, newer than this release'),
+  ]);
+  expect(await tableCount(second)).toBe(0);
+});
+
+/** A backup with the hash of its contents, as anybody can write it. */
+async function forgedBackup(name: string, key: Buffer | null): Promise<string> {
+  const path = join(directory, name);
+  const bytes = readFileSync(file);
+  const [, length] = /\nweir-backup (\d+)\n$/.exec(bytes.toString('latin1').slice(-40))!;
+  const start = bytes.length - Number(length) - `\nweir-backup ${length}\n`.length;
+  const { mac: _, ...record } = JSON.parse(bytes.toString('utf8', start, start + Number(length)));
+  await writeFile(path, bytes.subarray(0, start));
+  await appendRecord(path, record, key);
+  return path;
+}
+
+const previousKey = Buffer.alloc(32, 9).toString('base64');
+
+test('a backup that no key authenticates is restored only with --trust-file, which says that a backup is code', async () => {
+  for (const key of [null, deriveKey(previousKey, 'backups'), deriveKey(someKey, 'saved-webhooks')]) {
+    const path = await forgedBackup('forged.dump', key);
+    const { code, err } = await restoreInto(target, path);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(
+        /cannot be authenticated: it was written with another key.*A backup is code.*--trust-file/s,
+      ),
+    ]);
+    expect(await tableCount(target)).toBe(0);
+  }
+  const path = await forgedBackup('forged.dump', null);
+  const trusted = await restoreInto(target, path, '--trust-file', '--json');
+  expect(documentOf(trusted)).toMatchObject({ authenticated: false, compared: true, events: 1500, differences: [] });
+});
+
+test('SECRETS_KEY_PREVIOUS authenticates a backup, and without a key the advice is to put the key there first', async () => {
+  const path = await forgedBackup('earlier.dump', deriveKey(previousKey, 'backups'));
+  const app = { conninfo: source.conninfo } as TestApp;
+  const restored = await weirWith(
+    app,
+    { SECRETS_KEY_PREVIOUS: previousKey },
+    'restore',
+    path,
+    '--into',
+    target.conninfo,
+    '--json',
+  );
+  expect(documentOf(restored)).toMatchObject({ authenticated: true, events: 1500, differences: [] });
+  const second = await emptyDatabase();
+  onTestFinished(() => second.drop());
+  const data = join(directory, 'fresh-data');
+  const fresh = await weirWith(
+    app,
+    { DATABASE_URL: '', SECRETS_KEY: '', DATA_DIR: data },
+    'restore',
+    path,
+    '--into',
+    second.conninfo,
+  );
+  expect([fresh.code, fresh.err]).toEqual([
+    1,
+    expect.stringMatching(/this installation has no key yet.*secrets\.key in DATA_DIR/s),
+  ]);
+  expect(await tableCount(second)).toBe(0);
+  await expect(stat(join(data, 'secrets.key'))).rejects.toThrow('ENOENT');
+});
+
+test('a changed record is not authentic, and one that is not JSON is damaged', async () => {
+  for (const [from, to, reason] of [
+    ['"format":1', '"format":1,"x":1', /is damaged: its record does not fit|cannot be authenticated/],
+    ['"schema_version":', '"schema_version":9', /cannot be authenticated/],
+    ['"format":1', '"format":1]', /record does not fit/],
+  ] as const) {
+    const path = join(directory, 'changed.dump');
+    const bytes = readFileSync(file).toString('latin1');
+    const at = bytes.lastIndexOf('{"format":1');
+    const record = bytes.slice(at, bytes.lastIndexOf('\nweir-backup ')).replace(from, to);
+    await writeFile(path, Buffer.from(`${bytes.slice(0, at)}${record}\nweir-backup ${record.length}\n`, 'latin1'));
+    const { code, err } = await restoreInto(target, path);
+    expect([code, err]).toEqual([1, expect.stringMatching(reason)]);
+  }
+  expect(await tableCount(target)).toBe(0);
+});
+
+const collecting = (parts: Buffer[]) =>
+  new Writable({
+    write(part: Buffer, _, done) {
+      parts.push(part);
+      done();
+    },
+  });
+
+test('a file that changes after it was verified is not passed on', async () => {
+  const path = join(directory, 'swapped.dump');
+  await copyFile(file, path);
+  const archive = await readArchive(path, [deriveKey(someKey, 'backups')]);
+  onTestFinished(() => archive.close());
+  expect(archive.isAuthentic).toBe(true);
+  const received = async () => {
+    const parts: Buffer[] = [];
+    const sink = collecting(parts);
+    await archive.write(sink);
+    return Buffer.concat(parts);
+  };
+  const before = readFileSync(path);
+  expect((await received()).equals(before.subarray(0, archive.bytes))).toBe(true);
+  // Another file at the path: the verified one is read.
+  await writeFile(`${path}.other`, 'other');
+  await rename(`${path}.other`, path);
+  expect((await received()).equals(before.subarray(0, archive.bytes))).toBe(true);
+
+  const second = join(directory, 'overwritten.dump');
+  await writeFile(second, before);
+  const overwritten = await readArchive(second);
+  onTestFinished(() => overwritten.close());
+  before[100]! ^= 1;
+  await writeFile(second, before);
+  const parts: Buffer[] = [];
+  const sink = collecting(parts);
+  await expect(overwritten.write(sink)).rejects.toThrow('was changed while it was read');
+  expect(parts).toEqual([]);
+});
+
+test('a symbolic link in place of the unfinished backup is not followed', async () => {
+  const other = join(directory, 'other');
+  await writeFile(other, 'kept');
+  await symlink(other, join(directory, 'linked.dump.unfinished'));
+  const { code, err } = await weirOn(source.conninfo, 'backup', join(directory, 'linked.dump'));
+  expect([code, err]).toEqual([1, expect.stringContaining('linked.dump.unfinished cannot be written')]);
+  expect(readFileSync(other, 'utf8')).toBe('kept');
+});

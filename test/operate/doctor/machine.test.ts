@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest';
+import { checkMachine, type MachineFacts, readMachine } from '../../../server/operate/doctor/machine.ts';
+
+const good: MachineFacts = {
+  node: '24.1.0',
+  glibc: '2.41',
+  binaryError: null,
+  migrateReq: '1\n',
+  somaxconn: '4096\n',
+  limits: 'Max open files            65536                65536                files     \n',
+};
+const notOk = (facts: Partial<MachineFacts>) =>
+  checkMachine({ ...good, ...facts }).flatMap(({ name, state }) => (state === 'ok' ? [] : [`${name} ${state}`]));
+
+describe('the doctor checks the machine', () => {
+  test.each<[string, Partial<MachineFacts>, string[]]>([
+    ['a good one', {}, []],
+    ['one where the binary does not load', { glibc: '2.31', binaryError: 'GLIBC_2.38 not found' }, ['node problem']],
+    ['one without glibc', { glibc: null, binaryError: 'no such file' }, ['node problem']],
+    [
+      'few open files',
+      { limits: 'Max open files            1024                 1024                 files' },
+      ['open_files advice'],
+    ],
+    [
+      'just enough open files',
+      { limits: 'Max open files            8192                 8192                 files' },
+      [],
+    ],
+    [
+      'open files without limit',
+      { limits: 'Max open files            unlimited            unlimited            files' },
+      [],
+    ],
+    ['a short backlog', { somaxconn: '128\n' }, ['somaxconn advice']],
+    ['a kernel that may migrate and does not', { migrateReq: '0\n' }, ['tcp_migrate_req advice']],
+    ['a kernel that cannot migrate', { migrateReq: null }, ['tcp_migrate_req advice']],
+  ])('%s', (_, facts, expected) => {
+    expect(notOk(facts)).toEqual(expected);
+  });
+
+  test('this machine can run Weir', async () => {
+    const facts = await readMachine();
+    expect(facts.binaryError).toBeNull();
+    expect(facts.glibc).toMatch(/^2\.\d+$/);
+    expect(facts.limits).toContain('Max open files');
+  });
+});

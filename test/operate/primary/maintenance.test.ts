@@ -1,0 +1,126 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { runMaintenance } from '../../../server/operate/primary/maintenance.ts';
+import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
+import { createPartitions, missingPartitions, partitionName } from '../../../server/store/partitions.ts';
+import { type Database, openDatabase } from '../../../server/store/pool.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { settingsOf } from '../../helpers/settings.ts';
+import { until } from '../../helpers/wait.ts';
+
+let fresh: FreshDatabase;
+beforeEach(async () => {
+  fresh = await freshDatabase();
+  await createPartitions(fresh.database, Date.now());
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  await fresh.drop();
+});
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
+function run(database: Database, onMaintained = () => {}): () => Promise<void> {
+  const log = Object.assign(() => {}, { enabled: () => true, dropped: () => 0 });
+  return runMaintenance({
+    database,
+    log,
+    settings: () => settingsOf({}),
+    onHorizon: () => {},
+    onLastLeases: () => {},
+    onUnhandled: () => {},
+    onMaintained,
+  });
+}
+
+/** Runs the rounds of every minute and, after an hour, the hourly one. */
+async function pass(ms = MINUTE_MS): Promise<void> {
+  const stop = run(fresh.database);
+  vi.advanceTimersByTime(ms);
+  await stop();
+}
+
+test('an hourly round that takes longer leaves out the next, and the stop waits for it', async () => {
+  let begun = 0;
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let maintained = 0;
+  const query: Database['query'] = async (statement) => {
+    if (statement.text.includes('delete from rejections')) {
+      begun++;
+      await released;
+    }
+    return fresh.database.query(statement);
+  };
+  const stop = run({ ...fresh.database, query }, () => maintained++);
+  vi.advanceTimersByTime(HOUR_MS);
+  await until(() => begun === 1);
+  vi.advanceTimersByTime(HOUR_MS);
+  let stopped = false;
+  const stopping = stop().then(() => {
+    stopped = true;
+  });
+  // Time enough for a round that finds its lock taken.
+  for (let looks = 0; looks < 50; looks++) await fresh.database.query({ text: 'select 1' });
+  expect({ stopped, maintained }).toEqual({ stopped: false, maintained: 0 });
+  release();
+  await stopping;
+  expect({ begun, maintained }).toEqual({ begun: 1, maintained: 1 });
+});
+
+test('a dropped partition is created again within a minute', async () => {
+  await fresh.database.query({ text: `drop table ${partitionName('events', Date.now())}` });
+  await pass();
+  expect(await missingPartitions(fresh.database, Date.now())).toEqual([]);
+});
+
+test('an expired last lease becomes a dead letter within a minute', async () => {
+  await fresh.database.query({
+    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, attempts, last_lease)
+           values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), now(), 0, 'leased', 10, true)`,
+  });
+  await pass();
+  expect(await fresh.database.query({ text: 'select state from deliveries' })).toEqual([{ state: 'dead' }]);
+});
+
+test('a temporary agent that was not seen for an hour is revoked within a minute, and removed later', async () => {
+  const agents = () => fresh.database.query({ text: 'select revoked_at is not null as revoked from agents' });
+  await fresh.database.query({
+    text: `insert into agents (id, name, lookup_id, secret_hash, temporary, created_at)
+           values (gen_random_uuid(), 'listen', 'abcdefghijkl', decode(repeat('00', 32), 'hex'), true, now() - interval '2 hours')`,
+  });
+  await pass();
+  expect(await agents()).toEqual([{ revoked: true }]);
+  await fresh.database.query({ text: `update agents set revoked_at = now() - interval '5 minutes'` });
+  await pass();
+  expect(await agents()).toEqual([]);
+});
+
+test('the hourly round is left to a machine that is running it', async () => {
+  const text = `insert into sign_in_tallies (key, target, failures, started_at)
+    values ('account:x', '{"kind":"user","id":null,"name":"x@example.org"}', 3, now() - interval '1 hour')`;
+  await fresh.database.query({ text });
+  const recorded = async () => (await fresh.database.query({ text: 'select from audit_log' })).length;
+  const elsewhere = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
+  await elsewhere.transaction(async (query) => {
+    await query({ text: `select pg_advisory_xact_lock(${advisoryLocks.maintenance})` });
+    await pass(HOUR_MS);
+    expect(await recorded()).toBe(0);
+  });
+  await elsewhere.close();
+  await pass(HOUR_MS);
+  expect(await recorded()).toBe(1);
+});
+
+test('failed sign-ins are recorded with their count after an hour', async () => {
+  await fresh.database.query({
+    text: `insert into sign_in_tallies (key, target, failures, started_at)
+           values ('account:x', '{"kind":"user","id":null,"name":"x@example.org"}', 3, now() - interval '1 hour')`,
+  });
+  await pass(HOUR_MS);
+  const text = `select action, entry -> 'after' -> 'failures' as failures from audit_log`;
+  expect(await fresh.database.query({ text })).toEqual([{ action: 'session.sign_in_failed', failures: 3 }]);
+});

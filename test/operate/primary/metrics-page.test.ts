@@ -1,0 +1,154 @@
+/** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AGENT_SERIES_MAX, FigureReader } from '../../../server/operate/primary/database-figures.ts';
+import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
+import { endLastLeases } from '../../../server/store/queries/deliveries.ts';
+import { addAgent, agentsOf, letPass, send, startAgentApp } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { made } from '../../helpers/webhooks.ts';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 2 });
+});
+afterAll(() => app.stop());
+
+/** A page that has not read the database yet. */
+function freshPage(): MetricsPage {
+  const figures = new FigureReader(app.database);
+  return new MetricsPage(
+    async () => [await app.app.metrics()],
+    () => figures.figures(),
+    async () => [],
+    () => 0,
+    (error) => expect.fail(error.message),
+  );
+}
+
+/** Values of the series of a metric with these labels, in the order of the page. */
+function seriesOf(text: string, name: string, labels: Record<string, string> = {}): number[] {
+  const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+    .filter((line) => wanted.every((label) => line.includes(label)))
+    .map((line) => Number(line.slice(line.lastIndexOf(' '))));
+}
+
+test('deliveries are reported by agent, state and outcome, starting at zero', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  const of = async (name: string, outcome?: string) => {
+    const text = await freshPage().render();
+    return seriesOf(text, name, { agent: agent.id, ...(outcome === undefined ? {} : { outcome }) });
+  };
+  const depths = async () => [
+    await of('weir_deliveries_pending'),
+    await of('weir_deliveries_leased'),
+    await of('weir_deliveries_dead'),
+  ];
+  const settled = async () => [
+    await of('weir_deliveries_settled_total', 'acknowledged'),
+    await of('weir_deliveries_settled_total', 'retried'),
+    await of('weir_deliveries_settled_total', 'dead'),
+    await of('weir_leases_expired_total'),
+  ];
+  expect([await depths(), await settled()]).toEqual([
+    [[0], [0], [0]],
+    [[0], [0], [0], [0]],
+  ]);
+
+  for (let i = 0; i < 4; i++) await send(webhook);
+  const [first, second] = await agent.claim({ max: 2 });
+  // Settled twice, counted once.
+  for (let i = 0; i < 2; i++) await agent.ack([first!.receipt]);
+  await agent.nack([second!.receipt], { delay_seconds: 86_400 });
+  await agent.claim({ max: 2 });
+  expect([await depths(), await settled()]).toEqual([
+    [[1], [2], [0]],
+    [[1], [1], [0], [0]],
+  ]);
+
+  // Both leases expire twice: the second time no attempt is left.
+  await letPass(app.database, 3_600);
+  expect(await agent.claim()).toHaveLength(2);
+  expect(await of('weir_leases_expired_total')).toEqual([2]);
+  await letPass(app.database, 3_600);
+  expect(await agent.claim()).toEqual([]);
+  expect([await depths(), await settled()]).toEqual([
+    [[1], [0], [2]],
+    [[1], [1], [2], [4]],
+  ]);
+});
+
+test('a last lease that maintenance ends is counted for its agent', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook);
+  for (let lease = 0; lease < 2; lease++) {
+    await agent.claimOne();
+    await letPass(app.database, 3_600);
+  }
+  const page = freshPage();
+  await page.render();
+  expect(await endLastLeases(app.database, 2, (agentIds) => page.lastLeasesEnded(agentIds))).toBe(1);
+  const text = await page.render();
+  expect(seriesOf(text, 'weir_deliveries_settled_total', { agent: agent.id, outcome: 'dead' })).toEqual([1]);
+  // One by the second claim, one by maintenance.
+  expect(seriesOf(text, 'weir_leases_expired_total', { agent: agent.id })).toEqual([2]);
+});
+
+test('agents over the limit share one series', async () => {
+  const webhook = await app.addWebhook();
+  const agents = agentsOf(app);
+  const names = Array.from({ length: AGENT_SERIES_MAX }, (_, i) => `one of many ${i}`);
+  await Promise.all(names.map(async (name) => made(await agents.add({ name, webhook_ids: [] }))));
+  const last = await addAgent(app, [webhook]);
+  await send(webhook);
+  await last.ack([(await last.claimOne()).receipt]);
+  await send(webhook);
+  await letPass(app.database, 100);
+  const text = await freshPage().render();
+  expect(seriesOf(text, 'weir_deliveries_oldest_pending_seconds', { agent: 'other' })[0]).toBeGreaterThanOrEqual(100);
+  expect(seriesOf(text, 'weir_deliveries_pending')).toHaveLength(AGENT_SERIES_MAX + 1);
+  expect(seriesOf(text, 'weir_deliveries_pending', { agent: 'other' })).toEqual([1]);
+  const acknowledged = { agent: 'other', outcome: 'acknowledged' };
+  expect(seriesOf(text, 'weir_deliveries_settled_total', acknowledged)).toEqual([1]);
+  expect(seriesOf(text, 'weir_deliveries_settled_total', { agent: last.id })).toEqual([]);
+});
+
+test('the database is read once in 5 s, for any number of scrapes', async () => {
+  let nowMs = 0;
+  let transactions = 0;
+  const database: typeof app.database = {
+    ...app.database,
+    transaction: (work) => {
+      transactions++;
+      return app.database.transaction(work);
+    },
+  };
+  const reader = new FigureReader(database, () => nowMs);
+  await Promise.all([reader.figures(), reader.figures()]);
+  const once = transactions;
+  nowMs = 4_999;
+  await reader.figures();
+  expect(transactions).toBe(once);
+  nowMs = 5_000;
+  expect(await reader.figures()).toMatchObject({ exact: true });
+  expect(transactions).toBe(2 * once);
+});
+
+test('metrics of the primary exist from the start', async () => {
+  const page = freshPage();
+  const tomorrowMs = Math.ceil(Date.now() / 86_400_000) * 86_400_000;
+  page.horizon({ fromMs: 0, toMs: tomorrowMs + 7 * 86_400_000 });
+  const before = await page.render();
+  expect(seriesOf(before, 'weir_partitions_ahead')).toEqual([7]);
+  expect(seriesOf(before, 'weir_maintenance_timestamp_seconds')).toEqual([0]);
+  expect(before).toMatch(/^weir_build_info\{version="\d+\.\d+\.\d+",node="\d+[^"]*"\} 1$/m);
+  expect(seriesOf(before, 'process_start_time_seconds')[0]).toBeGreaterThan(Date.now() / 1000 - 3_600);
+  expect(seriesOf(before, 'process_cpu_seconds_total')[0]).toBeGreaterThan(0);
+  expect(seriesOf(before, 'weir_database_bytes')[0]).toBeGreaterThan(1_000_000);
+  page.maintained();
+  expect(seriesOf(await page.render(), 'weir_maintenance_timestamp_seconds')[0]).toBeGreaterThan(0);
+});

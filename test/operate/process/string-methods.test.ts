@@ -1,0 +1,17 @@
+import { spawnSync } from 'node:child_process';
+import { expect, test } from 'vitest';
+import { builtScript } from '../../helpers/script.ts';
+
+test('methods of strings are fast again after a class that extends String', async () => {
+  const script = await builtScript(`
+    import '#server/operate/process/app.ts';
+    import { restoreStringMethods } from '#server/operate/process/string-methods.ts';
+    class Text extends String {}
+    const isFast = new Function('return %HasFastProperties(String.prototype)');
+    const before = isFast();
+    restoreStringMethods();
+    console.log(before, isFast(), Text.name);`);
+  const options = ['--allow-natives-syntax', script];
+  const { stdout, stderr } = spawnSync(process.execPath, options, { encoding: 'utf8' });
+  expect({ stdout, stderr }).toEqual({ stdout: 'false true Text\n', stderr: '' });
+});

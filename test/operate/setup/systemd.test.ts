@@ -1,0 +1,94 @@
+/** The systemd unit in the guide: its sandbox by its directives, and as rated by systemd if installed. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+/** Exposure by systemd-analyze (0 to 10). Releases of systemd differ slightly. */
+const EXPOSURE_MAX = 2;
+
+const guide = readFileSync(new URL('../../../views/docs/operating.md', import.meta.url), 'utf8');
+const unit = guide.match(/```ini\n(\[Unit\][\s\S]*?)```/)?.[1] ?? '';
+const service = unit.slice(unit.indexOf('[Service]'), unit.indexOf('[Install]'));
+
+/** All values of a directive, in order. */
+function valuesOf(directive: string): string[] {
+  return [...service.matchAll(new RegExp(`^${directive}=(.*)$`, 'gm'))].map(([, value]) => value!);
+}
+
+describe('the systemd unit', () => {
+  test.each([
+    ['Type', 'notify'],
+    // systemd-notify reports as a process of its own.
+    ['NotifyAccess', 'all'],
+    ['User', 'weir'],
+    ['KillMode', 'mixed'],
+    ['NoNewPrivileges', 'true'],
+    ['CapabilityBoundingSet', ''],
+    ['AmbientCapabilities', ''],
+    ['ProtectSystem', 'strict'],
+    ['ProtectHome', 'true'],
+    ['PrivateTmp', 'true'],
+    ['PrivateDevices', 'true'],
+    ['RestrictSUIDSGID', 'true'],
+    ['RestrictNamespaces', 'true'],
+    ['RestrictAddressFamilies', 'AF_UNIX AF_INET AF_INET6'],
+    ['SystemCallArchitectures', 'native'],
+    ['SystemCallErrorNumber', 'EPERM'],
+    ['UMask', '0077'],
+    ['StateDirectoryMode', '0700'],
+  ])('sets %s to %j', (directive, value) => {
+    expect(valuesOf(directive)).toEqual([value]);
+  });
+
+  test('is started again however often it failed', () => {
+    expect(valuesOf('Restart')).toEqual(['on-failure']);
+    expect(Number(valuesOf('RestartSec')[0])).toBeGreaterThan(0);
+    expect(unit.slice(0, unit.indexOf('[Service]'))).toContain('\nStartLimitIntervalSec=0\n');
+  });
+
+  test('allows the system calls of a service and nothing privileged', () => {
+    expect(valuesOf('SystemCallFilter')).toEqual(['@system-service @pkey', '~@privileged @resources']);
+  });
+
+  test('lets V8 compile', () => {
+    expect(valuesOf('MemoryDenyWriteExecute')).toEqual([]);
+  });
+
+  test('makes DATA_DIR its writable directory', () => {
+    // In .env, which commands read too: with another DATA_DIR, they would start another embedded Postgres.
+    expect(valuesOf('Environment')).toEqual([]);
+    expect(guide).toContain(`echo DATA_DIR=/var/lib/${valuesOf('StateDirectory')[0]} >> .env`);
+  });
+});
+
+const version = spawnSync('systemd-analyze', ['--version'], { encoding: 'utf8' }).stdout?.match(/^systemd (\d+)/)?.[1];
+
+describe.runIf(version)(version === undefined ? 'systemd (skipped: no systemd-analyze)' : 'systemd', () => {
+  let folder: string;
+  let path: string;
+  const analyze = (...args: string[]) => spawnSync('systemd-analyze', [...args, path], { encoding: 'utf8' });
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'weir-unit-'));
+    path = join(folder, 'weir.service');
+    // Node may have another path on this machine, and systemd checks the program.
+    writeFileSync(path, unit.replace('/usr/bin/node', process.execPath));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('understands every line of the unit', () => {
+    const { status, stderr } = analyze('verify');
+    expect(status).toBe(0);
+    expect(stderr).not.toContain('weir.service');
+  });
+
+  test('has the security exposure stated in the guide', () => {
+    const { stdout } = analyze('security', '--offline=true');
+    const exposure = Number(stdout.match(/Overall exposure level .*: ([\d.]+)/)?.[1]);
+    expect(exposure).toBeLessThan(EXPOSURE_MAX);
+    const [, release, stated] = guide.match(/of systemd (\d+) reports an exposure of\s+([\d.]+)/)!;
+    if (version === release) expect(exposure).toBe(Number(stated));
+  });
+});

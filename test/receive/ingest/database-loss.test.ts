@@ -1,0 +1,45 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+
+let app: TestApp;
+let webhook: TestWebhook;
+beforeAll(async () => {
+  app = await startTestApp();
+  webhook = await app.addWebhook();
+});
+afterAll(() => app.stop());
+
+const send = (body: string) => fetch(webhook.url, signedRequest({ secret: webhook.secret, body }));
+const count = async () => {
+  const [row] = await app.database.query<{ count: number }>({ text: 'select count(*)::int as count from events' });
+  return row!.count;
+};
+
+test('a database that restarts repeatedly under load causes no wrong response and no crash', async () => {
+  const accepted = new Set<string>();
+  let refused = 0;
+  for (let round = 0; round < 4; round++) {
+    const loads = Array.from({ length: 40 }, async (_, i) => {
+      const response = await send(`round ${round}, event ${i}`);
+      expect([202, 503]).toContain(response.status);
+      if (response.status === 202) accepted.add(((await response.json()) as { id: string }).id);
+      else refused++;
+    });
+    await app.cutOff();
+    await Promise.all(loads);
+    const away = await send('while it is away');
+    expect([away.status, away.headers.get('retry-after')]).toEqual([503, '1']);
+    await app.restore();
+    await until(async () => (await app.metric('weir_database_up')) === 1);
+  }
+  await until(async () => (await fetch(`${app.url}/readyz`)).status === 200);
+  expect((await send('at last')).status).toBe(202);
+  const rows = await app.database.query<{ id: string }>({ text: 'select id from events' });
+  const stored = new Set(rows.map(({ id }) => id));
+  expect([...accepted].filter((id) => !stored.has(id))).toEqual([]);
+  expect(accepted.size + refused).toBe(160);
+  expect(await count()).toBeGreaterThan(accepted.size);
+  expect(await app.metric('weir_body_bytes_held')).toBe(0);
+});

@@ -1,0 +1,78 @@
+import { afterEach, expect, test } from 'vitest';
+import { IngestCounts, ROWS_MAX } from '../../../server/receive/ingest/ingest-counts.ts';
+import type { HistoryRow } from '../../../server/store/queries/history.ts';
+
+const MINUTE_MS = 60_000;
+let written: HistoryRow[] = [];
+let works = true;
+let nowMs = 0;
+const open: IngestCounts[] = [];
+function start(): IngestCounts {
+  written = [];
+  works = true;
+  nowMs = 5 * MINUTE_MS + 1;
+  const counts = new IngestCounts(
+    async (rows) => {
+      if (!works) throw new Error('no database');
+      written.push(...rows);
+    },
+    () => nowMs,
+  );
+  open.push(counts);
+  return counts;
+}
+afterEach(async () => {
+  for (const counts of open.splice(0)) await counts.close();
+});
+
+test('counts are written once, and begin again at zero', async () => {
+  const counts = start();
+  counts.of('a').accepted += 2;
+  counts.of('b');
+  await counts.flush();
+  counts.of('a').limited++;
+  await counts.flush();
+  await counts.flush();
+  expect(written).toMatchObject([
+    { webhookId: 'a', minuteMs: 5 * MINUTE_MS, accepted: 2, limited: 0 },
+    { webhookId: 'a', minuteMs: 5 * MINUTE_MS, accepted: 0, limited: 1 },
+  ]);
+});
+
+test('counts that could not be written are kept with their minute', async () => {
+  const counts = start();
+  const of = counts.of('a');
+  works = false;
+  for (const [accepted, ms] of [
+    [1, 5],
+    [2, 5],
+    [4, 6],
+  ] as const) {
+    of.accepted += accepted;
+    nowMs = ms * MINUTE_MS;
+    await counts.flush();
+  }
+  works = true;
+  await counts.flush();
+  expect(written.map(({ minuteMs, accepted }) => [minuteMs / MINUTE_MS, accepted])).toEqual([
+    [5, 3],
+    [6, 4],
+  ]);
+});
+
+test('a long outage holds a limited number of rows and loses no count', async () => {
+  const counts = start();
+  works = false;
+  const webhooks = Array.from({ length: 300 }, (_, i) => counts.of(`webhook ${i}`));
+  const minutes = Math.ceil(ROWS_MAX / webhooks.length) + 10;
+  for (let minute = 0; minute < minutes; minute++) {
+    for (const one of webhooks) one.rejected++;
+    nowMs += MINUTE_MS;
+    await counts.flush();
+  }
+  works = true;
+  await counts.flush();
+  expect(written).toHaveLength(ROWS_MAX);
+  await counts.flush();
+  expect(written.reduce((sum, { rejected }) => sum + rejected!, 0)).toBe(minutes * webhooks.length);
+});

@@ -1,0 +1,64 @@
+/**
+ * A later release may spread webhooks over cells: schemas that each hold the events, deliveries and dedupe keys of some webhooks. So that
+ * this stays possible, a statement may combine them only within one webhook.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+
+/** Statements that name two of the tables, and how they stay within one webhook. A new one is judged, then added. */
+const judged: Record<string, string> = {
+  'store/commit-probe.ts probeCommit': 'two inserts of the nil webhook, undone',
+  'store/queries/events.ts findEvent': 'correlated by webhook_id',
+  'store/queries/filter-deliveries.ts readCandidates': 'joined by webhook_id',
+  'store/queries/replay.ts deliverAgain': 'copies the webhook_id of the event',
+  'store/queries/start.ts readFirstSteps': 'separate lookups',
+  'store/queries/store-deduped.ts storeDeduped': 'joined by webhook_id',
+  'receive/spool/store.ts storeSql': 'keys and events of the given rows, by webhook_id',
+};
+
+interface Part {
+  /** `file declaration`. */
+  name: string;
+  text: string;
+}
+
+/** The top-level declarations of every source file, and every migration, without comments. */
+function parts(): Part[] {
+  const root = new URL('../../server/', import.meta.url);
+  const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => /\.(ts|sql)$/.test(path));
+  return files.flatMap((file) => {
+    const text = readFileSync(new URL(file, root), 'utf8').replace(/\/\*[\s\S]*?\*\/|^\s*(\/\/|--).*$/gm, '');
+    if (file.endsWith('.sql')) return [{ name: file, text }];
+    return text.split(/^(?=(?:export )?(?:async )?(?:function|const|class|interface)\b)/m).map((part) => ({
+      name: `${file} ${/(?:function\*?|const|class|interface) (\w+)/.exec(part)?.[1] ?? ''}`,
+      text: part,
+    }));
+  });
+}
+
+const tablesIn = (text: string) =>
+  new Set(
+    [...text.matchAll(/\b(?:from|join|into|update|using)\s+(events|deliveries|dedupe_keys)\b/g)].map(
+      ([, name]) => name,
+    ),
+  );
+
+test('every statement that names two of the tables is judged', () => {
+  const found = parts().filter(({ text }) => tablesIn(text).size > 1);
+  expect(found.map(({ name }) => name).sort()).toEqual(Object.keys(judged).sort());
+});
+
+/** `d.event_id = e.id`, the only way from a delivery or a key to its event. */
+const EVENT_OF = /\b(\w+)\.event_id = (\w+)\.id\b|\b(\w+)\.id = (\w+)\.event_id\b/g;
+
+test('a statement that goes from a delivery or a key to its event compares the webhook', () => {
+  const ways = parts().flatMap(({ name, text }) =>
+    [...text.matchAll(EVENT_OF)].map(([way, a, b, c, d]) => ({ name, text, way, pair: [a ?? c!, b ?? d!] })),
+  );
+  expect(ways.length).toBeGreaterThan(3);
+  const without = ways.filter(({ text, pair: [one, other] }) => {
+    const compares = (x: string, y: string) => text.includes(`${x}.webhook_id = ${y}.webhook_id`);
+    return !compares(one!, other!) && !compares(other!, one!);
+  });
+  expect(without.map(({ name, way }) => `${name}: ${way}`)).toEqual([]);
+});

@@ -1,0 +1,50 @@
+/** Plans of claims that were made while the tables were empty: a connection keeps them while the tables grow. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS } from '../../server/store/partitions.ts';
+import type { Query } from '../../server/store/pool.ts';
+import { claimDeliveries } from '../../server/store/queries/claim-deliveries.ts';
+import type { ClaimOrder } from '../../server/store/queries/claim-order.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+let fresh: FreshDatabase;
+beforeAll(async () => {
+  fresh = await freshDatabase();
+});
+afterAll(() => fresh.drop());
+
+test.each([
+  ['one webhook', randomUUID()],
+  ['several webhooks', null],
+])('a claim of %s looks each event up by its key, in the partitions of its days', async (_, onlyWebhookId) => {
+  const order: ClaimOrder = {
+    agentId: randomUUID(),
+    generation: 1,
+    isLimited: false,
+    max: 500,
+    leaseSeconds: 60,
+    address: '192.0.2.1',
+    webhookIds: null,
+    bytesMax: 1_000_000,
+    attemptsMax: 10,
+    claimableFrom: '-infinity',
+    afterWebhookId: null,
+    onlyWebhookId,
+    days: { from: new Date(Date.now() - DAY_MS).toISOString(), to: new Date(Date.now() + DAY_MS).toISOString() },
+  };
+  const plans: string[] = [];
+  // After a vacuum, Postgres knows that the table is empty.
+  await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
+  const explain: Query = async ({ text, values = [], plan = 'keyed' }) => {
+    const rows = await fresh.database.query<{ 'QUERY PLAN': string }>({ text: `explain ${text}`, values, plan });
+    plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+    return [];
+  };
+  await claimDeliveries({ ...fresh.database, query: explain }, order);
+  const [plan] = plans;
+  expect(plan).toMatch(/using deliveries_claimable on deliveries_live/);
+  expect(plan).toMatch(/using deliveries_live_pkey on deliveries_live/);
+  const scans = plan!.split(/(?=->)/).filter((node) => /Scan .* on events/.test(node));
+  expect(scans.length).toBeGreaterThan(0);
+  for (const scan of scans) expect(scan).toMatch(/Index Cond: .*\(id = /);
+});

@@ -1,0 +1,105 @@
+import { describe, expect, test } from 'vitest';
+import {
+  describeConninfo,
+  splitPassword,
+  weirConninfo,
+  withoutSecrets,
+  withParameters,
+} from '../../server/store/conninfo.ts';
+
+describe('a connection string is described without its password', () => {
+  test.each([
+    ['postgres://u:geheim@db.example:5433/weir', 'db.example:5433/weir'],
+    ['postgresql:///weir', 'a local socket/weir'],
+    ["host='/run/pg' port=5432 user=u password='geheim' dbname=weir", '/run/pg:5432/weir'],
+    ['postgres://u:12/geheim@db/weir', 'a local socket/'],
+    ['postgres://u:geheim@[db/weir', 'a local socket/'],
+    ['postgres://u:geheim@a.example:5432,b.example:5433/weir', 'a.example:5432,b.example:5433/weir'],
+    ['postgres://u:ge,he@im@a.example,[::1]:5433/weir?sslmode=require', 'a.example,[::1]:5433/weir'],
+    ['postgres://u:geheim@a.example:eheim,b/weir', 'a local socket/'],
+    ['host=a.example,b.example port=5433 password=geheim dbname=weir', 'a.example:5433,b.example:5433/weir'],
+    ['host=a.example,b.example port=5432,5433 dbname=weir', 'a.example:5432,b.example:5433/weir'],
+  ])('%s', (conninfo, description) => {
+    expect(describeConninfo(conninfo)).toBe(description);
+  });
+});
+
+describe('a message of libpq is shown without possible passwords', () => {
+  const uri = 'postgres://weir:geheim@db:5432/events';
+  test.each([
+    ['could not translate host name "eheim@db" to address', 'could not translate host name "…" to address'],
+    [
+      'end of string reached when looking for matching "]" in IPv6 host address in URI: "postgres://u:geheim@[db/x"',
+      '',
+    ],
+    ['missing "=" after "geheim" in connection info string', 'missing "=" after "…" in connection info string'],
+    ['invalid integer value "geheim" for connection option "port"', ''],
+  ])('%s', (message, shown) => {
+    expect(withoutSecrets(message, uri)).not.toContain('heim');
+    if (shown !== '') expect(withoutSecrets(message, uri)).toBe(shown);
+  });
+
+  test.each([
+    'connection to server at "db" (10.0.0.2), port 5432 failed: Connection refused',
+    'connection to server on socket "/tmp/x/.s.PGSQL.5432" failed: No such file or directory',
+    'FATAL:  password authentication failed for user "weir"',
+    'FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "weir", database "events", no encryption',
+    'FATAL:  database "events" does not exist',
+  ])('and keeps useful parts: %s', (message) => {
+    expect(withoutSecrets(message, uri)).toBe(message);
+  });
+});
+
+test.each(['postgres://a:5432,b:5433/weir', 'postgres://u:p@a,b/weir?sslmode=require', "host=a,b dbname='weir'"])(
+  'with several hosts, the host that accepts writes is searched, and a dead host costs 2 seconds: %s',
+  (conninfo) => {
+    const given = weirConninfo(conninfo, 'weir');
+    expect(given).toMatch(/[ ?&]target_session_attrs='?read-write/);
+    expect(given).toMatch(/[ ?&]connect_timeout='?2/);
+  },
+);
+
+test.each(['postgres://a:5432/weir', 'postgres://u:a,b@a/weir', 'host=/run/pg', 'postgres:///weir'])(
+  'one host is connected to whatever it accepts, so that its state can be reported: %s',
+  (conninfo) => {
+    const given = weirConninfo(conninfo, 'weir');
+    expect(given).not.toContain('target_session_attrs');
+    expect(given).toMatch(/[ ?&]connect_timeout='?5/);
+  },
+);
+
+test('the parameters of the operator are kept', () => {
+  const given = 'postgres://a,b/weir?target_session_attrs=any&connect_timeout=9';
+  expect(weirConninfo(given, 'weir')).toMatch(
+    /^postgres:\/\/a,b\/weir\?target_session_attrs=any&connect_timeout=9&application_name=weir&/,
+  );
+  expect(weirConninfo(given, 'weir').match(/target_session_attrs|connect_timeout/g)).toHaveLength(2);
+});
+
+test('the server ends the session of a machine that is cut off within 25 seconds', () => {
+  const options = decodeURIComponent(weirConninfo('postgres://a/weir', 'weir'));
+  for (const setting of ['idle=10', 'interval=5', 'count=3']) expect(options).toContain(`-c tcp_keepalives_${setting}`);
+});
+
+test('parameters are added to both forms, unless they exist', () => {
+  expect(withParameters('postgres://db/weir?a=1', { a: '2', b: 'x y' })).toBe('postgres://db/weir?a=1&b=x%20y');
+  expect(withParameters('host=db a=1', { a: '2', b: 'x' })).toBe("host=db a=1 b='x'");
+});
+
+describe('the password is separated from a connection string', () => {
+  test.each([
+    [
+      'postgres://u:ge%2Fheim@db,other:5433/weir?sslmode=require',
+      'postgres://u@db,other:5433/weir?sslmode=require',
+      'ge/heim',
+    ],
+    ['postgresql://db/weir?password=geheim&user=u', 'postgresql://db/weir?user=u', 'geheim'],
+    ['postgresql:///weir?user=u&password=geheim', 'postgresql:///weir?user=u', 'geheim'],
+    ["host='a password=b' password = 'ge\\'heim' dbname=weir", "host='a password=b'  dbname=weir", "ge'heim"],
+    ['host=db password=geheim', 'host=db ', 'geheim'],
+    ['postgres://u@db/weir', 'postgres://u@db/weir', undefined],
+    ['host=db user=u', 'host=db user=u', undefined],
+  ])('%s', (conninfo, place, password) => {
+    expect(splitPassword(conninfo)).toEqual({ place, password });
+  });
+});

@@ -1,0 +1,24 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { CopyConnection } from '../../server/store/copy.ts';
+import { CopyEncoder, copyEventsSql } from '../../server/store/copy-rows.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+let fresh: FreshDatabase;
+
+beforeAll(async () => {
+  fresh = await freshDatabase();
+});
+afterAll(() => fresh.drop());
+
+const noRows = new CopyEncoder().encode([]);
+
+test('a COPY that is begun ahead of its data and refused fails once; the next COPY commits', async () => {
+  const connection = await CopyConnection.connect(`${fresh.conninfo} options='-c lock_timeout=50'`, () => {});
+  await fresh.database.transaction(async (query) => {
+    await query({ text: 'lock table events' });
+    connection.begin(copyEventsSql);
+    expect(await connection.copyIn(copyEventsSql, noRows)).toMatchObject({ kind: 'refused', sqlState: '55P03' });
+  });
+  expect(await connection.copyIn(copyEventsSql, noRows)).toEqual({ kind: 'committed' });
+  connection.close();
+});

@@ -1,0 +1,119 @@
+/** Numbers of deliveries, and the limit of counting. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { COUNTED_MAX } from '../../server/model/events.ts';
+import {
+  countDeliveries,
+  countOrEstimateDeliveries,
+  readDeliveryDepths,
+  sampleDeliveries,
+} from '../../server/store/queries/delivery-counts.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+let fresh: FreshDatabase;
+beforeAll(async () => {
+  fresh = await freshDatabase();
+});
+afterAll(() => fresh.drop());
+/** Fewer waiting deliveries than outside of tests: their insertion takes the time. */
+const limits = { waiting: COUNTED_MAX, dead: COUNTED_MAX };
+beforeEach(() => fresh.database.query({ text: 'truncate deliveries' }));
+
+async function insert(state: string, count: number, id = randomUUID()): Promise<void> {
+  await fresh.database.query({
+    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
+           select gen_random_uuid(), $1, $1, gen_random_uuid(), now(), 1, $2, case when $2 in ('done', 'dead') then now() end
+           from generate_series(1, $3::int)`,
+    values: [id, state, count],
+  });
+}
+
+test('the count of deliveries is by state, without done deliveries', async () => {
+  expect(await countDeliveries(fresh.database)).toEqual({ pending: 0, leased: 0, dead: 0, exact: true });
+  await insert('pending', 5);
+  await insert('leased', 3);
+  await insert('dead', 2);
+  await insert('done', 7);
+  expect(await countDeliveries(fresh.database)).toEqual({ pending: 5, leased: 3, dead: 2, exact: true });
+});
+
+test.each([
+  ['pending', COUNTED_MAX, { pending: COUNTED_MAX, exact: true }],
+  ['pending', COUNTED_MAX + 1, { pending: COUNTED_MAX + 1, exact: false }],
+  ['dead', COUNTED_MAX, { dead: COUNTED_MAX, exact: true }],
+  ['dead', COUNTED_MAX + 1, { dead: COUNTED_MAX, exact: false }],
+])('of %s deliveries that are %d is %j', async (state, count, expected) => {
+  await insert(state, count);
+  expect(await countDeliveries(fresh.database, {}, limits)).toMatchObject(expected);
+});
+
+test('the count of deliveries reads no more rows than it counts', async () => {
+  await insert('done', 50_000);
+  await insert('dead', 3);
+  await insert('pending', 30_000);
+  await fresh.database.query({ text: 'analyze deliveries' });
+  const plans = await fresh.database.query<{ 'QUERY PLAN': string }>({
+    text: `explain (analyze, timing off, costs off, summary off)
+           select from deliveries where state = 'dead' limit ${COUNTED_MAX + 1}`,
+  });
+  const plan = plans.map((row) => row['QUERY PLAN']).join('\n');
+  expect(plan).toMatch(/deliveries_\d+_.*rows=3\b/);
+  expect(plan).not.toMatch(/Rows Removed/);
+});
+
+test('the count of deliveries is estimated beyond the limit, in total, for an agent, and for each agent', async () => {
+  const [flooded, quiet] = [randomUUID(), randomUUID()];
+  await insert('done', 20_000);
+  await insert('pending', 25_000, flooded);
+  await insert('pending', 20, quiet);
+  await insert('dead', 3, quiet);
+  const counted = { pending: 25_020, leased: 0, dead: 3 };
+  expect(await countOrEstimateDeliveries(fresh.database)).toEqual({ ...counted, exact: true });
+  expect(await countOrEstimateDeliveries(fresh.database, {}, limits)).toEqual({ ...counted, exact: false });
+  const of = (agentId: string) => countOrEstimateDeliveries(fresh.database, { agentId }, limits);
+  expect(await of(flooded)).toEqual({ pending: 25_000, leased: 0, dead: 0, exact: false });
+  expect(await of(quiet)).toEqual({ pending: 20, leased: 0, dead: 3, exact: true });
+  const { agents, exact } = await readDeliveryDepths(fresh.database, limits);
+  expect(exact).toBe(false);
+  expect(agents.find(({ agentId }) => agentId === flooded)).toMatchObject({ pending: 25_000, leased: 0, dead: 0 });
+  expect(agents.find(({ agentId }) => agentId === quiet)).toMatchObject({ pending: 20, leased: 0, dead: 3 });
+});
+
+test('beyond the limit, the oldest of more than 200 agents has the age of its oldest delivery', async () => {
+  // Last by id and by place, so that counting ends before its delivery.
+  const oldest = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
+  await fresh.database.query({
+    text: `
+      with agent as (
+        insert into agents (id, name, lookup_id, secret_hash, created_at)
+        select case when n = 0 then $1::uuid else gen_random_uuid() end, 'agent ' || n, lpad(n::text, 12, '0'), sha256(''),
+          now() - case when n = 0 then interval '1 day' else '0' end
+        from generate_series(0, 200) n returning id
+      ), webhook as (
+        insert into webhooks (id, name) values ($1, 'shop') returning id
+      ), subscription as (
+        insert into subscriptions (webhook_id, agent_id) select webhook.id, agent.id from webhook, agent
+      )
+      insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at)
+      select gen_random_uuid(), $1, id, gen_random_uuid(), now(), 1, case when id = $1 then now() - interval '1 hour' else now() end
+      from (
+        select id, n from agent, generate_series(1, 51) n where id <> $1 union all select $1, 52
+      ) d order by n`,
+    values: [oldest],
+  });
+  const { agents, exact } = await readDeliveryDepths(fresh.database, limits);
+  expect([agents.length, exact]).toEqual([201, false]);
+  const { waitingSinceMs } = agents.find(({ agentId }) => agentId === oldest)!;
+  expect(waitingSinceMs).toBeLessThan(Date.now() - 3_000_000);
+});
+
+test('a sample reads some blocks, and gives the same result each time', async () => {
+  await insert('pending', 60_000);
+  // Without the limit on its time, which a busy machine may exceed.
+  const sample = () => sampleDeliveries(fresh.database.query, 200);
+  const [row] = await sample();
+  expect(row!.deliveries).toBeGreaterThan(45_000);
+  expect(row!.deliveries).toBeLessThan(75_000);
+  expect(row!.deliveries).not.toBe(60_000);
+  expect((await sample())[0]).toEqual(row);
+});

@@ -1,0 +1,49 @@
+/** Ids of deliveries, and lists of deliveries in one millisecond. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { uuidv7Milliseconds } from '../../server/store/ids.ts';
+import { listDeliveries } from '../../server/store/queries/deliveries.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+let fresh: FreshDatabase;
+beforeAll(async () => {
+  fresh = await freshDatabase();
+});
+afterAll(() => fresh.drop());
+
+const eventId = (ms: number) =>
+  `${ms
+    .toString(16)
+    .padStart(12, '0')
+    .replace(/^(.{8})/, '$1-')}-7abc-9def-0123456789ab`;
+
+test('ids of the deliveries of one event are distinct UUIDv7s of its millisecond', async () => {
+  const ms = Date.now();
+  const rows = await fresh.database.query<{ id: string }>({
+    text: 'select delivery_id($1) as id from generate_series(1, 20000)',
+    values: [eventId(ms)],
+  });
+  const ids = rows.map(({ id }) => id);
+  expect(new Set(ids).size).toBe(20_000);
+  expect(new Set(ids.map(uuidv7Milliseconds))).toEqual(new Set([ms]));
+  expect(ids.filter((id) => !/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(id))).toEqual(
+    [],
+  );
+});
+
+test('a list pages through the deliveries of one millisecond once each, by falling id', async () => {
+  const ms = Date.now();
+  const agentId = 'aaaaaaaa-0000-4000-8000-000000000001';
+  await fresh.database.query({
+    text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+           select delivery_id($1), $2::uuid, $2::uuid, $1, to_timestamp($3::bigint / 1000.0), 1 from generate_series(1, 25)`,
+    values: [eventId(ms), agentId, ms],
+  });
+  const seen: string[] = [];
+  for (let before: string | null = null; ; before = seen.at(-1)!) {
+    const page = await listDeliveries(fresh.database, { agentId }, before, 10);
+    if (page.length === 0) break;
+    seen.push(...page.map(({ id }) => id));
+  }
+  expect(seen).toHaveLength(25);
+  expect(seen).toEqual([...new Set(seen)].sort().reverse());
+});

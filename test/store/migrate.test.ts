@@ -1,0 +1,90 @@
+/** Which schemas a release serves, and how a migration ends early. */
+import { readFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { advisoryLocks } from '../../server/store/advisory-locks.ts';
+import { appliedVersions, compatibleFrom, migrate, migrationFiles } from '../../server/store/migrate.ts';
+import { openDatabase } from '../../server/store/pool.ts';
+import { startTestApp } from '../helpers/app.ts';
+import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { until } from '../helpers/wait.ts';
+
+const own = migrationFiles().at(-1)!.version;
+/** Migrations up to this one are older than the statement. */
+const LAST_WITHOUT = 42;
+
+describe('a schema of a newer release', () => {
+  let fresh: FreshDatabase;
+  beforeEach(async () => {
+    fresh = await freshDatabase();
+  });
+  afterEach(() => fresh.drop());
+  const apply = (version: number, from: number | null) =>
+    fresh.database.query({
+      text: 'insert into schema_migrations (version, name, compatible_from) values ($1, $2, $3)',
+      values: [version, `${version}_later.sql`, from],
+    });
+
+  test('that is compatible with this one is served', async () => {
+    await apply(own + 1, own - 1);
+    await apply(own + 2, own);
+    expect(await migrate(fresh.database)).toEqual([]);
+    const app = await startTestApp({}, fresh);
+    try {
+      const webhook = await app.addWebhook({ secret: null });
+      expect((await fetch(`${app.url}/readyz`)).status).toBe(200);
+      expect((await fetch(webhook.url, { method: 'POST', body: '{}' })).status).toBe(202);
+    } finally {
+      await app.stop();
+    }
+  });
+
+  test.each([
+    ['says that it needs a newer release', own + 1],
+    ['says nothing', null],
+  ])('with one migration that %s is refused', async (_, from) => {
+    await apply(own + 1, from);
+    await apply(own + 2, own);
+    await expect(migrate(fresh.database)).rejects.toThrow(
+      `the database is at schema version ${own + 2}, newer than this release (${own}) and not compatible with it; run the newer release or restore the backup made before the upgrade`,
+    );
+  });
+
+  test('of before this statement is read', async () => {
+    await fresh.database.query({ text: 'alter table schema_migrations drop column compatible_from' });
+    expect((await appliedVersions(fresh.database)).get(own)).toBeNull();
+    expect(await migrate(fresh.database)).toEqual([]);
+  });
+});
+
+test('every migration states from which version on releases can serve its schema', () => {
+  const silent = migrationFiles()
+    .filter(({ version }) => version > LAST_WITHOUT)
+    .filter(({ version, name }) => {
+      const text = readFileSync(new URL(`../../server/db/migrations/${name}`, import.meta.url), 'utf8');
+      const from = compatibleFrom(text);
+      return from === null ? !/^-- Compatible from: none$/m.test(text) : from >= version;
+    });
+  expect(silent).toEqual([]);
+  expect(compatibleFrom('-- A title.\n--\n-- Compatible from: 42\n\nselect 1;\n')).toBe(42);
+  expect(compatibleFrom('-- Compatible from: none\nselect 1;\n')).toBeNull();
+});
+
+test('a migration that waits for another is cancelled when Weir ends, and applies nothing', async () => {
+  const fresh = await emptyDatabase();
+  const database = openDatabase(fresh.conninfo, { connectionsMax: 2, applicationName: 'test' });
+  onTestFinished(async () => {
+    await database.close();
+    await fresh.drop();
+  });
+  const stopping = new AbortController();
+  let outcome: Promise<unknown> | undefined;
+  await fresh.database.transaction(async (query) => {
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema] });
+    outcome = migrate(database, { stopping: stopping.signal }).catch((error: Error) => error.message);
+    const waits = `select from pg_stat_activity where wait_event = 'advisory' and datname = current_database()`;
+    await until(async () => (await database.query({ text: waits })).length === 1);
+    stopping.abort();
+    expect(await outcome).toMatch(/canceling statement due to user request/);
+  });
+  expect((await appliedVersions(fresh.database)).size).toBe(0);
+});

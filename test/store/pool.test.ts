@@ -1,0 +1,144 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Database, DatabaseUnavailable, openDatabase } from '../../server/store/pool.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { until } from '../helpers/wait.ts';
+
+let fresh: FreshDatabase;
+let database: Database;
+
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  database = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'pool-test' });
+});
+
+afterAll(async () => {
+  await database.close();
+  await fresh.drop();
+});
+
+const mode = { text: `select current_setting('plan_cache_mode') as mode`, values: [] };
+const modeOf = async (rows: Promise<{ mode: string }[]>) => (await rows)[0]!.mode;
+
+test('a statement planned once does not affect the next one on its connection', async () => {
+  expect(await modeOf(database.query({ ...mode, plan: 'once' }))).toBe('force_generic_plan');
+  expect(await modeOf(database.query(mode))).toBe('auto');
+  expect(await modeOf(database.query({ ...mode, plan: 'once' }))).toBe('force_generic_plan');
+  expect(await modeOf(database.transaction((query) => query(mode)))).toBe('auto');
+});
+
+test('a keyed statement is planned once, with indexes and nested loops only', async () => {
+  const seqscan = { text: `select current_setting('enable_seqscan') as mode`, values: [] };
+  expect(await modeOf(database.query({ ...mode, plan: 'keyed' }))).toBe('force_generic_plan');
+  expect(await modeOf(database.query({ ...seqscan, plan: 'keyed' }))).toBe('off');
+  expect(await modeOf(database.query({ ...seqscan, plan: 'once' }))).toBe('on');
+  expect(await modeOf(database.query(mode))).toBe('auto');
+});
+
+test('a statement without values takes the connection as it is', async () => {
+  await database.query({ ...mode, plan: 'once' });
+  expect(await modeOf(database.query({ text: mode.text }))).toBe('force_generic_plan');
+});
+
+test('a statement over its time limit counts as lost, and the pool continues', async () => {
+  const slow = database.query({ text: 'select pg_sleep(600)', timeoutMs: 100 });
+  await expect(slow).rejects.toThrow(DatabaseUnavailable);
+  expect(await modeOf(database.query(mode))).toBe('auto');
+});
+
+test('a statement that the server cancels counts as an outage, and its connection continues', async () => {
+  const limited = openDatabase(`${fresh.conninfo} options='-c statement_timeout=100'`, {
+    connectionsMax: 1,
+    applicationName: 'pool-test',
+  });
+  const pid = async () => (await limited.query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' }))[0]!.pid;
+  const before = await pid();
+  await expect(limited.query({ text: 'select pg_sleep(600)' })).rejects.toThrow(DatabaseUnavailable);
+  expect(await pid()).toBe(before);
+  await limited.close();
+});
+
+test('a limit that the role or the database sets does not apply to connections of Weir', async () => {
+  await fresh.database.query({ text: `alter database ${fresh.name} set statement_timeout = 100` });
+  const other = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'pool-test' });
+  const [row] = await other.query<{ active: string }>({
+    text: `select current_setting('statement_timeout') as active`,
+  });
+  expect(row!.active).toBe('0');
+  await other.close();
+  await fresh.database.query({ text: `alter database ${fresh.name} reset statement_timeout` });
+});
+
+test('a failed statement rejects for its caller, and the pool continues', async () => {
+  await expect(database.query({ text: 'select 1 / 0' })).rejects.toThrow('division by zero');
+  expect(await modeOf(database.query(mode))).toBe('auto');
+});
+
+describe('the connection of a refused statement', () => {
+  const pid = async () => (await database.query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' }))[0]!.pid;
+  const repeated = {
+    name: 'repeated',
+    text: 'insert into dedupe_keys (webhook_id, key, event_id, expires_at) select $1, $2, $1, now() from generate_series(1, 2)',
+    values: ['00000000-0000-7000-8000-000000000000', Buffer.alloc(32)],
+  };
+
+  test.each<[string, string, () => Promise<unknown>]>([
+    ['alone', '23505', () => database.query(repeated)],
+    ['in a transaction', '23505', () => database.transaction((query) => query(repeated))],
+    ['sent as a simple query', '22012', () => database.query({ text: 'select 1; select 1 / 0; select 2' })],
+  ])('stays open: %s', async (_, code, refused) => {
+    const before = await pid();
+    await expect(refused()).rejects.toMatchObject({ code });
+    await expect(refused()).rejects.toMatchObject({ code });
+    expect(await pid()).toBe(before);
+  });
+
+  test('is closed in a transaction that the statement left open', async () => {
+    const before = await pid();
+    await expect(database.query({ text: 'begin; select 1 / 0' })).rejects.toMatchObject({ code: '22012' });
+    expect(await pid()).not.toBe(before);
+  });
+
+  test('is closed when its prepared statement is outdated, so the statement is prepared again', async () => {
+    await database.query({ text: 'create table outdated (a int)' });
+    const statement = { name: 'outdated', text: 'select * from outdated where $1::int = 1', values: [1] };
+    await database.query(statement);
+    await database.query({ text: 'alter table outdated add b int' });
+    await expect(database.query(statement)).rejects.toMatchObject({ code: '0A000' });
+    expect(await database.query(statement)).toEqual([]);
+  });
+});
+
+test('a failed transaction rejects with its reason and is rolled back', async () => {
+  const failing = database.transaction(async (query) => {
+    await query({ text: 'create table left_over ()' });
+    throw new Error('changed my mind');
+  });
+  await expect(failing).rejects.toThrow('changed my mind');
+  expect(await database.query({ text: `select to_regclass('left_over') as found` })).toEqual([{ found: null }]);
+});
+
+test('a connection lost in a transaction fails the transaction, not the process', async () => {
+  const failing = database.transaction((query) => query({ text: 'select pg_terminate_backend(pg_backend_pid())' }));
+  await expect(failing).rejects.toThrow();
+  expect(await modeOf(database.query(mode))).toBe('auto');
+});
+
+test('a connection lost between the statements of a transaction does not affect later sockets of its number', async () => {
+  const server = createServer((socket) => socket.end('heard')).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const failing = database.transaction(async (query) => {
+    const [{ pid }] = (await query({ text: 'select pg_backend_pid() as pid' })) as [{ pid: number }];
+    await fresh.database.query({ text: 'select pg_terminate_backend($1)', values: [pid] });
+    const alive = { text: 'select from pg_stat_activity where pid = $1', values: [pid] };
+    await until(async () => (await fresh.database.query(alive)).length === 0);
+    for (let i = 0; i < 20; i++) expect(await text(connect(port, '127.0.0.1'))).toBe('heard');
+    await query({ text: 'select 1' });
+  });
+  await expect(failing).rejects.toThrow(DatabaseUnavailable);
+  expect(await modeOf(database.query(mode))).toBe('auto');
+  server.close();
+});

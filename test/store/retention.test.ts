@@ -1,0 +1,176 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
+import { createPartitions, DAY_MS, parents, partitionedTables, partitionName } from '../../server/store/partitions.ts';
+import { type Database, openDatabase } from '../../server/store/pool.ts';
+import { deleteExpiredKeys } from '../../server/store/retention.ts';
+import { storeEvents } from '../helpers/agents.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { until } from '../helpers/wait.ts';
+
+const RETENTION_DAYS = 3;
+let fresh: FreshDatabase;
+/** Maintenance has its own connections. */
+let keeper: Database;
+const nowMs = Date.now();
+const today = Math.floor(nowMs / DAY_MS) * DAY_MS;
+const day = (days: number) => partitionedTables.map((table) => partitionName(table, today + days * DAY_MS));
+
+beforeEach(async () => {
+  fresh = await freshDatabase();
+  keeper = openDatabase(fresh.conninfo, { connectionsMax: 2, applicationName: 'weir-keeper', onError: () => {} });
+  // As if Weir had run every day of the last ones.
+  for (let days = -8; days <= 0; days += 4) await createPartitions(fresh.database, nowMs + days * DAY_MS);
+});
+afterEach(async () => {
+  await keeper.close();
+  await fresh.drop();
+});
+
+async function tables(): Promise<string[]> {
+  const rows = await fresh.database.query<{ name: string }>({
+    text: `select relname as name from pg_class where relkind = 'r' and relname ~ '_[0-9]{8}$' order by 1`,
+  });
+  return rows.map(({ name }) => name);
+}
+
+const drop = async () => (await dropOldPartitions(keeper, RETENTION_DAYS, nowMs)).partitions;
+const oldDays = [-9, -8, -7, -6, -5, -4].flatMap(day).sort();
+
+test('exactly the days that ended more than RETENTION_DAYS ago are dropped, of both tables', async () => {
+  const before = await tables();
+  expect((await drop()).sort()).toEqual(oldDays);
+  expect(await tables()).toEqual(before.filter((name) => !oldDays.includes(name)));
+  expect(await tables()).toContain(day(-3)[0]);
+  expect(await drop()).toEqual([]);
+});
+
+test('no further partition is dropped when Weir stops', async () => {
+  const before = await tables();
+  let looks = 0;
+  const stopping = () => looks++ === 2;
+  expect((await dropOldPartitions(keeper, RETENTION_DAYS, nowMs, { stopping })).partitions).toHaveLength(2);
+  expect(await tables()).toHaveLength(before.length - 2);
+});
+
+test('events of today are kept, and new ones are stored and found', async () => {
+  const ids = await storeEvents(fresh.database, '00000000-0000-4000-8000-000000000000', 3);
+  await drop();
+  expect(
+    await fresh.database.query({
+      text: 'select from events where id = any ($1::uuid[])',
+      values: [`{${ids.join(',')}}`],
+    }),
+  ).toHaveLength(3);
+});
+
+test('deliveries never outlive their events', async () => {
+  const dropped = await drop();
+  for (let days = -9; days <= -4; days++) {
+    const [events, deliveries] = day(days);
+    expect(dropped.indexOf(deliveries!), `day ${days}`).toBeLessThan(dropped.indexOf(events!));
+  }
+});
+
+describe('with a snapshot held in another session', () => {
+  test('it waits within its limit, other sessions do not wait, and the next round completes it', {
+    timeout: 60_000,
+  }, async () => {
+    let letGo: () => void = () => {};
+    const held = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    let reads = false;
+    const reader = fresh.database.transaction(async (query) => {
+      await query({ text: 'set transaction isolation level repeatable read' });
+      await query({ text: 'select count(*) from events' });
+      await query({ text: 'select count(*) from deliveries' });
+      reads = true;
+      await held;
+    });
+    await until(() => reads);
+    const waiting = dropOldPartitions(keeper, RETENTION_DAYS, nowMs, { detachTimeoutMs: 4_000 });
+    const sessions = () =>
+      fresh.database.query({
+        text: `select from pg_stat_activity where application_name = 'weir-keeper' and wait_event_type = 'Lock' and datname = current_database()`,
+      });
+    await until(async () => (await sessions()).length > 0);
+    const first = storeEvents(fresh.database, '00000000-0000-4000-8000-000000000000', 5).then(() => 'stored');
+    // Behind the waiting lock, it would be stored only after the lock_timeout of the drop.
+    expect(await Promise.race([first, waiting])).toBe('stored');
+    for (let i = 0; i < 20; i++) await storeEvents(fresh.database, '00000000-0000-4000-8000-000000000000', 5);
+    expect(await waiting).toMatchObject({ busy: expect.stringMatching(/^deliveries_/), partitions: [] });
+    await until(async () => (await sessions()).length === 0);
+    letGo();
+    await reader;
+    await until(async () => (await drop().catch(() => null)) !== null);
+    expect((await tables()).filter((name) => oldDays.includes(name))).toEqual([]);
+  });
+});
+
+test.each(partitionedTables)('a detach of %s that was interrupted is finished', async (table) => {
+  const name = partitionName(table, today - 6 * DAY_MS);
+  await interruptDetach(parents[table], name);
+  const [row] = await fresh.database.query<{ pending: boolean }>({
+    text: 'select inhdetachpending as pending from pg_inherits where inhrelid = $1::regclass',
+    values: [name],
+  });
+  expect(row).toEqual({ pending: true });
+  expect((await drop()).sort()).toEqual(oldDays);
+  expect(await drop()).toEqual([]);
+});
+
+test('a detached partition that was not dropped is dropped', async () => {
+  await fresh.database.query({ text: `alter table events detach partition ${day(-5)[0]}` });
+  expect((await drop()).sort()).toEqual(oldDays);
+});
+
+/** Stops a DETACH CONCURRENTLY between its two transactions, as a kill -9 does. */
+async function interruptDetach(table: string, name: string): Promise<void> {
+  await fresh.database.transaction(async (query) => {
+    await query({ text: `select count(*) from ${table}` });
+    const detaching = keeper
+      .query({ text: `alter table ${table} detach partition ${name} concurrently` })
+      .catch(() => {});
+    await until(async () => {
+      // Outside of this transaction, which sees one state of pg_stat_activity.
+      const rows = await fresh.database.query({
+        text: `select pg_terminate_backend(pid) from pg_stat_activity
+               where query like 'alter table ${table} detach%' and wait_event_type = 'Lock' and datname = current_database()`,
+      });
+      return rows.length > 0;
+    });
+    await detaching;
+  });
+}
+
+describe('dedupe keys', () => {
+  const insert = (count: number, expiry: string) =>
+    fresh.database.query({
+      text: `insert into dedupe_keys (webhook_id, key, event_id, expires_at)
+             select gen_random_uuid(), sha256(n::text::bytea), gen_random_uuid(), now() + $2::interval from generate_series(1, $1) n`,
+      values: [count, expiry],
+    });
+  const left = async () => (await fresh.database.query({ text: 'select from dedupe_keys' })).length;
+
+  test.each([0, 1, 10_000, 10_001, 25_000])('%d expired keys are deleted, valid ones are kept', async (count) => {
+    await insert(count, '-1 second');
+    await insert(7, '1 hour');
+    expect(await deleteExpiredKeys(keeper)).toBe(count);
+    expect(await left()).toBe(7);
+  });
+
+  test('are deleted in parts, and the next part is left to the next round when Weir stops', async () => {
+    await insert(10_001, '-1 second');
+    expect(await deleteExpiredKeys(keeper, () => true)).toBe(10_000);
+    expect(await deleteExpiredKeys(keeper)).toBe(1);
+  });
+
+  test('held by another session are left for the next round', async () => {
+    await insert(10, '-1 second');
+    await fresh.database.transaction(async (query) => {
+      await query({ text: 'select from dedupe_keys limit 4 for update' });
+      expect(await deleteExpiredKeys(keeper)).toBe(6);
+    });
+    expect(await deleteExpiredKeys(keeper)).toBe(4);
+  });
+});
