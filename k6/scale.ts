@@ -2,7 +2,7 @@
  * Scaling test: virtual users that wait for each response before sending again, with more users in each step. Run it against a
  * server with WORKERS=1, then 2, then 4, and compare:
  *
- *     k6 run --quiet -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
+ *     k6 run --quiet -e WEBHOOK_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
  *       -e WORKERS=2 -e STEPS=16,64,256 -e DURATION=20s -e RUNS="$PWD/scale.jsonl" k6/scale.ts >> scale.jsonl
  *
  * Standard error receives a table of this run and the runs in RUNS; standard output receives this run as a line of JSON. All

@@ -1,7 +1,7 @@
 /**
  * Smoke test: one virtual user sends one request for each response that ingest gives without load.
  *
- *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> k6/smoke.ts
+ *     k6 run -e WEBHOOK_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> k6/smoke.ts
  *
  * The webhook must be enabled, and have the scheme of WEIR_SCHEME; without it, the default scheme and signature header. When
  * the server's WEBHOOK_MAX_PAYLOAD_BYTES is not the default, set the same value here.

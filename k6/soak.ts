@@ -2,7 +2,7 @@
  * Soak test: a moderate rate for a long time. Late responses must be as fast as early ones. Weir must keep about the same
  * memory and number of connections, and a queue of less than a second.
  *
- *     k6 run -e WEIR_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
+ *     k6 run -e WEBHOOK_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
  *       -e RATE=200 -e DURATION=30m -e METRICS_URL=http://127.0.0.1:9464/metrics k6/soak.ts
  *
  * All requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000). Weir's metrics page must be reachable

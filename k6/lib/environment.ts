@@ -10,16 +10,16 @@ export interface Target {
   scheme: Scheme;
 }
 
-/** Reads WEIR_URL and WEIR_SECRET, which every script requires, and WEIR_SCHEME. */
+/** Reads WEBHOOK_URL and WEIR_SECRET, which every script requires, and WEIR_SCHEME. */
 export function readTarget(environment: Environment): Target {
-  const url = environment.WEIR_URL ?? '';
+  const url = environment.WEBHOOK_URL ?? '';
   // k6 has no URL class.
   if (!/^https?:\/\/[^/?#\s]+\/in\/[^/?#\s]+$/.test(url))
     throw new Error(
-      `WEIR_URL is ${shown(url)}; it must be the full URL of the webhook, such as http://127.0.0.1:8080/in/<webhook id>`,
+      `WEBHOOK_URL is ${shown(url)}; it must be the full URL of the webhook, such as http://127.0.0.1:8080/in/<webhook id>`,
     );
   const secret = environment.WEIR_SECRET ?? '';
-  if (secret === '') throw new Error('WEIR_SECRET is unset; it must be the secret of the webhook of WEIR_URL');
+  if (secret === '') throw new Error('WEIR_SECRET is unset; it must be the secret of the webhook of WEBHOOK_URL');
   return { url, secret, scheme: readScheme(environment) };
 }
 

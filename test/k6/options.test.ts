@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { loadOptions, overloadOptions, scaleOptions, soakOptions } from '../../k6/lib/options.ts';
 import { readLoadSettings, readOverloadSettings, readScaleSettings, readSoakSettings } from '../../k6/lib/settings.ts';
 
-const target = { WEIR_URL: 'http://127.0.0.1:8080/in/5f0c1d5e-0000-4000-8000-000000000001', WEIR_SECRET: 's' };
+const target = { WEBHOOK_URL: 'http://127.0.0.1:8080/in/5f0c1d5e-0000-4000-8000-000000000001', WEIR_SECRET: 's' };
 
 test('the load has a constant arrival rate, and fails on errors, slowness and dropped iterations', () => {
   const options = loadOptions(readLoadSettings({ ...target, RATE: '300', DURATION: '5s', VUS: '20' }));

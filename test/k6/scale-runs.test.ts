@@ -3,7 +3,7 @@ import { type Run, runOf, runsIn, tableOf } from '../../k6/lib/scale-runs.ts';
 import { readScaleSettings } from '../../k6/lib/settings.ts';
 
 const settings = readScaleSettings({
-  WEIR_URL: 'http://127.0.0.1:8080/in/x',
+  WEBHOOK_URL: 'http://127.0.0.1:8080/in/x',
   WEIR_SECRET: 'hush',
   WORKERS: '2',
   STEPS: '4,8',

@@ -11,7 +11,7 @@ import {
 import { defaultScheme } from '../../k6/lib/signing.ts';
 
 const url = 'http://127.0.0.1:8080/in/5f0c1d5e-0000-4000-8000-000000000001';
-const target = { WEIR_URL: url, WEIR_SECRET: 's' };
+const target = { WEBHOOK_URL: url, WEIR_SECRET: 's' };
 
 const readTarget = { url, secret: 's', scheme: defaultScheme };
 const sending = { ...readTarget, bodyBytes: 1024 };
@@ -93,11 +93,11 @@ test('a scheme is read from its definition, and from what the command prints', (
 
 describe('an error names the variable and what is allowed', () => {
   test.each([
-    [{ WEIR_URL: '' }, 'WEIR_URL is unset; it must be the full URL of the webhook'],
-    [{ WEIR_URL: '127.0.0.1:8080/in/x' }, 'WEIR_URL is "127.0.0.1:8080/in/x"; it must be'],
-    [{ WEIR_URL: 'http://127.0.0.1:8080' }, 'WEIR_URL is "http://127.0.0.1:8080"; it must be'],
-    [{ WEIR_URL: `${url}/batch` }, 'WEIR_URL is'],
-    [{ WEIR_URL: `${url}?a=1` }, 'WEIR_URL is'],
+    [{ WEBHOOK_URL: '' }, 'WEBHOOK_URL is unset; it must be the full URL of the webhook'],
+    [{ WEBHOOK_URL: '127.0.0.1:8080/in/x' }, 'WEBHOOK_URL is "127.0.0.1:8080/in/x"; it must be'],
+    [{ WEBHOOK_URL: 'http://127.0.0.1:8080' }, 'WEBHOOK_URL is "http://127.0.0.1:8080"; it must be'],
+    [{ WEBHOOK_URL: `${url}/batch` }, 'WEBHOOK_URL is'],
+    [{ WEBHOOK_URL: `${url}?a=1` }, 'WEBHOOK_URL is'],
     [{ WEIR_SECRET: '' }, 'WEIR_SECRET is unset; it must be the secret'],
     [{ WEIR_SCHEME: 'stripe' }, 'WEIR_SCHEME is not a signature scheme; give the output of: weir scheme show'],
     [{ WEIR_SCHEME: '{}' }, 'WEIR_SCHEME is not a signature scheme'],
