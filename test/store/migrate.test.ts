@@ -60,7 +60,7 @@ test('every migration states from which version on releases can serve its schema
   const silent = migrationFiles()
     .filter(({ version }) => version > LAST_WITHOUT)
     .filter(({ version, name }) => {
-      const text = readFileSync(new URL(`../../server/db/migrations/${name}`, import.meta.url), 'utf8');
+      const text = readFileSync(new URL(`../../server/store/migrations/${name}`, import.meta.url), 'utf8');
       const from = compatibleFrom(text);
       return from === null ? !/^-- Compatible from: none$/m.test(text) : from >= version;
     });
