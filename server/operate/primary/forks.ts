@@ -74,7 +74,7 @@ function describe({ failed, reason }: Failure): string {
 function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings, entryFile: string): string {
   if (failed === 'become') return `start Weir as the user ${SYSTEM_USER}`;
   if (failed === 'load') {
-    const root = join(dirname(entryFile), '../../..');
+    const root = join(dirname(entryFile), '../../../..');
     return `move ${root} to a directory that every user can access, such as /srv/weir, or run: chmod -R go+rX ${root} (and chmod go+x the directories above it)`;
   }
   if (failed === 'database')

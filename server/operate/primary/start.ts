@@ -73,7 +73,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   if (attached === null) return null;
   const { conninfo, database, revive } = attached;
   const entryFile = findEntryFile(builtFile('server/main.js'), process.argv[1]);
-  const choosing = chooseServingUser(join(dirname(entryFile), 'process/trial.js'), first.settings, conninfo);
+  const choosing = chooseServingUser(join(dirname(entryFile), 'operate/process/trial.js'), first.settings, conninfo);
   // A rejection is handled below, when the database is prepared.
   choosing.catch(() => {});
   const waiting = new Waiting(state);
