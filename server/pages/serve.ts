@@ -3,6 +3,7 @@
 import type { Exchange } from '../base/http/exchange.ts';
 import { OPEN_BODY_BYTES_MAX, type Parsed, ParsedBody } from '../base/http/parsed-body.ts';
 import { type Problem, problem } from '../base/http/problem.ts';
+import { isOtherLoopbackName } from '../base/net/loopback.ts';
 import type { Runner } from '../manage/api/run.ts';
 import type { OverOpenLimit } from '../manage/api/serve.ts';
 import type { AnonymousLimit } from '../manage/auth/anonymous.ts';
@@ -122,6 +123,12 @@ export class Pages {
     }
     if (form.kind === 'problem') return exchange.problem(form);
     if (form.kind !== 'parsed') return;
+    const { PUBLIC_URL } = this.#parts.settings;
+    if (body === null && person === null && isOtherLoopbackName(exchange.header('host') ?? '', PUBLIC_URL)) {
+      // Forms and the session belong to the name in PUBLIC_URL.
+      redirectBrowser(exchange, `${PUBLIC_URL}${addressOf(exchange)}`);
+      return;
+    }
     if (body !== null && !this.#mayChange(exchange, person, form.value.get('csrf') ?? undefined))
       return this.#answers.send(exchange, person, problem('csrf_refused'), form.value);
     const answering = reply(person, form.value);

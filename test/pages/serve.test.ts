@@ -5,7 +5,7 @@ import { roles } from '../../server/model/users.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
-import { RawClient, signedRequest } from '../helpers/requests.ts';
+import { RawClient, rawRequest, signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 
 let app: TestApp;
@@ -35,6 +35,23 @@ describe('without a session', () => {
   test('a page redirects to the sign-in page and back', async () => {
     const { status, headers } = await get('/events?q=a', { cookie: '' });
     expect([status, headers.get('location')]).toEqual([303, '/sign-in?return_to=%2Fevents%3Fq%3Da']);
+  });
+
+  test.each([
+    ['localhost', 303],
+    ['[::1]', 303],
+    ['127.0.0.1', 200],
+    ['weir.example.org', 200],
+    ['', 200],
+  ])('the sign-in page at the host %j: %i', async (name, status) => {
+    const { port } = new URL(app.settings.PUBLIC_URL);
+    const host = name === '' ? '' : `${name}:${port}`;
+    const answer = await rawRequest(
+      app.port,
+      `GET /sign-in?return_to=%2Fevents HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`,
+    );
+    const location = status === 303 ? `${app.settings.PUBLIC_URL}/sign-in?return_to=%2Fevents` : undefined;
+    expect([answer?.status, answer?.headers.location]).toEqual([status, location]);
   });
 
   test('an htmx request reloads the page', async () => {

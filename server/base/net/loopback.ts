@@ -7,3 +7,15 @@ export function isLoopback(host: string): boolean {
 export function isSafeUrl({ protocol, hostname }: URL): boolean {
   return protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname));
 }
+
+/**
+ * Whether a request names this machine in another way than its address does, such as `localhost:8080` for `http://127.0.0.1:8080`. To a
+ * browser these are two sites, each with cookies of its own.
+ * @param host of the request
+ */
+export function isOtherLoopbackName(host: string, address: string): boolean {
+  if (!URL.canParse(`http://${host}`)) return false;
+  const [given, own] = [new URL(`http://${host}`), new URL(address)];
+  const areLoopback = isLoopback(given.hostname) && isLoopback(own.hostname);
+  return areLoopback && given.hostname !== own.hostname && given.port === own.port;
+}
