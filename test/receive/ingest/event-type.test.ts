@@ -34,7 +34,8 @@ describe('an event stores its type', () => {
       expect(await post(to, body, { 'X-Event': event })).toBe(202);
     expect(await post(to, '{"action":"alone"}')).toBe(202);
     expect(await post(to, '{')).toBe(202);
-    expect(await typesOf(to)).toEqual(['issues.opened', 'push', 'ping', 'alone', null]);
+    // Two requests of one millisecond have no order.
+    expect((await typesOf(to)).toSorted()).toEqual(['alone', 'issues.opened', null, 'ping', 'push']);
   });
 
   test('from each line of a batch', async () => {
