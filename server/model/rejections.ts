@@ -94,6 +94,13 @@ export const rejectionGroupSchema = z
   })
   .meta({ id: 'RejectionGroup' });
 
+export const rejectionGroupsSchema = z.object({
+  items: z.array(rejectionGroupSchema).describe('all items'),
+  kept: z.int().describe('number of rejections that are kept, accepted ones too'),
+  rejected: z.int().describe('number of requests rejected since `since`; rejections are samples of them'),
+  since: timeOf('start of the hour of the oldest rejection').nullable().describe('null: none is kept'),
+});
+
 export const rejectionFixed = z.object({
   webhook_id: idOf('webhook'),
   checked: z.int().describe('number of similar rejections that were checked again, at most 100'),

@@ -26,6 +26,7 @@ const rejectionList: Page = async ({ call, query }) => {
     ...listOf(listed),
     webhooks,
     groups,
+    samples: grouped?.kind === 'done' ? grouped.body : null,
     reasons: rejectionReasonNames,
     titleOf,
     now: Date.now(),

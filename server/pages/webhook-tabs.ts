@@ -32,9 +32,13 @@ const tabs = {
     const refusals = refusalsOf(history.kind === 'done' ? history.body.points : []);
     return { events, deliveries, refusals, waiting: await waitingOf(call, webhook, events, deliveries) };
   },
-  rejections: async (call: Call, { id }: Webhook) => ({
-    rejections: itemsOf(await call('listRejections', { query: { webhook_id: id, limit: ROWS_SHOWN } })).items,
-  }),
+  rejections: async (call: Call, { id }: Webhook) => {
+    const grouped = await call('listRejectionGroups', { query: { webhook_id: id, limit: '1' } });
+    return {
+      rejections: itemsOf(await call('listRejections', { query: { webhook_id: id, limit: ROWS_SHOWN } })).items,
+      samples: grouped.kind === 'done' ? grouped.body : null,
+    };
+  },
   settings: async (call: Call, webhook: Webhook) => {
     const { id, name } = webhook;
     const [agents, activity, usage] = await Promise.all([

@@ -46,6 +46,7 @@ test('a group says how many, from where and how to fix it, and one button fixes 
   const page = await get('/rejections');
   expect(page).toMatch(/4 × <a href="\/rejections\/[0-9a-f-]{36}">header other<\/a> in <code>x-signature<\/code>/);
   expect(page).toContain('from 1 address, last');
+  expect(page).toContain('<b>4 of 4 kept.</b>');
   expect(page).toContain('<button>Use header x-signature</button>');
   expect(await get('/rejections', viewer)).not.toContain('<button>Use header');
 

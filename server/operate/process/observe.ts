@@ -108,7 +108,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
       },
     },
     rejections: {
-      passedOver: (why) => metrics.rejected(why, 1),
+      passedOver: (why, samples) => metrics.rejected(why, samples),
       stored(reasons) {
         metrics.rejected('stored', reasons.length);
         for (const reason of reasons) metrics.rejectionStored(reason);

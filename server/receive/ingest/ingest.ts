@@ -39,8 +39,8 @@ export interface IngestParts {
   checkSignature: SignatureCheck;
   /** Returns why the route refuses requests of a webhook; null when it accepts them. Absent: it accepts all. */
   refuses?: (webhook: Webhook) => Problem | null;
-  /** Called when a signature is refused. The body is released when this returns. */
-  onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array) => void;
+  /** Called when a signature is refused. The body is released when this returns. `verdict`: kind of the outcome. */
+  onRejected: (exchange: Exchange, webhook: Webhook, body: Uint8Array, verdict: SignatureOutcome['kind']) => void;
 }
 
 const RETRY_SECONDS = 1;
@@ -154,7 +154,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     if (outcome.kind === 'unreadable') return this.#refuse(problemLater('secret_unavailable', SECRET_RETRY_SECONDS));
     this.webhook.counts.rejected++;
     this.exchange.problem(refusalOf(this.webhook, outcome));
-    this.#parts.onRejected(this.exchange, this.webhook, this.body);
+    this.#parts.onRejected(this.exchange, this.webhook, this.body, outcome.kind);
     this.end();
   }
 

@@ -1,9 +1,11 @@
 /**
- * Stores samples of refused signatures for users. The hot path only takes from two token buckets and copies a body. A later round
- * reads the secrets, has a thread find the reasons, and stores the rows.
+ * Stores samples of refused signatures for users: at least one for each reason, webhook and minute, as far as the rates of sample-rates.ts
+ * allow. The hot path only takes from token buckets and copies a body. A later round reads the secrets, has a thread find the reasons, and
+ * stores the rows.
  *
  * In a flood, a refused request that is sampled out costs 0.06 us more. This was within the noise when a request of 1 KiB took 34 us of
- * CPU in total: 34.4 us with sampling, 34.0 us without. The samples are a constant load: 5/s of 1 to 30 ms of CPU each, by size, in a thread.
+ * CPU in total: 34.4 us with sampling, 34.0 us without. The samples are a constant load: 5 to 7/s of 1 to 30 ms of CPU each, by size, in a
+ * thread.
  */
 import type { Diagnosed } from '../../../workers/diagnose.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
@@ -17,23 +19,22 @@ import { randomSource, requestKey } from '../ingest/rows.ts';
 import { signedUrl } from '../ingest/signature.ts';
 import type { Webhook } from '../ingest/webhook.ts';
 import { readKeyrings, requestOf } from './keyrings.ts';
+import { SampleRates } from './sample-rates.ts';
 
-/** Sample rate of one process. */
-const ALL_SAMPLES = { perSecond: 5, burst: 25 };
-/** Sample rate of one webhook, so that a busy one leaves room for the others. */
-const WEBHOOK_SAMPLES = { perSecond: 1, burst: 10 };
-/** Webhook buckets in memory. At this number all are cleared, which permits one more burst each. */
-const BUCKETS_MAX = 10_000;
 /** Time to collect samples before a round. */
 const GATHER_MS = 250;
+/** Samples of one round: the thread's timeout is for 25. */
+const ROUND_MAX = 25;
 /** Characters stored of a signed URL. HEADER_BYTES_MAX does not limit the request line, so a longer one is possible; it verifies nothing. */
 const URL_CHARACTERS_MAX = 8_192;
 /** Bytes waiting for a round. Samples over the limit are dropped. Headers count as in memory: two bytes per character. */
 export const WAITING_BYTES_MAX = 4_194_304;
+/** Bytes waiting for a round at which only samples are taken that are stored in any case: large bodies of one webhook leave room. */
+const UNSURE_BYTES_MAX = WAITING_BYTES_MAX / 2;
 
 export interface RejectionObserver {
-  /** A refused signature was not sampled. */
-  passedOver(why: 'sampled_out' | 'queue_full'): void;
+  /** `samples` refused signatures were not sampled. */
+  passedOver(why: 'sampled_out' | 'queue_full', samples: number): void;
   stored(reasons: readonly RejectionReason[]): void;
   /** `samples` samples were lost: the database or the thread failed. */
   failed(samples: number, error: Error): void;
@@ -67,14 +68,15 @@ interface RejectionSample {
   url: string | null;
   /** A body that is too large to be kept cannot be judged again. */
   exceedsBounds: boolean;
+  /** Stored only if it is the first of its reason, webhook and minute. */
+  onlyIfFirst: boolean;
   heldBytes: number;
 }
 
 export class RejectionSampler {
   readonly #parts: Parts;
   readonly #nextRandom = randomSource();
-  readonly #all = new TokenBucket(ALL_SAMPLES);
-  readonly #buckets = new Map<string, TokenBucket>();
+  readonly #rates = new SampleRates();
   #waiting: RejectionSample[] = [];
   #waitingBytes = 0;
   #timer: NodeJS.Timeout | null = null;
@@ -90,14 +92,18 @@ export class RejectionSampler {
     return this.#waitingBytes;
   }
 
-  /** Samples a refused request, or passes over it. Synchronous; the body may be reused afterwards. */
-  offer(exchange: Exchange, webhook: Webhook, body: Uint8Array): void {
+  /**
+   * Samples a refused request, or passes over it. Synchronous; the body may be reused afterwards.
+   * @param verdict how the check of the signature ended
+   */
+  offer(exchange: Exchange, webhook: Webhook, body: Uint8Array, verdict: string): void {
     const { observer, bodyBytesMax } = this.#parts;
-    const nowMs = this.#parts.nowMs();
-    if (!this.#bucketOf(webhook.id).take(nowMs) || !this.#all.take(nowMs)) return observer.passedOver('sampled_out');
+    const choice = this.#rates.choose(webhook.id, verdict, exchange.client.address, this.#parts.nowMs());
+    if (choice === 'sampled_out') return observer.passedOver('sampled_out', 1);
     const kept = body.length <= bodyBytesMax;
     const heldBytes = (kept ? body.length : 0) + headerBytes(exchange.headers);
-    if (this.#closed || this.#waitingBytes + heldBytes > WAITING_BYTES_MAX) return observer.passedOver('queue_full');
+    const bytesMax = choice === 'stored' ? WAITING_BYTES_MAX : UNSURE_BYTES_MAX;
+    if (this.#closed || this.#waitingBytes + heldBytes > bytesMax) return observer.passedOver('queue_full', 1);
     const receivedAtMs = Date.now();
     const { scheme } = webhook;
     const url = scheme.usesUrl ? signedUrl(this.#parts.publicUrl, exchange) : '';
@@ -114,6 +120,7 @@ export class RejectionSampler {
       dedupeKey: requestKey(exchange, webhook, body),
       url: scheme.usesUrl ? url.slice(0, URL_CHARACTERS_MAX) : null,
       exceedsBounds: scheme.exceedsBounds?.(url, body) ?? false,
+      onlyIfFirst: choice === 'stored_if_first',
       heldBytes,
     });
     this.#schedule();
@@ -124,16 +131,6 @@ export class RejectionSampler {
     this.#closed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     await this.#round;
-  }
-
-  #bucketOf(webhookId: string): TokenBucket {
-    let bucket = this.#buckets.get(webhookId);
-    if (bucket === undefined) {
-      if (this.#buckets.size >= BUCKETS_MAX) this.#buckets.clear();
-      bucket = new TokenBucket(WEBHOOK_SAMPLES);
-      this.#buckets.set(webhookId, bucket);
-    }
-    return bucket;
   }
 
   /** One round at a time. While the database is slow or unavailable, samples collect up to WAITING_BYTES_MAX. */
@@ -149,8 +146,7 @@ export class RejectionSampler {
   }
 
   async #store(): Promise<void> {
-    const samples = this.#waiting;
-    this.#waiting = [];
+    const samples = this.#waiting.splice(0, ROUND_MAX);
     const { database, keys, diagnose, observer, limits } = this.#parts;
     try {
       const keyrings = await readKeyrings(database.query, keys, [
@@ -160,8 +156,9 @@ export class RejectionSampler {
       const known = samples.filter(({ webhookId }) => keyrings.has(webhookId));
       const requests = known.map((sample) => requestOf(keyrings.get(sample.webhookId)!, sample));
       const rows = (await diagnose(requests)).map((diagnosed, i) => rowOf(known[i]!, diagnosed));
-      await storeRejections(database, rows, limits);
-      observer.stored(rows.map(({ reason }) => reason));
+      const stored = await storeRejections(database, rows, limits);
+      observer.stored(stored);
+      if (stored.length < rows.length) observer.passedOver('sampled_out', rows.length - stored.length);
     } catch (error) {
       // Losing samples is acceptable: no request is lost.
       observer.failed(samples.length, error as Error);
@@ -188,6 +185,7 @@ function rowOf(sample: RejectionSample, { diagnosis, kept }: Diagnosed): Rejecti
     batch: sample.batch,
     dedupeKey: sample.dedupeKey,
     url: sample.url,
+    onlyIfFirst: sample.onlyIfFirst,
   };
 }
 
@@ -195,28 +193,4 @@ function headerBytes(headers: readonly string[]): number {
   let characters = 0;
   for (const text of headers) characters += text.length;
   return characters * 2;
-}
-
-/** Token bucket: `burst` tokens at once, then `perSecond` tokens per second. */
-class TokenBucket {
-  readonly #perSecond: number;
-  readonly #burst: number;
-  #tokens: number;
-  #filledAtMs = Number.NEGATIVE_INFINITY;
-
-  constructor({ perSecond, burst }: { perSecond: number; burst: number }) {
-    this.#perSecond = perSecond;
-    this.#burst = burst;
-    this.#tokens = burst;
-  }
-
-  /** Takes a token; false if none is left. @param nowMs monotonic clock, in milliseconds. */
-  take(nowMs: number): boolean {
-    const filled = this.#tokens + ((nowMs - this.#filledAtMs) / 1000) * this.#perSecond;
-    this.#tokens = Math.min(this.#burst, filled);
-    this.#filledAtMs = nowMs;
-    if (this.#tokens < 1) return false;
-    this.#tokens--;
-    return true;
-  }
 }

@@ -11,7 +11,8 @@ import {
 import type { Database } from '../pool.ts';
 import { arrayOf, isoColumn } from '../sql.ts';
 
-const ALL_WEBHOOKS = '00000000-0000-0000-0000-000000000000';
+/** Webhook of the rows with the sums. */
+export const ALL_WEBHOOKS = '00000000-0000-0000-0000-000000000000';
 const MINUTE = 60;
 export const HOUR = 3_600;
 /** Hours of a webhook in readWebhookHistory. */

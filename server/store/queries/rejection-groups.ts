@@ -1,7 +1,8 @@
 /** Rejections that belong together: of one webhook, with the same reason and header, so that one change fixes all of them. */
 import type { RejectionReason } from '../../model/signatures/diagnosis/reasons.ts';
 import type { Database, Query } from '../pool.ts';
-import { arrayOf, isoText } from '../sql.ts';
+import { arrayOf, isoColumn, isoText } from '../sql.ts';
+import { ALL_WEBHOOKS, HOUR } from './history.ts';
 import {
   detailColumns,
   fromRejections,
@@ -46,6 +47,34 @@ export function groupRejections(database: Database, webhookId: string | null, li
       limit $2`,
     values: [webhookId, limit],
   });
+}
+
+/** How much of what was rejected the samples are. */
+interface Kept {
+  kept: number;
+  /** Requests rejected since `since`. The counts of the last seconds may be missing, but not below `kept`. */
+  rejected: number;
+  /** Start of the hour of the oldest sample; null: nothing is kept. */
+  since: string | null;
+}
+
+/** Compares the samples of a webhook, or of all (null), with the count of all rejected requests of the same time. */
+export async function countKept(database: Database, webhookId: string | null): Promise<Kept> {
+  const [row] = await database.query<Kept>({
+    name: 'count-kept-rejections',
+    text: `
+      with samples as (
+        select count(*)::int as kept, date_trunc('hour', min(r.received_at), 'UTC') as since
+        ${fromRejections}
+        where $1::uuid is null or r.webhook_id = $1
+      )
+      select s.kept, ${isoColumn('s.since')}, greatest(s.kept, (
+        select sum(h.rejected) from history h
+        where h.webhook_id = coalesce($1, '${ALL_WEBHOOKS}') and h.step = ${HOUR} and h.at >= s.since))::float8 as rejected
+      from samples s`,
+    values: [webhookId],
+  });
+  return row!;
 }
 
 /** Rejections by id, without bodies, newest first. */

@@ -9,7 +9,10 @@ import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf, isoColumn, selectList } from '../sql.ts';
 
-/** Limits of the ring. An insert that exceeds one deletes the oldest rejections. */
+/**
+ * Limits of the ring. An insert that exceeds one deletes the oldest rejections, at last those that are the first of their reason, webhook
+ * and minute. The newest half of a webhook counts as such: a person who tries a fix looks at them.
+ */
 export interface RingLimits {
   rejectionsMax: number;
   /** Per webhook, so that one busy webhook does not evict the rejections of others. */
@@ -36,6 +39,8 @@ export interface RejectionRow {
   dedupeKey: Uint8Array | null;
   /** The URL that the sender signed; null: the scheme signs none. */
   url: string | null;
+  /** Stored only if no rejection of its minute has its webhook and reason. */
+  onlyIfFirst: boolean;
 }
 
 const columnsSchema = rejectionSchema.omit({ hint: true, expected_headers: true, fixes: true, last_check: true });
@@ -63,17 +68,28 @@ export interface RejectionDetail extends RejectionRecord {
   webhook_enabled: boolean;
 }
 
-/** Stores rejections, oldest first, and deletes those that exceed the limits of the ring. */
-export function storeRejections(database: Database, rows: readonly RejectionRow[], limits: RingLimits): Promise<void> {
+/** Stores rejections, oldest first, and deletes those that exceed the limits of the ring. Returns the reasons of the stored ones. */
+export function storeRejections(
+  database: Database,
+  rows: readonly RejectionRow[],
+  limits: RingLimits,
+): Promise<RejectionReason[]> {
   return database.transaction(async (query) => {
     await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.rejections] });
-    for (const row of rows)
-      await query({
+    const reasons: RejectionReason[] = [];
+    for (const row of rows) {
+      const stored = await query<{ reason: RejectionReason }>({
         name: 'insert-rejection',
         text: `
           insert into rejections (id, webhook_id, received_at, source_ip, reason, header, otherwise_valid,
             other_webhook_id, headers, signatures, body, bytes, batch, dedupe_key, url)
-          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+          select $1::uuid, $2::uuid, $3::timestamptz, $4::inet, $5::text, $6::text, $7::boolean,
+            $8::uuid, $9::bytea, $10::json, $11::bytea, $12::int, $13::boolean, $14::bytea, $15::text
+          where not $16::boolean or not exists (
+            select from rejections
+            where webhook_id = $2::uuid and reason = $5::text
+              and date_trunc('minute', received_at) = date_trunc('minute', $3::timestamptz))
+          returning reason::text as reason`,
         values: [
           row.id,
           row.webhookId,
@@ -90,21 +106,29 @@ export function storeRejections(database: Database, rows: readonly RejectionRow[
           row.batch,
           row.dedupeKey && Buffer.from(row.dedupeKey),
           row.url,
+          row.onlyIfFirst,
         ],
       });
+      reasons.push(...stored.map(({ reason }) => reason));
+    }
     await query({
       name: 'trim-rejections',
       text: `
         delete from rejections where id in (
           select id from (
             select id,
-              row_number() over (order by id desc) as place,
-              row_number() over (partition by webhook_id order by id desc) as place_of_webhook,
-              sum(kept_bytes) over (order by id desc) as bytes
-            from rejections) ring
+              row_number() over (order by matters desc, id desc) as place,
+              row_number() over (partition by webhook_id order by matters desc, id desc) as place_of_webhook,
+              sum(kept_bytes) over (order by matters desc, id desc) as bytes
+            from (
+              select id, webhook_id, kept_bytes,
+                row_number() over (partition by webhook_id, reason, date_trunc('minute', received_at) order by id) = 1
+                  or row_number() over (partition by webhook_id order by id desc) <= $2::int / 2 as matters
+              from rejections) ranked) ring
           where place > $1 or place_of_webhook > $2 or bytes > $3)`,
       values: [limits.rejectionsMax, limits.webhookRejectionsMax, limits.bytesMax],
     });
+    return reasons;
   });
 }
 

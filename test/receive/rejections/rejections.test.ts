@@ -223,6 +223,25 @@ describe('the list', () => {
   });
 });
 
+test('a burst keeps one for each reason, and the groups count what is kept of how many', async () => {
+  const webhook = await app.addWebhook({ secret: SECRET });
+  for (let i = 0; i < 16; i++) await send(webhook, [`X-Hub-Signature-256: ${OTHER}`]);
+  await send(webhook, [`X-Hub-Signature-256: ${signatureOf(SECRET, '{"action":"opened"}')}`]);
+  await send(webhook, [`X-Hub-Signature-256: ${GOOD}`], `${BODY}\n`);
+  const groups = await until(async () => {
+    const { body } = await api(viewer, 'GET', `/groups?webhook_id=${webhook.id}`);
+    return body.items.length === 3 && body.rejected === 18 && body;
+  });
+  expect(groups.items.map(({ reason }: { reason: string }) => reason).sort()).toEqual([
+    'body_line_end',
+    'body_reencoded',
+    'digest_differs',
+  ]);
+  expect(groups.kept).toBeGreaterThanOrEqual(12);
+  expect(groups.kept).toBeLessThan(18);
+  expect(Date.parse(groups.since) % 3_600_000).toBe(0);
+});
+
 describe('a re-check', () => {
   const recheck = async (id: string) => (await api(operator, 'POST', `/${id}/recheck`)).body;
 

@@ -51,12 +51,7 @@ export const receivingSettings = {
     ),
     fixed: true,
   },
-  REJECTIONS_KEPT_MAX: count(
-    1_000,
-    10,
-    10_000,
-    'maximum rejections kept (the newest); at most a fifth of them of one webhook',
-  ),
+  REJECTIONS_KEPT_MAX: count(1_000, 10, 10_000, 'maximum rejections kept; at most a fifth of them of one webhook'),
   REJECTIONS_KEPT_BYTES_MAX: count(
     33_554_432,
     1_048_576,

@@ -5,16 +5,16 @@ import {
   recheckSchema,
   rejectionDetailSchema,
   rejectionFixed,
-  rejectionGroupSchema,
+  rejectionGroupsSchema,
   rejectionSchema,
   rejectionsAccepted,
 } from '../../../model/rejections.ts';
 import { readStoredHeaders } from '../../../model/signatures/stored-headers.ts';
 import { type RejectionParts, Rejections } from '../../../receive/rejections/recheck.ts';
-import { groupRejections, listAcceptable, readRejections } from '../../../store/queries/rejection-groups.ts';
+import { countKept, groupRejections, listAcceptable, readRejections } from '../../../store/queries/rejection-groups.ts';
 import { findRejection, listRejections } from '../../../store/queries/rejections.ts';
 import { done, operation, replyTo } from '../operation.ts';
-import { eventId, listSchema, pageOf, pageSchema } from '../paging.ts';
+import { eventId, pageOf, pageSchema } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import type { WebhookParts } from '../webhooks/service.ts';
 import { fixRejection } from './fix.ts';
@@ -49,15 +49,19 @@ export function rejectionOperations(parts: RejectionParts & WebhookParts) {
 
     listRejectionGroups: operation({
       query: groupQuery,
-      answers: { 200: listSchema(rejectionGroupSchema) },
+      answers: { 200: rejectionGroupsSchema },
       handle: async ({ query }) => {
-        const groups = await groupRejections(database, query.webhook_id ?? null, query.limit);
+        const webhookId = query.webhook_id ?? null;
+        const [groups, counts] = await Promise.all([
+          groupRejections(database, webhookId, query.limit),
+          countKept(database, webhookId),
+        ]);
         const rows = await readRejections(
           database,
           groups.flatMap(({ newest }) => newest),
         );
         const newestOf = (ids: readonly string[]) => rows.filter(({ id }) => ids.includes(id)).map(describeRejection);
-        return done(200, { items: groups.map((group) => ({ ...group, newest: newestOf(group.newest) })) });
+        return done(200, { items: groups.map((group) => ({ ...group, newest: newestOf(group.newest) })), ...counts });
       },
     }),
 
