@@ -120,7 +120,9 @@ export const agentActivitySchema = z
     waiting_since: z.iso
       .datetime()
       .nullable()
-      .describe('time since which the oldest waiting delivery has been claimable; null: no delivery is waiting'),
+      .describe(
+        'time since which the oldest waiting delivery has been claimable, without those that a filter has yet to judge; null: none is waiting',
+      ),
     filters: z
       .array(
         z.object({

@@ -77,7 +77,7 @@ export const deliverySchema = z
 
 export const eventDeliveriesSchema = z.object({
   event_id: idOf('event'),
-  pending: z.int().describe('deliveries that wait for their agent'),
+  pending: z.int().describe('deliveries that wait for their agent; filters may drop some when it claims'),
   leased: z.int().describe('deliveries under lease'),
   done: z.int().describe('acknowledged deliveries'),
   dead: z.int().describe('dead letters'),
@@ -91,7 +91,7 @@ export const COUNTED_MAX = 10_000;
 export const WAITING_COUNTED_MAX = 500_000;
 
 export const deliveryCountsSchema = z.object({
-  pending: z.int().describe('deliveries that wait for their agent'),
+  pending: z.int().describe('deliveries that wait for their agent; filters may drop some when it claims'),
   leased: z.int().describe('deliveries under lease'),
   dead: z.int().describe('dead letters'),
   exact: z

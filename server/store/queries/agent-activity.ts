@@ -3,10 +3,14 @@ import type { z } from 'zod';
 import { agentActivitySchema, DEAD_COUNTED_MAX } from '../../model/agents.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf, isoText, selectList } from '../sql.ts';
+import { unjudged } from './filter-deliveries.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 
 /** Limit on the agents in one result; equals the page size of the agent list. */
 export const ACTIVE_AGENTS_MAX = 200;
+
+/** Deliveries of a webhook with a filter that are looked at for one that the filter has let through. */
+const UNJUDGED_READ_MAX = 1_000;
 
 /** Without the filters, see filter-events.ts. */
 const activitySchema = agentActivitySchema.omit({ filters: true });
@@ -34,7 +38,7 @@ export async function readAgentActivity(
   return all;
 }
 
-/** Reads one index entry per webhook. */
+/** Reads one index entry per webhook, and of one with a filter up to UNJUDGED_READ_MAX: its filter may drop what it has not judged. */
 function readActivitySlice(
   { query }: Pick<Database, 'query'>,
   ids: readonly string[] | null,
@@ -49,11 +53,15 @@ function readActivitySlice(
         select min(due.available_at) as since
         from ${subscribedWebhooks('a.id')} s
         cross join lateral (
-          select available_at from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id
-            and state in ('pending', 'leased') and available_at <= now()
-          order by available_at
-          limit 1
+          select min(d.available_at) as available_at
+          from (
+            select state, leases, history, available_at from deliveries
+            where agent_id = a.id and webhook_id = s.webhook_id
+              and state in ('pending', 'leased') and available_at <= now()
+            order by available_at
+            limit case when s.filter is null or s.suspended then 1 else ${UNJUDGED_READ_MAX} end
+          ) d
+          where s.filter is null or s.suspended or not (${unjudged('d')})
         ) due
       ) waiting
       cross join lateral (

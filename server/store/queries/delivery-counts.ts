@@ -8,6 +8,7 @@ import type { z } from 'zod';
 import { COUNTED_MAX, type deliveryCountsSchema, WAITING_COUNTED_MAX } from '../../model/events.ts';
 import type { Database, Query } from '../pool.ts';
 import { readAgentActivity } from './agent-activity.ts';
+import { unjudged } from './filter-deliveries.ts';
 
 /** Timeout of one statement. The index may hold many entries of finished deliveries that vacuum has not removed yet. */
 const TIMEOUT = '1s';
@@ -132,7 +133,7 @@ interface AgentDepth {
   pending: number;
   leased: number;
   dead: number;
-  /** When the agent's oldest claimable delivery became claimable, Unix milliseconds; null: no delivery waits. */
+  /** When its oldest claimable delivery that a filter cannot drop became claimable, Unix milliseconds; null: none waits. */
   waitingSinceMs: number | null;
 }
 
@@ -170,13 +171,15 @@ export function readDeliveryDepths(database: Database, max = limits): Promise<De
 
 function countByAgent(query: Query, max: Limits): Promise<Counted[]> {
   const rows = (states: string, most: number) =>
-    `select agent_id, state, available_at from deliveries where state in (${states}) limit ${most + 1}`;
+    `select agent_id, webhook_id, state, leases, history, available_at from deliveries where state in (${states}) limit ${most + 1}`;
   return query<Counted>({
     text: `
-      select agent_id as "agentId", state, count(*)::int as deliveries,
-        (extract(epoch from min(available_at) filter (where state <> 'dead' and available_at <= now())) * 1000)::float8 as "sinceMs"
+      select d.agent_id as "agentId", d.state, count(*)::int as deliveries,
+        (extract(epoch from min(d.available_at) filter (
+          where d.state <> 'dead' and d.available_at <= now() and (s.filter is null or not (${unjudged('d')})))) * 1000)::float8 as "sinceMs"
       from (select * from (${rows("'pending', 'leased'", max.waiting)}) waiting union all select * from (${rows("'dead'", max.dead)}) dead) d
-      group by agent_id, state`,
+      left join subscriptions s on s.agent_id = d.agent_id and s.webhook_id = d.webhook_id
+      group by d.agent_id, d.state`,
   });
 }
 

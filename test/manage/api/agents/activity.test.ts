@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { LastSeen } from '../../../../server/manage/auth/agent.ts';
 import { recordAgentSeen } from '../../../../server/store/queries/agents.ts';
+import { readDeliveryDepths } from '../../../../server/store/queries/delivery-counts.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
@@ -60,6 +61,24 @@ test('the waiting time starts when the oldest delivery is claimable: not while i
     values: [delivery!.id],
   });
   expect((await of(agent.id))[0]).toMatchObject({ waiting_since: null, dead: 1 });
+});
+
+test('a delivery that a filter has yet to judge does not wait, one that it let through does', async () => {
+  const agent = await addAgent(app, [webhook]);
+  const operator = await addPerson(app, 'operator');
+  const path = `/api/v1/agents/${agent.id}/subscriptions/${webhook.id}`;
+  expect((await operator.api('PUT', path, { filter: 'bytes < 15' })).status).toBe(200);
+  await send(webhook, '{"over the limit":1}');
+  await send(webhook, '{"let":1}');
+  const waits = async () => {
+    const { agents } = await readDeliveryDepths(app.database);
+    const depth = agents.find(({ agentId }) => agentId === agent.id)!;
+    return [(await of(agent.id))[0].waiting_since !== null, depth.waitingSinceMs !== null, depth.pending];
+  };
+  expect(await waits()).toEqual([false, false, 2]);
+  const [delivery] = await agent.claim({ max: 2 });
+  await agent.nack([delivery!.receipt], { delay_seconds: 0 });
+  expect(await waits()).toEqual([true, true, 1]);
 });
 
 test('without ids, the list has all active agents, newest first', async () => {
