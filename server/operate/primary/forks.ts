@@ -9,6 +9,7 @@ import { once } from 'node:events';
 import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { buildFolder } from '../../base/files/build.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { lookUpUser, SYSTEM_USER } from '../../store/embedded/binaries.ts';
 
@@ -39,10 +40,10 @@ const TRIAL_TIMEOUT_MS = 30_000;
 
 /**
  * Under root, runs a trial as the system user: it must read the installation, connect to the database and bind the port.
- * @param entryFile compiled trial.ts
+ * @param trialFile compiled trial.ts
  * @param conninfo a database that is running, or away: then it decides nothing.
  */
-export async function chooseServingUser(entryFile: string, settings: Settings, conninfo: string): Promise<Choice> {
+export async function chooseServingUser(trialFile: string, settings: Settings, conninfo: string): Promise<Choice> {
   if (process.getuid!() !== 0) return { kind: 'user', user: null };
   const account = await lookUpUser(SYSTEM_USER);
   if (account === null)
@@ -57,9 +58,9 @@ export async function chooseServingUser(entryFile: string, settings: Settings, c
     gid: account.gid,
     env: { HOME: undefined, USER: SYSTEM_USER, LOGNAME: SYSTEM_USER },
   };
-  const result = await runTrial(entryFile, user, { conninfo, host: settings.HOST, port: settings.PORT });
+  const result = await runTrial(trialFile, user, { conninfo, host: settings.HOST, port: settings.PORT });
   if (result.failed === null) return { kind: 'user', user };
-  return { kind: 'root', reason: describe(result), fix: fixFor(result.failed, settings, entryFile) };
+  return { kind: 'root', reason: describe(result), fix: fixFor(result.failed, settings) };
 }
 
 type Failure = Exclude<TrialResult, { failed: null }> | { failed: 'become' | 'load'; reason: string };
@@ -71,10 +72,10 @@ function describe({ failed, reason }: Failure): string {
   return `the user ${SYSTEM_USER} cannot listen: ${reason}`;
 }
 
-function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings, entryFile: string): string {
+function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings): string {
   if (failed === 'become') return `start Weir as the user ${SYSTEM_USER}`;
   if (failed === 'load') {
-    const root = join(dirname(entryFile), '../../../..');
+    const root = dirname(buildFolder());
     return `move ${root} to a directory that every user can access, such as /srv/weir, or run: chmod -R go+rX ${root} (and chmod go+x the directories above it)`;
   }
   if (failed === 'database')
@@ -84,11 +85,11 @@ function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings, ent
   return 'choose a PORT above 1023 and put a proxy in front, or run Weir as a systemd service with CAP_NET_BIND_SERVICE (see views/docs/operating.md#as-a-systemd-service)';
 }
 
-async function runTrial(entryFile: string, user: ServingUser, order: TrialOrder): Promise<TrialResult | Failure> {
+async function runTrial(trialFile: string, user: ServingUser, order: TrialOrder): Promise<TrialResult | Failure> {
   const { uid, gid } = user;
   try {
     // Throws EPERM without an event, unlike ENOENT.
-    const child = spawn(process.execPath, [entryFile], {
+    const child = spawn(process.execPath, [trialFile], {
       uid,
       gid,
       env: { ...process.env, ...user.env },
