@@ -205,6 +205,19 @@ export const conditionTable = {
     action: 'Open the webhook',
     page: (id) => `/webhooks/${id}`,
   },
+  failing: {
+    subject: 'webhook',
+    severity: 'warning',
+    threshold: 1,
+    unit: 'requests',
+    meaning:
+      'all requests to an enabled webhook in the last hour were refused: rejected, rate limited, or answered 411, 413 or 503',
+    text: ({ name, value }) =>
+      `No request to webhook ${name} was accepted in the last hour; ${counted(value, 'request')} ${value === 1 ? 'was' : 'were'} refused.`,
+    fix: 'The page of the webhook lists why, by status, with the fix of each.',
+    action: 'Open the webhook',
+    page: (id) => `/webhooks/${id}`,
+  },
   silent: {
     subject: 'webhook',
     severity: 'warning',

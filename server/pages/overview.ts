@@ -1,8 +1,10 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
 import type { HistoryCounts } from '../model/history.ts';
+import type { Outage } from '../model/outages.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
 import { conditionCard, otherAlerts } from './conditions.ts';
+import { bandsOf, readOutagesSince } from './outage-list.ts';
 import { type Page, partOf, view } from './page.ts';
 import { refusalsOf } from './refusals.ts';
 import { count } from './show.ts';
@@ -29,12 +31,14 @@ export const overview: Page = async ({ call, query }) => {
   const given = query.get('range') ?? '';
   const range: Range = Object.hasOwn(ranges, given) ? (given as Range) : '24h';
   const { days, step } = ranges[range];
-  const [conditions, traffic, webhooks, events, alerts] = await Promise.all([
+  const fromMs = nowMs - days * DAY_MS;
+  const [conditions, traffic, webhooks, events, alerts, outageList] = await Promise.all([
     partOf(call('listConditions')),
-    partOf(call('showHistory', { query: { from: new Date(nowMs - days * DAY_MS).toISOString(), step: String(step) } })),
+    partOf(call('showHistory', { query: { from: new Date(fromMs).toISOString(), step: String(step) } })),
     partOf(call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } })),
     partOf(call('listEvents', { query: { limit: String(EVENTS_SHOWN) } })),
     alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
+    readOutagesSince(call, fromMs),
   ]);
   const recent = alerts?.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS);
   const activeAlerts = recent?.filter(({ ended_at }) => ended_at === null) ?? [];
@@ -49,7 +53,8 @@ export const overview: Page = async ({ call, query }) => {
     now: nowMs,
     conditions: cards?.filter(({ snoozed }) => snoozed === null),
     snoozed: cards?.filter(({ snoozed }) => snoozed !== null),
-    traffic: traffic && trafficOf(traffic.points.map(withRefused), ranges[range].text),
+    traffic: traffic && trafficOf(traffic.points.map(withRefused), ranges[range].text, outageList),
+    outageList,
     refusals: refusalsOf(traffic?.points ?? []),
     alerts: recent && otherAlerts(recent, conditions?.items ?? []),
     range,
@@ -96,7 +101,7 @@ function sparkOf(hours: readonly number[]) {
 }
 
 /** The chart, drawn by the server, with the same numbers for the script that replaces it. */
-function trafficOf(points: readonly ({ at: string } & Counts)[], text: string) {
+function trafficOf(points: readonly ({ at: string } & Counts)[], text: string, outages: readonly Outage[]) {
   const drawn = withoutDip(points, ({ accepted }) => accepted);
   const totals = shown.map((name) => points.reduce((sum, point) => sum + point[name], 0));
   const busiest = points.reduce((most, point) => (point.accepted > most.accepted ? point : most), points[0]!);
@@ -104,6 +109,7 @@ function trafficOf(points: readonly ({ at: string } & Counts)[], text: string) {
   return {
     points,
     accepted: totals[0]!,
+    bands: bandsOf(outages, [Date.parse(drawn[0]!.at), Date.parse(drawn.at(-1)!.at)]),
     chart: chart(
       Object.fromEntries(shown.map((name) => [words[name], drawn.map((point) => point[name])])),
       drawn.length,

@@ -8,6 +8,7 @@ import { HISTORY_SECONDS } from '../manage/live/counters.ts';
 import type { AlertTest } from '../model/alerts.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
+import { readOutagesSince } from './outage-list.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from './page.ts';
 import { refusalsOf } from './refusals.ts';
 import { bytes, plural } from './show.ts';
@@ -17,6 +18,8 @@ const WAIT_SECONDS = '3';
 /** Alerts on the page. */
 const ALERTS_SHOWN = 50;
 const ENDED_SHOWN = 10;
+const DAY_MS = 86_400_000;
+const OUTAGE_DAYS = 30;
 const frame = { width: 400, height: 130, left: 40, bottom: 18 };
 
 /**
@@ -31,10 +34,11 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     feedback: { address?: string } = {},
   ): Promise<PageReply> => {
     const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
-    const [shown, traffic, alerts] = await Promise.all([
+    const [shown, traffic, alerts, outageList] = await Promise.all([
       call('showStatus', { query: { wait_seconds } }),
       partOf(call('showHistory', { query: { step: '3600' } })),
       alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
+      readOutagesSince(call, Date.now() - OUTAGE_DAYS * DAY_MS),
     ]);
     if (shown.kind !== 'done') return asProblem(shown);
     const status = shown.body;
@@ -44,6 +48,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       status,
       test,
       alerts,
+      outageList,
       refusals: refusalsOf(traffic?.points ?? []),
       alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
       processes: processesText(status),

@@ -6,6 +6,7 @@ import { DEFAULT_SCHEME, presetNamed } from '../model/signatures/presets.ts';
 import { eventDeliveries, webhookActivity, webhookUsage } from './activity.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
+import { readOutagesSince } from './outage-list.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
 import { refusalsOf } from './refusals.ts';
 import { samplesOf, tryItOf } from './samples/webhook.ts';
@@ -19,6 +20,7 @@ type Feedback = { address?: string; status?: number; once?: boolean };
 const ROWS_SHOWN = '20';
 /** A webhook is new for so long after it was created, or until its first event. */
 const NEW_MS = 3_600_000;
+const DAY_MS = 86_400_000;
 
 /** What each tab shows besides the webhook itself. */
 const tabs = {
@@ -30,7 +32,8 @@ const tabs = {
     );
     const history = await call('showHistory', { query: { webhook_id: webhook.id, step: '3600' } });
     const refusals = refusalsOf(history.kind === 'done' ? history.body.points : []);
-    return { events, deliveries, refusals, waiting: await waitingOf(call, webhook, events, deliveries) };
+    const outageList = await readOutagesSince(call, Date.now() - DAY_MS);
+    return { events, deliveries, refusals, outageList, waiting: await waitingOf(call, webhook, events, deliveries) };
   },
   rejections: async (call: Call, { id }: Webhook) => {
     const grouped = await call('listRejectionGroups', { query: { webhook_id: id, limit: '1' } });

@@ -6,6 +6,7 @@ import { Tally } from '../../server/manage/live/tally.ts';
 import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { postgresPids } from '../helpers/processes.ts';
+import { signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 import { kill, PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -47,6 +48,7 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
   const late = await openTab(browser, { url }, person);
   for (const { page } of [open, late]) page.setDefaultTimeout(PATIENCE_MS);
   const banner = open.page.getByText('The database does not answer.');
+  const webhook = await weir.addWebhook();
   const stamp = open.page.locator('#now-live', { hasText: /^Not updated for \d+ s$/ });
   try {
     await open.page.goto('/');
@@ -56,6 +58,7 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
     await banner.waitFor();
     await stamp.waitFor();
     expect(await open.page.locator('#now').getAttribute('data-old')).toBe('');
+    expect((await fetch(url + webhook.path, signedRequest({ secret: webhook.secret, body: '{}' }))).status).toBe(503);
     // The session of a new page cannot be read.
     await late.page.goto('/?late');
     await late.page.getByText('This page tries again by itself.').waitFor();
@@ -67,6 +70,12 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
   await banner.waitFor({ state: 'hidden' });
   await stamp.waitFor({ state: 'hidden' });
   expect(await open.page.locator('#now').getAttribute('data-old')).toBe(null);
+  await open.page.goto('/status');
+  const listed = open.page.getByRole('region', { name: 'Outages in the last 30 days' }).getByRole('listitem');
+  await until(async () => (await open.page.reload()) !== null && (await listed.count()) === 1, {
+    timeoutMs: PATIENCE_MS,
+  });
+  expect(await listed.innerText()).toMatch(/^.+ to .+: 1 request refused on /);
   await Promise.all([open.close(), late.close()]);
 });
 

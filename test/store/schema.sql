@@ -339,6 +339,16 @@ CREATE TABLE public.jobs (
     CONSTRAINT jobs_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'done'::text, 'cancelled'::text, 'failed'::text])))
 );
 
+CREATE TABLE public.outages (
+    id uuid NOT NULL,
+    machine text NOT NULL,
+    began_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone NOT NULL,
+    refused bigint NOT NULL,
+    spooled bigint NOT NULL,
+    CONSTRAINT outages_machine_check CHECK ((length(machine) <= 300))
+);
+
 CREATE TABLE public.rejections (
     id uuid NOT NULL,
     webhook_id uuid NOT NULL,
@@ -565,6 +575,9 @@ ALTER TABLE ONLY public.idempotency_keys
 ALTER TABLE ONLY public.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.outages
+    ADD CONSTRAINT outages_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.rejections
     ADD CONSTRAINT rejections_pkey PRIMARY KEY (id);
 
@@ -650,6 +663,8 @@ CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (exp
 CREATE INDEX jobs_newest ON public.jobs USING btree (created_at, id);
 
 CREATE INDEX jobs_unfinished ON public.jobs USING btree (created_at) WHERE (state = ANY (ARRAY['queued'::text, 'running'::text]));
+
+CREATE INDEX outages_by_end ON public.outages USING btree (ended_at);
 
 CREATE INDEX rejections_of_webhook ON public.rejections USING btree (webhook_id, id);
 

@@ -23,6 +23,7 @@ if (window.weirCharts === undefined) {
 
   const draw = (place) => {
     const data = JSON.parse(place.dataset.plot);
+    const bands = JSON.parse(place.dataset.bands ?? '[]');
     const names = place.dataset.names.split(',');
     const still = place.querySelector('svg');
     const readout = document.createElement('p');
@@ -32,6 +33,7 @@ if (window.weirCharts === undefined) {
     const colours = names.map((_, i) => style(`.legend > :nth-child(${i + 1})`).backgroundColor);
     const text = getComputedStyle(still.querySelector('text')).fill;
     const grid = { stroke: getComputedStyle(still.querySelector('.grid')).stroke, width: 1 };
+    const band = bands.length > 0 ? getComputedStyle(still.querySelector('.band')).fill : '';
     const axis = { stroke: text, grid, ticks: grid, font: `11px ${getComputedStyle(place).fontFamily}` };
     const plot = new uPlot(
       {
@@ -58,7 +60,10 @@ if (window.weirCharts === undefined) {
             points: { show: false },
           })),
         ],
-        hooks: { setCursor: [({ cursor }) => tellValues(readout, data, names, cursor.idx)] },
+        hooks: {
+          drawClear: [(plot) => drawBands(plot, bands, band)],
+          setCursor: [({ cursor }) => tellValues(readout, data, names, cursor.idx)],
+        },
       },
       data,
       place,
@@ -75,6 +80,18 @@ if (window.weirCharts === undefined) {
     plot.root.addEventListener('keydown', (event) => move(event, plot, data));
     plot.source = { place, data: JSON.stringify(data), still };
     plots.add(plot);
+  };
+
+  /** Outages behind the lines: `from` and `to` are shares of the width. */
+  const drawBands = ({ ctx, bbox }, bands, colour) => {
+    ctx.fillStyle = colour;
+    for (const { from, to } of bands)
+      ctx.fillRect(
+        bbox.left + Math.min(from * bbox.width, bbox.width - 2),
+        bbox.top,
+        Math.max(2, (to - from) * bbox.width),
+        bbox.height,
+      );
   };
 
   /** Moves the cursor by one point. */

@@ -62,6 +62,7 @@ export const logEvents = {
   alert_sent: ['info', 'a request to ALERT_URL about an alert was answered with 2xx'],
   alert_send_failed: ['warn', 'a request to ALERT_URL failed; it is repeated with the same webhook-id'],
   alert_given_up: ['error', 'a request to ALERT_URL was given up after its last attempt, or because it is too old'],
+  outage_not_saved: ['error', 'an outage could not be written to DATA_DIR; it is kept in memory'],
   alerts_failed: ['error', 'alerts could not be evaluated or sent; the next attempt is within seconds'],
   job_done: ['info', 'a job that replays events is done'],
   job_failed: ['error', 'a job failed; without final, or if that is false, it is tried again'],

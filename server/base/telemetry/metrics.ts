@@ -150,6 +150,10 @@ export class Metrics {
     this.#spooled.add(events);
   }
 
+  get spooledEvents(): number {
+    return this.#spooled.total;
+  }
+
   inDoubt(events: number, found: number): void {
     this.#inDoubt.add(found, { outcome: 'stored' });
     this.#inDoubt.add(events - found, { outcome: 'not_stored' });

@@ -61,6 +61,11 @@ export function managementCommands(
       async () => (await import('./resources/history.ts')).historyRows,
     ),
     entry(
+      'outage',
+      'show outages of the database, and what they refused',
+      async () => (await import('./resources/outage.ts')).outageRows,
+    ),
+    entry(
       'job',
       'show and cancel jobs, such as replays of many events',
       async () => (await import('./resources/job.ts')).jobRows,

@@ -62,6 +62,9 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
   history: ({ database }) => {
     return { operations: historyOperations(database) };
   },
+  outages: ({ database }) => {
+    return { operations: historyOperations(database) };
+  },
   jobs: ({ database }) => {
     return { operations: jobOperations(database) };
   },

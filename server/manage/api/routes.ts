@@ -141,6 +141,7 @@ export const userRoutes = [
     'viewer',
     'the last 24 hours of each webhook, busiest first',
   ],
+  ['GET', '/api/v1/outages', 'listOutages', 'viewer', 'outages of the database that have ended, newest first'],
   ['GET', '/api/v1/counters', 'showCounters', 'viewer', 'counters of the last seconds of this machine'],
   ['GET', '/api/v1/status', 'showStatus', 'operator', 'versions, processes, database, settings, doctor findings'],
   ['GET', '/api/v1/stream', 'stream', 'viewer', 'server-sent events: counters every second, and new events'],

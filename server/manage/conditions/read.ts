@@ -102,6 +102,11 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
       ...requests
         .filter(({ accepted, rejected, limited }) => isLimited(limited, accepted + rejected + limited))
         .map((one): Held => ({ kind: 'limited', subject: webhook(one), value: one.limited })),
+      ...requests
+        .filter((one) => isFailing(one, nowMs))
+        .map(
+          (one): Held => ({ kind: 'failing', subject: webhook(one), value: one.rejected + one.limited + one.refused }),
+        ),
       ...filterConditions(stored),
       ...(leaving > 0 ? [{ kind: 'expiring', value: leaving } as const] : []),
       ...(waitingDays > 0 ? [{ kind: 'archive', value: waitingDays } as const] : []),
@@ -199,6 +204,14 @@ function isFixed(requests: RefusedRequests, nowMs: number): boolean {
   const quietMs = nowMs - (to + MINUTE_MS);
   const verifies = requests.verified_at !== null && Date.parse(requests.verified_at) > to;
   return verifies && quietMs >= Math.max(REJECTIONS_QUIET_MS, 2 * pauseMs);
+}
+
+/** Whether nothing verified in the hour, and no other condition says why. */
+function isFailing(requests: RefusedRequests, nowMs: number): boolean {
+  const { enabled, rejected, limited, verified_at } = requests;
+  if (!enabled || verified_at !== null || isLimited(limited, rejected + limited)) return false;
+  if (rejected > 0 && isFixed(requests, nowMs)) return false;
+  return rejected < conditionTable.rejections.threshold;
 }
 
 function isLimited(limited: number, requests: number): boolean {

@@ -1,6 +1,7 @@
 /** Live counters, as processes report them to the primary and the primary sends them to all viewers. */
 import { z } from 'zod';
 import { timeOf } from '../../model/fields.ts';
+import { ongoingOutageSchema } from '../../model/outages.ts';
 
 const whole = z.number().int().min(0);
 
@@ -11,6 +12,7 @@ const totalsSchema = z.object({
   limited: whole.describe('requests refused by the rate limit (429)'),
   refused: whole.describe('requests refused for another client error (other 4xx)'),
   failed: whole.describe('valid requests that failed (5xx)'),
+  spooled: whole.describe('events written to the spool'),
   requests: whole.describe('responses of all routes'),
 });
 
@@ -72,6 +74,9 @@ export const liveSchema = z.object({
   spooling: z
     .boolean()
     .describe('while the database is down, events are written to the spool and answered 202 (INGEST_SPOOL_DIR)'),
+  outage: ongoingOutageSchema
+    .nullable()
+    .describe('the outage of the database that has not ended; null: none, or too short to count'),
   deliveries: depthSchema.nullable().describe('null: no client was watching a moment ago, or counting took too long'),
 });
 

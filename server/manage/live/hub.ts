@@ -3,6 +3,7 @@
  */
 import type { Depth, Live, Sample, Second } from './counters.ts';
 import { History } from './counters.ts';
+import type { OutageLog } from './outages.ts';
 import { Tally } from './tally.ts';
 
 const EVERY_MS = 1_000;
@@ -16,6 +17,7 @@ interface HubParts {
   send: (live: Live) => void;
   /** Whether the database answers the primary. */
   databaseAnswers: () => boolean;
+  outages: Pick<OutageLog, 'second'>;
   /** Rejects if the deliveries cannot be counted now. */
   countDeliveries: () => Promise<Depth>;
 }
@@ -63,6 +65,7 @@ export class LiveHub {
     if (!this.#tally.watched) this.#depth = null;
     else if (performance.now() >= this.#depthDueMs) this.#countDeliveries();
     const live = this.#tally.second(Date.now(), this.#depth, this.#parts.databaseAnswers());
+    live.outage = this.#parts.outages.second(live);
     this.#history.add(live);
     this.#parts.send(live);
   }

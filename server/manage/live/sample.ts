@@ -8,7 +8,15 @@ const INGEST_PREFIX = '/in/';
 
 /** Counts since the start of the process. A duplicate event counts as neither accepted nor refused. */
 export function totalsOf(metrics: Metrics): Totals {
-  const totals = { accepted: metrics.commits().events, rejected: 0, limited: 0, refused: 0, failed: 0, requests: 0 };
+  const totals = {
+    accepted: metrics.commits().events,
+    rejected: 0,
+    limited: 0,
+    refused: 0,
+    failed: 0,
+    spooled: metrics.spooledEvents,
+    requests: 0,
+  };
   for (const { route, status, count } of metrics.answers()) {
     totals.requests += count;
     if (route.startsWith(INGEST_PREFIX) && status >= 400) totals[refusalOf(status)] += count;

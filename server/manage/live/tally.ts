@@ -19,7 +19,7 @@ interface Process {
 }
 
 const nothing: Counted = {
-  totals: { accepted: 0, rejected: 0, limited: 0, refused: 0, failed: 0, requests: 0 },
+  totals: { accepted: 0, rejected: 0, limited: 0, refused: 0, failed: 0, spooled: 0, requests: 0 },
   commitDurations: Array.from({ length: secondsBuckets.length + 1 }, () => 0),
 };
 
@@ -63,11 +63,12 @@ export class Tally {
   second(nowMs: number, deliveries: Depth | null, databaseAnswers = true): Live {
     const samples = [...this.#processes.values()].map(({ sample }) => sample);
     const all = samples.reduce<Counted>((sum, sample) => combine(sum, sample, (a, b) => a + b), this.#ended);
-    const { totals, commitDurations } = combine(all, this.#before, (now, before) => now - before);
+    const since = combine(all, this.#before, (now, before) => now - before);
+    const { commitDurations } = since;
     const second: Second = {
       at: new Date(nowMs).toISOString(),
       duration_ms: Math.round(nowMs - this.#beforeMs),
-      ...totals,
+      ...since.totals,
       commits: commitDurations.reduce((sum, count) => sum + count, 0),
       commit_p50_ms: toMs(quantile(secondsBuckets, commitDurations, 0.5)),
       commit_p99_ms: toMs(quantile(secondsBuckets, commitDurations, 0.99)),
@@ -80,7 +81,8 @@ export class Tally {
     for (const process of this.#processes.values()) process.acceptedBefore = process.sample.totals.accepted;
     const database = processes.some((process) => process.database === 'up') ? 'up' : 'down';
     const spooling = database === 'down' && samples.some(({ spools }) => spools);
-    return { started_at: this.#startedAt, second, totals: all.totals, processes, database, spooling, deliveries };
+    const { totals } = all;
+    return { started_at: this.#startedAt, second, totals, processes, database, spooling, outage: null, deliveries };
   }
 }
 
@@ -102,10 +104,13 @@ function describe(
   };
 }
 
+/** A process of an older build omits newer counts. */
 function combine(one: Counted, other: Counted, by: (a: number, b: number) => number): Counted {
   const names = Object.keys(nothing.totals) as (keyof Totals)[];
   return {
-    totals: Object.fromEntries(names.map((name) => [name, by(one.totals[name], other.totals[name])])) as Totals,
+    totals: Object.fromEntries(
+      names.map((name) => [name, by(one.totals[name] ?? 0, other.totals[name] ?? 0)]),
+    ) as Totals,
     commitDurations: one.commitDurations.map((count, bucket) => by(count, other.commitDurations[bucket]!)),
   };
 }

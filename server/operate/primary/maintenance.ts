@@ -18,6 +18,7 @@ import { countExpiring } from '../../store/queries/expiring.ts';
 import { deleteOldHistory } from '../../store/queries/history.ts';
 import { deleteExpiredAnswers } from '../../store/queries/idempotency.ts';
 import { deleteOldJobs } from '../../store/queries/jobs.ts';
+import { deleteOldOutages } from '../../store/queries/outages.ts';
 import { deleteOldRejections } from '../../store/queries/rejections.ts';
 import { deleteEndedSessions } from '../../store/queries/sessions.ts';
 import { deleteOldFailures } from '../../store/queries/sign-in-failures.ts';
@@ -119,6 +120,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
     if (sessions > 0) log('sessions_expired', { sessions });
     await deleteOldHistory(database);
+    await deleteOldOutages(database);
     await deleteOldFailures(database);
     await recordTallies(database);
     await deleteExpiredAnswers(database);

@@ -1,4 +1,5 @@
 /** The serving processes, and what the primary does for them from their start to their end: supervision, counters, metrics, HUP. */
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { portError } from '../../base/settings/port.ts';
 import type { Configuration, Given, Settings } from '../../base/settings/read.ts';
@@ -6,10 +7,12 @@ import type { AdjustableLog, LogDestination } from '../../base/telemetry/log.ts'
 import { DoctorRunner } from '../../manage/api/status/doctor.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
 import { LiveHub } from '../../manage/live/hub.ts';
+import { OutageLog } from '../../manage/live/outages.ts';
 import { ChangeListener } from '../../store/listen.ts';
 import type { Horizon } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
 import { countOrEstimateDeliveries } from '../../store/queries/delivery-counts.ts';
+import { addOutages } from '../../store/queries/outages.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { Alerts } from './alerts.ts';
 import { FigureReader } from './database-figures.ts';
@@ -84,9 +87,16 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
   const members = new Members();
   const page = await openPage(parts, members);
   const listener = createListener(parts, members);
+  const outages = new OutageLog({
+    dataDir: state.settings.DATA_DIR,
+    machine: hostname(),
+    store: (ended) => addOutages(database, ended),
+    onNotSaved: (error) => log('outage_not_saved', { reason: error.message }),
+  });
   const live = new LiveHub({
     collect: () => members.takeSamples(),
     send: (second) => members.broadcast({ kind: 'live', live: second }),
+    outages,
     databaseAnswers: () => state.awaited === null && listener.answers,
     countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
@@ -175,7 +185,10 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     },
     begin() {
       live.start();
-      undo.push(() => live.stop());
+      undo.push(async () => {
+        live.stop();
+        await outages.close();
+      });
       undo.push(guard.start());
       undo.push(() => supervisor.stop());
       const allServe = supervisor.start();

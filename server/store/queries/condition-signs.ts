@@ -18,6 +18,9 @@ export interface RefusedRequests {
   accepted: number;
   rejected: number;
   limited: number;
+  /** Answered 411, 413 or 503. */
+  refused: number;
+  enabled: boolean;
   /** The larger number of rejections in a minute, of the current minute and the one before. */
   minute_max: number;
   /** Start of the first of these two minutes with rejections; null when neither has any. */
@@ -45,25 +48,26 @@ export function readRefusedRequests(
   return query<RefusedRequests>({
     name: 'read-refused-requests',
     text: `
-      select w.id as webhook_id, w.name, h.accepted, h.rejected, h.limited, h.minute_max, ${isoColumn('h.minute_at')},
+      select w.id as webhook_id, w.name, w.enabled, h.accepted, h.rejected, h.limited, h.refused, h.minute_max, ${isoColumn('h.minute_at')},
         ${isoColumn('h.rejected_from')}, ${isoColumn('h.rejected_to')}, h.rejected_minutes, ${isoColumn('h.verified_at')},
         ${isoColumn('r.newest_at')}, r.newest_is_fixed
       from (
         select webhook_id, sum(accepted)::float8 as accepted, sum(rejected)::float8 as rejected, sum(limited)::float8 as limited,
+          sum(length_required + too_large + unavailable)::float8 as refused,
           coalesce(max(rejected) filter (where at > $1::timestamptz - interval '2 minutes'), 0)::float8 as minute_max,
           min(at) filter (where rejected > 0 and at > $1::timestamptz - interval '2 minutes') as minute_at,
           min(at) filter (where rejected > 0) as rejected_from, max(at) filter (where rejected > 0) as rejected_to,
           (count(*) filter (where rejected > 0))::int as rejected_minutes,
           max(at) filter (where accepted > 0 or duplicates > 0) as verified_at
         from history where step = 60 and at >= $1::timestamptz - interval '1 hour' and at <= $1
-        group by webhook_id having sum(rejected + limited) > 0
+        group by webhook_id having sum(rejected + limited + length_required + too_large + unavailable) > 0
       ) h join webhooks w on w.id = h.webhook_id
       left join lateral (
         select received_at as newest_at, accepted_event_id is not null or coalesce(checked_reason = 'verifies_now', false) as newest_is_fixed
         from rejections where webhook_id = h.webhook_id order by id desc limit 1
       ) r on true
       where w.deleted_at is null
-      order by h.rejected + h.limited desc, w.id
+      order by h.rejected + h.limited + h.refused desc, w.id
       limit $2`,
     values: [new Date(nowMs).toISOString(), webhooksMax],
   });

@@ -75,6 +75,7 @@ const answers: Record<OperationName, string> = {
   testAlert: '409 alert_url_unset',
   showHistory: '200',
   listWebhookHistory: '200',
+  listOutages: '200',
   showCounters: '200',
   showStatus: '200',
   stream: '200',

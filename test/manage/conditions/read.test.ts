@@ -6,6 +6,7 @@ import { conditionReader } from '../../../server/manage/conditions/read.ts';
 import type { Live, ProcessLive } from '../../../server/manage/live/counters.ts';
 import type { Condition } from '../../../server/model/condition-list.ts';
 import { type ConditionKind, conditionKinds, conditionOf } from '../../../server/model/conditions.ts';
+import type { HistoryCounts } from '../../../server/model/history.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { CommitFailure } from '../../../server/store/commit-probe.ts';
@@ -62,7 +63,7 @@ async function addWebhook(more = ''): Promise<string> {
   return id;
 }
 
-const count = (webhookId: string, agoMs: number, counts: { accepted?: number; rejected?: number; limited?: number }) =>
+const count = (webhookId: string, agoMs: number, counts: Partial<HistoryCounts>) =>
   addHistory(fresh.database, [
     {
       webhookId,
@@ -165,6 +166,26 @@ const limits: Limit[] = [
     },
     reach: (id) => run('update history set accepted = 180 where webhook_id = $1', [id]),
     found: { count: 20 },
+  },
+  {
+    kind: 'failing',
+    below: async () => {
+      const id = await addWebhook();
+      await count(id, 0, { disabled: 9, bytes: 1 });
+      return id;
+    },
+    reach: (id) => count(id, 0, { too_large: 1 }),
+    found: { count: 1, text: 'No request to webhook shop was accepted in the last hour; 1 request was refused.' },
+  },
+  {
+    kind: 'failing',
+    below: async () => {
+      const id = await addWebhook();
+      await count(id, 0, { accepted: 1, rejected: 4, limited: 2, length_required: 3, unavailable: 5 });
+      return id;
+    },
+    reach: (id) => run('update history set accepted = 0 where webhook_id = $1', [id]),
+    found: { count: 14 },
   },
   {
     kind: 'silent',

@@ -18,6 +18,7 @@ test('a collection that fails does not end the seconds', async () => {
     },
     send: (live) => seconds.push(live),
     databaseAnswers: () => true,
+    outages: { second: () => null },
     countDeliveries: () => Promise.reject(new Error('not asked: no stream is open')),
   });
   hub.start();

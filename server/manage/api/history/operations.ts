@@ -9,16 +9,20 @@ import {
   MINUTES_KEPT_HOURS,
   webhookHistorySchema,
 } from '../../../model/history.ts';
+import { outageSchema } from '../../../model/outages.ts';
 import type { Database } from '../../../store/pool.ts';
 import { HOUR, readHistory, readWebhookHistory } from '../../../store/queries/history.ts';
+import { readOutages } from '../../../store/queries/outages.ts';
 import { done, operation } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
 const HOUR_MS = HOUR * 1_000;
 const DAY_MS = 24 * HOUR_MS;
+const OUTAGE_DAYS = 30;
 /** Points of the default step. */
 const POINTS_WANTED = 100;
 const WEBHOOKS_MAX = 100;
+const OUTAGES_MAX = 200;
 
 const [EARLIEST_MS, LATEST_MS] = [Date.UTC(1970), Date.UTC(9999)];
 /** In Unix milliseconds. Rounding to the step and a day before must stay in the years that ISO 8601 and Postgres write alike. */
@@ -36,6 +40,18 @@ const historyQuery = z.strictObject({
     .describe(
       `seconds from one point to the next, at most ${HISTORY_POINTS_MAX} points; below 3600 only for the last ${MINUTES_KEPT_HOURS} hours. Absent: about ${POINTS_WANTED} points`,
     ),
+});
+
+const outageQuery = z.strictObject({
+  from: time.optional().describe('absent: 30 days before `to`'),
+  to: time.optional().describe('absent: now'),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(OUTAGES_MAX)
+    .default(OUTAGES_MAX)
+    .describe(`newest outages, 1 to ${OUTAGES_MAX}`),
 });
 
 const webhookHistoryQuery = z.strictObject({
@@ -76,6 +92,15 @@ export function historyOperations(database: Database, nowMs: () => number = Date
           step,
           points,
         });
+      },
+    }),
+
+    listOutages: operation({
+      query: outageQuery,
+      answers: { 200: listSchema(outageSchema) },
+      handle: async ({ query: { from, to = nowMs(), limit } }) => {
+        const items = await readOutages(database, from ?? to - OUTAGE_DAYS * DAY_MS, to, limit);
+        return done(200, { items });
       },
     }),
 

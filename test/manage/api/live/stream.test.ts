@@ -288,6 +288,7 @@ describe('counters', () => {
       collect: async () => hub.take(process.pid, app.app.sample()),
       send: (live) => app.app.live(live),
       databaseAnswers: () => true,
+      outages: { second: () => null },
       countDeliveries: async () => ({ pending: 1, leased: 2, dead: 3, exact: true, at: new Date().toISOString() }),
     });
     hub.start();

@@ -1,0 +1,28 @@
+/** `weir outage list`. */
+import { wholeNumber } from '../../command/arguments.ts';
+import { type Row, row } from '../row.ts';
+
+/** Outages are kept for 400 days. */
+const DAYS_MAX = 400;
+const DAY_MS = 86_400_000;
+
+export const outageRows: readonly Row[] = [
+  row<{ days: number }>()({
+    name: 'list',
+    description: 'show the outages that have ended, newest first',
+    options: [['--days <days>', `how far back, at most ${DAYS_MAX}`, wholeNumber('--days', DAYS_MAX), 30]],
+    run: (call, { options: { days } }) =>
+      call('listOutages', { query: { from: new Date(Date.now() - days * DAY_MS).toISOString() } }),
+    list: {
+      columns: ['BEGAN', 'ENDED', 'REFUSED', 'SPOOLED', 'MACHINE'],
+      cells: ({ began_at, ended_at, refused, spooled, machine }) => [
+        began_at,
+        ended_at,
+        String(refused),
+        String(spooled),
+        machine,
+      ],
+      whenEmpty: () => 'No outages.',
+    },
+  }),
+];

@@ -1,0 +1,64 @@
+/** GET /api/v1/outages, and the pages that show outages. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Outage } from '../../../../server/model/outages.ts';
+import { addOutages, deleteOldOutages } from '../../../../server/store/queries/outages.ts';
+import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const nowMs = Date.now();
+const iso = (agoMs: number) => new Date(nowMs - agoMs).toISOString();
+const outage = (beganAgoMs: number, endedAgoMs: number): Outage => ({
+  id: randomUUID(),
+  machine: 'one',
+  began_at: iso(beganAgoMs),
+  ended_at: iso(endedAgoMs),
+  refused: 1_234,
+  spooled: 7,
+});
+const ancient = outage(401 * DAY_MS, 400 * DAY_MS + HOUR_MS);
+const old = outage(40 * DAY_MS, 39 * DAY_MS);
+const recent = outage(3 * HOUR_MS, 2 * HOUR_MS);
+
+let app: TestApp;
+let operator: TestPerson;
+let webhook: TestWebhook;
+beforeAll(async () => {
+  app = await startTestApp();
+  operator = await addPerson(app, 'operator');
+  webhook = await app.addWebhook();
+  await addOutages(app.database, [ancient, old, recent]);
+  // As after an insert whose result was lost.
+  await addOutages(app.database, [recent]);
+});
+afterAll(() => app.stop());
+
+const list = async (query = '') => (await operator.api('GET', `/api/v1/outages${query}`)).body.items;
+
+test('the outages of 30 days are listed', async () => {
+  expect(await list()).toEqual([recent]);
+});
+
+test('an outage is in every span that it lasted into', async () => {
+  const half = iso(39.5 * DAY_MS);
+  expect(await list(`?from=${half}`)).toEqual([recent, old]);
+  expect(await list(`?from=${iso(50 * DAY_MS)}&to=${half}`)).toEqual([old]);
+});
+
+test('the newest ones, with a limit', async () => {
+  expect(await list(`?from=${iso(60 * DAY_MS)}&limit=1`)).toEqual([recent]);
+});
+
+test('outages are deleted with the hours of the history', async () => {
+  await deleteOldOutages(app.database);
+  expect(await list(`?from=${iso(500 * DAY_MS)}`)).toEqual([recent, old]);
+});
+
+test.each([['/'], ['/status'], ['webhook']])('the page %s shows an outage of the last hours', async (path) => {
+  const address = path === 'webhook' ? `/webhooks/${webhook.id}` : path;
+  const page = await (await fetch(app.url + address, { headers: { cookie: operator.cookie } })).text();
+  expect(page).toContain(`<time datetime="${recent.began_at}"`);
+  expect(page).toContain('<b>1,234 requests</b> refused, <b>7 events</b> spooled');
+});
