@@ -30,6 +30,7 @@ const sources = [
   ['frame.js', own('frame.js'), 'text/javascript; charset=utf-8'],
   ['live.js', own('live.js'), 'text/javascript; charset=utf-8'],
   ['chart.js', own('chart.js'), 'text/javascript; charset=utf-8'],
+  ['runtime.js', own('runtime.js'), 'text/javascript; charset=utf-8'],
   ['uplot.js', require.resolve('uplot/dist/uPlot.iife.min.js'), 'text/javascript; charset=utf-8'],
   ['uplot.css', require.resolve('uplot/dist/uPlot.min.css'), 'text/css; charset=utf-8'],
   ['forms.js', own('forms.js'), 'text/javascript; charset=utf-8'],

@@ -49,16 +49,26 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
   for (const { page } of [open, late]) page.setDefaultTimeout(PATIENCE_MS);
   const banner = open.page.getByText('The database does not answer.');
   const webhook = await weir.addWebhook();
+  const status = await openTab(browser, { url }, person);
+  status.page.setDefaultTimeout(PATIENCE_MS);
   const stamp = open.page.locator('#now-live', { hasText: /^Not updated for \d+ s$/ });
   try {
+    await status.page.goto('/status');
     await open.page.goto('/');
-    await until(async () => (await weir.metric('weir_streams')) === 1, { timeoutMs: PATIENCE_MS });
+    await until(async () => (await weir.metric('weir_streams')) === 2, { timeoutMs: PATIENCE_MS });
     expect(await banner.isVisible()).toBe(false);
     await signalPostgres('SIGSTOP');
     await banner.waitFor();
     await stamp.waitFor();
     expect(await open.page.locator('#now').getAttribute('data-old')).toBe('');
     expect((await fetch(url + webhook.path, signedRequest({ secret: webhook.secret, body: '{}' }))).status).toBe(503);
+    // The page Status shows what is in memory.
+    await status.page
+      .getByText(/^Outage since .+: 1 request refused, 0 events spooled\. The charts end there\.$/)
+      .waitFor();
+    await status.page.getByRole('cell', { name: 'database down' }).waitFor();
+    expect(await status.page.locator('#runtime').getAttribute('data-old')).toBe(null);
+    expect(await status.page.getByText('1 process serving', { exact: true }).isVisible()).toBe(true);
     // The session of a new page cannot be read.
     await late.page.goto('/?late');
     await late.page.getByText('This page tries again by itself.').waitFor();
@@ -68,6 +78,7 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
   }
   await late.page.getByRole('heading', { name: 'Overview' }).waitFor();
   await banner.waitFor({ state: 'hidden' });
+  await status.page.getByText(/^Outage since/).waitFor({ state: 'hidden' });
   await stamp.waitFor({ state: 'hidden' });
   expect(await open.page.locator('#now').getAttribute('data-old')).toBe(null);
   await open.page.goto('/status');
@@ -76,7 +87,7 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
     timeoutMs: PATIENCE_MS,
   });
   expect(await listed.innerText()).toMatch(/^.+ to .+: 1 request refused on /);
-  await Promise.all([open.close(), late.close()]);
+  await Promise.all([open.close(), late.close(), status.close()]);
 });
 
 test('a rate-limit store that does not answer, and a spool in use, are reported by the next message of the stream', async () => {
