@@ -1,6 +1,6 @@
 /** Agents: the table of their fields, and the schemas derived from it. */
 import { z } from 'zod';
-import { createdAt, idOf, nameOf, nameText, prose, recordIds, updatedAt } from './fields.ts';
+import { createdAt, idOf, nameOf, nameText, prose, recordId, recordIds, updatedAt } from './fields.ts';
 import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
 import { createShape, outputShape, type Table, updateShape } from './table.ts';
 
@@ -98,6 +98,14 @@ export const agentInput = {
   create: z.strictObject(createShape(agentFields)),
   /** RFC 7396: absent members are unchanged. */
   update: z.strictObject(updateShape(agentFields)),
+  undelivered: z.strictObject({
+    to_agent_id: recordId
+      .nullable()
+      .default(null)
+      .describe(
+        'active agent that gets the unfinished deliveries, beyond its subscriptions and filters; null: dismiss them',
+      ),
+  }),
   subscription: z.strictObject({
     filter: filterText
       .nullable()
@@ -106,6 +114,15 @@ export const agentInput = {
       ),
   }),
 };
+
+export const undeliveredSettled = z.object({
+  settled: z.int().describe('number of deliveries that were dismissed or moved'),
+  more: z.boolean().describe('true: at most 10,000 are settled at once; repeat the request'),
+  action_id: z
+    .guid()
+    .nullable()
+    .describe('id by which the dismissal can be undone for 24 hours; null: none was dismissed'),
+});
 
 export const agentSchema = z.object(outputShape(agentFields));
 

@@ -170,6 +170,18 @@ export const conditionTable = {
       calmMs: 60_000,
     },
   },
+  undelivered: {
+    subject: 'agent',
+    severity: 'warning',
+    threshold: null,
+    unit: 'deliveries',
+    meaning: 'an agent was revoked with unfinished deliveries',
+    text: ({ name, value }) =>
+      `Agent ${name} is revoked, and ${counted(value, 'delivery', 'deliveries')} to it ${value === 1 ? 'is' : 'are'} undelivered.`,
+    fix: 'Dismiss them, or move them to another agent.',
+    action: 'Decide',
+    page: (id) => `/agents/${id}#undelivered`,
+  },
   rejections: {
     subject: 'webhook',
     severity: 'warning',
@@ -309,6 +321,7 @@ export function inWords(seconds: number): string {
   return counted(Math.floor(seconds), 'second');
 }
 
-function counted(value: number, one: string): string {
-  return `${value.toLocaleString('en')} ${one}${value === 1 ? '' : 's'}`;
+/** `1,234 events` */
+export function counted(value: number, one: string, many = `${one}s`): string {
+  return `${value.toLocaleString('en')} ${value === 1 ? one : many}`;
 }

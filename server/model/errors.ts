@@ -118,6 +118,10 @@ export const problems = {
   agent_unknown: { status: 404, detail: 'No active agent has this id.' },
   delivery_unknown: { status: 404, detail: 'No delivery that you may see has this id.' },
   delivery_unfinished: { status: 409, detail: 'This delivery is already pending or leased.' },
+  agent_active: {
+    status: 409,
+    detail: 'This agent is not revoked: its deliveries wait for it. Revoke it first.',
+  },
   delivery_not_dead: { status: 409, detail: 'Only a dead delivery can be dismissed.' },
   action_unknown: {
     status: 404,

@@ -10,7 +10,7 @@ import { filtersOf } from './filters.ts';
 import { basis, confirmation, confirmationError, field, list, nextTag } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
-import { choicesOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
+import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 import { consumeSamples } from './samples/consume.ts';
 import type { Sample } from './samples/render.ts';
@@ -118,6 +118,27 @@ const replayDeadOfAgent: Page = async ({ call, id, form }) => {
   return redirect(`/agents/${id}?count=${replayed.body.replayed}`, notice);
 };
 
+/** Dismisses what a revoked agent left, or moves it to the chosen agent. */
+const settleUndelivered: Page = async (request) => {
+  const { call, id, form } = request;
+  const isMove = form.get('do') === 'move';
+  const named = field(form, 'to_agent_id');
+  const found = !isMove
+    ? { ids: [] }
+    : named === ''
+      ? { error: 'Choose an agent.' }
+      : await idsOf(call, 'listAgents', [named]);
+  if ('error' in found) {
+    const agent = await call('showAgent', { id });
+    if (agent.kind !== 'done') return asProblem(agent);
+    return agentView(request, agent.body, { errors: { to_agent_id: found.error } }, { status: 422 });
+  }
+  const settled = await call('settleUndelivered', { id, input: { to_agent_id: found.ids[0] ?? null } });
+  if (settled.kind !== 'done') return asProblem(settled);
+  const notice = `undelivered-${isMove ? 'moved' : 'dismissed'}${settled.body.more ? '-in-part' : ''}` as const;
+  return redirect(`/agents/${id}?count=${settled.body.settled}`, notice);
+};
+
 export const agentPages = {
   agentList,
   newAgent,
@@ -128,6 +149,7 @@ export const agentPages = {
   rotateAgent,
   revokeAgent,
   replayDeadOfAgent,
+  settleUndelivered,
 };
 
 type Agent = Success<Operations['showAgent']['answers']>['body'];
@@ -140,17 +162,19 @@ async function agentView(
 ): Promise<PageReply> {
   const deliveriesIn = (state: string) =>
     call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
-  const [pending, leased, dead, counted, activity, webhooks] = await Promise.all([
+  const [pending, leased, dead, counted, activity, webhooks, targets] = await Promise.all([
     deliveriesIn('pending'),
     deliveriesIn('leased'),
     deliveriesIn('dead'),
     call('countDeliveries', { query: { agent_id: agent.id } }),
     agentActivity(call, [agent.id]),
     namesOf(call, 'listWebhooks', agent.webhook_ids),
+    agent.revoked ? choicesOf(call, 'listAgents', [], { revoked: 'false' }) : null,
   ]);
   const shown = {
     agent,
     webhooks,
+    targets,
     deliveries: { pending: itemsOf(pending), leased: itemsOf(leased), dead: itemsOf(dead) },
     counts: counted.kind === 'done' ? counted.body : null,
     activity: activity[agent.id],

@@ -13,6 +13,12 @@ import { plural } from './show.ts';
 /** Messages by the name in the URL: `?notice=…`. */
 const sentences: Readonly<Record<string, string | ((count: number) => string)>> = {
   'signed-out': 'You are signed out.',
+  'undelivered-dismissed': (count) => `${plural(count, 'delivery is', 'deliveries are')} dismissed.`,
+  'undelivered-dismissed-in-part': (count) =>
+    `The oldest ${plural(count, 'delivery is', 'deliveries are')} dismissed. Dismiss again for the rest.`,
+  'undelivered-moved': (count) => `${plural(count, 'delivery is', 'deliveries are')} moved.`,
+  'undelivered-moved-in-part': (count) =>
+    `The oldest ${plural(count, 'delivery is', 'deliveries are')} moved. Move again for the rest.`,
   replayed: 'Replayed: pending again.',
   'dead-replayed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} pending again.`,
   'dead-replayed-in-part': (count) =>

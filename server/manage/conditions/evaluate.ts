@@ -132,6 +132,7 @@ function begin(active: readonly ActiveAlert[], held: readonly ReportedCondition[
     ended_at: null,
     value,
     threshold,
+    undelivered: null,
   }));
 }
 

@@ -25,6 +25,7 @@ import {
 } from '../../store/queries/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/expiring.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/filter-events.ts';
+import { readUndelivered } from '../../store/queries/undelivered.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
 
@@ -61,11 +62,12 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
   const pendingSeconds = settings.ALERT_PENDING_SECONDS;
 
   return async (nowMs) => {
-    const [failure, spool, agents, requests, silentWebhooks, overdueWebhooks, stored, leaving, waitingDays] =
+    const [failure, spool, agents, left, requests, silentWebhooks, overdueWebhooks, stored, leaving, waitingDays] =
       await Promise.all([
         commitFailure(),
         spoolReader?.read().catch(() => null),
         readAgentActivity(database, null),
+        readUndelivered(database),
         refused(nowMs),
         silent(nowMs),
         readOverdueWebhooks(database, nowMs),
@@ -96,6 +98,7 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
           since,
         }),
       ),
+      ...left.map(({ count, ...agent }): Held => ({ kind: 'undelivered', subject: agent, value: count })),
       ...requests
         .filter((one) => one.rejected >= conditionTable.rejections.threshold && !isFixed(one, nowMs))
         .map((one): Held => ({ kind: 'rejections', subject: webhook(one), value: one.rejected })),

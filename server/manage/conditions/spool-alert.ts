@@ -44,6 +44,7 @@ export class SpoolAlert {
       ended_at: null,
       value: spool.events,
       threshold: null,
+      undelivered: null,
     };
     const body = alertBody('alert.began', alert, publicUrl, nowMs);
     this.#attempts = 0;

@@ -3,6 +3,7 @@ import type { AlertRequest } from '../../model/alerts.ts';
 import type { ReportedKind } from '../../model/conditions.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf, isoColumn, isoText } from '../sql.ts';
+import { undeliveredOf } from './undelivered.ts';
 
 /** An alert as stored. */
 export interface AlertRow {
@@ -15,13 +16,16 @@ export interface AlertRow {
   ended_at: string | null;
   value: number;
   threshold: number | null;
+  /** Unfinished deliveries of its agent, when it is revoked; null: it is not. */
+  undelivered: number | null;
 }
 
 export type ActiveAlert = AlertRow & { checked_at: string; calm_since: string | null };
 
 /** Select list of an AlertRow, of the table alias `a`. */
 export const alertColumns = `a.id, a.condition, a.subject_id, a.subject_name, ${isoColumn('a.since')}, ${isoColumn('a.began_at')},
-  ${isoColumn('a.ended_at')}, a.value, a.threshold`;
+  ${isoColumn('a.ended_at')}, a.value, a.threshold,
+  (select ${undeliveredOf('g.id')} from agents g where g.id::text = a.subject_id and g.revoked_at is not null) as undelivered`;
 
 /** Reads the active alerts. */
 export function readActiveAlerts(query: Query): Promise<ActiveAlert[]> {

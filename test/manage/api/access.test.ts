@@ -48,6 +48,7 @@ const answers: Record<OperationName, string> = {
   setSubscription: '422 invalid_request',
   testFilter: '422 invalid_request',
   revokeAgent: '404 agent_unknown',
+  settleUndelivered: '404 agent_unknown',
   rotateAgent: '404 agent_unknown',
   listEvents: '200',
   countEvents: '200',

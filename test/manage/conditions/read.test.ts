@@ -110,6 +110,16 @@ interface Limit {
 
 const limits: Limit[] = [
   {
+    kind: 'undelivered',
+    below: async () => {
+      const agent = await addAgent();
+      await addDelivery(agent, {});
+      return agent.id;
+    },
+    reach: (id) => run('update agents set revoked_at = now() where id = $1', [id]),
+    found: { count: 1, text: 'Agent billing is revoked, and 1 delivery to it is undelivered.' },
+  },
+  {
     kind: 'dead_letters',
     below: async () => {
       const agent = await addAgent();

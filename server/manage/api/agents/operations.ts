@@ -1,7 +1,7 @@
 /** /api/v1/agents. */
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
-import { agentActivitySchema, agentInput, agentSchema } from '../../../model/agents.ts';
+import { agentActivitySchema, agentInput, agentSchema, undeliveredSettled } from '../../../model/agents.ts';
 import { recordId, text } from '../../../model/fields.ts';
 import { filterProblem } from '../../../model/filters/expression.ts';
 import { confirmationInput, currentPassword } from '../../../model/users.ts';
@@ -13,6 +13,7 @@ import type { ChangeParts } from '../change.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { Agents } from './service.ts';
+import { settleUndelivered } from './undelivered.ts';
 
 const id = { schema: recordId, problem: 'agent_unknown' } as const;
 const withCredential = agentSchema.extend({ credential: z.string().describe('shown only in this response') });
@@ -121,6 +122,15 @@ export function agentOperations(parts: ChangeParts) {
       representation: agentSchema,
       handle: async ({ actor, id, matches }) =>
         replyTo(await by(actor).rotate(id, matches), (agent) => done(200, agent)),
+    }),
+
+    settleUndelivered: operation({
+      id,
+      input: agentInput.undelivered,
+      answers: { 200: undeliveredSettled },
+      problems: ['agent_active'],
+      handle: async ({ actor, id, input }) =>
+        replyTo(await settleUndelivered(database, actor, id, input.to_agent_id), (settled) => done(200, settled)),
     }),
 
     revokeAgent: operation({
