@@ -5,9 +5,10 @@ import { problem } from '../base/http/problem.ts';
 import { describeEvent } from '../manage/api/events/filter.ts';
 import { eventCountQuery, eventFilterOf } from '../model/event-filter.ts';
 import { DEFAULT_SCHEME } from '../model/signatures/presets.ts';
-import { isTimedId } from '../store/ids.ts';
+import { isTimedId, uuidv7Time } from '../store/ids.ts';
 import type { Database } from '../store/pool.ts';
 import { readAttempts } from '../store/queries/delivery-history.ts';
+import { readOldestTime } from '../store/queries/event-lists.ts';
 import { findNeighbours, findPreviousOfType } from '../store/queries/event-neighbours.ts';
 import { findEvent } from '../store/queries/events.ts';
 import { eventDeliveries } from './activity.ts';
@@ -38,6 +39,9 @@ export const filterLabels = {
 export type FilterName = keyof typeof filterLabels;
 const filterNames = [...(Object.keys(filterLabels) as FilterName[]), 'cursor'] as const;
 const HOUR_MS = 3_600_000;
+/** Pause before a page goes on with a search: other requests get the connection. When two other searches run, it waits longer. */
+const CONTINUE_MS = 50;
+const BUSY_MS = 2_000;
 /** Largest body that is shown in a shell command; a longer command is unreadable. */
 const CURL_BYTES_MAX = 4_096;
 
@@ -45,24 +49,40 @@ export function eventPages(database: Database) {
   const eventList: Page = async ({ call, query }) => {
     const { filters, listed } = await listBy(call, 'listEvents', filtersOf(query, filterNames));
     if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
-    const page = listed.kind === 'done' ? listed.body : { items: [], next_cursor: null, complete: true };
-    const { errors, ...feedback } = listed.kind === 'done' ? noErrors : formErrors(listed);
+    // A search that goes on by itself asks again later.
+    const waits = listed.kind === 'problem' && filters.cursor !== undefined && isTimedId(filters.cursor);
+    const page =
+      listed.kind === 'done'
+        ? listed.body
+        : waits
+          ? { items: [], next_cursor: filters.cursor!, complete: false, searched_to: uuidv7Time(filters.cursor!) }
+          : { items: [], next_cursor: null, complete: true, searched_to: null };
+    const { errors, ...feedback } = listed.kind === 'done' || waits ? noErrors : formErrors(listed);
     const ids = page.items.map((event) => event.webhook_id);
     const isWhole = page.next_cursor === null && filters.cursor === undefined;
-    const [webhooks, deliveries, counted] = await Promise.all([
+    const { searched_to } = page;
+    const [webhooks, deliveries, counted, oldest] = await Promise.all([
       choicesOf(call, 'listWebhooks', [...ids, filters.webhook_id]),
       eventDeliveries(
         call,
         page.items.map(({ id }) => id),
       ),
       isWhole ? null : countOf(call, filters),
+      searched_to === null ? null : readOldestTime(database),
     ]);
     const count = counted ?? { count: page.items.length, exact: page.complete };
     const chips = chipsOf(filters, webhooks.names);
+    const search =
+      searched_to === null
+        ? null
+        : {
+            ...progressOf(searched_to, filters, oldest ?? searched_to, Date.now()),
+            delay: waits ? BUSY_MS : CONTINUE_MS,
+          };
     return view(
       'events/list',
       'Events',
-      { filters, page, errors, webhooks, deliveries, chips, count, presets: presetsOf(filters) },
+      { filters, page, errors, webhooks, deliveries, chips, count, presets: presetsOf(filters), search },
       feedback,
     );
   };
@@ -143,6 +163,17 @@ export function chipsOf(
     const shown = name === 'webhook_id' ? (webhooks[value] ?? value) : value;
     return [[filterLabels[name], shown, address('/events', { ...filters, [name]: null })] as [string, string, string]];
   });
+}
+
+/**
+ * How far a search has looked.
+ * @param searchedTo ISO, like `oldest`, the time of the oldest event
+ */
+export function progressOf(searchedTo: string, { from, to }: Filters, oldest: string, nowMs: number) {
+  const end = to ?? new Date(nowMs).toISOString();
+  const hours = (since: string) => Math.max(0, Math.round((Date.parse(end) - Date.parse(since)) / HOUR_MS));
+  const start = from !== undefined && from > oldest ? from : oldest;
+  return { searchedTo, to: end, done: hours(searchedTo), all: Math.max(hours(searchedTo), hours(start)) };
 }
 
 /** Number of matching events; null if it is not known now. */

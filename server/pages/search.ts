@@ -5,11 +5,13 @@ import type { Database } from '../store/pool.ts';
 import { eventsByIdStart, ID_DIGITS_MIN } from '../store/queries/event-lists.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
-import { itemsOf, type Page, redirect, view } from './page.ts';
+import { itemsOf, type Page, partOf, redirect, view } from './page.ts';
 
 const SOUGHT_CHARACTERS_MAX = 200;
 /** Results of each kind. More are found in the list of that kind, which has the same filter. */
 const SHOWN_MAX = 5;
+/** The newest events, whose bodies are searched at once. */
+const BODIES_MS = 3_600_000;
 
 export function searchPages(database: Database) {
   const search: Page = async ({ call, query }) => {
@@ -25,14 +27,17 @@ export function searchPages(database: Database) {
     const limit = String(SHOWN_MAX);
     const digits = sought.toLowerCase().replaceAll('-', '');
     const isIdStart = /^[0-9a-f]+$/.test(digits) && digits.length >= ID_DIGITS_MIN && digits.length < 32;
-    const [webhooks, agents, typed, byId] = await Promise.all([
+    const from = new Date(Date.now() - BODIES_MS).toISOString();
+    const [webhooks, agents, typed, byId, inBodies] = await Promise.all([
       call('listWebhooks', { query: { q: sought, limit } }),
       call('listAgents', { query: { q: sought, limit } }),
       call('listEvents', { query: { type: sought, limit } }),
       isIdStart ? eventsByIdStart(database, digits, SHOWN_MAX) : [],
+      partOf(call('listEvents', { query: { q: sought, from, limit } })),
     ]);
     const events = itemsOf(typed).items;
-    const ids = [...events, ...byId].map(({ webhook_id }) => webhook_id);
+    const bodies = inBodies?.items ?? [];
+    const ids = [...events, ...byId, ...bodies].map(({ webhook_id }) => webhook_id);
     return {
       webhooks: itemsOf(webhooks).items,
       agents: itemsOf(agents).items,
@@ -40,6 +45,7 @@ export function searchPages(database: Database) {
       // A rare type among many events takes longer than a search may; the list of events continues it.
       complete: events.length > 0 || typed.kind === 'invalid' || (typed.kind === 'done' && typed.body.complete),
       byId,
+      bodies,
       names: await namesOf(call, 'listWebhooks', ids),
     };
   }
@@ -47,7 +53,7 @@ export function searchPages(database: Database) {
   return { search };
 }
 
-const nothing = { webhooks: [], agents: [], events: [], complete: true, byId: [], names: {} };
+const nothing = { webhooks: [], agents: [], events: [], complete: true, byId: [], bodies: [], names: {} };
 
 const pagesOfIds = [
   ['showEvent', 'events'],

@@ -114,6 +114,7 @@ const rows: [
   ['alert list', 'listAlerts', 200, () => []],
   ['alert test', 'testAlert', 200, () => [], 1],
   ['history', 'showHistory', 200, () => []],
+  ['outage list', 'listOutages', 200, () => []],
   ['webhook remove', null, 204, () => ['shop']],
 ];
 

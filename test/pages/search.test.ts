@@ -1,5 +1,6 @@
 /** What people find: by the search of the page frame, and by the filters of the events. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { progressOf } from '../../server/pages/events.ts';
 import { tidyAddress } from '../../server/pages/filters.ts';
 import { send } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
@@ -67,7 +68,7 @@ describe('the search', () => {
   test('offers the texts of events when nothing has the name', async () => {
     const { status, text } = await search('no such & thing');
     expect(status).toBe(200);
-    expect(text).toContain('No webhook, agent, type or id matches');
+    expect(text).toContain('No webhook, agent, type, id or body of the last hour matches');
     expect(text).toContain('href="/events?q=no+such+%26+thing"');
     expect(text).toContain('href="/events?header=no+such+%26+thing"');
     expect((await search('01a1ffb6-1f30-7b8e-9d54-2c6a91e07b33')).text).toContain('No webhook, agent');
@@ -84,7 +85,7 @@ describe('the search', () => {
 describe('the list of events', () => {
   test('shows type, webhook and the states of the deliveries first, the id last', async () => {
     const { text } = await open('/events');
-    const row = /<tbody>([\s\S]*?)<\/tbody>/.exec(text)![1]!;
+    const row = /<tbody id="event-rows">([\s\S]*?)<\/tbody>/.exec(text)![1]!;
     const cells = row
       .split('<td')
       .slice(1)
@@ -159,4 +160,23 @@ test.each([
   ['a=&b=&c=3&d=', '/p?c=3'],
 ])('an address with %o is tidied to %o', (query, address) => {
   expect(tidyAddress({ path: '/p', query })).toBe(address);
+});
+
+test('the search finds text in the bodies of the last hour', async () => {
+  const found = await search('"order.created"}');
+  expect(found.text).toContain('Events of the last hour with this text');
+  expect(found.text).toContain(`/events/${event}`);
+});
+
+test.each([
+  [{}, { to: '2026-11-25T12:00:00.000Z', done: 4, all: 12 }],
+  [{ from: '2026-11-25T05:00:00Z' }, { to: '2026-11-25T12:00:00.000Z', done: 4, all: 7 }],
+  [{ to: '2026-11-25T10:00:00Z' }, { to: '2026-11-25T10:00:00Z', done: 2, all: 10 }],
+])('a search with %o has come so far', (filters, progress) => {
+  const searchedTo = '2026-11-25T08:00:00.000Z';
+  const oldest = '2026-11-25T00:00:00.000Z';
+  expect(progressOf(searchedTo, filters, oldest, Date.parse('2026-11-25T12:00:00Z'))).toEqual({
+    searchedTo,
+    ...progress,
+  });
 });

@@ -103,7 +103,7 @@ document.addEventListener('htmx:configRequest', ({ detail }) => {
 // If a refresh fails, the live part stays unchanged and the page does not navigate.
 document.addEventListener('htmx:beforeOnLoad', (event) => {
   const { elt, xhr } = event.detail;
-  if (elt.hasAttribute('data-live-on') && xhr.status !== 200) event.preventDefault();
+  if (elt.matches('[data-live-on], #search-on') && xhr.status !== 200) event.preventDefault();
 });
 /** A refresh replaces the part: what the user has opened in it stays open. */
 let openDetails = [];
@@ -154,6 +154,22 @@ function ageText(ms) {
   const seconds = Math.round(ms / 1000);
   return seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`;
 }
+
+/** A search that goes on by itself has a button that ends it; the link beside it continues. */
+htmx.onLoad((part) => {
+  for (const button of part.querySelectorAll('[data-stop]')) button.hidden = false;
+});
+document.addEventListener('click', (event) => {
+  const button = event.target.closest?.('[data-stop]');
+  if (!button) return;
+  const search = button.closest('#search-on');
+  const copy = search.cloneNode(true);
+  for (const name of [...copy.getAttributeNames()]) if (name.startsWith('hx-')) copy.removeAttribute(name);
+  copy.querySelector('[data-stop]').remove();
+  htmx.trigger(search, 'htmx:abort');
+  search.replaceWith(copy);
+  htmx.process(copy);
+});
 
 /** Pauses and resumes a live part. `data-pause` has the id of the sibling element; the button has two labels, one for each action. */
 document.addEventListener('click', (event) => {

@@ -19,12 +19,14 @@ const PAGE_ITEMS_MAX = 200;
 /**
  * Reads a list of up to `limit` items, newest first, in as many pages as that takes. Returns it as one page, whose next_cursor is that
  * of the last page.
+ * @param onPage called after each page that is followed by another
  */
 export async function readList<Name extends PagedName>(
   call: Call,
   name: Name,
   query: CallArguments['query'] = {},
   limit = Number.POSITIVE_INFINITY,
+  onPage: (page: BodyOf<Name>, items: number) => void = () => {},
 ): Promise<BodyOf<Name>> {
   const items: unknown[] = [];
   for (let cursor: string | undefined; ; ) {
@@ -32,6 +34,7 @@ export async function readList<Name extends PagedName>(
     const page = (await call(name, { query: { ...query, cursor, limit: left } })) as BodyOf<Name> & Page;
     items.push(...page.items);
     if (page.next_cursor === null || items.length >= limit) return { ...page, items };
+    onPage(page, items.length);
     cursor = page.next_cursor;
   }
 }

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { eventDeliveriesSchema } from '../../model/events.ts';
 import { isTimedId, uuidv7Time } from '../ids.ts';
 import type { Database } from '../pool.ts';
-import { arrayOf } from '../sql.ts';
+import { arrayOf, isoText } from '../sql.ts';
 import { type NewEvent, newEventColumns } from './events.ts';
 
 type EventDeliveries = z.output<typeof eventDeliveriesSchema>;
@@ -56,6 +56,16 @@ export async function eventsByIdStart(database: Database, digits: string, limit:
 
 function uuidOf(digits: string): string {
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+/** The time of the oldest event; null: there are no events. */
+export async function readOldestTime({ query }: Pick<Database, 'query'>): Promise<string | null> {
+  const rows = await query<{ at: string }>({
+    name: 'read-oldest-time',
+    text: `select ${isoText('e.received_at')} as at from events e order by e.received_at limit 1`,
+    values: [],
+  });
+  return rows[0]?.at ?? null;
 }
 
 /** Types of events by id; those without a type, or that do not exist any more, are omitted. */
