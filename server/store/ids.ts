@@ -4,6 +4,10 @@ const uuidShape = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 /**
  * Turns 16 random bytes into a UUIDv7 in place and returns them.
+ *
+ * The 12 bits after the version are 0. They are reserved for the number of the cell of an event, if a later release spreads webhooks over
+ * cells; ids of releases before this one have random bits there. 62 random bits remain: with 1,000 events in every millisecond of a year, two
+ * ids are equal with a probability of 0.3 %.
  * @param nowMs Unix time in milliseconds; becomes the first 48 bits.
  */
 export function uuidv7(nowMs: number, random: Uint8Array): Uint8Array {
@@ -14,7 +18,8 @@ export function uuidv7(nowMs: number, random: Uint8Array): Uint8Array {
   random[3] = nowMs >>> 16;
   random[4] = nowMs >>> 8;
   random[5] = nowMs;
-  random[6] = 0x70 | (random[6]! & 0x0f);
+  random[6] = 0x70;
+  random[7] = 0;
   random[8] = 0x80 | (random[8]! & 0x3f);
   return random;
 }
