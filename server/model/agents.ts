@@ -162,6 +162,7 @@ export const agentActivitySchema = z
         }),
       )
       .describe('subscriptions that have a filter'),
+    working: z.boolean().describe('it has a delivery under lease'),
     dead: z.int().describe(`dead letters, counted up to ${DEAD_COUNTED_MAX}`),
   })
   .meta({ id: 'AgentActivity' });

@@ -52,7 +52,7 @@ interface ConditionRow {
 }
 
 /** Default of ALERT_PENDING_SECONDS. */
-const PENDING_SECONDS = 300;
+export const PENDING_SECONDS = 300;
 /** Default of ALERT_REJECTIONS_PER_MINUTE. */
 const REJECTIONS_PER_MINUTE = 60;
 /** Fewer rejections in an hour are strays: a scanner, a person who tries. */

@@ -20,6 +20,7 @@ const activity = selectList(activitySchema, 'a', {
   agent_id: 'a.id',
   last_seen_from: 'host(a.last_seen_from)',
   waiting_since: isoText('waiting.since'),
+  working: 'working.found',
   dead: 'dead.count',
 });
 
@@ -64,6 +65,12 @@ function readActivitySlice(
           where s.filter is null or s.suspended or not (${unjudged('d')})
         ) due
       ) waiting
+      cross join lateral (
+        select exists (
+          select from ${subscribedWebhooks('a.id')} s
+          join deliveries d on d.agent_id = a.id and d.webhook_id = s.webhook_id and d.state = 'leased' and d.available_at > now()
+        ) as found
+      ) working
       cross join lateral (
         select count(*)::int as count
         from (select from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}) d

@@ -24,7 +24,15 @@ const seen = (agent: TestAgent) => until(async () => (await of(agent.id))[0].las
 test('an agent without requests has no last request and no waiting delivery', async () => {
   const { id } = (await (await addPerson(app, 'operator')).api('POST', '/api/v1/agents', { name: 'new' })).body;
   expect(await of(id)).toEqual([
-    { agent_id: id, last_seen_at: null, last_seen_from: null, waiting_since: null, dead: 0, filters: [] },
+    {
+      agent_id: id,
+      last_seen_at: null,
+      last_seen_from: null,
+      waiting_since: null,
+      working: false,
+      dead: 0,
+      filters: [],
+    },
   ]);
 });
 
@@ -50,7 +58,7 @@ test('the waiting time starts when the oldest delivery is claimable: not while i
   expect(await waitingSince()).toBe(first);
 
   const [delivery, other] = await agent.claim({ max: 2 });
-  expect(await waitingSince()).toBeNull();
+  expect((await of(agent.id))[0]).toMatchObject({ waiting_since: null, working: true });
   await agent.nack([other!.receipt], { delay_seconds: 60 });
   expect(await waitingSince()).toBeNull();
   await agent.nack([delivery!.receipt], { delay_seconds: 0 });

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+import { agentState } from '../../server/pages/agents.ts';
+
+const NOW_MS = Date.UTC(2026, 0, 31, 12, 0, 0);
+const ago = (seconds: number) => new Date(NOW_MS - seconds * 1_000).toISOString();
+const activity = { agent_id: '', last_seen_from: null, filters: [], dead: 0, working: false };
+
+test.each([
+  ['never seen', '', null, null, false],
+  ['never seen', 'bad', null, 301, false],
+  ['idle', 'good', 180, null, false],
+  ['working', 'good', 60, null, true],
+  ['stopped', 'warn', 181, null, false],
+  ['stopped', 'bad', 181, 10, true],
+])('an agent is %s (%s): seen %s s ago, a delivery waits for %s s, working %s', (word, tone, seen, waits, working) => {
+  const does = {
+    ...activity,
+    working,
+    last_seen_at: seen === null ? null : ago(seen),
+    waiting_since: waits === null ? null : ago(waits),
+  };
+  expect(agentState(does, NOW_MS)).toMatchObject({ word, tone, late: (waits ?? 0) > 300 ? 'bad' : '' });
+});
