@@ -146,7 +146,7 @@ export const conditionTable = {
       unit: 'deliveries',
       meaning: `an agent has dead letters less than ${DEAD_NEW_MINUTES} minutes old`,
       text: ({ name, value }) => `Agent ${name} has ${counted(value, 'new dead letter')}.`,
-      over: (name) => `Agent ${name} has no new dead letters any more.`,
+      over: (name) => `Agent ${name} has had no new dead letters for ${DEAD_NEW_MINUTES} minutes.`,
       calmMs: 0,
     },
   },

@@ -1,5 +1,5 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
-import type { HistoryCounts } from '../model/history.ts';
+import { type HistoryCounts, historyColumns, noCounts } from '../model/history.ts';
 import type { Outage } from '../model/outages.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
@@ -56,6 +56,7 @@ export const overview: Page = async ({ call, query }) => {
     traffic: traffic && trafficOf(traffic.points.map(withRefused), ranges[range].text, outageList),
     outageList,
     refusals: refusalsOf(traffic?.points ?? []),
+    unaccepted: unacceptedOf(traffic?.points ?? []),
     alerts: recent && otherAlerts(recent, conditions?.items ?? []),
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
@@ -120,6 +121,18 @@ function trafficOf(points: readonly ({ at: string } & Counts)[], text: string, o
     /** Times in Unix seconds, then the values of each line. */
     data: [drawn.map(({ at }) => Date.parse(at) / 1_000), ...shown.map((name) => drawn.map((point) => point[name]))],
   };
+}
+
+/** From this share of requests that were not accepted on, a page without conditions is not good. */
+const UNACCEPTED_SHARE_MAX = 0.05;
+
+/** The requests that were not accepted, when they are many; else null. */
+function unacceptedOf(points: readonly HistoryCounts[]): { share: string; rejected: number; limited: number } | null {
+  const sum = noCounts();
+  for (const point of points) for (const name of historyColumns) sum[name] += point[name];
+  const { accepted, duplicates, rejected, limited } = sum;
+  const isMany = rejected + limited > UNACCEPTED_SHARE_MAX * (accepted + duplicates + rejected + limited);
+  return isMany ? { share: errorShare(withRefused(sum)), rejected, limited } : null;
 }
 
 /** Share of refused requests in percent, as text; '–' without requests. */

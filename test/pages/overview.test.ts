@@ -1,5 +1,6 @@
 /** The overview when parts of it cannot be read. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { addHistory } from '../../server/store/queries/history.ts';
 import { send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
@@ -18,7 +19,7 @@ const overview = async () => (await fetch(app.url, { headers: { cookie: viewer.c
 const unread = (page: string) => [...page.matchAll(/The ([a-z ]+) could not be read\./g)].map(([, part]) => part);
 
 test.each([
-  ['deliveries_live', ['conditions']],
+  ['deliveries_live', ['conditions', 'alerts']],
   ['events', ['newest events']],
 ])('the parts that do not need %s are shown while it cannot be read', async (table, parts) => {
   expect(unread(await overview())).toEqual([]);
@@ -30,4 +31,23 @@ test.each([
     expect(page.includes(`/events/${event}`)).toBe(table !== 'events');
     expect(page).not.toContain('There is no webhook yet');
   });
+});
+
+test('the overview is good without a condition, and not while many requests are not accepted', async () => {
+  const installation = await startAgentApp();
+  onTestFinished(() => installation.stop());
+  const { cookie } = await addPerson(installation, 'viewer');
+  const verdict = async () =>
+    /<p class="verdict[^>]*>(.*?)<\/p>/s
+      .exec(await (await fetch(installation.url, { headers: { cookie } })).text())![1]!
+      .replace(/<[^>]*>/g, '');
+  expect(await verdict()).toBe('No webhook yet: create one to receive events');
+  const { id: webhookId } = await installation.addWebhook();
+  const count = (counts: object) => addHistory(installation.database, [{ webhookId, minuteMs: Date.now(), ...counts }]);
+  await count({ accepted: 95, limited: 5 });
+  expect(await verdict()).toBe('All good: 95 events in the last 24 hours');
+  await count({ rejected: 1 });
+  expect(await verdict()).toMatch(
+    /^No conditions, but 5\.9 % of the requests .* were not accepted: 1 rejected, 5 rate limited$/,
+  );
 });

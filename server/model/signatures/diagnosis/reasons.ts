@@ -29,7 +29,7 @@ export const rejectionReasons = {
   signature_encoding:
     'The signature is right, but encoded in another way (hex, base64) than the scheme of the webhook says. Correct the encoding in the scheme definition, or at the sender.',
   clock_apart:
-    'The signature is valid, but the time of the request was further from the clock of the server than the webhook allows. Set the clocks of both machines; raise tolerance_seconds if the sender repeats old requests.',
+    'The signature is valid, but the time of the request was further from the clock of the server than the webhook allows. Set the clocks of both machines; raise the time tolerance of the webhook (tolerance_seconds) if the sender repeats old requests.',
   previous_secret:
     'The signature was made with the previous secret, whose overlap has ended. Give the sender the current secret; use a longer overlap for the next rotation.',
   other_webhook:
@@ -62,7 +62,7 @@ export const rejectionReasons = {
   body_charset:
     'The digest was computed over the text in another character set. Sign the exact bytes that are sent, in UTF-8.',
   digest_differs:
-    'The digest is well formed, but matches no known mistake: most likely the sender has another secret. Set the same secret on both sides and check again; if the digest still differs, check whether a proxy changes the body.',
+    'The digest is well formed, but none of the usual mistakes explains the difference: most likely the sender has another secret. Set the same secret on both sides and check again; if the digest still differs, check whether a proxy changes the body.',
   body_too_large:
     'The signature is well formed but does not match, and the body is larger than REJECTION_BODY_BYTES_MAX, so that Weir did not diagnose it. Compare the secrets; if they are equal, raise that setting and have the sender repeat the request.',
   body_too_complex:
