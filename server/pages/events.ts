@@ -182,14 +182,21 @@ export async function countOf(call: Call, { cursor: _, ...query }: Filters) {
   return counted.kind === 'done' ? counted.body : null;
 }
 
-/** Common ranges of time: label and address of the list. None once a range is chosen. */
-function presetsOf({ cursor: _, ...filters }: Filters): [string, string][] {
+/** A common range of time. `day`: weir.js replaces the UTC day with that of the browser, as many days from today. */
+type Preset = { label: string; address: string; day?: number };
+
+/** None once a range is chosen. */
+function presetsOf({ cursor: _, ...filters }: Filters): Preset[] {
   if (filters.from !== undefined || filters.to !== undefined) return [];
-  const hourAgo = new Date(Date.now() - HOUR_MS).toISOString();
-  const today = `${new Date().toISOString().slice(0, 10)}T00:00:00Z`;
+  const nowMs = Date.now();
+  const hourAgo = new Date(nowMs - HOUR_MS).toISOString();
+  const [today, yesterday] = [0, 24 * HOUR_MS].map(
+    (ms) => `${new Date(nowMs - ms).toISOString().slice(0, 10)}T00:00:00Z`,
+  );
   return [
-    ['Last hour', address('/events', { ...filters, from: hourAgo })],
-    ['Today (UTC)', address('/events', { ...filters, from: today })],
+    { label: 'Last hour', address: address('/events', { ...filters, from: hourAgo }) },
+    { label: 'Today (UTC)', address: address('/events', { ...filters, from: today }), day: 0 },
+    { label: 'Yesterday (UTC)', address: address('/events', { ...filters, from: yesterday, to: today }), day: -1 },
   ];
 }
 

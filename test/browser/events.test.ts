@@ -88,6 +88,25 @@ describe('the list', () => {
     await plain.close();
   });
 
+  test.each([
+    ['Asia/Tokyo', 9],
+    ['America/Bogota', -5],
+  ])('its links Today and Yesterday are days of the browser in %s', async (timezoneId, hours) => {
+    const tab = await openTab(browser, app, operator, { timezoneId });
+    await tab.page.goto('/events');
+    const dayMs = 86_400_000;
+    const midnight = (days: number) =>
+      new Date((Math.floor((Date.now() + hours * 3_600_000) / dayMs) + days) * dayMs - hours * 3_600_000).toISOString();
+    const rangeOf = async (name: string) => {
+      const href = await tab.page.getByRole('link', { name, exact: true }).getAttribute('href');
+      const { searchParams } = new URL(href!, app.url);
+      return [searchParams.get('from'), searchParams.get('to')];
+    };
+    expect(await rangeOf('Today')).toEqual([midnight(0), null]);
+    expect(await rangeOf('Yesterday')).toEqual([midnight(-1), midnight(0)]);
+    await tab.close();
+  });
+
   test('keeps the filter by a deleted webhook', async () => {
     const gone = '00000000-0000-4000-8000-000000000000';
     const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });

@@ -51,6 +51,9 @@ test('the chart shows values under the pointer and by arrow keys, and is drawn a
   const plot = page.locator('.uplot');
   await plot.waitFor();
   expect(await page.locator('.plot svg').count()).toBe(0);
+  expect(await plot.getAttribute('aria-label')).toMatch(
+    /; most accepted at \d{4}-\d\d-\d\d \d\d:\d\d\. Use the arrow keys/,
+  );
   await plot.focus();
   await page.keyboard.press('ArrowLeft');
   await page.getByText(/: 1,204 accepted, 40 rejected, 0 rate limited, 0 refused$/).waitFor();

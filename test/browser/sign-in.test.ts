@@ -121,7 +121,9 @@ describe.each([
     const here = { ...viewer, cookie: cookieOf(await signIn(app, viewer.email)) };
     const { page, context, close } = await openTab(browser, app, here, { javaScriptEnabled });
     await page.goto('/account');
-    await page.getByRole('button', { name: 'Sign out curl' }).click();
+    const row = page.getByRole('row', { name: 'curl' });
+    const signedIn = await row.locator('[data-label="Signed in"]').innerText();
+    await row.getByRole('button', { name: `Sign out curl, signed in ${signedIn}`, exact: true }).click();
     await page.getByText('That browser is signed out.').waitFor();
     expect(await page.locator('tbody tr').count()).toBe(1);
     const asked = await request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie: elsewhere });

@@ -51,14 +51,14 @@ export async function openTab(
   browser: Browser,
   app: Pick<TestApp, 'url'>,
   person: TestPerson | null,
-  options: { javaScriptEnabled?: boolean; width?: number; dark?: boolean } = {},
+  options: { javaScriptEnabled?: boolean; width?: number; dark?: boolean; timezoneId?: string } = {},
 ): Promise<Tab> {
   const context = await browser.newContext({
     baseURL: app.url,
     javaScriptEnabled: options.javaScriptEnabled ?? true,
     viewport: { width: options.width ?? 1280, height: 900 },
     colorScheme: options.dark ? 'dark' : 'light',
-    timezoneId: 'Europe/Berlin',
+    timezoneId: options.timezoneId ?? 'Europe/Berlin',
   });
   if (person !== null) {
     const [name, value] = person.cookie.split('=') as [string, string];

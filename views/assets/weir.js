@@ -38,6 +38,8 @@ function enhance(root) {
   forgetNotice();
   for (const time of root.querySelectorAll('time[datetime]')) showLocally(time);
   for (const input of root.querySelectorAll(TIME_FIELDS)) askLocally(input);
+  for (const link of root.querySelectorAll('a[data-day]')) linkLocalDay(link);
+  for (const one of root.querySelectorAll('[aria-label$=" UTC"], [data-label$=" UTC"]')) labelLocally(one);
   for (const button of root.querySelectorAll('[data-copy], [data-pause]')) button.hidden = false;
 }
 
@@ -83,6 +85,31 @@ function askLocally(input) {
   if (!label.textContent.endsWith('(UTC)')) return;
   label.textContent = label.textContent.replace(' (UTC)', '');
   if (input.value !== '') input.value = localText(new Date(`${input.value}Z`)).replace(' ', 'T');
+}
+
+/** A day of a filter begins at midnight of the browser's time zone. */
+function linkLocalDay(link) {
+  const now = new Date();
+  const midnight = (days) => new Date(now.getFullYear(), now.getMonth(), now.getDate() + days).toISOString();
+  const url = new URL(link.href);
+  const day = Number(link.dataset.day);
+  url.searchParams.set('from', midnight(day));
+  if (url.searchParams.has('to')) url.searchParams.set('to', midnight(day + 1));
+  link.href = url;
+  link.textContent = link.textContent.replace(' (UTC)', '');
+}
+
+/** A time at the end of a label, which assistive technology reads. */
+function labelLocally(element) {
+  for (const name of ['aria-label', 'data-label'])
+    element
+      .getAttribute(name)
+      ?.replace(/^(.*)(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)? UTC$/s, (_, before, day, time, seconds = '') =>
+        element.setAttribute(
+          name,
+          before + localText(new Date(`${day}T${time}${seconds}Z`)).slice(0, seconds ? 19 : 16),
+        ),
+      );
 }
 
 /** Id of the field from which a filter was sent: its page has the same field, and the user may continue typing. */

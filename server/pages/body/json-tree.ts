@@ -58,7 +58,7 @@ class TreeBuilder {
     this.#depth--;
     if (count === 0 && whole) return `<li${data}>${key}<span class="muted">${first}${closing[first]}</span></li>`;
     const what = first === '{' ? 'member' : 'element';
-    const size = `${whole ? '' : 'more than '}${count} ${what}${count === 1 ? '' : 's'}`;
+    const size = `${whole ? '' : 'at least '}${count} ${what}${count === 1 ? '' : 's'}`;
     const open = this.#depth < this.#openDepth ? ' open' : '';
     const cut = whole ? '' : ' data-cut';
     return `<li${data}${cut}><details${open} data-t="${first}"><summary>${key}<span class="muted">${first} ${size} ${closing[first]}</span></summary><ul>${html}</ul></details></li>`;
