@@ -6,6 +6,7 @@ import { isTestHeader } from '../manage/api/webhooks/test-request.ts';
 import { isTimedId } from '../store/ids.ts';
 import type { Database } from '../store/pool.ts';
 import { findEvent } from '../store/queries/events.ts';
+import { prettyJson } from './body/pretty-json.ts';
 import { field } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { asProblem, type Page, type PageReply, redirect, view } from './page.ts';
@@ -16,6 +17,12 @@ const EDITED_BYTES_MAX = 65_536;
 /** Whether the body can be edited as text. */
 export function isEditable(body: Buffer): boolean {
   return body.length <= EDITED_BYTES_MAX && isUtf8(body) && !body.includes(0);
+}
+
+/** JSON with one member or element a line, unless it is then too long to send; other text as it is. */
+function editedText(body: Buffer): string {
+  const pretty = prettyJson(body, EDITED_BYTES_MAX);
+  return pretty?.complete && pretty.text.length <= EDITED_BYTES_MAX ? pretty.text : body.toString('utf8');
 }
 
 interface Values {
@@ -36,7 +43,7 @@ export function sendAgainPages(database: Database) {
     const { headers, content_type } = describeEvent(stored);
     const lines = Object.entries(headers).filter(([name]) => isTestHeader(name));
     const values = {
-      body: stored.body.toString('utf8'),
+      body: editedText(stored.body),
       content_type: content_type ?? 'application/octet-stream',
       headers: lines.map(([name, value]) => `${name}: ${value}`).join('\n'),
     };

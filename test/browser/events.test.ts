@@ -192,6 +192,7 @@ describe('one event', () => {
     const tab = await openTab(browser, app, operator, { javaScriptEnabled });
     await tab.page.goto(`/events/${id}`);
     await tab.page.getByRole('link', { name: 'Edit and send again' }).click();
+    expect(await tab.page.getByRole('textbox', { name: 'Body' }).inputValue()).toBe('{\n  "order": 7\n}');
     // Not by its label alone: the page before has a section of that name.
     await tab.page.getByRole('textbox', { name: 'Headers' }).fill('not a header');
     await tab.page.getByRole('button', { name: 'Send' }).click();

@@ -5,6 +5,17 @@ const INDENT = '  ';
 /** Matches JSON tokens only; white space between tokens is skipped. */
 export const jsonToken = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
 
+/**
+ * Characters without a shape and those that change the direction of the text around them, by which a value can look like another one.
+ * Not U+200C and U+200D, which some scripts and emoji need.
+ */
+const hidden = /[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/g;
+
+/** JSON text with the hidden characters as escapes (`\u202e`), which leaves its values as they are. */
+export function visible(json: string): string {
+  return json.replace(hidden, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
 interface Pretty {
   text: string;
   /** False: it was cut at `charactersMax`. */

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { type FormFields, formFields, prettyXml } from './form-and-xml.ts';
 import { jsonTree, TREE_VALUES_MAX, WHOLE_TREE_VALUES_MAX } from './json-tree.ts';
-import { formatted, jsonText } from './pretty-json.ts';
+import { formatted, jsonText, visible } from './pretty-json.ts';
 
 type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex' | 'diff';
 
@@ -62,8 +62,10 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
       const { html, complete, full } = jsonTree(json!, whole ? WHOLE_TREE_VALUES_MAX : TREE_VALUES_MAX);
       return { ...shown, tree: html, complete, moreValues: full && !whole ? WHOLE_TREE_VALUES_MAX : null };
     }
-    case 'pretty':
-      return { ...shown, ...formatted(json!, PRETTY_CHARACTERS_MAX) };
+    case 'pretty': {
+      const { text: pretty, complete } = formatted(json!, PRETTY_CHARACTERS_MAX);
+      return { ...shown, text: visible(pretty), complete };
+    }
     case 'form':
       return { ...shown, form };
     case 'xml':

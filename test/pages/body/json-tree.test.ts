@@ -31,6 +31,10 @@ test.each([
   ['markup in a name', String.raw`{"\"><img src=x onerror=1>":1}`, /data-k="&quot;&gt;&lt;img src=x onerror=1&gt;"/],
   ['an escaped quote in a name', String.raw`{"a\u0022 onclick=\u0022":1}`, /data-k="a&quot; onclick=&quot;"/],
   ['half a surrogate pair in a name', String.raw`{"\ud83d":1}`, /data-k="\ufffd"/],
+  ['a character that turns the direction of the text', '"a\u202eb"', /"string">&quot;a\\u202eb&quot;/],
+  ['a space without width in a name', '{"a\u200bb":1}', /<span class="key">a\\u200bb</],
+  ['a name for pointers', '{"a\u200bb":1}', /data-k="a\u200bb"/],
+  ['an emoji of several', '"👩\u200d💻"', /👩\u200d💻/],
   ['an empty name', '{"":1}', /<li data-k=""><span class="key"><\/span>/],
   ['a number longer than a double', '12345678901234567890', /12345678901234567890/],
 ])('%s stays text', (_what, text, expected) => {

@@ -7,6 +7,7 @@ const binary = Buffer.from([0, 1, 0xff, 0x41]);
 describe('a body', () => {
   test.each([
     ['JSON formatted', json, 'pretty', 'pretty', '{\n  "a": [\n    1\n  ]\n}'],
+    ['hidden characters of JSON as escapes', Buffer.from('["\u202e"]'), 'pretty', 'pretty', '[\n  "\\u202e"\n]'],
     ['JSON as it is', json, 'raw', 'raw', '{"a":[1]}'],
     ['text is shown as it is', Buffer.from('a=b'), null, 'raw', 'a=b'],
     ['text that is asked for as JSON, too', Buffer.from('a=b'), 'pretty', 'raw', 'a=b'],

@@ -31,13 +31,13 @@ export const fixInput = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('set_scheme').describe('verifies by another scheme'),
     signature_scheme: schemeFields.signature_scheme.input,
-    secret: rotateInput.shape.secret.describe('the secret of the sender; null: the present one'),
+    secret: rotateInput.shape.secret.describe('the secret of the sender; null: the current one'),
     public_key: schemeFields.public_key.input.default(null),
   }),
   z.strictObject({
     kind: z
       .literal('set_secret')
-      .describe('verifies with the secret of the sender; the present one stays valid for a day'),
+      .describe('verifies with the secret of the sender; the current one stays valid for a day'),
     secret: rotateInput.shape.secret.unwrap().unwrap().describe('the secret of the sender'),
   }),
 ]);
