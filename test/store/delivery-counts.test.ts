@@ -79,6 +79,16 @@ test('the count of deliveries is estimated beyond the limit, in total, for an ag
   expect(agents.find(({ agentId }) => agentId === quiet)).toMatchObject({ pending: 20, leased: 0, dead: 3 });
 });
 
+test.each([
+  ['pending', 4, true],
+  ['pending', 5, false],
+  ['dead', 2, true],
+  ['dead', 3, false],
+])('the counts for each agent, of %s deliveries that are %d, are exact: %j', async (state, count, exact) => {
+  await insert(state, count);
+  expect((await readDeliveryDepths(fresh.database, { waiting: 4, dead: 2 })).exact).toBe(exact);
+});
+
 test('beyond the limit, the oldest of more than 200 agents has the age of its oldest delivery', async () => {
   // Last by id and by place, so that counting ends before its delivery.
   const oldest = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
