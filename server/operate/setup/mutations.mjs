@@ -115,7 +115,7 @@ async function failsWith(folder, { file, index, changed }) {
         failed !== null;
         failed = await vitest(folder, tests, excluded)
       ) {
-        const test = failed.split(' > ', 1)[0];
+        const test = failed.split(/ > | \[ /, 1)[0];
         const again = failed === ENDED ? tests : ['run', test];
         if ((await vitest(folder, again, longTests)) !== null) return failed;
         console.log(`not reproduced: ${failed}`);
