@@ -64,6 +64,7 @@ const elsewhere: Record<string, string> = {
   endSession: 'needs a session of its own; test/manage',
   changePassword: 'needs a password; test/manage/auth',
   testAlert: 'needs ALERT_URL; test/manage/conditions',
+  settleUndelivered: 'needs a revoked agent; test/manage/api/agents',
 };
 
 describe('every operation responds as documented', () => {

@@ -101,6 +101,7 @@ const withoutStepUp: Record<string, OperationName[]> = {
     'dismissDeliveries',
     'dismissDelivery',
     'undoDeliveries',
+    'settleUndelivered',
   ],
 };
 

@@ -295,6 +295,16 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => ask('POST', '/api/v1/deliveries/undo', { action_id });
     },
   },
+  settleUndelivered: {
+    action: 'delivery.dismiss',
+    prepare: async () => {
+      const webhook = await app.addWebhook();
+      const agent = await addAgent(app, [webhook]);
+      await send(webhook);
+      await ask('DELETE', `/api/v1/agents/${agent.id}`);
+      return () => ask('POST', `/api/v1/agents/${agent.id}/undelivered`, { to_agent_id: null });
+    },
+  },
   acceptRejection: {
     action: 'rejection.accept',
     prepare: async () => {
