@@ -17,17 +17,23 @@ const rejectionList: Page = async ({ call, query }) => {
   const isFirst = !filters.cursor && !filters.reason;
   const [webhooks, grouped] = await Promise.all([
     choicesOf(call, 'listWebhooks', [filters.webhook_id]),
-    isFirst ? call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } }) : null,
+    call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } }),
   ]);
+  const found = itemsOf(grouped).items;
+  const list = listOf(listed);
   // A single rejection is shown in the list below, not as a group.
-  const groups = grouped?.kind === 'done' ? grouped.body.items.filter(({ rejections }) => rejections > 1) : [];
+  const groups = isFirst ? found.filter(({ rejections }) => rejections > 1) : [];
+  const occurring = new Set<string | undefined>([
+    ...[...found, ...list.page.items].map(({ reason }) => reason),
+    filters.reason,
+  ]);
   const data = {
     filters,
-    ...listOf(listed),
+    ...list,
     webhooks,
     groups,
-    samples: grouped?.kind === 'done' ? grouped.body : null,
-    reasons: rejectionReasonNames,
+    samples: isFirst && grouped.kind === 'done' ? grouped.body : null,
+    reasons: rejectionReasonNames.filter((name) => occurring.has(name)),
     titleOf,
     now: Date.now(),
   };

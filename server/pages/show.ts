@@ -1,4 +1,5 @@
 /** Formats values for templates. */
+export { reasonTitle } from './reason-titles.ts';
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB'];
 

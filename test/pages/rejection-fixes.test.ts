@@ -44,7 +44,11 @@ test('a group says how many, from where and how to fix it, and one button fixes 
   const webhook = await app.addWebhook({ name: 'orders', secret: SECRET });
   const id = await refuse(webhook, 'x-signature', 4);
   const page = await get('/rejections');
-  expect(page).toMatch(/4 × <a href="\/rejections\/[0-9a-f-]{36}">header other<\/a> in <code>x-signature<\/code>/);
+  expect(page).toMatch(
+    /4 × <a href="\/rejections\/[0-9a-f-]{36}">signature in another header<\/a> in <code>x-signature<\/code>/,
+  );
+  const reasons = /<select id="f-reason".*?<\/select>/s.exec(await get(`/rejections?webhook_id=${webhook.id}`))![0];
+  expect([...reasons.matchAll(/value="(\w*)"/g)].map(([, name]) => name)).toEqual(['', 'header_other']);
   expect(page).toContain('from 1 address, last');
   expect(page).toContain('<b>4 of 4 kept.</b>');
   expect(page).toContain('<button>Use header x-signature</button>');
