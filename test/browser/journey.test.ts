@@ -155,7 +155,8 @@ test('a new page opened before going back is complete stays open', async () => {
   await page.unroute('/');
   await heading(/Agents/);
   expect(new URL(page.url()).pathname).toBe('/agents');
-  expect(await page.title()).toBe('Agents · Weir');
+  // The count before the title may be of the dead letter of the first test, until the counts are read again.
+  expect(await page.title()).toMatch(/^(\(1\) )?Agents · Weir$/);
 });
 
 test('going back and forward restores the pages, and new pages start at the top', async () => {
@@ -169,7 +170,7 @@ test('going back and forward restores the pages, and new pages start at the top'
   await page.goForward();
   await heading(/Webhooks/);
   expect(await page.locator('.nav [aria-current]').innerText()).toBe('Webhooks');
-  expect(await page.title()).toBe('Webhooks · Weir');
+  expect(await page.title()).toMatch(/^(\(1\) )?Webhooks · Weir$/);
 });
 
 test('times are in the time zone of the browser, with UTC on hover', async () => {
