@@ -70,6 +70,7 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   await page.getByText('Waiting for your first event…').waitFor();
   expect((await fetch(address, signedRequest({ secret, body: '{"order":1}' }))).status).toBe(202);
   await page.getByText('Waiting for the first acknowledged delivery…').waitFor();
+  expect(await page.title()).toBe('Overview · Weir');
   await page.getByText('Newest events').waitFor();
   await page.locator('#now table a[href^="/events/"]').first().waitFor();
   await page.getByText('All good:').waitFor();

@@ -22,6 +22,7 @@ test('each step follows the one before it, and the checklist ends with the last'
   const overview = await get('/');
   expect(overview).toContain('<section class="card start"');
   expect(overview).toContain('(4 steps left)');
+  expect(overview).toContain('hx-get="/start"');
   expect(await next()).toBe('Create a webhook');
   const webhook = await app.addWebhook();
   expect(await next()).toBe('Waiting for your first event…');
@@ -41,7 +42,9 @@ test('each step follows the one before it, and the checklist ends with the last'
   const { receipt } = await agent.claimOne();
   await agent.ack([receipt]);
   expect(await get('/start')).toContain('All steps are done.');
-  expect(await get('/')).not.toContain('card start');
+  const done = await get('/');
+  expect(done).not.toContain('card start');
+  expect(done).not.toContain('hx-get="/start"');
 });
 
 test('once all steps are done, they are not read again', async () => {
