@@ -15,6 +15,13 @@ export async function webhookUsage(call: Call, ids: readonly string[]) {
   return Object.fromEntries(used.items.map((one) => [one.webhook_id, one]));
 }
 
+/** Requests to webhooks in the last 24 hours by id. */
+export async function webhookHistory(call: Call, ids: readonly string[]) {
+  if (ids.length === 0) return {};
+  const counted = itemsOf(await call('listWebhookHistory', { query: { webhook_ids: ids.join(',') } }));
+  return Object.fromEntries(counted.items.map((one) => [one.webhook_id, one]));
+}
+
 /** States of the deliveries of events. Events without deliveries are omitted; without a database, all are. */
 export async function eventDeliveries(call: Call, ids: readonly string[]) {
   if (ids.length === 0) return {};

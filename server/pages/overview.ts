@@ -1,13 +1,12 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
-import { type HistoryCounts, historyColumns, noCounts } from '../model/history.ts';
-import type { Outage } from '../model/outages.ts';
+import type { HistoryCounts } from '../model/history.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
 import { conditionCard, otherAlerts } from './conditions.ts';
-import { bandsOf, readOutagesSince } from './outage-list.ts';
+import { readOutagesSince } from './outage-list.ts';
 import { type Page, partOf, view } from './page.ts';
 import { refusalsOf } from './refusals.ts';
-import { count } from './show.ts';
+import { errorShare, sumOf, trafficOf, withoutDip, withRefused } from './traffic.ts';
 
 const DAY_MS = 86_400_000;
 /** By the parameter `range`: the span, the step of its points, and how the page names it. */
@@ -18,7 +17,6 @@ const ranges = {
 } as const;
 type Range = keyof typeof ranges;
 
-const chartFrame = { width: 900, height: 200, left: 44, bottom: 18 };
 const sparkFrame = { width: 120, height: 26, left: 0, bottom: 1 };
 const EVENTS_SHOWN = 6;
 const WEBHOOKS_SHOWN = 25;
@@ -53,7 +51,7 @@ export const overview: Page = async ({ call, query }) => {
     now: nowMs,
     conditions: cards?.filter(({ snoozed }) => snoozed === null),
     snoozed: cards?.filter(({ snoozed }) => snoozed !== null),
-    traffic: traffic && trafficOf(traffic.points.map(withRefused), ranges[range].text, outageList),
+    traffic: traffic && trafficOf(traffic.points, ranges[range].text, outageList),
     outageList,
     refusals: refusalsOf(traffic?.points ?? []),
     unaccepted: unacceptedOf(traffic?.points ?? []),
@@ -61,8 +59,8 @@ export const overview: Page = async ({ call, query }) => {
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
     rangeText: ranges[range].text,
-    webhooks: webhooks?.items.map(withRefused).map((webhook) => ({
-      ...webhook,
+    webhooks: webhooks?.items.map((webhook) => ({
+      ...withRefused(webhook),
       spark: sparkOf(webhook.hours),
       errors: errorShare(webhook),
     })),
@@ -77,50 +75,9 @@ function bySeverity(one: { severity: string }, other: { severity: string }): num
   return Number(other.severity === 'critical') - Number(one.severity === 'critical');
 }
 
-/** `refused`: for another reason than the signature or the rate limit. */
-type Counts = HistoryCounts & { refused: number };
-const shown = ['accepted', 'rejected', 'limited', 'refused'] as const;
-const words = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited', refused: 'refused' };
-
-function withRefused<Counted extends HistoryCounts>(counted: Counted): Counted & Counts {
-  const { disabled, length_required, too_large, unavailable } = counted;
-  return { ...counted, refused: disabled + length_required + too_large + unavailable };
-}
-
-/**
- * Points to draw. The last one is not over: as long as it has less than the one before it, it would look like an outage and is left
- * out. A first request shows at once.
- */
-function withoutDip<Point>(points: readonly Point[], countOf: (point: Point) => number): readonly Point[] {
-  const [before, last] = points.slice(-2);
-  return last !== undefined && countOf(last) < countOf(before!) ? points.slice(0, -1) : points;
-}
-
 function sparkOf(hours: readonly number[]) {
   const drawn = withoutDip(hours, (hour) => hour);
   return chart({ accepted: drawn }, drawn.length, sparkFrame).lines[0]!;
-}
-
-/** The chart, drawn by the server, with the same numbers for the script that replaces it. */
-function trafficOf(points: readonly ({ at: string } & Counts)[], text: string, outages: readonly Outage[]) {
-  const drawn = withoutDip(points, ({ accepted }) => accepted);
-  const totals = shown.map((name) => points.reduce((sum, point) => sum + point[name], 0));
-  const busiest = points.reduce((most, point) => (point.accepted > most.accepted ? point : most), points[0]!);
-  const peak = busiest.accepted === 0 ? '' : `; most accepted at ${busiest.at.slice(0, 16).replace('T', ' ')} UTC`;
-  return {
-    points,
-    accepted: totals[0]!,
-    bands: bandsOf(outages, [Date.parse(drawn[0]!.at), Date.parse(drawn.at(-1)!.at)]),
-    chart: chart(
-      Object.fromEntries(shown.map((name) => [words[name], drawn.map((point) => point[name])])),
-      drawn.length,
-      chartFrame,
-    ),
-    legend: shown.map((name, i) => ({ name: words[name], total: totals[i]! })),
-    label: `Requests in ${text}: ${shown.map((name, i) => `${count(totals[i]!)} ${words[name]}`).join(', ')}${peak}`,
-    /** Times in Unix seconds, then the values of each line. */
-    data: [drawn.map(({ at }) => Date.parse(at) / 1_000), ...shown.map((name) => drawn.map((point) => point[name]))],
-  };
 }
 
 /** From this share of requests that were not accepted on, a page without conditions is not good. */
@@ -128,17 +85,8 @@ const UNACCEPTED_SHARE_MAX = 0.05;
 
 /** The requests that were not accepted, when they are many; else null. */
 function unacceptedOf(points: readonly HistoryCounts[]): { share: string; rejected: number; limited: number } | null {
-  const sum = noCounts();
-  for (const point of points) for (const name of historyColumns) sum[name] += point[name];
+  const sum = sumOf(points);
   const { accepted, duplicates, rejected, limited } = sum;
   const isMany = rejected + limited > UNACCEPTED_SHARE_MAX * (accepted + duplicates + rejected + limited);
-  return isMany ? { share: errorShare(withRefused(sum)), rejected, limited } : null;
-}
-
-/** Share of refused requests in percent, as text; '–' without requests. */
-function errorShare({ accepted, duplicates, rejected, limited, refused }: Counts): string {
-  const all = accepted + duplicates + rejected + limited + refused;
-  const percent = (100 * (rejected + limited + refused)) / all;
-  if (all === 0) return '–';
-  return percent === 0 ? '0 %' : percent < 0.1 ? '< 0.1 %' : `${percent.toFixed(percent < 10 ? 1 : 0)} %`;
+  return isMany ? { share: errorShare(sum), rejected, limited } : null;
 }

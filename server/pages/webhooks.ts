@@ -3,7 +3,7 @@
 import { eventTypeFromOf } from '../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presets } from '../model/signatures/presets.ts';
 import { webhookFields, webhookForm } from '../model/webhooks.ts';
-import { webhookActivity, webhookUsage } from './activity.ts';
+import { webhookActivity, webhookHistory, webhookUsage } from './activity.ts';
 import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { basis, field, list, nextTag, number } from './form.ts';
@@ -11,6 +11,7 @@ import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { errorShare } from './traffic.ts';
 import { formOf, pickerOf, schemeNamed, senderOf, showsSecret } from './webhook-senders.ts';
 import { type Webhook, webhookTab, webhookView } from './webhook-tabs.ts';
 
@@ -20,8 +21,13 @@ const webhookList: Page = async ({ call, query }) => {
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
   const ids = list.page.items.map(({ id }) => id);
-  const [activity, usage] = await Promise.all([webhookActivity(call, ids), webhookUsage(call, ids)]);
-  return view('webhooks/list', 'Webhooks', { filters, ...list, agents, activity, usage, now: Date.now() });
+  const [activity, usage, history] = await Promise.all([
+    webhookActivity(call, ids),
+    webhookUsage(call, ids),
+    webhookHistory(call, ids),
+  ]);
+  const shown = { filters, ...list, agents, activity, usage, history, errorShare, now: Date.now() };
+  return view('webhooks/list', 'Webhooks', shown);
 };
 
 /** Without a sender in the query: the picker; `q` searches it. */

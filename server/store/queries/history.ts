@@ -98,11 +98,12 @@ export async function readHistory(
 
 type WebhookHistory = z.output<typeof webhookHistorySchema>;
 
-/** Reads the last 24 hours of the webhooks, those with most events first. @param sinceMs start of the first hour, Unix milliseconds. */
+/** Reads the last 24 hours of the webhooks, those with most events first. @param sinceMs start of the first hour, Unix milliseconds. @param webhookIds null: all. */
 export async function readWebhookHistory(
   { query }: Pick<Database, 'query'>,
   sinceMs: number,
   limit: number,
+  webhookIds: readonly string[] | null = null,
 ): Promise<WebhookHistory[]> {
   const rows = await query<Omit<WebhookHistory, 'hours'> & { places: number[]; counts: number[] }>({
     name: 'read-webhook-history',
@@ -112,16 +113,17 @@ export async function readWebhookHistory(
           array_agg(extract(epoch from h.at - $1::timestamptz)::int / ${HOUR}) as places, array_agg(h.accepted::float8) as counts
         from history h
         where h.step = ${HOUR} and h.at >= $1 and h.webhook_id <> '${ALL_WEBHOOKS}'
+          and ($3::uuid[] is null or h.webhook_id = any($3))
         group by h.webhook_id
       )
       select w.id as webhook_id, w.name, w.enabled, ${isoColumn('w.last_event_at')},
         ${historyColumns.map((name) => `coalesce(c.${name}, 0) as ${name}`).join(', ')},
         coalesce(c.places, '{}') as places, coalesce(c.counts, '{}') as counts
       from webhooks w left join counted c on c.webhook_id = w.id
-      where w.deleted_at is null
+      where w.deleted_at is null and ($3::uuid[] is null or w.id = any($3))
       order by coalesce(c.accepted, 0) desc, w.created_at desc, w.id
       limit $2`,
-    values: [new Date(sinceMs).toISOString(), limit],
+    values: [new Date(sinceMs).toISOString(), limit, webhookIds],
   });
   return rows.map(({ places, counts, ...webhook }) => {
     const hours = Array.from({ length: HOURS_SHOWN }, () => 0);

@@ -14,7 +14,7 @@ import type { Database } from '../../../store/pool.ts';
 import { HOUR, readHistory, readWebhookHistory } from '../../../store/queries/history.ts';
 import { readOutages } from '../../../store/queries/outages.ts';
 import { done, operation } from '../operation.ts';
-import { listSchema } from '../paging.ts';
+import { idList, listSchema } from '../paging.ts';
 
 const HOUR_MS = HOUR * 1_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -55,6 +55,9 @@ const outageQuery = z.strictObject({
 });
 
 const webhookHistoryQuery = z.strictObject({
+  webhook_ids: idList(WEBHOOKS_MAX, 'webhooks')
+    .optional()
+    .describe(`only these webhooks: ids separated by commas, at most ${WEBHOOKS_MAX}; absent: all`),
   limit: z.coerce
     .number()
     .int()
@@ -109,7 +112,7 @@ export function historyOperations(database: Database, nowMs: () => number = Date
       answers: { 200: listSchema(webhookHistorySchema) },
       handle: async ({ query }) => {
         const sinceMs = Math.floor(nowMs() / HOUR_MS) * HOUR_MS - 23 * HOUR_MS;
-        return done(200, { items: await readWebhookHistory(database, sinceMs, query.limit) });
+        return done(200, { items: await readWebhookHistory(database, sinceMs, query.limit, query.webhook_ids) });
       },
     }),
   };

@@ -168,6 +168,8 @@ describe('the history', () => {
     expect(ids).not.toContain(gone.id);
     const few = (await viewer.api('GET', '/api/v1/history/webhooks?limit=1')).body.items;
     expect(few.map(({ webhook_id }: { webhook_id: string }) => webhook_id)).toEqual([busy.id]);
+    const only = (await viewer.api('GET', `/api/v1/history/webhooks?webhook_ids=${quiet.id},${gone.id}`)).body.items;
+    expect(only.map(({ webhook_id }: { webhook_id: string }) => webhook_id)).toEqual([quiet.id]);
     expect((await viewer.api('GET', '/api/v1/history/webhooks?limit=101')).status).toBe(422);
   });
 

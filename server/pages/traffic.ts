@@ -1,0 +1,74 @@
+/** Requests to all webhooks or to one over time: the chart, its totals, and the share that was not accepted. */
+import { type HistoryCounts, historyColumns, noCounts } from '../model/history.ts';
+import type { Outage } from '../model/outages.ts';
+import { chart } from './chart.ts';
+import { bandsOf } from './outage-list.ts';
+import { count } from './show.ts';
+
+const chartFrame = { width: 900, height: 200, left: 44, bottom: 18 };
+
+/** `refused`: for another reason than the signature or the rate limit. */
+type Counts = HistoryCounts & { refused: number };
+const shown = ['accepted', 'rejected', 'limited', 'refused'] as const;
+const words = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited', refused: 'refused' };
+
+/** The counts with `refused`. */
+export function withRefused<Counted extends HistoryCounts>(counted: Counted): Counted & Counts {
+  const { disabled, length_required, too_large, unavailable } = counted;
+  return { ...counted, refused: disabled + length_required + too_large + unavailable };
+}
+
+/**
+ * Points to draw. The last one is not over: as long as it has less than the one before it, it would look like an outage and is left
+ * out. A first request shows at once.
+ */
+export function withoutDip<Point>(points: readonly Point[], countOf: (point: Point) => number): readonly Point[] {
+  const [before, last] = points.slice(-2);
+  return last !== undefined && countOf(last) < countOf(before!) ? points.slice(0, -1) : points;
+}
+
+/**
+ * The chart, drawn by the server, with the same numbers for the script that replaces it.
+ * @param text the span in words, such as “the last 24 hours”.
+ */
+export function trafficOf(
+  counted: readonly ({ at: string } & HistoryCounts)[],
+  text: string,
+  outages: readonly Outage[],
+) {
+  const points = counted.map(withRefused);
+  const drawn = withoutDip(points, ({ accepted }) => accepted);
+  const totals = shown.map((name) => points.reduce((sum, point) => sum + point[name], 0));
+  const busiest = points.reduce((most, point) => (point.accepted > most.accepted ? point : most), points[0]!);
+  const peak = busiest.accepted === 0 ? '' : `; most accepted at ${busiest.at.slice(0, 16).replace('T', ' ')} UTC`;
+  return {
+    points,
+    accepted: totals[0]!,
+    bands: bandsOf(outages, [Date.parse(drawn[0]!.at), Date.parse(drawn.at(-1)!.at)]),
+    chart: chart(
+      Object.fromEntries(shown.map((name) => [words[name], drawn.map((point) => point[name])])),
+      drawn.length,
+      chartFrame,
+    ),
+    legend: shown.map((name, i) => ({ name: words[name], total: totals[i]! })),
+    label: `Requests in ${text}: ${shown.map((name, i) => `${count(totals[i]!)} ${words[name]}`).join(', ')}${peak}`,
+    /** Times in Unix seconds, then the values of each line. */
+    data: [drawn.map(({ at }) => Date.parse(at) / 1_000), ...shown.map((name) => drawn.map((point) => point[name]))],
+  };
+}
+
+/** The counts of all points together. */
+export function sumOf(points: readonly HistoryCounts[]): HistoryCounts {
+  const sum = noCounts();
+  for (const point of points) for (const name of historyColumns) sum[name] += point[name];
+  return sum;
+}
+
+/** Share of requests that were not accepted, in percent, as text; '–' without requests. */
+export function errorShare(counts: HistoryCounts): string {
+  const { accepted, duplicates, rejected, limited, refused } = withRefused(counts);
+  const all = accepted + duplicates + rejected + limited + refused;
+  const percent = (100 * (rejected + limited + refused)) / all;
+  if (all === 0) return '–';
+  return percent === 0 ? '0 %' : percent < 0.1 ? '< 0.1 %' : `${percent.toFixed(percent < 10 ? 1 : 0)} %`;
+}
