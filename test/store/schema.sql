@@ -231,9 +231,7 @@ CREATE TABLE public.deliveries_finished (
     last_lease boolean DEFAULT false NOT NULL,
     leased_at timestamp with time zone,
     leased_from inet,
-    history jsonb,
-    CONSTRAINT deliveries_attempts_check CHECK ((attempts >= 0)),
-    CONSTRAINT deliveries_reason_check CHECK ((length(reason) <= 500))
+    history jsonb
 )
 PARTITION BY RANGE (received_at);
 
@@ -253,9 +251,7 @@ CREATE TABLE public.deliveries_live (
     last_lease boolean DEFAULT false NOT NULL,
     leased_at timestamp with time zone,
     leased_from inet,
-    history jsonb,
-    CONSTRAINT deliveries_live_attempts_check CHECK ((attempts >= 0)),
-    CONSTRAINT deliveries_live_reason_check CHECK ((length(reason) <= 500))
+    history jsonb
 )
 WITH (autovacuum_vacuum_threshold='10000', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_threshold='1000', autovacuum_analyze_scale_factor='0.2');
 
@@ -548,17 +544,11 @@ ALTER TABLE ONLY public.condition_snoozes
 ALTER TABLE ONLY public.dedupe_keys
     ADD CONSTRAINT dedupe_keys_pkey PRIMARY KEY (webhook_id, key);
 
-ALTER TABLE public.deliveries_finished
-    ADD CONSTRAINT deliveries_check CHECK (((finished_at IS NOT NULL) = (state = ANY (ARRAY['done'::text, 'dead'::text, 'dismissed'::text, 'filtered'::text])))) NOT VALID;
-
 ALTER TABLE ONLY public.deliveries_finished
     ADD CONSTRAINT deliveries_finished_pkey PRIMARY KEY (received_at, id, webhook_id);
 
 ALTER TABLE ONLY public.deliveries_live
     ADD CONSTRAINT deliveries_live_pkey PRIMARY KEY (received_at, id, webhook_id);
-
-ALTER TABLE public.deliveries_finished
-    ADD CONSTRAINT deliveries_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'leased'::text, 'done'::text, 'dead'::text, 'dismissed'::text, 'filtered'::text]))) NOT VALID;
 
 ALTER TABLE ONLY public.delivery_actions
     ADD CONSTRAINT delivery_actions_pkey PRIMARY KEY (id);

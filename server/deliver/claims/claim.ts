@@ -1,8 +1,8 @@
 /** Leases deliveries, and waits for one when none can be claimed. */
-import { isUtf8 } from 'node:buffer';
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
+import { bytesOf, utf8Of } from '../../store/byte-text.ts';
 import type { Directory } from '../../store/directory.ts';
 import { uuidv7Time } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
@@ -164,7 +164,7 @@ function receiptOf({ id, lease }: Claimed) {
 }
 
 function deliveryJson(claimed: Claimed): string {
-  const { body } = claimed;
+  const body = utf8Of(claimed.body);
   const event = {
     id: claimed.eventId,
     webhook_id: claimed.webhookId,
@@ -172,9 +172,8 @@ function deliveryJson(claimed: Claimed): string {
     received_at: uuidv7Time(claimed.eventId),
     event_type: claimed.eventType,
     content_type: claimed.contentType,
-    headers: readStoredHeaders(claimed.headers.toString('utf8')),
-    // Text with NUL is legal JSON, but few programs handle it.
-    ...(isUtf8(body) && !body.includes(0) ? { body: body.toString('utf8') } : { body_base64: body.toString('base64') }),
+    headers: readStoredHeaders(utf8Of(claimed.headers) ?? bytesOf(claimed.headers).toString('utf8')),
+    ...(body === null ? { body_base64: bytesOf(claimed.body).toString('base64') } : { body }),
   };
   return JSON.stringify({
     id: claimed.id,

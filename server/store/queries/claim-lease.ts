@@ -1,5 +1,6 @@
 /** What the two claim statements share: the assignments that lease a delivery, the columns of the answer, and the first parameters. */
 
+import { asText } from '../byte-text.ts';
 import { isoText } from '../sql.ts';
 import type { ClaimOrder } from './claim-order.ts';
 import { LAST_LEASE_ENDED } from './deliveries.ts';
@@ -25,7 +26,7 @@ export const lease = `
 export const leasedColumns = `
   d.id, d.state, c.state = 'leased' as expired, d.attempts as attempt, d.leases as lease, d.event_id as "eventId", d.webhook_id as "webhookId",
   (select ${isoText('(now() + make_interval(secs => $3))')}) as "leasedUntil",
-  c.event_type as "eventType", c.content_type as "contentType", c.headers, c.body`;
+  c.event_type as "eventType", c.content_type as "contentType", ${asText('c.headers')} as headers, ${asText('c.body')} as body`;
 
 /**
  * SQL that adds the event to each row of `c`. A parameterised scan of `events` starts a plan for each partition, 46 with the default

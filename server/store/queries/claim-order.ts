@@ -1,4 +1,5 @@
 /** What a claim asks for, and what it gets. */
+import type { ByteText } from '../byte-text.ts';
 
 export interface ClaimOrder {
   agentId: string;
@@ -51,14 +52,14 @@ export interface Claimed {
   webhookName: string;
   eventType: string | null;
   contentType: string | null;
-  headers: Buffer;
-  body: Buffer;
+  headers: ByteText;
+  body: ByteText;
 }
 
 export type LeasedRow = Omit<Claimed, 'headers' | 'body'> & {
   /** Null: the event was not received in the days of the order, or does not exist any more. */
-  headers: Buffer | null;
-  body: Buffer | null;
+  headers: ByteText | null;
+  body: ByteText | null;
   state: 'leased' | 'dead';
   expired: boolean;
 };

@@ -18,7 +18,7 @@ export const sessionInput = z
   })
   .meta({ examples: [{ credential: 'wa_…' }] });
 
-/** In characters, as Postgres counts them. The deliveries table has the same limit. */
+/** In characters. The only limit: the deliveries table has none of its own (migration 48). */
 const REASON_CHARACTERS_MAX = 500;
 
 /** Cuts between characters, not inside a surrogate pair. Replaces NUL and lone surrogates by U+FFFD: Postgres cannot store them. */
