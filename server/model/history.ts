@@ -27,12 +27,23 @@ export function noCounts(): HistoryCounts {
 
 export const historyColumns = Object.keys(historyCounts) as (keyof HistoryCounts)[];
 
-/** How long spans of a minute are kept; spans of an hour: HOURS_KEPT_DAYS. */
+/** Seconds of a quarter of an hour. */
+export const QUARTER_SECONDS = 900;
+/** Quarters of an hour that are shown: 24 hours. */
+export const QUARTERS_SHOWN = 96;
+
+/** Start of the first quarter of an hour that is shown; the last one is the running one. Unix milliseconds. */
+export function quartersSince(nowMs: number): number {
+  const quarterMs = QUARTER_SECONDS * 1_000;
+  return (Math.floor(nowMs / quarterMs) - QUARTERS_SHOWN + 1) * quarterMs;
+}
+
+/** How long spans of a minute and of a quarter of an hour are kept; spans of an hour: HOURS_KEPT_DAYS. */
 export const MINUTES_KEPT_HOURS = 48;
 export const HOURS_KEPT_DAYS = 400;
 export const HISTORY_POINTS_MAX = 1_500;
 
-/** Seconds between two points. Those below an hour are sums of minutes. */
+/** Seconds between two points. */
 export const historySteps = [60, 300, 900, 1_800, 3_600, 21_600, 86_400] as const;
 
 export const historySchema = z.object({
@@ -44,6 +55,15 @@ export const historySchema = z.object({
     .describe('oldest first, without gaps; the counts of the last seconds are not yet included'),
 });
 
+const webhookQuarterSchema = z.object({
+  at: timeOf('start of the quarter of an hour'),
+  accepted: whole.describe('requests answered with success'),
+  rejected: whole.describe('requests refused for their signature'),
+  limited: historyCounts.limited,
+  refused: whole.describe('requests refused for another reason'),
+});
+export type WebhookQuarter = z.output<typeof webhookQuarterSchema>;
+
 export const webhookHistorySchema = z.object({
   webhook_id: recordId.describe('the webhook'),
   name: z.string().describe('its name'),
@@ -51,4 +71,8 @@ export const webhookHistorySchema = z.object({
   last_event_at: timeOf('when it last received an event, to a few seconds').nullable().describe('null: never'),
   ...historyCounts,
   hours: z.array(whole).describe('accepted events of each of the last 24 hours, oldest first'),
+  quarters: z
+    .array(webhookQuarterSchema)
+    .optional()
+    .describe('with `quarters=true`: each quarter of an hour of the last 24 hours with requests, oldest first'),
 });

@@ -15,10 +15,12 @@ export async function webhookUsage(call: Call, ids: readonly string[]) {
   return Object.fromEntries(used.items.map((one) => [one.webhook_id, one]));
 }
 
-/** Requests to webhooks in the last 24 hours by id. */
+/** Requests to webhooks in the last 24 hours by id, with the quarters of an hour. */
 export async function webhookHistory(call: Call, ids: readonly string[]) {
   if (ids.length === 0) return {};
-  const counted = itemsOf(await call('listWebhookHistory', { query: { webhook_ids: ids.join(',') } }));
+  const counted = itemsOf(
+    await call('listWebhookHistory', { query: { webhook_ids: ids.join(','), quarters: 'true' } }),
+  );
   return Object.fromEntries(counted.items.map((one) => [one.webhook_id, one]));
 }
 

@@ -18,6 +18,7 @@ import type { Call } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { list } from './form.ts';
 import { formErrors, noErrors } from './form-errors.ts';
+import { lifeOf } from './life.ts';
 import { choicesOf, idsOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
 import { commandSignatureHeader, signedCurl } from './samples/curl.ts';
@@ -106,6 +107,8 @@ export function eventPages(database: Database) {
       shown.view === 'diff' ? findPreviousOfType(database, event) : undefined,
     ]);
     const known = webhook.kind === 'done' ? webhook.body : null;
+    const listed = deliveries.kind === 'done' ? deliveries.body.items : [];
+    const verified = known !== null && (known.signature_scheme !== DEFAULT_SCHEME || known.has_secret);
     return view('events/show', `${event.event_type ?? 'Event'} ${id.slice(-8)}`, {
       event,
       webhook: known,
@@ -118,7 +121,8 @@ export function eventPages(database: Database) {
       filters: filters ?? {},
       body: shown,
       diff: shown.view === 'diff' ? diffOf(body, previous) : null,
-      deliveries: deliveries.kind === 'done' ? deliveries.body.items : [],
+      deliveries: listed,
+      life: lifeOf({ event, verified, deliveries: listed, attempts }),
       curl: known !== null && body.length <= CURL_BYTES_MAX && isUtf8(body) ? curlOf(known, event, body) : null,
     });
   };

@@ -11,10 +11,11 @@ import { choicesOf, listBy } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 
 const rejectionList: Page = async ({ call, query }) => {
-  const given = filtersOf(query, ['webhook_id', 'reason', 'cursor']);
+  const given = filtersOf(query, ['webhook_id', 'reason', 'from', 'to', 'cursor']);
   const { filters, listed } = await listBy(call, 'listRejections', given);
   if (listed.kind === 'problem') return listed;
-  const isFirst = !filters.cursor && !filters.reason;
+  // Groups are of all times.
+  const isFirst = !filters.cursor && !filters.reason && !filters.from && !filters.to;
   const [webhooks, grouped] = await Promise.all([
     choicesOf(call, 'listWebhooks', [filters.webhook_id]),
     call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } }),

@@ -3,7 +3,7 @@ import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
 import { eventTypeFromOf } from '../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../model/signatures/presets.ts';
-import { eventDeliveries, webhookActivity, webhookUsage } from './activity.ts';
+import { eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from './activity.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
 import { readOutagesSince } from './outage-list.ts';
@@ -12,6 +12,7 @@ import { refusalsOf } from './refusals.ts';
 import { samplesOf, tryItOf } from './samples/webhook.ts';
 import { span } from './show.ts';
 import { senderOf, showsSecret } from './webhook-senders.ts';
+import { webhookStrip } from './webhook-strip.ts';
 
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
 type WebhookTab = keyof typeof tabs;
@@ -32,8 +33,21 @@ const tabs = {
     );
     const history = await call('showHistory', { query: { webhook_id: webhook.id, step: '3600' } });
     const refusals = refusalsOf(history.kind === 'done' ? history.body.points : []);
-    const outageList = await readOutagesSince(call, Date.now() - DAY_MS);
-    return { events, deliveries, refusals, outageList, waiting: await waitingOf(call, webhook, events, deliveries) };
+    const nowMs = Date.now();
+    const [outageList, counted] = await Promise.all([
+      readOutagesSince(call, nowMs - DAY_MS),
+      webhookHistory(call, [webhook.id]),
+    ]);
+    const strip =
+      events.length > 0 || refusals.length > 0 ? webhookStrip(counted[webhook.id], outageList, nowMs) : null;
+    return {
+      events,
+      deliveries,
+      refusals,
+      outageList,
+      strip,
+      waiting: await waitingOf(call, webhook, events, deliveries),
+    };
   },
   rejections: async (call: Call, { id }: Webhook) => {
     const grouped = await call('listRejectionGroups', { query: { webhook_id: id, limit: '1' } });

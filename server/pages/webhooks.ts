@@ -10,10 +10,14 @@ import { basis, field, list, nextTag, number } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
+import { readOutagesSince } from './outage-list.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 import { errorShare } from './traffic.ts';
 import { formOf, pickerOf, schemeNamed, senderOf, showsSecret } from './webhook-senders.ts';
+import { webhookStrip } from './webhook-strip.ts';
 import { type Webhook, webhookTab, webhookView } from './webhook-tabs.ts';
+
+const DAY_MS = 86_400_000;
 
 const webhookList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'enabled', 'cursor']);
@@ -21,12 +25,15 @@ const webhookList: Page = async ({ call, query }) => {
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
   const ids = list.page.items.map(({ id }) => id);
-  const [activity, usage, history] = await Promise.all([
+  const now = Date.now();
+  const [activity, usage, history, outages] = await Promise.all([
     webhookActivity(call, ids),
     webhookUsage(call, ids),
     webhookHistory(call, ids),
+    readOutagesSince(call, now - DAY_MS),
   ]);
-  const shown = { filters, ...list, agents, activity, usage, history, errorShare, now: Date.now() };
+  const strips = Object.fromEntries(ids.map((id) => [id, webhookStrip(history[id], outages, now)]));
+  const shown = { filters, ...list, agents, activity, usage, history, strips, errorShare, now };
   return view('webhooks/list', 'Webhooks', shown);
 };
 

@@ -291,8 +291,7 @@ CREATE TABLE public.history (
     disabled bigint DEFAULT 0 NOT NULL,
     length_required bigint DEFAULT 0 NOT NULL,
     too_large bigint DEFAULT 0 NOT NULL,
-    unavailable bigint DEFAULT 0 NOT NULL,
-    CONSTRAINT history_step_check CHECK ((step = ANY (ARRAY[60, 3600])))
+    unavailable bigint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='70');
 
@@ -558,6 +557,9 @@ ALTER TABLE ONLY public.events
 
 ALTER TABLE ONLY public.history
     ADD CONSTRAINT history_pkey PRIMARY KEY (webhook_id, step, at);
+
+ALTER TABLE public.history
+    ADD CONSTRAINT history_step_check CHECK ((step = ANY (ARRAY[60, 900, 3600]))) NOT VALID;
 
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (user_id, key);

@@ -40,6 +40,7 @@ function enhance(root) {
   for (const input of root.querySelectorAll(TIME_FIELDS)) askLocally(input);
   for (const link of root.querySelectorAll('a[data-day]')) linkLocalDay(link);
   for (const one of root.querySelectorAll('[aria-label$=" UTC"], [data-label$=" UTC"]')) labelLocally(one);
+  for (const title of root.querySelectorAll('.strip title')) title.textContent = endingLocally(title.textContent);
   for (const button of root.querySelectorAll('[data-copy], [data-pause]')) button.hidden = false;
 }
 
@@ -102,14 +103,16 @@ function linkLocalDay(link) {
 /** A time at the end of a label, which assistive technology reads. */
 function labelLocally(element) {
   for (const name of ['aria-label', 'data-label'])
-    element
-      .getAttribute(name)
-      ?.replace(/^(.*)(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)? UTC$/s, (_, before, day, time, seconds = '') =>
-        element.setAttribute(
-          name,
-          before + localText(new Date(`${day}T${time}${seconds}Z`)).slice(0, seconds ? 19 : 16),
-        ),
-      );
+    if (element.hasAttribute(name)) element.setAttribute(name, endingLocally(element.getAttribute(name)));
+}
+
+/** The text with the time at its end in the time zone of the browser. */
+function endingLocally(text) {
+  return text.replace(
+    /^(.*)(\d{4}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)? UTC$/s,
+    (_, before, day, time, seconds = '') =>
+      before + localText(new Date(`${day}T${time}${seconds}Z`)).slice(0, seconds ? 19 : 16),
+  );
 }
 
 /** Id of the field from which a filter was sent: its page has the same field, and the user may continue typing. */

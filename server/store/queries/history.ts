@@ -1,4 +1,4 @@
-/** History: counts of requests a minute and an hour. The row with ALL_WEBHOOKS is the sum, so that no page adds up webhooks. */
+/** History: counts of requests a minute, a quarter of an hour and an hour. The row with ALL_WEBHOOKS is the sum, so that no page adds up webhooks. */
 import type { z } from 'zod';
 import {
   type HistoryCounts,
@@ -6,6 +6,8 @@ import {
   historyColumns,
   MINUTES_KEPT_HOURS,
   noCounts,
+  QUARTER_SECONDS,
+  type WebhookQuarter,
   type webhookHistorySchema,
 } from '../../model/history.ts';
 import type { Database } from '../pool.ts';
@@ -14,6 +16,7 @@ import { arrayOf, isoColumn } from '../sql.ts';
 /** Webhook of the rows with the sums. */
 export const ALL_WEBHOOKS = '00000000-0000-0000-0000-000000000000';
 const MINUTE = 60;
+const QUARTER = QUARTER_SECONDS;
 export const HOUR = 3_600;
 /** Hours of a webhook in readWebhookHistory. */
 const HOURS_SHOWN = 24;
@@ -29,7 +32,7 @@ const sums = historyColumns.map((name) => `sum(${name})::bigint as ${name}`).joi
 const total = historyColumns.map((name) => `coalesce(sum(h.${name}), 0)::float8 as ${name}`).join(', ');
 
 /**
- * Adds counts to the spans of a minute and of an hour, of each webhook and of all together. Rows are locked in the order of the primary
+ * Adds counts to the spans of a minute, a quarter of an hour and an hour, of each webhook and of all together. Rows are locked in the order of the primary
  * key, so concurrent processes cannot deadlock.
  */
 export async function addHistory({ query }: Pick<Database, 'query'>, rows: readonly HistoryRow[]): Promise<void> {
@@ -42,7 +45,7 @@ export async function addHistory({ query }: Pick<Database, 'query'>, rows: reado
           g (webhook_id, seconds, ${historyColumns.join(', ')})
       ), spans as (
         select w.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${sums}
-        from given g, unnest(array[g.webhook_id, '${ALL_WEBHOOKS}']) w (webhook_id), (values (${MINUTE}), (${HOUR})) s (step)
+        from given g, unnest(array[g.webhook_id, '${ALL_WEBHOOKS}']) w (webhook_id), (values (${MINUTE}), (${QUARTER}), (${HOUR})) s (step)
         group by 1, 2, 3
       )
       insert into history (webhook_id, step, at, ${historyColumns.join(', ')})
@@ -85,7 +88,7 @@ export async function readHistory(
       new Date(fromMs).toISOString(),
       new Date(toMs).toISOString(),
       stepSeconds,
-      stepSeconds < HOUR ? MINUTE : HOUR,
+      stepSeconds < QUARTER ? MINUTE : stepSeconds < HOUR ? QUARTER : HOUR,
     ],
   });
   const counted = new Map(rows.map(({ place, ...counts }) => [place, counts]));
@@ -132,13 +135,34 @@ export async function readWebhookHistory(
   });
 }
 
+/** Reads the quarters of an hour in which the webhooks had requests, oldest first, by webhook. @param sinceMs Unix milliseconds. */
+export async function readWebhookQuarters(
+  { query }: Pick<Database, 'query'>,
+  sinceMs: number,
+  webhookIds: readonly string[],
+): Promise<Map<string, WebhookQuarter[]>> {
+  const rows = await query<{ webhook_id: string } & WebhookQuarter>({
+    name: 'read-webhook-quarters',
+    text: `
+      select h.webhook_id, ${isoColumn('h.at')}, (h.accepted + h.duplicates)::float8 as accepted, h.rejected::float8 as rejected,
+        h.limited::float8 as limited, (h.disabled + h.length_required + h.too_large + h.unavailable)::float8 as refused
+      from history h
+      where h.webhook_id = any($2::uuid[]) and h.step = ${QUARTER} and h.at >= $1
+      order by h.at`,
+    values: [new Date(sinceMs).toISOString(), arrayOf(webhookIds)],
+  });
+  const quarters = new Map(webhookIds.map((id) => [id, [] as WebhookQuarter[]]));
+  for (const { webhook_id, ...quarter } of rows) quarters.get(webhook_id)?.push(quarter);
+  return quarters;
+}
+
 /** Deletes spans that are older than they are kept. Returns how many. */
 export async function deleteOldHistory({ query }: Pick<Database, 'query'>): Promise<number> {
   const rows = await query({
     name: 'delete-old-history',
     text: `
       delete from history
-      where step = ${MINUTE} and at < now() - interval '${MINUTES_KEPT_HOURS} hours'
+      where step in (${MINUTE}, ${QUARTER}) and at < now() - interval '${MINUTES_KEPT_HOURS} hours'
         or step = ${HOUR} and at < now() - interval '${HOURS_KEPT_DAYS} days'
       returning 1`,
   });

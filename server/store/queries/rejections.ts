@@ -147,10 +147,19 @@ export const fromRejections = `from rejections r join webhooks w on w.id = r.web
 export const detailColumns = `${rejectionColumns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, r.url, w.enabled as webhook_enabled`;
 const detail = `select ${detailColumns} ${fromRejections} where r.id = $1`;
 
+interface RejectionFilter {
+  webhookId: string | null;
+  reason: RejectionReason | null;
+  /** ISO; received at this time or later. */
+  from: string | null;
+  /** ISO; received before this time. */
+  to: string | null;
+}
+
 /** Lists rejections, newest first. `before`: id of the last rejection of the previous page. */
 export function listRejections(
   database: Database,
-  { webhookId, reason }: { webhookId: string | null; reason: RejectionReason | null },
+  { webhookId, reason, from, to }: RejectionFilter,
   before: string | null,
   limit: number,
 ): Promise<RejectionRecord[]> {
@@ -160,9 +169,10 @@ export function listRejections(
       select ${rejectionColumns} ${fromRejections}
       where ($1::uuid is null or r.webhook_id = $1) and ($2::text is null or r.reason = $2)
         and ($3::uuid is null or r.id < $3)
+        and ($5::timestamptz is null or r.received_at >= $5) and ($6::timestamptz is null or r.received_at < $6)
       order by r.id desc
       limit $4`,
-    values: [webhookId, reason, before, limit],
+    values: [webhookId, reason, before, limit, from, to],
   });
 }
 

@@ -206,7 +206,24 @@ describe('the list', () => {
     expect(body.items.map(({ reason }: { reason: string }) => reason)).toEqual(['digest_differs']);
   });
 
-  test.each(['reason=sunshine', 'webhook_id=1', 'cursor=1', 'limit=0', 'other=1'])('refuses %s', async (query) => {
+  test('can be filtered by time, from the first millisecond to before the last', async () => {
+    const { items } = (await api(viewer, 'GET', `?webhook_id=${webhook.id}`)).body;
+    const times = items.map(({ received_at }: { received_at: string }) => received_at).toReversed();
+    const [from, to] = [times[1], times.at(-1)];
+    const { body } = await api(viewer, 'GET', `?webhook_id=${webhook.id}&from=${from}&to=${to}`);
+    const found = body.items.map(({ received_at }: { received_at: string }) => received_at).toReversed();
+    expect(found).toEqual(times.filter((time: string) => time >= from && time < to));
+    expect(found.length).toBeGreaterThan(0);
+  });
+
+  test.each([
+    'from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z',
+    'reason=sunshine',
+    'webhook_id=1',
+    'cursor=1',
+    'limit=0',
+    'other=1',
+  ])('refuses %s', async (query) => {
     expect((await api(viewer, 'GET', `?${query}`)).status).toBe(422);
   });
 

@@ -16,16 +16,18 @@ interface FixOptions extends SecretOptions {
 const target = { argument: 'id', description: 'id of the rejection' } as const;
 
 export const rejectionRows: readonly Row[] = [
-  row<{ webhook?: string; limit: number }>()({
+  row<{ webhook?: string; from?: string; to?: string; limit: number }>()({
     name: 'list',
     description: 'show the newest rejections and their reasons',
     options: [
       ['--webhook <webhook>', 'of this webhook, by id or name'],
+      ['--from <time>', 'received at this time or later'],
+      ['--to <time>', 'received before this time'],
       ['--limit <rejections>', 'maximum number', positive, 20],
     ],
-    run: async (call, { options: { webhook, limit } }) => {
+    run: async (call, { options: { webhook, limit, from, to } }) => {
       const webhook_id = await idOfGiven(call, 'webhook', webhook);
-      return readList(call, 'listRejections', { webhook_id }, limit);
+      return readList(call, 'listRejections', { webhook_id, from, to }, limit);
     },
     list: {
       columns: ['ID', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'REASON'],

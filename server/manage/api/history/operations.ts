@@ -7,14 +7,15 @@ import {
   historySchema,
   historySteps,
   MINUTES_KEPT_HOURS,
+  quartersSince,
   webhookHistorySchema,
 } from '../../../model/history.ts';
 import { outageSchema } from '../../../model/outages.ts';
 import type { Database } from '../../../store/pool.ts';
-import { HOUR, readHistory, readWebhookHistory } from '../../../store/queries/history.ts';
+import { HOUR, readHistory, readWebhookHistory, readWebhookQuarters } from '../../../store/queries/history.ts';
 import { readOutages } from '../../../store/queries/outages.ts';
 import { done, operation } from '../operation.ts';
-import { idList, listSchema } from '../paging.ts';
+import { flag, idList, listSchema } from '../paging.ts';
 
 const HOUR_MS = HOUR * 1_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -65,6 +66,7 @@ const webhookHistoryQuery = z.strictObject({
     .max(WEBHOOKS_MAX)
     .default(WEBHOOKS_MAX)
     .describe(`webhooks with the most events, 1 to ${WEBHOOKS_MAX}`),
+  quarters: flag.optional().describe('true: adds the quarters of an hour'),
 });
 
 export function historyOperations(database: Database, nowMs: () => number = Date.now) {
@@ -112,7 +114,11 @@ export function historyOperations(database: Database, nowMs: () => number = Date
       answers: { 200: listSchema(webhookHistorySchema) },
       handle: async ({ query }) => {
         const sinceMs = Math.floor(nowMs() / HOUR_MS) * HOUR_MS - 23 * HOUR_MS;
-        return done(200, { items: await readWebhookHistory(database, sinceMs, query.limit, query.webhook_ids) });
+        const items = await readWebhookHistory(database, sinceMs, query.limit, query.webhook_ids);
+        if (query.quarters !== 'true') return done(200, { items });
+        const ids = items.map(({ webhook_id }) => webhook_id);
+        const quarters = await readWebhookQuarters(database, quartersSince(nowMs()), ids);
+        return done(200, { items: items.map((item) => ({ ...item, quarters: quarters.get(item.webhook_id)! })) });
       },
     }),
   };

@@ -41,7 +41,8 @@ export function rejectionOperations(parts: RejectionParts & WebhookParts) {
       query: rejectionQuery,
       answers: { 200: pageSchema(rejectionSchema) },
       handle: async ({ query }) => {
-        const filter = { webhookId: query.webhook_id ?? null, reason: query.reason ?? null };
+        const { webhook_id: webhookId = null, reason = null, from = null, to = null } = query;
+        const filter = { webhookId, reason, from, to };
         const rows = await listRejections(database, filter, query.cursor ?? null, query.limit + 1);
         return done(200, pageOf(rows, query.limit, describeRejection));
       },

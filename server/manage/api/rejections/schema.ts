@@ -1,6 +1,7 @@
 /** Schemas of rejections. */
 import { z } from 'zod';
-import { idOf, recordId } from '../../../model/fields.ts';
+import { inOrder, notInOrder } from '../../../model/event-filter.ts';
+import { idOf, instant, recordId } from '../../../model/fields.ts';
 import { rejectionReason, rejectionSchema } from '../../../model/rejections.ts';
 import { type RejectionReason, rejectionReasons } from '../../../model/signatures/diagnosis/reasons.ts';
 import { DEFAULT_SCHEME, definitionOf, presets } from '../../../model/signatures/presets.ts';
@@ -14,11 +15,15 @@ import { pageQuery } from '../paging.ts';
 /** Bytes of a body shown with its rejection; the whole body is a separate download. */
 const PREVIEW_BYTES_MAX = 8_192;
 
-export const rejectionQuery = z.strictObject({
-  ...pageQuery,
-  webhook_id: z.guid().optional().describe('only rejections of this webhook'),
-  reason: rejectionReason.optional().describe('only rejections for this reason'),
-});
+export const rejectionQuery = z
+  .strictObject({
+    ...pageQuery,
+    webhook_id: z.guid().optional().describe('only rejections of this webhook'),
+    reason: rejectionReason.optional().describe('only rejections for this reason'),
+    from: instant.optional().describe('received at this time or later; UTC if it has no time zone'),
+    to: instant.optional().describe('received before this time'),
+  })
+  .refine(inOrder, notInOrder);
 
 export const groupQuery = z.strictObject({
   webhook_id: z.guid().optional().describe('only rejections of this webhook'),

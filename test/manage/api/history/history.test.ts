@@ -173,7 +173,7 @@ describe('the history', () => {
     expect((await viewer.api('GET', '/api/v1/history/webhooks?limit=101')).status).toBe(422);
   });
 
-  test('keeps minutes for two days and hours for 400', async () => {
+  test('keeps minutes and quarters of an hour for two days and hours for 400', async () => {
     const webhook = await app.addWebhook();
     const daysAgo = (days: number) => Math.floor(Date.now() / HOUR_MS) * HOUR_MS - days * 24 * HOUR_MS;
     await addHistory(
@@ -187,6 +187,7 @@ describe('the history', () => {
     });
     expect(kept.map(({ step, days }) => [step, days])).toEqual([
       [60, 1],
+      [900, 1],
       [3600, 1],
       [3600, 3],
     ]);
