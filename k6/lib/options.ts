@@ -1,6 +1,6 @@
 /** k6 options of the scripts, with the thresholds that fail a run. */
 import type { Options, Scenario } from 'k6/options';
-import type { LoadSettings, OverloadSettings, ScaleSettings, SoakSettings } from './settings.ts';
+import type { AgentsSettings, LoadSettings, OverloadSettings, ScaleSettings, SoakSettings } from './settings.ts';
 
 const common = {
   discardResponseBodies: true,
@@ -108,6 +108,29 @@ export function soakOptions(settings: SoakSettings): Options {
 const READINGS = 120;
 /** k6 keeps its connections open, so additional connections belong to other clients or are leaks. */
 const CONNECTIONS_PERCENT_MAX = 110;
+
+/** The agents continue for DRAIN_MS after the last request. An event that is not acknowledged by then fails the run. */
+export function agentsOptions(settings: AgentsSettings): Options {
+  const { agents, durationMs, ratePerSecond, p99Ms, deliveryP95Ms } = settings;
+  return {
+    ...common,
+    summaryTrendStats: ['min', 'med', 'p(90)', 'p(95)', 'p(99)', 'max'],
+    scenarios: {
+      load: { ...constantArrival(settings), exec: 'load' },
+      consume: { ...closedLoop(agents, 0, durationMs + DRAIN_MS), exec: 'consume' },
+    },
+    thresholds: {
+      http_req_failed: ['rate<0.001'],
+      'http_req_duration{scenario:load}': [`p(99)<${p99Ms}`],
+      dropped_iterations: ['count==0'],
+      weir_acknowledged: [`count>=${Math.floor((ratePerSecond * durationMs) / 1_000)}`],
+      weir_lost_leases: ['count==0'],
+      weir_delivery_ms: [`p(95)<${deliveryP95Ms}`],
+    },
+  };
+}
+
+const DRAIN_MS = 5_000;
 
 /** Refusals fail the run: a refused request costs less than a stored one and would flatter the figures. */
 export function scaleOptions({ steps, durationMs, p99Ms }: ScaleSettings): Options {

@@ -54,6 +54,18 @@ export interface SoakSettings extends LoadSettings {
   lateMemoryPercentMax: number;
 }
 
+export interface AgentsSettings extends LoadSettings {
+  /** Base URL of the API for agents, on the server of the webhook. */
+  apiUrl: string;
+  credential: string;
+  /** Virtual users that claim. */
+  agents: number;
+  /** Deliveries of a claim. */
+  claimMax: number;
+  /** Limit of the 95th percentile from storing an event to claiming it. */
+  deliveryP95Ms: number;
+}
+
 /** durationMs is the duration of each step. */
 export interface ScaleSettings extends Sending {
   /** Virtual users of each step, increasing. */
@@ -114,6 +126,21 @@ export function readSoakSettings(environment: Environment): SoakSettings {
   return settings;
 }
 
+export function readAgentsSettings(environment: Environment): AgentsSettings {
+  const credential = environment.WEIR_CREDENTIAL ?? '';
+  if (credential === '')
+    throw new Error('WEIR_CREDENTIAL is unset; it must be the credential of an agent of the webhook of WEBHOOK_URL');
+  const settings = readLoadSettings(environment);
+  return {
+    ...settings,
+    apiUrl: settings.url.replace(/\/in\/[^/]+$/, '/api/v1/agent'),
+    credential,
+    agents: wholeNumber(environment, 'AGENTS', 4, VUS_MAX),
+    claimMax: wholeNumber(environment, 'CLAIM_MAX', 20, CLAIM_MAX),
+    deliveryP95Ms: wholeNumber(environment, 'DELIVERY_P95_MS', 100, P99_MS_MAX),
+  };
+}
+
 export function readScaleSettings(environment: Environment): ScaleSettings {
   return {
     ...readSending(environment, { duration: '20s', p99Ms: 1_000 }),
@@ -138,6 +165,8 @@ const RATE_MAX = 1_000_000;
 const VUS_MAX = 100_000;
 const P99_MS_MAX = 60_000;
 const PERCENT_MAX = 10_000;
+/** Weir's limit of a claim. */
+const CLAIM_MAX = 500;
 /** Requests of each virtual user. The mean of few requests is imprecise, and a ratio to an imprecise mean is too large on average. */
 const EARLY_REQUESTS_MIN = 50;
 

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest';
-import { loadOptions, overloadOptions, scaleOptions, soakOptions } from '../../k6/lib/options.ts';
-import { readLoadSettings, readOverloadSettings, readScaleSettings, readSoakSettings } from '../../k6/lib/settings.ts';
+import { agentsOptions, loadOptions, overloadOptions, scaleOptions, soakOptions } from '../../k6/lib/options.ts';
+import {
+  readAgentsSettings,
+  readLoadSettings,
+  readOverloadSettings,
+  readScaleSettings,
+  readSoakSettings,
+} from '../../k6/lib/settings.ts';
 
 const target = { WEBHOOK_URL: 'http://127.0.0.1:8080/in/5f0c1d5e-0000-4000-8000-000000000001', WEIR_SECRET: 's' };
 
@@ -91,6 +97,37 @@ test('a soak has a constant rate, samples 120 times, and fails on growth', () =>
     weir_late_memory_percent: ['avg>0', 'avg<125'],
     weir_late_connections_percent: ['avg>0', 'avg<110'],
     weir_queue_events: ['p(99)<100'],
+  });
+});
+
+test('agents claim for five seconds more than requests are sent, and each event must be acknowledged', () => {
+  const settings = { ...target, WEIR_CREDENTIAL: 'wa_x', RATE: '30', DURATION: '1500ms', VUS: '7', AGENTS: '3' };
+  const options = agentsOptions(readAgentsSettings(settings));
+  expect(options.scenarios).toEqual({
+    load: {
+      executor: 'constant-arrival-rate',
+      exec: 'load',
+      rate: 30,
+      timeUnit: '1s',
+      duration: '1500ms',
+      preAllocatedVUs: 7,
+    },
+    consume: {
+      executor: 'constant-vus',
+      exec: 'consume',
+      vus: 3,
+      startTime: '0ms',
+      duration: '6500ms',
+      gracefulStop: '2000ms',
+    },
+  });
+  expect(options.thresholds).toEqual({
+    http_req_failed: ['rate<0.001'],
+    'http_req_duration{scenario:load}': ['p(99)<60'],
+    dropped_iterations: ['count==0'],
+    weir_acknowledged: ['count>=45'],
+    weir_lost_leases: ['count==0'],
+    weir_delivery_ms: ['p(95)<100'],
   });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   eventUrl,
+  readAgentsSettings,
   readLoadSettings,
   readOverloadSettings,
   readScaleSettings,
@@ -39,6 +40,14 @@ test('URL and secret are sufficient, and the number of processes for comparisons
     lateLatencyPercentMax: 150,
     lateMemoryPercentMax: 125,
   });
+  expect(readAgentsSettings({ ...target, WEIR_CREDENTIAL: 'wa_x' })).toEqual({
+    ...readLoadSettings(target),
+    apiUrl: 'http://127.0.0.1:8080/api/v1/agent',
+    credential: 'wa_x',
+    agents: 4,
+    claimMax: 20,
+    deliveryP95Ms: 100,
+  });
   expect(readScaleSettings({ ...target, WORKERS: '2' })).toEqual({
     ...sending,
     steps: [16, 64, 256],
@@ -51,12 +60,14 @@ test('URL and secret are sufficient, and the number of processes for comparisons
 
 test('an empty variable counts as unset', () => {
   const names =
-    'RATE DURATION VUS BODY_BYTES P99_MS WEBHOOK_MAX_PAYLOAD_BYTES RATE_START RATE_PEAK RECOVERY_P99_MS WEIR_TOKEN WEIR_SCHEME METRICS_URL LATE_LATENCY_PERCENT_MAX LATE_MEMORY_PERCENT_MAX STEPS RUNS';
+    'RATE DURATION VUS BODY_BYTES P99_MS WEBHOOK_MAX_PAYLOAD_BYTES RATE_START RATE_PEAK RECOVERY_P99_MS WEIR_TOKEN WEIR_SCHEME METRICS_URL LATE_LATENCY_PERCENT_MAX LATE_MEMORY_PERCENT_MAX STEPS RUNS AGENTS CLAIM_MAX DELIVERY_P95_MS';
   const empty = { ...target, ...Object.fromEntries(names.split(' ').map((name) => [name, ''])) };
   expect(readLoadSettings(empty)).toEqual(readLoadSettings(target));
   expect(readSmokeSettings(empty)).toEqual(readSmokeSettings(target));
   expect(readOverloadSettings(empty)).toEqual(readOverloadSettings(target));
   expect(readSoakSettings(empty)).toEqual(readSoakSettings(target));
+  const agent = { WEIR_CREDENTIAL: 'wa_x' };
+  expect(readAgentsSettings({ ...empty, ...agent })).toEqual(readAgentsSettings({ ...target, ...agent }));
   expect(readScaleSettings({ ...empty, WORKERS: '1' })).toEqual(readScaleSettings({ ...target, WORKERS: '1' }));
 });
 
@@ -77,6 +88,8 @@ test('every variable is read', () => {
     lateLatencyPercentMax: 120,
     lateMemoryPercentMax: 110,
   });
+  const agents = { WEIR_CREDENTIAL: 'wa_x', AGENTS: '9', CLAIM_MAX: '500', DELIVERY_P95_MS: '8' };
+  expect(readAgentsSettings({ ...common, ...agents })).toMatchObject({ agents: 9, claimMax: 500, deliveryP95Ms: 8 });
   expect(readScaleSettings({ ...common, WORKERS: '4', STEPS: '1, 2,30', RUNS: '/tmp/runs' })).toEqual({
     ...read,
     steps: [1, 2, 30],
@@ -128,6 +141,8 @@ describe('an error names the variable and what is allowed', () => {
     [readSoakSettings, { LATE_LATENCY_PERCENT_MAX: '1.5' }, 'LATE_LATENCY_PERCENT_MAX is "1.5"; allowed'],
     [readSoakSettings, { LATE_MEMORY_PERCENT_MAX: '125%' }, 'LATE_MEMORY_PERCENT_MAX is "125%"; allowed'],
     [readSoakSettings, { DURATION: '249s' }, 'DURATION is too short: each of 200 VUS would send 49 early requests'],
+    [readAgentsSettings, {}, 'WEIR_CREDENTIAL is unset; it must be the credential of an agent'],
+    [readAgentsSettings, { WEIR_CREDENTIAL: 'wa_x', CLAIM_MAX: '501' }, 'CLAIM_MAX is "501"; allowed: a whole number'],
     [readScaleSettings, {}, 'WORKERS is unset; allowed: a whole number from 1 to 1024'],
     [readScaleSettings, { WORKERS: '1', STEPS: '16,many' }, 'STEPS is "many"; allowed: a whole number'],
     [readScaleSettings, { WORKERS: '1', STEPS: '16,16' }, 'STEPS is "16,16"; each number must be larger'],
