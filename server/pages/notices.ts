@@ -50,7 +50,7 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
       ? 'The webhook is changed, but no stored request verifies yet.'
       : `The webhook is changed: ${plural(count, 'rejected request verifies', 'rejected requests verify')} now.`,
   'verifies-now': 'The request verifies now.',
-  'still-refused': 'The request is still rejected; the reason is below.',
+  'still-refused': 'The request is still rejected.',
   saved: 'Saved.',
   deleted: 'Deleted.',
   'set-up': 'Weir is set up. You are the administrator.',

@@ -9,6 +9,8 @@ import { field, optional } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, listBy } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { reasonTitle } from './reason-titles.ts';
+import { sentence } from './show.ts';
 
 const rejectionList: Page = async ({ call, query }) => {
   const given = filtersOf(query, ['webhook_id', 'reason', 'from', 'to', 'cursor']);
@@ -109,7 +111,7 @@ async function rejectionView(
   const similar = groups.find(({ reason, header }) => reason === rejection.reason && header === rejection.header);
   const acceptable = groups.reduce((sum, group) => sum + group.acceptable, 0);
   const data = { rejection, similar: similar?.rejections ?? 0, acceptable, refused, errors, titleOf };
-  return view('rejections/show', `Rejection ${rejection.id.slice(-8)}`, data, feedback);
+  return view('rejections/show', sentence(reasonTitle(rejection.reason)), data, feedback);
 }
 
 /** The sender of a scheme, as people know it. */

@@ -56,6 +56,11 @@ export function timeField(text: string): string {
   return Number.isNaN(at.getTime()) ? text : at.toISOString().slice(0, 19);
 }
 
+/** `Digest differs`: the words with a capital letter, as a heading. */
+export function sentence(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 /** `1 event`, `2 events` */
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;

@@ -85,7 +85,7 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   expect((await fetch(address, signedRequest({ secret: 'the secret of the sender' }))).status).toBe(403);
   await go('Rejections');
   await page.locator('#rejections tbody a').first().click();
-  await page.getByText('Reason: digest differs').waitFor();
+  await heading(/Digest differs/);
   await page.getByRole('link', { name: 'shop' }).first().click();
   await page.getByRole('link', { name: 'Secret' }).click();
   await page.getByLabel('New secret').fill('the secret of the sender');
@@ -94,7 +94,7 @@ test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, 
   await go('Rejections');
   await page.locator('#rejections tbody a').first().click();
   await page.getByRole('button', { name: 'Check again' }).click();
-  await page.getByText('The request verifies now.', { exact: true }).waitFor();
+  await page.getByRole('heading', { name: 'The request verifies now.' }).waitFor();
   await page.getByRole('button', { name: 'Accept' }).click();
   await page.getByText('The rejected request is stored as this event.').waitFor();
   await page.goBack();

@@ -40,6 +40,12 @@ async function refuse({ id, url }: TestWebhook, header: string, count: number, s
   });
 }
 
+/** The headings of the coloured boxes of a page, and the text of its notices. */
+const boxes = (page: string) =>
+  [...page.matchAll(/<(?:section|div|p) class="(?:notice|alert)[^"]*"[^>]*>\s*(?:<h2[^>]*>|<span>)([^<]*)</g)].map(
+    ([, text]) => text,
+  );
+
 test('a group says how many, from where and how to fix it, and one button fixes all', async () => {
   const webhook = await app.addWebhook({ name: 'orders', secret: SECRET });
   const id = await refuse(webhook, 'x-signature', 4);
@@ -60,8 +66,9 @@ test('a group says how many, from where and how to fix it, and one button fixes 
     expect.stringContaining(`/rejections/${id}?count=4&notice=rejection-fixed&proof=`),
   ]);
   const after = await get(fixed.location!);
-  expect(after).toContain('The webhook is changed: 4 rejected requests verify now.');
-  expect(after).toContain('Accept 4</button>');
+  expect(boxes(after)).toEqual(['The webhook is changed: 4 rejected requests verify now.']);
+  expect(after).toContain('>Accept</button>');
+  expect(after).toContain('Accept all 4 of this webhook</button>');
   expect(await get('/rejections')).toContain('Accept 4</button>');
   const accepted = await post('/rejections/accept', { webhook_id: webhook.id });
   expect(await get(accepted.location!)).toContain('4 rejected requests are events now.');
@@ -82,10 +89,31 @@ test('a fix that needs the sender’s secret has its field in place, and says wh
   expect(await get(fixed.location!)).toContain('1 rejected request verifies now.');
 });
 
+test('the title is the diagnosis, and one box says why and, after a check, what it found', async () => {
+  const webhook = await app.addWebhook({ name: 'titled', secret: 'unlike that of the sender' });
+  const id = await refuse(webhook, 'x-hub-signature-256', 1, 'that of the sender');
+  const page = await get(`/rejections/${id}`);
+  expect(page).toContain('<title>Digest differs · Weir</title>');
+  expect(page).toContain('<h1>Digest differs <code class="muted">x-hub-signature-256</code></h1>');
+  expect(boxes(page)).toEqual(['Why it was rejected']);
+  const checked = await get((await post(`/rejections/${id}/recheck`, {})).location!);
+  expect(boxes(checked)).toEqual(['The request is still rejected.']);
+  expect(checked).toContain('>Use this secret</button>');
+  expect(boxes(await get(`/rejections/${id}`))).toEqual(['The request is still rejected']);
+  const fixed = await get(
+    (await post(`/rejections/${id}/fix`, { kind: 'set_secret', secret: 'that of the sender' })).location!,
+  );
+  expect(boxes(fixed)).toEqual(['The webhook is changed: 1 rejected request verifies now.']);
+  expect(fixed).not.toContain('Use this secret');
+  await post(`/rejections/${id}/accept`, {});
+  expect(boxes(await get(`/rejections/${id}`))).toEqual(['Accepted']);
+});
+
 test('the list has the source and what to do', async () => {
   const webhook = await app.addWebhook({ secret: 'yet another secret' });
   const id = await refuse(webhook, 'x-hub-signature-256', 1, 'of no webhook at all');
   const list = await get(`/rejections?webhook_id=${webhook.id}`);
-  expect(list).toContain('data-label="From">127.0.0.1</td>');
-  expect(list).toContain(`<a href="/rejections/${id}#fix">Paste the sender’s secret</a>`);
+  expect(list).toContain('minor" data-label="From">127.0.0.1</td>');
+  expect(list).toContain(`<a class="button" href="/rejections/${id}#fix">Paste the sender’s secret</a>`);
+  expect(await get(`/rejections?webhook_id=${webhook.id}`, viewer)).not.toContain('#fix');
 });
