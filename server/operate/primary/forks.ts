@@ -9,7 +9,6 @@ import { once } from 'node:events';
 import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { buildFolder } from '../../base/files/build.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { lookUpUser, SYSTEM_USER } from '../../store/embedded/binaries.ts';
 
@@ -60,7 +59,7 @@ export async function chooseServingUser(trialFile: string, settings: Settings, c
   };
   const result = await runTrial(trialFile, user, { conninfo, host: settings.HOST, port: settings.PORT });
   if (result.failed === null) return { kind: 'user', user };
-  return { kind: 'root', reason: describe(result), fix: fixFor(result.failed, settings) };
+  return { kind: 'root', reason: describe(result), fix: fixFor(result.failed, settings, trialFile) };
 }
 
 type Failure = Exclude<TrialResult, { failed: null }> | { failed: 'become' | 'load'; reason: string };
@@ -72,10 +71,10 @@ function describe({ failed, reason }: Failure): string {
   return `the user ${SYSTEM_USER} cannot listen: ${reason}`;
 }
 
-function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings): string {
+function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings, trialFile: string): string {
   if (failed === 'become') return `start Weir as the user ${SYSTEM_USER}`;
   if (failed === 'load') {
-    const root = dirname(buildFolder());
+    const root = join(dirname(trialFile), '../../../..');
     return `move ${root} to a directory that every user can access, such as /srv/weir, or run: chmod -R go+rX ${root} (and chmod go+x the directories above it)`;
   }
   if (failed === 'database')

@@ -2,6 +2,7 @@
  * The start of Weir, step by step. A database that is away is waited for, and so are a long migration and the rate-limit store: the
  * processes listen, and refuse what needs the database, or spool it, as in every outage.
  */
+import { dirname, join } from 'node:path';
 import { builtFile } from '../../base/files/build.ts';
 import { lockDataDir } from '../../base/files/data-dir.ts';
 import { LockError } from '../../base/files/lock.ts';
@@ -72,7 +73,9 @@ export async function start(parts: StartParts): Promise<Started | null> {
   if (attached === null) return null;
   const { conninfo, database, revive } = attached;
   const entryFile = findEntryFile(builtFile('server/main.js'), process.argv[1]);
-  const choosing = chooseServingUser(builtFile('server/operate/process/trial.js'), first.settings, conninfo);
+  // By the same path as the processes: a link may be in a directory that the user cannot enter.
+  const trialFile = join(dirname(entryFile), 'operate/process/trial.js');
+  const choosing = chooseServingUser(trialFile, first.settings, conninfo);
   // A rejection is handled below, when the database is prepared.
   choosing.catch(() => {});
   const waiting = new Waiting(state);

@@ -1,7 +1,7 @@
 /** Started by root, Weir serves as the user weir or logs why it cannot. Started by another user, it serves as that user. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -127,6 +127,18 @@ describe.runIf(isRoot)('started by root', () => {
     expect(await command.ended).toBe(0);
     const { url, secret } = JSON.parse(command.lines.join('')) as { url: string; secret: string };
     expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
+  });
+
+  test('through a link in a directory that weir cannot enter, root serves', { timeout: TEST_MS }, async () => {
+    const closed = await mkdtemp(join(tmpdir(), 'weir-closed-'));
+    onTestFinished(() => rm(closed, { recursive: true }));
+    const link = join(closed, 'current');
+    await symlink(resolve(from.entry, '../../../..'), link);
+    const weir = await startWeir({ WORKERS: 1 }, { entry: join(link, 'dist/server/cli/weir.js') });
+    onTestFinished(() => weir.stop(), TEST_MS);
+    await expectServedBy({ uid: 0, gid: 0 }, weir);
+    const [{ fix } = {}] = weir.events('serving_as_root');
+    expect(fix).toMatch(`chmod -R go+rX ${link} (`);
   });
 
   test('data of a Weir that ran as root is served by weir, and the key is kept', { timeout: TEST_MS }, async () => {
