@@ -1,0 +1,250 @@
+/** Two machines with one Postgres change between today's build and the first release that serves newer schemas, under load. */
+import { execFileSync } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { migrationFiles } from '../../server/store/migrate.ts';
+import { addAgent, TestAgent } from '../helpers/agents.ts';
+import type { TestApp } from '../helpers/app.ts';
+import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
+import { PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
+
+/** "db: serve the schema of a newer release that is compatible", and its last migration. */
+const EARLIER = 'f79993d5aea13ea95b6f7e0c7c34e035cd4e970b';
+const EARLIER_SCHEMA = 44;
+
+const TEST_MS = 240_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+const LANES = 8;
+const PACE_MS = 20;
+/** A sender repeats after these, and after a lost connection. */
+const ACCEPTED = [200, 202];
+const REPEATED = 503;
+const KEY_HEADER = 'x-key';
+
+const root = resolve(import.meta.dirname, '../..');
+const git = (...words: string[]) =>
+  execFileSync('git', ['-C', root, ...words], { stdio: ['ignore', 'pipe', 'ignore'], maxBuffer: 256 * 1024 ** 2 });
+
+const hasEarlier = (() => {
+  try {
+    git('cat-file', '-e', `${EARLIER}^{commit}`);
+    return true;
+  } catch {
+    return false;
+  }
+})();
+if (!hasEarlier)
+  console.warn(`The test of roll-backs is skipped: this directory is not a clone with commit ${EARLIER.slice(0, 7)}.`);
+
+/** The sources of the earlier release, built with the packages of this one, which has the same. */
+async function buildEarlier(directory: string): Promise<void> {
+  await mkdir(directory);
+  execFileSync('tar', ['-x', '-C', directory], { input: git('archive', EARLIER) });
+  await symlink(join(root, 'node_modules'), join(directory, 'node_modules'));
+  execFileSync(process.execPath, ['server/setup/build.mjs'], { cwd: directory, stdio: 'pipe' });
+}
+
+describe.skipIf(!hasEarlier)('two machines', () => {
+  /** `earlier` and `today`, and the link `current` of each machine to one of them. */
+  let directory: string;
+  let database: FreshDatabase;
+
+  type Release = 'earlier' | 'today';
+
+  /** A machine: its Weir stays at one port and DATA_DIR, and runs the release of its link. */
+  class Machine {
+    readonly name: string;
+    weir!: Weir;
+    constructor(name: string) {
+      this.name = name;
+    }
+
+    async use(release: Release): Promise<void> {
+      const [next, current] = ['next', 'current'].map((word) => join(directory, `${this.name}-${word}`));
+      await symlink(release, next!);
+      await rename(next!, current!);
+    }
+
+    /** Stops Weir when it runs, and starts it. */
+    async start(release: Release): Promise<void> {
+      await this.use(release);
+      const at = this.weir === undefined ? {} : { DATA_DIR: this.weir.dataDir, PORT: this.weir.port };
+      if (this.weir !== undefined) await this.end();
+      this.weir = await startWeir(
+        { DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, WORKERS: 1, ...at },
+        { entry: join(directory, `${this.name}-current/dist/server/cli/weir.js`) },
+      );
+    }
+
+    async end(): Promise<void> {
+      await this.weir.forget();
+      this.weir.signal('SIGTERM');
+      expect(await this.weir.ended).toBe(0);
+    }
+
+    /** Returns the last log line of the rolling restart. */
+    async reload(release: Release): Promise<Record<string, unknown>> {
+      await this.use(release);
+      this.weir.signal('SIGHUP');
+      return until(() => [...this.weir.events('restarted'), ...this.weir.events('restart_failed')][0], eventually);
+    }
+  }
+
+  const one = new Machine('one');
+  const two = new Machine('two');
+  const machines = [one, two];
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'weir-r-'));
+    // The processes may run as another user.
+    await chmod(directory, 0o711);
+    await buildEarlier(join(directory, 'earlier'));
+    await symlink(root, join(directory, 'today'));
+    database = await emptyDatabase();
+    for (const machine of machines) await machine.start('earlier');
+  }, TEST_MS);
+  afterAll(async () => {
+    for (const { weir } of machines) await weir?.stop();
+    await database?.drop();
+    await rm(directory, { recursive: true });
+  }, TEST_MS);
+
+  const schema = async () => {
+    const text = 'select max(version)::int as version from schema_migrations';
+    return (await database.database.query<{ version: number }>({ text }))[0]!.version;
+  };
+
+  test('upgrade, restart in between and roll back: with retries, every request is stored and delivered once', {
+    timeout: TEST_MS,
+  }, async () => {
+    expect(await schema()).toBe(EARLIER_SCHEMA);
+    const webhook = await one.weir.addWebhook(undefined, { dedupe_header: KEY_HEADER });
+    const url = `http://127.0.0.1:${one.weir.port}`;
+    const app = { ...database, url, settings: { PUBLIC_URL: url } } as unknown as TestApp;
+    const agent = await addAgent(app, [{ ...webhook, url: url + webhook.path }]);
+    const traffic = startTraffic(machines, webhook);
+    const consumer = startConsumer(machines, agent);
+    const more = async () => {
+      await traffic.acceptMore(200);
+      await consumer.settleMore(200);
+    };
+    await more();
+    await one.start('today');
+    expect(await schema()).toBe(migrationFiles().at(-1)!.version);
+    await more();
+    // A machine of the earlier release that restarts during the update.
+    await two.start('earlier');
+    await more();
+    await two.start('today');
+    await more();
+    for (const machine of machines) {
+      await machine.start('earlier');
+      await more();
+    }
+    // Processes of today's build under the earlier primary.
+    for (const machine of machines) {
+      expect(await machine.reload('today')).toMatchObject({ event: 'restarted', replaced: 1 });
+      await more();
+    }
+    await traffic.stop();
+    expect(traffic.unexpected).toEqual([]);
+    const { accepted } = traffic;
+    await until(() => consumer.settled.size >= accepted.size, eventually);
+    await consumer.stop();
+    expect([...consumer.settled].sort()).toEqual([...accepted.keys()].sort());
+    const rows = await database.database.query<{ id: string; body: Buffer }>({ text: 'select id, body from events' });
+    expect(new Map(rows.map(({ id, body }) => [id, body.toString()]))).toEqual(accepted);
+    const states = await database.database.query({
+      text: 'select state, count(*)::int from deliveries group by state',
+    });
+    expect(states).toEqual([{ state: 'done', count: accepted.size }]);
+  });
+});
+
+interface Served {
+  readonly weir: Weir;
+}
+
+/** Sends until it is stopped, each request to the machines in turn until one accepts it. */
+function startTraffic(machines: readonly Served[], { path, secret }: { path: string; secret: string }) {
+  const accepted = new Map<string, string>();
+  const unexpected: string[] = [];
+  let stopped = false;
+  let number = 0;
+
+  async function send(body: string): Promise<void> {
+    const request = signedRequest({ secret, body, headers: { [KEY_HEADER]: body } });
+    for (let i = 0; ; i++) {
+      const { port } = machines[i % machines.length]!.weir;
+      const answer = await fetch(`http://127.0.0.1:${port}${path}`, request).catch(() => null);
+      const text = await answer?.text().catch(() => null);
+      if (answer && text && ACCEPTED.includes(answer.status)) {
+        accepted.set((JSON.parse(text) as { id: string }).id, body);
+        return;
+      }
+      if (answer && text && answer.status !== REPEATED) unexpected.push(`${answer.status} ${text}`);
+      await delay(PACE_MS);
+    }
+  }
+  async function lane(): Promise<void> {
+    while (!stopped) {
+      await send(JSON.stringify({ number: number++ }));
+      await delay(PACE_MS);
+    }
+  }
+
+  const running = Promise.all(Array.from({ length: LANES }, lane));
+  return {
+    /** Bodies by the ids in their responses. */
+    accepted,
+    /** Responses that neither accept a request nor ask for a repeat. */
+    unexpected,
+    async acceptMore(count: number) {
+      const wanted = accepted.size + count;
+      await until(() => accepted.size >= wanted, eventually);
+    },
+    async stop() {
+      stopped = true;
+      await running;
+    },
+  };
+}
+
+/** Claims and acknowledges until it is stopped, at the machines in turn. */
+function startConsumer(machines: readonly Served[], agent: TestAgent) {
+  const settled = new Set<string>();
+  let stopped = false;
+  async function run(): Promise<void> {
+    for (let i = 0; !stopped; i++) {
+      const url = `http://127.0.0.1:${machines[i % machines.length]!.weir.port}`;
+      const there = new TestAgent(url, agent, agent.token);
+      try {
+        const claimed = await there.claim({ max: 100, lease_seconds: 5, wait_seconds: 1 });
+        if (claimed.length === 0) continue;
+        const done = new Set((await there.ack(claimed.map(({ receipt }) => receipt))).done);
+        for (const { receipt, event } of claimed) if (done.has(receipt)) settled.add(event.id);
+      } catch {
+        await delay(PACE_MS);
+      }
+    }
+  }
+  const running = run();
+  return {
+    /** Ids of events. */
+    settled,
+    async settleMore(count: number) {
+      const wanted = settled.size + count;
+      await until(() => settled.size >= wanted, eventually);
+    },
+    async stop() {
+      stopped = true;
+      await running;
+    },
+  };
+}
