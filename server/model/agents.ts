@@ -1,6 +1,6 @@
 /** Agents: the table of their fields, and the schemas derived from it. */
 import { z } from 'zod';
-import { createdAt, idOf, nameOf, nameText, prose, recordId, recordIds, updatedAt } from './fields.ts';
+import { createdAt, idOf, nameOf, nameText, prose, recordId, recordIds, timeOf, updatedAt } from './fields.ts';
 import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
 import { createShape, outputShape, type Table, updateShape } from './table.ts';
 
@@ -129,6 +129,14 @@ export const agentSchema = z.object(outputShape(agentFields));
 export type NewAgent = z.output<typeof agentInput.create>;
 export type AgentPatch = z.output<typeof agentInput.update>;
 
+const whole = z.number().int().min(0);
+const agentQuarterSchema = z.object({
+  at: timeOf('start of the quarter of an hour'),
+  acknowledged: whole.describe('deliveries that it acknowledged'),
+  failed: whole.describe('attempts that it rejected, or whose lease expired'),
+});
+export type AgentQuarter = z.output<typeof agentQuarterSchema>;
+
 export const agentActivitySchema = z
   .object({
     agent_id: idOf('agent'),
@@ -164,5 +172,9 @@ export const agentActivitySchema = z
       .describe('subscriptions that have a filter'),
     working: z.boolean().describe('it has a delivery under lease'),
     dead: z.int().describe(`dead letters, counted up to ${DEAD_COUNTED_MAX}`),
+    quarters: z
+      .array(agentQuarterSchema)
+      .optional()
+      .describe('with `quarters=true`: each quarter of an hour of the last 24 hours with attempts, oldest first'),
   })
   .meta({ id: 'AgentActivity' });

@@ -34,8 +34,13 @@ export const QUARTERS_SHOWN = 96;
 
 /** Start of the first quarter of an hour that is shown; the last one is the running one. Unix milliseconds. */
 export function quartersSince(nowMs: number): number {
+  return quarterOf(nowMs) - (QUARTERS_SHOWN - 1) * QUARTER_SECONDS * 1_000;
+}
+
+/** Start of the quarter of an hour of a time, Unix milliseconds. */
+export function quarterOf(ms: number): number {
   const quarterMs = QUARTER_SECONDS * 1_000;
-  return (Math.floor(nowMs / quarterMs) - QUARTERS_SHOWN + 1) * quarterMs;
+  return Math.floor(ms / quarterMs) * quarterMs;
 }
 
 /** How long spans of a minute and of a quarter of an hour are kept; spans of an hour: HOURS_KEPT_DAYS. */

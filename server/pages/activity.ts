@@ -31,8 +31,9 @@ export async function eventDeliveries(call: Call, ids: readonly string[]) {
   return Object.fromEntries(counted.items.map((one) => [one.event_id, one]));
 }
 
+/** What agents do, by id, with the quarters of an hour. */
 export async function agentActivity(call: Call, ids: readonly string[]) {
   if (ids.length === 0) return {};
-  const active = itemsOf(await call('listAgentActivity', { query: { agent_ids: ids.join(',') } }));
+  const active = itemsOf(await call('listAgentActivity', { query: { agent_ids: ids.join(','), quarters: 'true' } }));
   return Object.fromEntries(active.items.map((one) => [one.agent_id, one]));
 }

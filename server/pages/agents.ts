@@ -1,21 +1,22 @@
 /** /agents: the list, one agent, and all changes to an agent. */
 
-import type { ClientPackage } from '../base/http/client-package.ts';
 import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
 import { agentFields, agentForm } from '../model/agents.ts';
 import { PENDING_SECONDS } from '../model/conditions.ts';
 import { agentActivity } from './activity.ts';
+import { agentStrip } from './agent-strip.ts';
 import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { basis, confirmation, confirmationError, field, list, nextTag } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
+import { readOutagesSince } from './outage-list.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
-import { consumeSamples } from './samples/consume.ts';
-import type { Sample } from './samples/render.ts';
+import { samplesOf } from './samples/agent.ts';
 
+const DAY_MS = 86_400_000;
 const DELIVERIES_SHOWN = 10;
 /** An agent without a request for this long has stopped: a claim waits for 30 s at most, and Weir notes requests to the minute. */
 const STOPPED_MS = 180_000;
@@ -44,11 +45,11 @@ const agentList: Page = async ({ call, query }) => {
   ]);
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
-  const activity = await agentActivity(
-    call,
-    list.page.items.map(({ id }) => id),
-  );
-  return view('agents/list', 'Agents', { filters, ...list, webhooks, activity, agentState, now: Date.now() });
+  const ids = list.page.items.map(({ id }) => id);
+  const now = Date.now();
+  const [activity, outages] = await Promise.all([agentActivity(call, ids), readOutagesSince(call, now - DAY_MS)]);
+  const strips = Object.fromEntries(ids.map((id) => [id, agentStrip(activity[id], outages, now)]));
+  return view('agents/list', 'Agents', { filters, ...list, webhooks, activity, strips, agentState, now });
 };
 
 const newAgent: Page = (request) => formView(request, 'New agent', {}, noErrors);
@@ -182,7 +183,8 @@ async function agentView(
 ): Promise<PageReply> {
   const deliveriesIn = (state: string) =>
     call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
-  const [pending, leased, dead, counted, activity, webhooks, targets] = await Promise.all([
+  const now = Date.now();
+  const [pending, leased, dead, counted, activity, webhooks, targets, outages] = await Promise.all([
     deliveriesIn('pending'),
     deliveriesIn('leased'),
     deliveriesIn('dead'),
@@ -190,40 +192,23 @@ async function agentView(
     agentActivity(call, [agent.id]),
     namesOf(call, 'listWebhooks', agent.webhook_ids),
     agent.revoked ? choicesOf(call, 'listAgents', [], { revoked: 'false' }) : null,
+    readOutagesSince(call, now - DAY_MS),
   ]);
+  const active = activity[agent.id];
   const shown = {
     agent,
     webhooks,
     targets,
     deliveries: { pending: itemsOf(pending), leased: itemsOf(leased), dead: itemsOf(dead) },
     counts: counted.kind === 'done' ? counted.body : null,
-    activity: activity[agent.id],
+    activity: active,
+    strip: active?.last_seen_at == null ? null : agentStrip(active, outages, now),
     samplesOf,
     agentState,
-    now: Date.now(),
+    now,
     errors: {},
   };
   return view('agents/show', agent.name, { ...shown, ...more }, feedback);
-}
-
-/** Connects an AI agent. Several clients replace the variable by its value in their environment. */
-function mcpConfiguration(api: string): string {
-  const headers = { Authorization: `Bearer \${WEIR_CREDENTIAL}` };
-  return JSON.stringify({ mcpServers: { weir: { type: 'http', url: `${api}/mcp`, headers } } }, null, 2);
-}
-
-/** Code that fetches events, for its page; the command of Weir is the shortest. */
-function samplesOf(api: string, { command, install }: ClientPackage): Sample[] {
-  return [
-    {
-      language: 'Weir',
-      code: `${command} \\
-  consume ${api} \\
-  --credential-file FILE`,
-    },
-    ...consumeSamples(api, install),
-    { language: 'AI agent (MCP)', code: mcpConfiguration(api) },
-  ];
 }
 
 type AgentValues = { webhook_ids?: string[]; [member: string]: unknown };

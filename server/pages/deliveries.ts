@@ -8,7 +8,7 @@ import { choicesOf, listBy, namesOf } from './names.ts';
 import { asProblem, listOf, type Page, type PageRequest, redirect, view } from './page.ts';
 import { address } from './show.ts';
 
-const filterNames = ['state', 'agent_id', 'webhook_id', 'event_id', 'cursor'] as const;
+const filterNames = ['state', 'agent_id', 'webhook_id', 'event_id', 'from', 'to', 'cursor'] as const;
 type Filters = ReturnType<typeof filtersOf<(typeof filterNames)[number] | 'reason'>>;
 
 const deliveryList: Page = async ({ call, query }) => {
@@ -28,9 +28,10 @@ const deliveryList: Page = async ({ call, query }) => {
   return view('deliveries/list', 'Deliveries', { filters, ...list, agents, webhooks, ...dead, replayable });
 };
 
-/** The groups of the first page of dead letters. `replays` false: the agent is revoked, and a replay would wait in vain. */
-async function deadGroups(call: Call, { state, agent_id, webhook_id, event_id, cursor, reason }: Filters) {
-  if (state !== 'dead' || event_id !== undefined || cursor !== undefined) return {};
+/** The groups of the first page of dead letters, which are of all times. `replays` false: the agent is revoked, and a replay would wait in vain. */
+async function deadGroups(call: Call, filters: Filters) {
+  const { state, agent_id, webhook_id, cursor, reason } = filters;
+  if (state !== 'dead' || isNarrowed(filters) || cursor !== undefined) return {};
   const [grouped, replays] = await Promise.all([
     call('groupDeadLetters', { query: { agent_id, webhook_id } }),
     isActive(call, agent_id),
@@ -43,11 +44,17 @@ async function deadGroups(call: Call, { state, agent_id, webhook_id, event_id, c
 /** States of a list that is replayed as a whole. Dead letters are replayed by reason. */
 const replayedAsAWhole = ['dismissed', 'filtered'];
 
-/** The state whose deliveries a button replays, unless an agent must be chosen first; null: neither. A replay has no filter by event. */
-async function replayableOf(call: Call, { state, agent_id, event_id }: Filters) {
-  if (state === undefined || !replayedAsAWhole.includes(state) || event_id !== undefined) return null;
+/** The state whose deliveries a button replays, unless an agent must be chosen first; null: neither. */
+async function replayableOf(call: Call, filters: Filters) {
+  const { state, agent_id } = filters;
+  if (state === undefined || !replayedAsAWhole.includes(state) || isNarrowed(filters)) return null;
   if (agent_id === undefined && isOfOneAgent(state)) return { state, needsAgent: true };
   return (await isActive(call, agent_id)) ? { state, needsAgent: false } : null;
+}
+
+/** Whether the list has a filter that a replay does not have. */
+function isNarrowed({ event_id, from, to }: Filters): boolean {
+  return event_id !== undefined || from !== undefined || to !== undefined;
 }
 
 /** Whether all agents are meant, or one that is not revoked. */

@@ -84,6 +84,14 @@ begin
 end
 $$;
 
+CREATE TABLE public.agent_history (
+    agent_id uuid NOT NULL,
+    at timestamp with time zone NOT NULL,
+    acknowledged bigint NOT NULL,
+    failed bigint NOT NULL
+)
+WITH (fillfactor='70');
+
 CREATE TABLE public.agents (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -514,6 +522,9 @@ ALTER TABLE ONLY public.deliveries ATTACH PARTITION public.deliveries_finished F
 
 ALTER TABLE ONLY public.deliveries ATTACH PARTITION public.deliveries_live FOR VALUES IN ('pending', 'leased');
 
+ALTER TABLE ONLY public.agent_history
+    ADD CONSTRAINT agent_history_pkey PRIMARY KEY (agent_id, at);
+
 ALTER TABLE ONLY public.agents
     ADD CONSTRAINT agents_lookup_id_key UNIQUE (lookup_id);
 
@@ -612,6 +623,8 @@ ALTER TABLE ONLY public.webhook_secrets
 
 ALTER TABLE ONLY public.webhooks
     ADD CONSTRAINT webhooks_pkey PRIMARY KEY (id);
+
+CREATE INDEX agent_history_age ON public.agent_history USING btree (at);
 
 CREATE INDEX alert_requests_pending ON public.alert_requests USING btree (next_attempt_at) WHERE (state = 'pending'::text);
 

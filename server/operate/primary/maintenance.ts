@@ -9,6 +9,7 @@ import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
 import { dropOldPartitions } from '../../store/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
+import { countFailed, deleteOldAgentHistory } from '../../store/queries/agent-history.ts';
 import { deleteOldAlerts } from '../../store/queries/alerts.ts';
 import { readAuditHead } from '../../store/queries/audit.ts';
 import { deleteOldSnoozes } from '../../store/queries/condition-snoozes.ts';
@@ -81,7 +82,13 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       log('partitions_failed', { reason: (error as Error).message });
     }
     try {
-      const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onLastLeases, isStopping);
+      const ofAgents: string[] = [];
+      const onEnded = (agentIds: string[]) => {
+        onLastLeases(agentIds);
+        ofAgents.push(...agentIds);
+      };
+      const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onEnded, isStopping);
+      if (deliveries > 0) await countFailed(database, ofAgents, Date.now());
       if (deliveries > 0) log('last_leases_expired', { deliveries });
       const agents = await expireTemporaryAgents(database, Date.now());
       if (agents > 0) log('temporary_agents_expired', { agents });
@@ -120,6 +127,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
     if (sessions > 0) log('sessions_expired', { sessions });
     await deleteOldHistory(database);
+    await deleteOldAgentHistory(database);
     await deleteOldOutages(database);
     await deleteOldFailures(database);
     await recordTallies(database);

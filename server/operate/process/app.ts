@@ -212,7 +212,7 @@ export async function startApp(
       await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
-      await Promise.all([agents.closeFilters(), ingest.close(), rejections.close(), limiter.close()]);
+      await Promise.all([agents.closeLast(), ingest.close(), rejections.close(), limiter.close()]);
       await database.close();
     },
   };

@@ -12,8 +12,8 @@ export const ACTIVE_AGENTS_MAX = 200;
 /** Deliveries of a webhook with a filter that are looked at for one that the filter has let through. */
 const UNJUDGED_READ_MAX = 1_000;
 
-/** Without the filters, see filter-events.ts. */
-const activitySchema = agentActivitySchema.omit({ filters: true });
+/** Without the filters, see filter-events.ts, and the quarters of an hour, see agent-history.ts. */
+const activitySchema = agentActivitySchema.omit({ filters: true, quarters: true });
 type AgentActivity = z.output<typeof activitySchema>;
 
 const activity = selectList(activitySchema, 'a', {

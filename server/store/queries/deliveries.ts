@@ -14,6 +14,10 @@ interface DeliveryFilter {
   eventId?: string | null;
   /** The whole reason. */
   reason?: string | null;
+  /** ISO; the event was received at this time or later. */
+  from?: string | undefined;
+  /** ISO; the event was received before this time. */
+  to?: string | undefined;
 }
 
 export type DeliveryRecord = z.output<typeof deliverySchema>;
@@ -29,7 +33,7 @@ export async function listDeliveries(
   before: string | null,
   limit: number,
 ): Promise<DeliveryRecord[]> {
-  const { agentId, webhookId, state, eventId, reason } = filter;
+  const { agentId, webhookId, state, eventId, reason, from, to } = filter;
   const values: unknown[] = [limit];
   const value = (given: unknown) => `$${values.push(given)}`;
   const conditions = [
@@ -39,6 +43,8 @@ export async function listDeliveries(
     reason && `reason = ${value(reason)}`,
     // The event's time selects the partition.
     eventId && `deliveries.received_at = ${value(uuidv7Time(eventId))} and event_id = ${value(eventId)}`,
+    from && `deliveries.received_at >= ${value(from)}`,
+    to && `deliveries.received_at < ${value(to)}`,
     before && `(deliveries.received_at, id) < (${value(uuidv7Time(before))}, ${value(before)}::uuid)`,
   ].filter(Boolean);
   const rows = await database.query<DeliveryRow>({

@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { table } from '../../../base/command/io.ts';
 import { deliveryStates } from '../../../model/events.ts';
-import { positive } from '../../command/arguments.ts';
+import { positive, time } from '../../command/arguments.ts';
 import { idOfGiven, readList } from '../lists.ts';
 import { type OptionRow, type Row, row } from '../row.ts';
 import { actionRows } from './delivery-act.ts';
@@ -18,18 +18,20 @@ const scope: readonly OptionRow[] = [
 ];
 
 export const deliveryRows: readonly Row[] = [
-  row<Scope & { state?: string; limit: number }>()({
+  row<Scope & { state?: string; from?: string; to?: string; limit: number }>()({
     name: 'list',
     description: 'show the newest deliveries',
     options: [
       ...scope,
       new Option('--state <state>', 'in this state').choices(deliveryStates),
+      ['--from <time>', 'of events received at or after this time', time],
+      ['--to <time>', 'of events received before this time', time],
       ['--limit <deliveries>', 'maximum number', positive, 20],
     ],
-    run: async (call, { options: { agent, webhook, state, limit } }) => {
+    run: async (call, { options: { agent, webhook, state, from, to, limit } }) => {
       const agent_id = await idOfGiven(call, 'agent', agent);
       const webhook_id = await idOfGiven(call, 'webhook', webhook);
-      return readList(call, 'listDeliveries', { agent_id, webhook_id, state }, limit);
+      return readList(call, 'listDeliveries', { agent_id, webhook_id, state, from, to }, limit);
     },
     list: {
       columns: ['ID', 'EVENT', 'AGENT', 'STATE', 'ATTEMPTS', 'REASON'],

@@ -1,7 +1,7 @@
 /** `weir rejection list|show|fix|recheck|accept`. */
 
 import { CommandError } from '../../../base/command/io.ts';
-import { positive } from '../../command/arguments.ts';
+import { positive, time } from '../../command/arguments.ts';
 import { idOfGiven, readList } from '../lists.ts';
 import { type Row, row } from '../row.ts';
 import { headerLines } from './event.ts';
@@ -21,8 +21,8 @@ export const rejectionRows: readonly Row[] = [
     description: 'show the newest rejections and their reasons',
     options: [
       ['--webhook <webhook>', 'of this webhook, by id or name'],
-      ['--from <time>', 'received at this time or later'],
-      ['--to <time>', 'received before this time'],
+      ['--from <time>', 'received at or after this time', time],
+      ['--to <time>', 'received before this time', time],
       ['--limit <rejections>', 'maximum number', positive, 20],
     ],
     run: async (call, { options: { webhook, limit, from, to } }) => {

@@ -4,9 +4,11 @@ import { problem } from '../../../base/http/problem.ts';
 import { agentActivitySchema, agentInput, agentSchema, undeliveredSettled } from '../../../model/agents.ts';
 import { recordId, text } from '../../../model/fields.ts';
 import { filterProblem } from '../../../model/filters/expression.ts';
+import { quartersSince } from '../../../model/history.ts';
 import { confirmationInput, currentPassword } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../../store/queries/agent-activity.ts';
+import { readAgentQuarters } from '../../../store/queries/agent-history.ts';
 import { findAgent, listAgents } from '../../../store/queries/agents.ts';
 import { readFilters, type StoredFilter } from '../../../store/queries/filter-events.ts';
 import type { ChangeParts } from '../change.ts';
@@ -23,7 +25,10 @@ const listQuery = z.strictObject({
   q: text(1, 200).optional().describe('part of the name, case-insensitive'),
 });
 
-const activityQuery = z.strictObject({ agent_ids: idList(ACTIVE_AGENTS_MAX, 'active agents').optional() });
+const activityQuery = z.strictObject({
+  agent_ids: idList(ACTIVE_AGENTS_MAX, 'active agents').optional(),
+  quarters: flag.optional().describe('true: adds the quarters of an hour'),
+});
 
 /** Limit on the filters in one response. */
 const FILTERS_SHOWN_MAX = 2_000;
@@ -66,10 +71,16 @@ export function agentOperations(parts: ChangeParts) {
         const items = await readAgentActivity(database, query.agent_ids ?? null);
         const ids = items.map((item) => item.agent_id);
         const filters = ids.length === 0 ? [] : await readFilters(database, ids, FILTERS_SHOWN_MAX);
+        const quarters =
+          query.quarters === 'true' ? await readAgentQuarters(database, quartersSince(Date.now()), ids) : null;
         const byAgent = new Map(ids.map((id): [string, StoredFilter[]] => [id, []]));
         for (const filter of filters) byAgent.get(filter.agentId)!.push(filter);
         return done(200, {
-          items: items.map((item) => ({ ...item, filters: byAgent.get(item.agent_id)!.map(filterActivity) })),
+          items: items.map((item) => ({
+            ...item,
+            filters: byAgent.get(item.agent_id)!.map(filterActivity),
+            ...(quarters && { quarters: quarters.get(item.agent_id)! }),
+          })),
         });
       },
     }),

@@ -12,8 +12,9 @@ import {
   undoInput,
   undoneSchema,
 } from '../../../model/dead-letters.ts';
+import { inOrder, notInOrder } from '../../../model/event-filter.ts';
 import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../../model/events.ts';
-import { recordId } from '../../../model/fields.ts';
+import { instant, recordId } from '../../../model/fields.ts';
 import type { Database } from '../../../store/pool.ts';
 import { groupDeadLetters } from '../../../store/queries/dead-letters.ts';
 import { findDelivery, listDeliveries } from '../../../store/queries/deliveries.ts';
@@ -31,13 +32,17 @@ const scopeQuery = {
   webhook_id: recordId.optional().describe('only deliveries of this webhook'),
 };
 const countQuery = z.strictObject(scopeQuery);
-const listQuery = z.strictObject({
-  ...pageQuery,
-  ...scopeQuery,
-  event_id: eventId.optional().describe('only deliveries of this event'),
-  state: z.enum(deliveryStates).optional().describe('only deliveries in this state'),
-  reason: reasonText.optional().describe('only deliveries with exactly this reason; without a state, dead ones'),
-});
+const listQuery = z
+  .strictObject({
+    ...pageQuery,
+    ...scopeQuery,
+    event_id: eventId.optional().describe('only deliveries of this event'),
+    state: z.enum(deliveryStates).optional().describe('only deliveries in this state'),
+    reason: reasonText.optional().describe('only deliveries with exactly this reason; without a state, dead ones'),
+    from: instant.optional().describe('events received at this time or later; UTC if it has no time zone'),
+    to: instant.optional().describe('events received before this time'),
+  })
+  .refine(inOrder, notInOrder);
 
 export function deliveryOperations(database: Database) {
   return {
@@ -46,12 +51,12 @@ export function deliveryOperations(database: Database) {
       query: listQuery,
       answers: { 200: pageSchema(deliverySchema) },
       handle: async ({ who, query }) => {
-        const { agent_id, webhook_id: webhookId = null, event_id: eventId = null, reason = null } = query;
+        const { agent_id, webhook_id: webhookId = null, event_id: eventId = null, reason = null, from, to } = query;
         // Dead letters have an index. A filter by reason over all deliveries would read every delivery.
         const state = query.state ?? (reason === null ? null : 'dead');
         const agentId = agentIdOf(who) ?? agent_id ?? null;
         if (agent_id !== undefined && agent_id !== agentId) return done(200, { items: [], next_cursor: null });
-        const filter = { agentId, webhookId, eventId, state, reason };
+        const filter = { agentId, webhookId, eventId, state, reason, from, to };
         const rows = await listDeliveries(database, filter, query.cursor ?? null, query.limit + 1);
         return done(
           200,

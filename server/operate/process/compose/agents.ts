@@ -9,8 +9,10 @@ import { eventOperations } from '../../../manage/api/events/operations.ts';
 import { filterOperations } from '../../../manage/api/filters/operations.ts';
 import { AgentAuth, LastSeen } from '../../../manage/auth/agent.ts';
 import { Directory } from '../../../store/directory.ts';
+import { addAgentHistory } from '../../../store/queries/agent-history.ts';
 import { type Agent, readAgents } from '../../../store/queries/agents.ts';
 import { derivedKeys, PreviousKey } from '../../../store/secrets/keys.ts';
+import { AgentCounts } from '../agent-counts.ts';
 import type { Base } from '../base.ts';
 import { composeFilters } from './filters.ts';
 
@@ -36,6 +38,7 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
   const watermarks = new ClaimWatermarks();
   const waiters = new ClaimWaiters(database, watermarks);
   const notifier = new CommitNotifier(database, waiters, () => directory.size > 0);
+  const counts = new AgentCounts((rows) => addAgentHistory(database, rows));
   const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
   metrics.gauge('weir_claims_waiting', () => waiters.size);
 
@@ -47,7 +50,7 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
         claim: createClaim({
           database,
           agents: directory,
-          metrics,
+          metrics: counts.ofClaims(metrics),
           waiters,
           watermarks,
           turns: new ClaimTurns(),
@@ -56,7 +59,7 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
           judge: filters.judge,
           onFilterFailed: filters.failed,
         }),
-        settle: createSettle({ database, metrics, freed: () => notifier.committed() }),
+        settle: createSettle({ database, metrics: counts.ofSettlements(metrics), freed: () => notifier.committed() }),
         onOtherClient: (id, release) => log('agent_client_differs', { agent_id: id, client_release: release }),
         attemptsMax,
       }),
@@ -73,6 +76,6 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
     /** Judges filters outside of claims. */
     tryJudge: filters.tryJudge,
     /** Call it after the last claim was answered. */
-    closeFilters: () => filters.close(),
+    closeLast: () => Promise.all([filters.close(), counts.close()]),
   };
 }
