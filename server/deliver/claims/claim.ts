@@ -7,11 +7,13 @@ import type { Directory } from '../../store/directory.ts';
 import { uuidv7Time } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
 import type { Agent } from '../../store/queries/agents.ts';
-import { claimDeliveries, oldestSinceMs } from '../../store/queries/claim-deliveries.ts';
+import { claimAndAck, claimDeliveries, oldestSinceMs } from '../../store/queries/claim-deliveries.ts';
 import type { Claimed, ClaimOrder } from '../../store/queries/claim-order.ts';
-import { receiptText, settleDeliveries } from '../../store/queries/settle-deliveries.ts';
+import { type Receipt, receiptText, settleDeliveries } from '../../store/queries/settle-deliveries.ts';
+import { DatabaseUnavailable } from '../../store/unavailable.ts';
 import { type ClaimEvents, type ClaimResult, claimFiltered, type FilterFailed, lastInRound } from './claim-filtered.ts';
 import type { FilterJudge } from './judge.ts';
+import { knownReceipts, type ReceiptsAnswer, receiptsAnswer } from './settle.ts';
 import type { ClaimWaiters } from './waiters.ts';
 import type { ClaimDays, ClaimTurns, ClaimWatermarks } from './watermarks.ts';
 
@@ -23,10 +25,17 @@ interface ClaimRequest {
   waitSeconds: number;
   /** Only deliveries of these webhooks; null: all. */
   webhookIds: readonly string[] | null;
+  /** Receipts to acknowledge with the claim; only if `acknowledges` allows it for the agent. */
+  ack: readonly string[];
 }
 
-/** `deliveries`: JSON array. `gone`: the agent disconnected, and its deliveries are released. */
-type ClaimOutcome = { kind: 'claimed'; deliveries: string } | { kind: 'gone' };
+/** `deliveries`: JSON array. `settled`: null without `ack`. `gone`: the agent disconnected, and its deliveries are released. */
+type ClaimOutcome = { kind: 'claimed'; deliveries: string; settled: ReceiptsAnswer | null } | { kind: 'gone' };
+
+/** Whether a claim of the agent is one statement, which can acknowledge too. */
+export function acknowledges({ maxLeased, filtered }: Agent): boolean {
+  return maxLeased === null && !filtered;
+}
 
 /** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */
 const CLAIM_BYTES_MAX = 16_777_216;
@@ -62,11 +71,13 @@ export function createClaim(parts: ClaimParts) {
       attemptsMax,
     };
     const lookInTurn = (current: Agent) => {
-      if (current.maxLeased === null && !current.filtered) return look(parts, order, current);
+      if (acknowledges(current)) return look(parts, order, current, []);
       // Skip the claim of a disconnected client: its leases would only be released, and the claims behind it wait for them.
-      return oneAtATime(agent.id, () => (exchange.aborted ? nothing : look(parts, order, current)));
+      return oneAtATime(agent.id, () => (exchange.aborted ? nothing : look(parts, order, current, [])));
     };
-    let looked = await lookInTurn(agent);
+    const acks = knownReceipts(request.ack);
+    let looked = await (acks.length === 0 ? lookInTurn(agent) : look(parts, order, agent, acks));
+    const settled = request.ack.length === 0 ? null : receiptsAnswer(request.ack, looked.settled);
     while (looked.claimed.length === 0 && !exchange.aborted && !exchange.draining) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
@@ -75,14 +86,17 @@ export function createClaim(parts: ClaimParts) {
       exchange.waited();
       if (exchange.aborted) break;
       // The limit and the filters may have been changed during the wait.
-      looked = await lookInTurn((await agents.find(agent.id, Date.now())) ?? agent);
+      const looking = lookInTurn((await agents.find(agent.id, Date.now())) ?? agent);
+      const again = await (settled === null ? looking : looking.catch(inOutage(null)));
+      if (again === null) break;
+      looked = again;
     }
     const { claimed } = looked;
     if (exchange.aborted) {
       if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
       return { kind: 'gone' };
     }
-    return { kind: 'claimed', deliveries: `[${claimed.map(deliveryJson).join(',')}]` };
+    return { kind: 'claimed', deliveries: JSON.stringify(claimed.map(deliveryOf)), settled };
   };
 }
 
@@ -92,15 +106,29 @@ interface Looked {
   complete: boolean;
   /** Number of notified commits before the query ran. */
   commitsBefore: number;
+  /** Receipts that are settled, as text. */
+  settled: ReadonlySet<string>;
 }
 
-const nothing: Looked = { claimed: [], complete: true, commitsBefore: 0 };
+const nothing: Looked = { claimed: [], complete: true, commitsBefore: 0, settled: new Set() };
+
+/**
+ * Returns `instead` during an outage. For a claim that has settled receipts: it is answered with no deliveries, because the agent must get
+ * their outcome. If the outage lasts, the next claim reports it.
+ */
+export function inOutage<T>(instead: T): (error: unknown) => T {
+  return (error) => {
+    if (error instanceof DatabaseUnavailable) return instead;
+    throw error;
+  };
+}
 
 /** Leases what can be claimed now, from the agent's watermark and turn on, and moves both. */
 async function look(
   parts: ClaimParts,
   request: Omit<ClaimOrder, 'isLimited' | 'claimableFrom' | 'afterWebhookId' | 'onlyWebhookId' | 'days'>,
   { id, maxLeased, filtered, onlyWebhookId }: Agent,
+  acks: readonly Receipt[],
 ): Promise<Looked> {
   const { database, judge, waiters, watermarks, turns, days } = parts;
   const commitsBefore = waiters.commits;
@@ -113,9 +141,9 @@ async function look(
     days: days.forClaim(id, Date.now()),
   };
   const events = eventsOf(parts, id);
-  const { claimed, complete, oldestMs, lastWebhookId } = filtered
-    ? await claimFiltered({ database, judge }, order, events)
-    : await claimUnfiltered(database, order, events);
+  const { claimed, complete, oldestMs, lastWebhookId, settled } = filtered
+    ? { ...(await claimFiltered({ database, judge }, order, events)), settled: nothing.settled }
+    : await claimUnfiltered(database, order, acks, events);
   if (lastWebhookId !== null) turns.record(id, lastWebhookId);
   // A claim limited to some webhooks does not move the watermark: the other webhooks may have older deliveries.
   if (order.webhookIds === null && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
@@ -123,19 +151,30 @@ async function look(
     id,
     claimed.map(({ eventId }) => uuidv7Time(eventId)),
   );
-  return { claimed, complete, commitsBefore };
+  return { claimed, complete, commitsBefore, settled };
 }
 
-async function claimUnfiltered(database: Database, order: ClaimOrder, { ended }: ClaimEvents): Promise<ClaimResult> {
-  const claimed = await claimDeliveries(database, order, ended);
-  return { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
+async function claimUnfiltered(
+  database: Database,
+  order: ClaimOrder,
+  acks: readonly Receipt[],
+  { ended, acknowledged }: ClaimEvents & { acknowledged: (deliveries: number) => void },
+): Promise<ClaimResult & Pick<Looked, 'settled'>> {
+  const { claimed, settled } =
+    acks.length === 0
+      ? { claimed: await claimDeliveries(database, order, ended), settled: { done: nothing.settled, changed: [] } }
+      : await claimAndAck(database, order, acks, ended);
+  acknowledged(settled.changed.length);
+  const result = { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
+  return { ...result, settled: settled.done };
 }
 
-function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string): ClaimEvents {
+function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string) {
   return {
-    failed: (failure) => onFilterFailed(agentId, failure),
-    excluded: (deliveries) => metrics.settled(agentId, 'filtered', deliveries),
-    ended: ({ expired, dead }) => {
+    failed: (failure: FilterFailed) => onFilterFailed(agentId, failure),
+    acknowledged: (deliveries: number) => metrics.settled(agentId, 'acknowledged', deliveries),
+    excluded: (deliveries: number) => metrics.settled(agentId, 'filtered', deliveries),
+    ended: ({ expired, dead }: { expired: number; dead: number }) => {
       metrics.leasesExpired(agentId, expired);
       metrics.settled(agentId, 'dead', dead);
     },
@@ -163,7 +202,8 @@ function receiptOf({ id, lease }: Claimed) {
   return { deliveryId: id, lease };
 }
 
-function deliveryJson(claimed: Claimed): string {
+/** A delivery as the agent gets it. */
+function deliveryOf(claimed: Claimed): object {
   const body = utf8Of(claimed.body);
   const event = {
     id: claimed.eventId,
@@ -175,11 +215,11 @@ function deliveryJson(claimed: Claimed): string {
     headers: readStoredHeaders(utf8Of(claimed.headers) ?? bytesOf(claimed.headers).toString('utf8')),
     ...(body === null ? { body_base64: bytesOf(claimed.body).toString('base64') } : { body }),
   };
-  return JSON.stringify({
+  return {
     id: claimed.id,
     receipt: receiptText(receiptOf(claimed)),
     attempt: claimed.attempt,
     leased_until: claimed.leasedUntil,
     event,
-  });
+  };
 }
