@@ -16,6 +16,7 @@ import { profile } from './profile.ts';
 import { receive } from './receive.ts';
 import { search } from './search.ts';
 import { steady } from './steady.ts';
+import { volume } from './volume.ts';
 
 export const scenarios: readonly Scenario[] = [
   receive,
@@ -31,6 +32,7 @@ export const scenarios: readonly Scenario[] = [
   persist,
   pages,
   search,
+  volume,
   hmac,
   functions,
   profile,
