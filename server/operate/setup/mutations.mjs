@@ -2,9 +2,11 @@
  * Mutation check: changes single lines of the code that must not be wrong, one at a time, and runs the tests of `npm test` that import
  * the changed file until one fails. `node server/operate/setup/mutations.mjs [--seed N] [--count N]`; the same seed draws the same lines
  * of the same commit. Works on a copy of HEAD in a temporary directory. Exit code 1: less than three quarters of the changes were noticed.
+ * A change is equivalent when the build has the same bytes with it.
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,8 +17,11 @@ import { longTests } from './tiers.mjs';
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 /** Request path, claims, authentication, store. */
 const parts = ['server/receive', 'server/base/http', 'server/deliver/claims', 'server/manage/auth', 'server/store'];
-const caughtMin = 0.75;
+const noticedMin = 0.75;
+/** Of one run of tests. A change can make a loop that does not end. */
+const secondsMax = 1_800;
 const ENDED = 'a process of the tests that ended';
+const ENDLESS = `tests that did not end within ${secondsMax} s`;
 
 /** What a line contains, and what replaces it. */
 const changes = [
@@ -73,59 +78,87 @@ async function main() {
   try {
     execFileSync('git', ['clone', '--quiet', root, copy]);
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
-    const random = generator(seed);
+    const unchanged = await build(copy);
     const all = candidates(copy);
-    const drawn = Array.from({ length: Number(values.count) }, () => all[Math.floor(random() * all.length)]);
+    const drawn = draw(all, Number(values.count), generator(seed));
     console.log(`Seed ${seed}: ${drawn.length} of ${all.length} changes.`);
-    let caught = 0;
+    const counts = { noticed: 0, missed: 0, equivalent: 0 };
+    const files = new Set();
     for (const one of drawn) {
-      const failed = await failsWith(copy, one);
-      if (failed !== null) caught += 1;
-      console.log(
-        `${failed === null ? 'MISSED' : 'caught'} ${one.file}:${one.index + 1}${failed === null ? '' : ` by ${failed}`}`,
-      );
+      const { outcome, test = '' } = await tryOut(copy, one, unchanged);
+      counts[outcome] += 1;
+      if (test.startsWith('test/')) files.add(fileOf(test));
+      console.log(`${outcome} ${one.file}:${one.index + 1} ${test && `by ${test}`}`.trim());
       console.log(`  - ${one.line.trim()}\n  + ${one.changed.trim()}`);
     }
-    console.log(`${caught} of ${drawn.length} changes were noticed.`);
-    return caught >= drawn.length * caughtMin ? 0 : 1;
+    const { noticed, missed, equivalent } = counts;
+    console.log(`${drawn.length} tried, ${noticed} noticed, ${missed} missed, ${equivalent} equivalent`);
+    await build(copy);
+    const failed = files.size > 0 ? await vitest(copy, ['run', ...files], longTests) : null;
+    if (failed !== null) throw new Refusal(`a test that noticed a change fails without it as well: ${failed}`);
+    return noticed >= drawn.length * noticedMin ? 0 : 1;
   } finally {
     rmSync(copy, { recursive: true });
   }
 }
 
-/**
- * The first test that fails with this change, and fails again in a second run of its file; null when all pass. Tests of the same folder
- * run first, then all that import the file.
- */
-async function failsWith(folder, { file, index, changed }) {
+/** Draws `count` different elements. */
+function draw(all, count, random) {
+  const drawn = new Set();
+  while (drawn.size < Math.min(count, all.length)) drawn.add(all[Math.floor(random() * all.length)]);
+  return [...drawn];
+}
+
+/** Builds dist/, from which some tests start processes, and returns the hash of its code. */
+async function build(folder) {
+  const { code, output } = await run(process.execPath, ['server/operate/setup/build.mjs'], {
+    cwd: folder,
+    quiet: true,
+  });
+  if (code !== 0) throw new Refusal(`npm run build fails in the copy: ${output}`);
+  const hash = createHash('sha256');
+  const paths = readdirSync(join(folder, 'dist'), { recursive: true }).filter((path) => path.endsWith('.js'));
+  for (const path of paths.sort()) hash.update(path).update(readFileSync(join(folder, 'dist', path)));
+  return hash.digest('hex');
+}
+
+/** `{ outcome, test }`: the outcome is a key of the counts; `test` is the test that noticed the change. */
+async function tryOut(folder, { file, index, changed }, unchanged) {
   const path = join(folder, file);
   const original = readFileSync(path, 'utf8');
   const lines = original.split('\n');
   lines[index] = changed;
   writeFileSync(path, lines.join('\n'));
   try {
-    // Some tests start processes from dist/.
-    const built = await run(process.execPath, ['server/operate/setup/build.mjs'], { cwd: folder, quiet: true });
-    if (built.code !== 0) throw new Refusal(`npm run build fails in the copy: ${built.output}`);
+    if ((await build(folder)) === unchanged) return { outcome: 'equivalent' };
     const near = dirname(file).replace('server', 'test');
     const excluded = [...longTests];
-    for (const tests of [...(existsSync(join(folder, near)) ? [['run', near]] : []), ['related', '--run', file]])
-      for (
-        let failed = await vitest(folder, tests, excluded);
-        failed !== null;
-        failed = await vitest(folder, tests, excluded)
-      ) {
-        const test = failed.split(/ > | \[ /, 1)[0];
-        const again = failed === ENDED ? tests : ['run', test];
-        if ((await vitest(folder, again, longTests)) !== null) return failed;
-        console.log(`not reproduced: ${failed}`);
-        if (failed === ENDED) break;
-        excluded.push(test);
-      }
-    return null;
+    // Tests of the same folder run first, then all that import the file.
+    for (const tests of [...(existsSync(join(folder, near)) ? [['run', near]] : []), ['related', '--run', file]]) {
+      const test = await failsTwice(folder, tests, excluded);
+      if (test !== null) return { outcome: 'noticed', test };
+    }
+    return { outcome: 'missed' };
   } finally {
     writeFileSync(path, original);
   }
+}
+
+/** The first of the tests that fails, and fails again in a second run of its file; null when none does. Adds the others to `excluded`. */
+async function failsTwice(folder, tests, excluded) {
+  for (;;) {
+    const failed = await vitest(folder, tests, excluded);
+    if (failed === null) return null;
+    const hasFile = failed !== ENDED && failed !== ENDLESS;
+    if ((await vitest(folder, hasFile ? ['run', fileOf(failed)] : tests, longTests)) !== null) return failed;
+    console.log(`not reproduced: ${failed}`);
+    if (!hasFile) return null;
+    excluded.push(fileOf(failed));
+  }
+}
+
+function fileOf(test) {
+  return test.split(/ > | \[ /, 1)[0];
 }
 
 /** Name of the first test that fails, with its file; null when all pass, or none is found. */
@@ -134,12 +167,10 @@ async function vitest(folder, tests, excluded) {
   const options = ['--config', 'test/vitest.config.ts', '--bail=1', '--passWithNoTests'];
   const left = excluded.flatMap((pattern) => ['--exclude', pattern]);
   const env = { ...process.env, NO_COLOR: '1' };
-  const { code, output } = await run(process.execPath, [program, ...tests, ...options, ...left], {
-    cwd: folder,
-    env,
-    quiet: true,
-  });
+  const limited = ['--kill-after=30', `${secondsMax}`, process.execPath, program, ...tests, ...options, ...left];
+  const { code, output } = await run('timeout', limited, { cwd: folder, env, quiet: true });
   if (code === 0) return null;
+  if (code === 124) return ENDLESS;
   const failed = /FAIL\s+(.*)/.exec(output)?.[1];
   if (failed === undefined && !/Tests .*passed/.test(output)) throw new Refusal(`no test ran: ${output}`);
   return failed ?? ENDED;
