@@ -19,7 +19,11 @@ export default defineConfig({
     isolate: false,
     sequence: { sequencer: FaultsFirst },
     // As in a serving process (server/operate/primary/forks.ts): read when uWebSockets.js is loaded.
-    env: { UWS_HTTP_MAX_HEADERS_SIZE: '131072' },
+    env: {
+      UWS_HTTP_MAX_HEADERS_SIZE: '131072',
+      // Processes and threads that the tests start write their coverage there (server/operate/setup/coverage.mjs).
+      ...(process.env.COVERAGE_OF_DIST && { NODE_V8_COVERAGE: process.env.COVERAGE_OF_DIST }),
+    },
     testTimeout: 120_000,
     hookTimeout: 240_000,
     globalSetup: ['test/helpers/global-setup.ts'],
@@ -27,6 +31,7 @@ export default defineConfig({
       provider: 'v8',
       include: ['server/**/*.ts', 'workers/**/*.ts'],
       reporter: ['text-summary', 'lcovonly'],
+      reportOnFailure: true,
     },
   },
 });

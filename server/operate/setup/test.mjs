@@ -3,10 +3,11 @@
  * Without `--all` and without names of files, the long tests are left out. The last line is `N passed, N failed, N skipped`; the exit
  * code is 0 only when nothing failed.
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { addCoverageOfDist } from './coverage.mjs';
 import { leaveCleanly, run } from './run.mjs';
 import { longTests } from './tiers.mjs';
 
@@ -29,7 +30,11 @@ async function test([first, ...others]) {
     const report = join(folder, 'report.json');
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
     const options = ['run', '--config', 'test/vitest.config.ts', ...reporters, ...left, ...args];
-    const { code } = await run(process.execPath, [vitest, ...options], { cwd: root });
+    const coverage = args.includes('--coverage') ? join(folder, 'coverage') : null;
+    if (coverage !== null) prepareCoverage(coverage);
+    const env = { ...process.env, ...(coverage !== null && { COVERAGE_OF_DIST: coverage }) };
+    const { code } = await run(process.execPath, [vitest, ...options], { cwd: root, env });
+    if (coverage !== null) printCoverage(coverage);
     console.log(`\n${summary(report, code)}`);
     return code;
   } finally {
@@ -43,6 +48,24 @@ async function check() {
   const env = { ...process.env, PATH: `${join(root, 'node_modules/.bin')}:${process.env.PATH}` };
   const { code } = await run('sh', ['-c', scripts.check], { cwd: root, env });
   return code;
+}
+
+/** Each process writes there, and serving processes run as another user when root starts them. */
+function prepareCoverage(folder) {
+  chmodSync(dirname(folder), 0o711);
+  mkdirSync(folder);
+  chmodSync(folder, 0o1777);
+}
+
+function printCoverage(folder) {
+  const report = join(root, 'coverage/lcov.info');
+  // vitest removes the report of the last run at its start, and writes none when it ends early.
+  if (!existsSync(report)) return;
+  const { lines, own, all } = addCoverageOfDist(root, report, folder);
+  const percent = (count) => `${((count / lines) * 100).toFixed(1)} %`;
+  console.log(
+    `\nLines that ran: ${percent(all)} of ${lines}; ${percent(own)} in the processes of the tests themselves`,
+  );
 }
 
 /** Counts tests. A file that cannot be loaded, or an error outside of a test, counts as a failure. */

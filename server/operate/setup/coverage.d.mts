@@ -1,0 +1,5 @@
+export function addCoverageOfDist(
+  root: string,
+  report: string,
+  folder: string,
+): { lines: number; own: number; all: number };
