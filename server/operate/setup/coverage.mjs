@@ -22,7 +22,7 @@ export function addCoverageOfDist(root, report, folder) {
   return counts;
 }
 
-/** Of each file below dist/: an array with 1 for each character that ran in any process. */
+/** Returns a map from each file below dist/ to an array that has 1 for each character that ran in any process. */
 function charactersRun(root, folder) {
   const dist = pathToFileURL(join(root, 'dist/')).href;
   const ran = new Map();
@@ -41,7 +41,7 @@ function charactersRun(root, folder) {
   return ran;
 }
 
-/** Of each source: the set of its lines that ran, from 1. */
+/** Returns a map from each source to the set of its lines that ran, from 1. */
 function sourceLines(root, ran) {
   const lines = new Map();
   for (const [path, characters] of ran) {

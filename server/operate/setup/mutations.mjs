@@ -18,7 +18,7 @@ const root = fileURLToPath(new URL('../../..', import.meta.url));
 /** Request path, claims, authentication, store. */
 const parts = ['server/receive', 'server/base/http', 'server/deliver/claims', 'server/manage/auth', 'server/store'];
 const noticedMin = 0.75;
-/** Of one run of tests. A change can make a loop that does not end. */
+/** Time limit of one run of tests: a change can make a loop that does not end. */
 const secondsMax = 1_800;
 const ENDED = 'a process of the tests that ended';
 const ENDLESS = `tests that did not end within ${secondsMax} s`;
