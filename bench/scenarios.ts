@@ -16,7 +16,6 @@ import { profile } from './profile.ts';
 import { receive } from './receive.ts';
 import { search } from './search.ts';
 import { steady } from './steady.ts';
-import { volume } from './volume.ts';
 
 export const scenarios: readonly Scenario[] = [
   receive,
@@ -32,7 +31,6 @@ export const scenarios: readonly Scenario[] = [
   persist,
   pages,
   search,
-  volume,
   hmac,
   functions,
   profile,

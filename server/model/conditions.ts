@@ -18,7 +18,7 @@ export interface ConditionFacts {
 type Sentence = (facts: ConditionFacts) => string;
 
 interface ConditionRow {
-  subject: 'agent' | 'webhook' | 'machine' | 'process' | 'installation';
+  subject: 'agent' | 'webhook' | 'machine' | 'process' | 'cell' | 'installation';
   /** `critical`: senders or agents are affected, act now. `warning`: act today. */
   severity: 'critical' | 'warning';
   /** It holds from this value on (`at least`) or above it (`more than`), as `meaning` says. Null: any value. A setting is named by its default. */
@@ -102,6 +102,25 @@ export const conditionTable = {
       threshold: null,
       unit: 'events',
       over: (name) => `The spool of machine ${name} is empty again.`,
+      calmMs: 60_000,
+    },
+  },
+  cell: {
+    subject: 'cell',
+    severity: 'critical',
+    threshold: null,
+    unit: null,
+    meaning:
+      'a cell, a Postgres server beside the first, cannot be used: events of its webhooks are refused or spooled',
+    text: ({ name, cause }) => `Cell ${name} cannot be used${cause === '' ? '' : `: ${cause}`}.`,
+    fix: 'Requests to its webhooks are refused or spooled; lists lack its events. Run weir doctor on the machine; it names the fix.',
+    action: 'Open the status',
+    page: () => '/status#cells',
+    reported: {
+      threshold: null,
+      unit: 'seconds',
+      text: ({ name, value }) => `Cell ${name} has not been usable for ${inWords(value)}.`,
+      over: (name) => `Cell ${name} can be used again.`,
       calmMs: 60_000,
     },
   },

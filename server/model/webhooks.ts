@@ -1,5 +1,6 @@
 /** Webhooks: the table of their fields, and the schemas derived from it. */
 import { z } from 'zod';
+import { cellNumber } from './cells.ts';
 import { createdAt, example, fieldName, idOf, nameOf, nameText, prose, recordIds, updatedAt } from './fields.ts';
 import { EVENT_TYPE_FROM_CHARACTERS_MAX, eventTypeFault, normalEventTypeFrom } from './signatures/event-type.ts';
 import { createShape, exampleOf, outputShape, type Table, updateShape } from './table.ts';
@@ -187,6 +188,17 @@ export const webhookFields = {
     initial: false,
     onlyNew: true,
     mcp: 'true: Weir generates the secret; do not give one then',
+  },
+  cell: {
+    input: cellNumber
+      .nullable()
+      .describe(
+        'number of the cell that stores the events; null: the active one with the fewest bytes, 0 without cells',
+      ),
+    initial: null,
+    onlyNew: true,
+    output: cellNumber.describe('number of the cell that stores new events; 0: the database of the settings'),
+    example: 0,
   },
   created_at: { output: createdAt, example: example.received_at },
   updated_at: { output: updatedAt, example: example.received_at },

@@ -20,6 +20,8 @@ export const advisoryLocks = {
   maintenance: 7_236_460,
   /** Running jobs: one machine at a time. */
   jobs: 7_236_461,
+  /** Copies of configuration to a cell, taken in the cell: an older state must not follow a newer one. */
+  copies: 7_236_467,
   /** Recording the current SECRETS_KEY. */
   secretsKeys: 7_236_458,
   /** Deciding which alerts begin and end: one machine at a time. */

@@ -12,15 +12,18 @@ export const CHANGES_MAX = 2;
 
 export class Changes {
   readonly #conninfo: string;
+  readonly #copy: () => Promise<void>;
   #underWay = 0;
   readonly #waiting: (() => void)[] = [];
 
-  constructor(conninfo: string) {
+  /** @param copy brings a change to the cells. Never rejects. */
+  constructor(conninfo: string, copy: () => Promise<void> = async () => {}) {
     this.#conninfo = conninfo;
+    this.#copy = copy;
   }
 
   /**
-   * Runs `work` and waits for the confirmations.
+   * Runs `work`, copies its change to the cells that answer, and waits for the confirmations.
    * @param payload of the notification that the triggers send when `work` commits, e.g. `webhook:<id>`.
    * @param changed returns false for a result that means that nothing changed: then no notification is awaited.
    */
@@ -32,11 +35,17 @@ export class Changes {
     while (this.#underWay >= CHANGES_MAX) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#underWay++;
     try {
-      return await announced(this.#conninfo, payload, work, changed);
+      return await announced(this.#conninfo, payload, () => this.#copied(work, changed), changed);
     } finally {
       this.#underWay--;
       this.#waiting.shift()?.();
     }
+  }
+
+  async #copied<T>(work: () => Promise<T>, changed: (result: T) => boolean): Promise<T> {
+    const result = await work();
+    if (changed(result)) await this.#copy();
+    return result;
   }
 }
 

@@ -88,6 +88,36 @@ const serverKeepalives = '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5
 /** A limit that the role or the database sets would cancel claims and jobs. Weir limits the time of its statements itself, see pool.ts. */
 const noStatementTimeout = '-c statement_timeout=0';
 
+/**
+ * Why a connection string from another machine is refused; null: it is not. It must be a URI with a host, and name no file, socket, service
+ * or option of a session: libpq would read them on this machine.
+ */
+export function uriFault(conninfo: string): string | null {
+  if (!isUri(conninfo)) return 'Give a URI: postgres://USER:PASSWORD@HOST:PORT/DATABASE.';
+  const { hosts } = placeOf(conninfo);
+  if (hosts.length === 0) return 'Encode @, / and : in the user and the password as %40, %2F and %3A.';
+  if (hosts.some(({ host }) => !/^[a-z0-9.:[\]_-]+$/i.test(host)))
+    return 'Give the host before the first slash; a socket is for a command on the machine of Weir.';
+  const query = new URLSearchParams(/\?(.*)$/s.exec(conninfo)?.[1] ?? '');
+  const refused = [...query.keys()].find((name) => !URI_PARAMETERS.has(name));
+  return refused === undefined ? null : `The parameter ${refused} is for a command on the machine of Weir only.`;
+}
+
+const URI_PARAMETERS: ReadonlySet<string> = new Set([
+  'sslmode',
+  'sslnegotiation',
+  'channel_binding',
+  'require_auth',
+  'connect_timeout',
+  'target_session_attrs',
+  'load_balance_hosts',
+  'keepalives',
+  'keepalives_idle',
+  'keepalives_interval',
+  'keepalives_count',
+  'tcp_user_timeout',
+]);
+
 interface Place {
   /** Empty for a local socket and when the host is unknown. */
   hosts: { host: string; port: string }[];

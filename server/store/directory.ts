@@ -35,7 +35,7 @@ export class Directory<Row extends { readonly id: string }> {
   /** Running preloads: the ids announced as changed since their start, and whether announcements may have been missed. */
   readonly #preloads = new Set<{ changed: Set<string>; missed: boolean }>();
   #heartbeatAtMs = Number.NEGATIVE_INFINITY;
-  readonly #keepsServing: boolean;
+  readonly #keepsServing: () => boolean;
   /** Time of the last check that was not answered; null: the last one was. */
   #unansweredAtMs: number | null = null;
 
@@ -43,7 +43,7 @@ export class Directory<Row extends { readonly id: string }> {
    * @param keepsServing while the database does not answer, a row is used as it was last read, unless it was announced as changed. A
    * change that was not announced to this process is then not applied.
    */
-  constructor(read: ReadRows<Row>, { keepsServing = false } = {}) {
+  constructor(read: ReadRows<Row>, { keepsServing = () => false }: { keepsServing?: () => boolean } = {}) {
     this.#read = read;
     this.#keepsServing = keepsServing;
   }
@@ -83,7 +83,7 @@ export class Directory<Row extends { readonly id: string }> {
     const entry = this.#rows.get(id);
     if (entry !== undefined) {
       if (entry.changed === null && this.#isFresh(entry.checkedAtMs, nowMs)) return entry.row;
-      if (this.#keepsServing && entry.changed !== 'announced') return this.#currentOrLast(id, entry.row);
+      if (this.#keepsServing() && entry.changed !== 'announced') return this.#currentOrLast(id, entry.row);
       return this.#load(id).catch(() => undefined);
     }
     if (!isUuid(id)) return null;

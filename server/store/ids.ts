@@ -5,12 +5,11 @@ const uuidShape = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 /**
  * Turns 16 random bytes into a UUIDv7 in place and returns them.
  *
- * The 12 bits after the version are 0. They are reserved for the number of the cell of an event, if a later release spreads webhooks over
- * cells; ids of releases before this one have random bits there. 62 random bits remain: with 1,000 events in every millisecond of a year, two
- * ids are equal with a probability of 0.3 %.
+ * The 12 bits after the version are the number of the cell of an event (see cells/), 0 for home; ids of early releases have random bits there.
+ * 62 random bits remain: with 1,000 events in every millisecond of a year, two ids are equal with a probability of 0.3 %.
  * @param nowMs Unix time in milliseconds; becomes the first 48 bits.
  */
-export function uuidv7(nowMs: number, random: Uint8Array): Uint8Array {
+export function uuidv7(nowMs: number, random: Uint8Array, cell = 0): Uint8Array {
   const high = Math.floor(nowMs / 2 ** 32);
   random[0] = high >>> 8;
   random[1] = high;
@@ -18,8 +17,8 @@ export function uuidv7(nowMs: number, random: Uint8Array): Uint8Array {
   random[3] = nowMs >>> 16;
   random[4] = nowMs >>> 8;
   random[5] = nowMs;
-  random[6] = 0x70;
-  random[7] = 0;
+  random[6] = 0x70 | (cell >>> 8);
+  random[7] = cell;
   random[8] = 0x80 | (random[8]! & 0x3f);
   return random;
 }
@@ -52,6 +51,16 @@ export function isUuid(text: string): boolean {
 /** Unix milliseconds encoded in a UUIDv7. */
 export function uuidv7Milliseconds(text: string): number {
   return Number.parseInt(text.slice(0, 8) + text.slice(9, 13), 16);
+}
+
+/** The first UUIDv7 of a millisecond. */
+export function uuidAt(ms: number): string {
+  return uuidText(uuidv7(ms, new Uint8Array(16)));
+}
+
+/** The 12 bits after the version of a UUIDv7 in text form. */
+export function uuidv7Cell(text: string): number {
+  return Number.parseInt(text.slice(15, 18), 16);
 }
 
 /** Time encoded in a UUIDv7, ISO 8601. It selects the partition of an event or a delivery. */

@@ -69,6 +69,11 @@ export async function openMigrated(
   }
 }
 
+/** Opens the pool of a cell, for a primary or a command. */
+export function openCell(conninfo: string): Database {
+  return openDatabase(conninfo, { connectionsMax: PRIMARY_CONNECTIONS, applicationName: 'weir-primary' });
+}
+
 /** Attaches the database without a migration. Does not connect to an external server. */
 export async function openUnmigrated(
   settings: Settings,

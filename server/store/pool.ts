@@ -15,6 +15,7 @@ import pg from 'pg';
 import type NativeClient from 'pg-native';
 import { repeatConflicts } from './conflicts.ts';
 import { outliveClose, weirConninfo } from './conninfo.ts';
+import type { Place } from './place.ts';
 import { SessionRenewal } from './session-renewal.ts';
 import { isOutage, sqlStateKind } from './sql-states.ts';
 import { DatabaseUnavailable } from './unavailable.ts';
@@ -31,7 +32,7 @@ const POLL_EVERY_MS = 250;
  * Runs one statement. Rows are plain objects; bytea and timestamps are parsed by node-postgres. Rejects with DatabaseUnavailable if the
  * connection or the server fails, otherwise with the server's error. Outside of a transaction it is repeated after a conflict with another.
  */
-export type Query = <Row extends object>(statement: Statement) => Promise<Row[]>;
+export type Query = <Row extends object>(statement: Statement<Row>) => Promise<Row[]>;
 
 /** Runs one statement, or several in one transaction. Both methods reject like Query. */
 export interface Database {
@@ -41,10 +42,12 @@ export interface Database {
 }
 
 /** A named statement is prepared once per connection. Buffers are sent as hex, since pg-native sends text. */
-interface Statement {
+export interface Statement<Row extends object = object> {
   name?: string;
   text: string;
   values?: unknown[];
+  /** Where it runs when there are cells; the Database of a single server ignores it. */
+  place?: Place<Row>;
   /**
    * `once`: a named statement is planned at its first use on a connection and never again. Use it for statements whose best plan does not
    * depend on the values. Over partitions, planning costs more than execution (figures in claim-deliveries.ts), and by default
@@ -146,7 +149,7 @@ class PlanModes {
   }
 }
 
-function runAlone<Row extends object>(sessions: Sessions, statement: Statement): Promise<Row[]> {
+function runAlone<Row extends object>(sessions: Sessions, statement: Statement<Row>): Promise<Row[]> {
   return repeatConflicts(() =>
     withClient(sessions, async (client) => {
       // A simple query has no plan that is kept. Between claims, NOTIFYs would otherwise change the mode of a connection back and forth.
@@ -165,7 +168,7 @@ async function inTransaction<T>(
     await sessions.modes.set(client, plan);
     await run(client, { text: 'begin' });
     try {
-      const query: Query = async <Row extends object>(statement: Statement) =>
+      const query: Query = async <Row extends object>(statement: Statement<Row>) =>
         (await run<Row>(client, prepared(statement))).rows;
       const value = await work(query);
       await run(client, { text: 'commit' });
@@ -243,7 +246,7 @@ async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) =
 }
 
 /** Without values the statement is sent as a simple query, which may contain several statements. */
-function prepared({ name, text, values, timeoutMs }: Statement): pg.QueryConfig {
+function prepared<Row extends object>({ name, text, values, timeoutMs }: Statement<Row>): pg.QueryConfig {
   const timeout = timeoutMs === undefined ? {} : { query_timeout: timeoutMs };
   if (values === undefined) return { text, ...timeout };
   const sent = values.map((value) => (Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : value));

@@ -1,4 +1,6 @@
 /** `--json` of every management command is the answer of an operation, valid against openapi.json. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { buildWholeProgram } from '../../server/cli/command/program.ts';
@@ -10,8 +12,9 @@ import { weirWith } from '../helpers/command.ts';
 import { FAST, type Runner, startRunner } from '../helpers/jobs.ts';
 import { ApiDocument } from '../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signatureOf, signedRequest } from '../helpers/requests.ts';
-import { someKey } from '../helpers/settings.ts';
+import { someKey, temporaryDirectory } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON documents, looked into by tests
@@ -22,6 +25,7 @@ let api: ApiDocument;
 let administrator: TestPerson;
 let webhook: TestWebhook;
 let runner: Runner | undefined;
+let cell: FreshDatabase;
 /** Ids of what the commands of a row take. */
 const ids = { event: '', dead: ['', ''], rejection: '', similar: '' };
 /** The last document of each command. */
@@ -32,6 +36,7 @@ beforeAll(async () => {
   app = await startAgentApp({ SECRETS_KEY: someKey, DELIVERY_MAX_ATTEMPTS: 1 });
   api = new ApiDocument((await (await fetch(`${app.url}/api/v1/openapi.json`)).json()) as object);
   administrator = await addPerson(app, 'administrator');
+  cell = await emptyDatabase();
   webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   ids.event = await send(webhook);
@@ -52,6 +57,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await runner?.stop();
   await app.stop();
+  await cell.drop();
 });
 
 /** Each command, the operation whose answer it prints, and its status. Null: the operation has no answer; the command prints the id. */
@@ -115,8 +121,21 @@ const rows: [
   ['alert test', 'testAlert', 200, () => [], 1],
   ['history', 'showHistory', 200, () => []],
   ['outage list', 'listOutages', 200, () => []],
+  ['cell add', 'addCell', 201, () => ['--database-file', cellFile(), '--name', 'far']],
+  ['cell list', 'listCells', 200, () => []],
+  ['cell update', 'updateCell', 200, () => ['far', '--name', 'away']],
+  ['cell move', 'moveWebhook', 200, () => ['shop', '--to', 'away']],
+  ['cell drain', 'drainCell', 200, () => ['away']],
+  ['cell remove', null, 204, () => ['away']],
   ['webhook remove', null, 204, () => ['shop']],
 ];
+
+/** A file with the connection string of the cell. */
+function cellFile(): string {
+  const path = join(temporaryDirectory(), 'cell');
+  writeFileSync(path, cell.conninfo);
+  return path;
+}
 
 async function queuedJob(): Promise<string> {
   const { body } = await administrator.api('POST', '/api/v1/events/replay', { webhook_id: webhook.id });

@@ -45,6 +45,19 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['faults/database/hung.ts', 'a hung Postgres: 503 within the commit timeout'],
     ],
   },
+  'one of several Postgres servers (cells) away': {
+    'its webhooks as with Postgres away': [
+      ['store/cells/away.test.ts', 'a cell that is away refuses its webhooks alone'],
+      ['store/cells/away.test.ts', 'a cell that was restored from a backup is not used'],
+      ['faults/cells.test.ts', 'kill -9 of the server of a cell: only its webhooks get 503'],
+    ],
+    'all others are stored and claimed': [
+      ['store/cells/away.test.ts', 'a cell that is away refuses its webhooks alone'],
+      ['store/cells/away.test.ts', 'with home away, events of webhooks in other cells'],
+      ['faults/cells.test.ts', 'a cell whose server is frozen: the others go on'],
+      ['faults/cells.test.ts', 'eight clients claim and acknowledge'],
+    ],
+  },
   'Postgres fails over to a synchronous standby (several hosts, Patroni)': {
     'no event answered 202 is lost': [
       ['receive/ingest/database-loss.test.ts', 'a database that restarts repeatedly under load'],

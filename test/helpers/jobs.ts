@@ -1,6 +1,7 @@
 /** Jobs in tests: run in the process of the test, on a pool of their own, as by a primary. */
 
 import { runJobs } from '../../server/deliver/replay/run.ts';
+import type { Cells } from '../../server/store/cells/cells.ts';
 import { openDatabase } from '../../server/store/pool.ts';
 
 /** A rate that never makes a job pause for long. */
@@ -17,7 +18,8 @@ export interface Runner {
 }
 
 /** Runs the jobs of a database, as an installation of its own. */
-export function startRunner({ conninfo }: { conninfo: string }, perSecond: number): Runner {
+/** @param cells those of the installation; absent: it has none */
+export function startRunner({ conninfo }: { conninfo: string }, perSecond: number, cells?: Cells): Runner {
   const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-jobs', onError: () => {} });
   const runner: Runner = {
     events: 0,
@@ -28,7 +30,7 @@ export function startRunner({ conninfo }: { conninfo: string }, perSecond: numbe
     },
   };
   const stop = runJobs({
-    database,
+    database: cells?.over(database) ?? database,
     log: (event) => void runner.lines.push(event),
     perSecond: () => perSecond,
     onReplayed: (events) => {

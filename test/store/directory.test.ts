@@ -237,7 +237,7 @@ describe('without contact', () => {
 });
 
 describe('a directory that keeps serving', () => {
-  const serving = (rows: Row[]) => table(rows, { keepsServing: true });
+  const serving = (rows: Row[]) => table(rows, { keepsServing: () => true });
 
   test('uses rows as they were last read while the database fails or hangs, and the current ones afterwards', async () => {
     for (const outage of ['away', 'hold'] as const) {

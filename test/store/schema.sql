@@ -19,6 +19,15 @@ begin
 end
 $$;
 
+CREATE FUNCTION public.announce_cell() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform pg_notify('weir_changes', 'cell:all');
+  return null;
+end
+$$;
+
 CREATE FUNCTION public.announce_user() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -72,6 +81,19 @@ begin
   from arrived
   join subscriptions using (webhook_id)
   join agents on agents.id = subscriptions.agent_id and agents.revoked_at is null;
+  return null;
+end
+$$;
+
+CREATE FUNCTION public.note_cell_copy() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  changed jsonb := case when tg_op = 'DELETE' then to_jsonb(old) else to_jsonb(new) end;
+begin
+  insert into cell_copies (cell, kind, id)
+  select number, tg_argv[0], (changed ->> tg_argv[1])::uuid from cells
+  on conflict (cell, kind, id) do update set version = cell_copies.version + 1;
   return null;
 end
 $$;
@@ -150,8 +172,7 @@ CREATE TABLE public.alerts (
     checked_at timestamp with time zone NOT NULL,
     calm_since timestamp with time zone,
     ended_at timestamp with time zone,
-    undelivered integer,
-    CONSTRAINT alerts_condition_check CHECK ((condition = ANY (ARRAY['pending'::text, 'dead_letters'::text, 'rejections'::text, 'silent'::text, 'spool'::text])))
+    CONSTRAINT alerts_condition_check CHECK ((condition = ANY (ARRAY['pending'::text, 'dead_letters'::text, 'rejections'::text, 'silent'::text, 'spool'::text, 'cell'::text])))
 );
 
 CREATE TABLE public.api_tokens (
@@ -184,6 +205,36 @@ CREATE TABLE public.audit_log (
     CONSTRAINT audit_log_hash_check CHECK ((length(hash) = 32)),
     CONSTRAINT audit_log_number_check CHECK ((number > 0)),
     CONSTRAINT audit_log_previous_hash_check CHECK ((length(previous_hash) = 32))
+);
+
+CREATE TABLE public.cell_copies (
+    cell smallint NOT NULL,
+    kind text NOT NULL,
+    id uuid NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT cell_copies_kind_check CHECK ((kind = ANY (ARRAY['webhook'::text, 'agent'::text])))
+);
+
+CREATE TABLE public.cell_self (
+    one boolean DEFAULT true NOT NULL,
+    installation uuid NOT NULL,
+    number smallint NOT NULL,
+    mark bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT cell_self_one_check CHECK (one)
+);
+
+CREATE TABLE public.cells (
+    number smallint NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    name text NOT NULL,
+    sealed bytea NOT NULL,
+    state text NOT NULL,
+    mark bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT cells_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT cells_number_check CHECK (((number >= 1) AND (number <= 4095))),
+    CONSTRAINT cells_state_check CHECK ((state = ANY (ARRAY['adding'::text, 'active'::text, 'draining'::text])))
 );
 
 CREATE TABLE public.condition_snoozes (
@@ -315,6 +366,11 @@ CREATE TABLE public.idempotency_keys (
     expires_at timestamp with time zone NOT NULL,
     CONSTRAINT idempotency_keys_fingerprint_check CHECK ((length(fingerprint) = 32)),
     CONSTRAINT idempotency_keys_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255)))
+);
+
+CREATE TABLE public.job_progress (
+    job_id uuid NOT NULL,
+    upto uuid NOT NULL
 );
 
 CREATE TABLE public.jobs (
@@ -503,6 +559,10 @@ CREATE TABLE public.webhooks (
     undelivered_removed_before timestamp with time zone,
     expect_every_seconds integer,
     enabled_at timestamp with time zone,
+    cell smallint DEFAULT 0 NOT NULL,
+    moving_from smallint,
+    moving_since timestamp with time zone,
+    CONSTRAINT webhooks_cell_check CHECK (((cell >= 0) AND (cell <= 4095))),
     CONSTRAINT webhooks_dedupe_header_check CHECK ((dedupe_header ~ '^[a-z0-9!#$%&''*+.^_`|~-]{1,100}$'::text)),
     CONSTRAINT webhooks_description_check CHECK ((length(description) <= 2000)),
     CONSTRAINT webhooks_event_type_from_check CHECK ((length(event_type_from) <= 1000)),
@@ -549,6 +609,21 @@ ALTER TABLE ONLY public.api_tokens
 ALTER TABLE ONLY public.audit_log
     ADD CONSTRAINT audit_log_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY public.cell_copies
+    ADD CONSTRAINT cell_copies_pkey PRIMARY KEY (cell, kind, id);
+
+ALTER TABLE ONLY public.cell_self
+    ADD CONSTRAINT cell_self_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY public.cells
+    ADD CONSTRAINT cells_id_key UNIQUE (id);
+
+ALTER TABLE ONLY public.cells
+    ADD CONSTRAINT cells_name_key UNIQUE (name);
+
+ALTER TABLE ONLY public.cells
+    ADD CONSTRAINT cells_pkey PRIMARY KEY (number);
+
 ALTER TABLE ONLY public.condition_snoozes
     ADD CONSTRAINT condition_snoozes_pkey PRIMARY KEY (condition_id);
 
@@ -575,6 +650,9 @@ ALTER TABLE public.history
 
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (user_id, key);
+
+ALTER TABLE ONLY public.job_progress
+    ADD CONSTRAINT job_progress_pkey PRIMARY KEY (job_id);
 
 ALTER TABLE ONLY public.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
@@ -684,17 +762,27 @@ CREATE UNIQUE INDEX users_email ON public.users USING btree (lower(email));
 
 CREATE INDEX webhooks_changed ON public.webhooks USING btree (updated_at) WHERE (deleted_at IS NULL);
 
+CREATE INDEX webhooks_moving ON public.webhooks USING btree (id) WHERE (moving_from IS NOT NULL);
+
 CREATE TRIGGER agents_announce AFTER INSERT OR DELETE OR UPDATE OF name, lookup_id, secret_hash, generation, revoked_at, max_leased ON public.agents FOR EACH ROW EXECUTE FUNCTION public.announce_agent();
+
+CREATE TRIGGER agents_copy AFTER INSERT OR DELETE OR UPDATE OF name, generation, max_leased, revoked_at ON public.agents FOR EACH ROW EXECUTE FUNCTION public.note_cell_copy('agent', 'id');
 
 CREATE TRIGGER api_tokens_announce AFTER DELETE OR UPDATE OF revoked_at, role, expires_at ON public.api_tokens FOR EACH ROW EXECUTE FUNCTION public.announce_user('user_id');
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
+CREATE TRIGGER cells_announce AFTER INSERT OR DELETE OR UPDATE OF name, sealed, state ON public.cells FOR EACH ROW EXECUTE FUNCTION public.announce_cell();
+
 CREATE TRIGGER replay_targets_announce AFTER INSERT OR DELETE OR UPDATE OF filter ON public.replay_targets FOR EACH ROW EXECUTE FUNCTION public.announce_agent_of_webhooks();
+
+CREATE TRIGGER replay_targets_copy AFTER INSERT OR DELETE OR UPDATE OF filter, filter_slow, filter_slow_at ON public.replay_targets FOR EACH ROW EXECUTE FUNCTION public.note_cell_copy('agent', 'agent_id');
 
 CREATE TRIGGER sessions_announce AFTER DELETE ON public.sessions FOR EACH ROW EXECUTE FUNCTION public.announce_user('user_id');
 
 CREATE TRIGGER subscriptions_announce AFTER INSERT OR DELETE OR UPDATE OF filter ON public.subscriptions FOR EACH ROW EXECUTE FUNCTION public.announce_agent_of_webhooks();
+
+CREATE TRIGGER subscriptions_copy AFTER INSERT OR DELETE OR UPDATE OF filter, filter_slow, filter_slow_at ON public.subscriptions FOR EACH ROW EXECUTE FUNCTION public.note_cell_copy('agent', 'agent_id');
 
 CREATE TRIGGER subscriptions_enable_fan_out AFTER INSERT ON public.subscriptions FOR EACH STATEMENT EXECUTE FUNCTION public.enable_fan_out();
 
@@ -702,7 +790,9 @@ CREATE TRIGGER users_announce AFTER DELETE OR UPDATE ON public.users FOR EACH RO
 
 CREATE TRIGGER webhook_secrets_announce AFTER INSERT OR DELETE OR UPDATE OF slot, sealed, expires_at ON public.webhook_secrets FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('webhook_id');
 
-CREATE TRIGGER webhooks_announce AFTER INSERT OR DELETE OR UPDATE OF name, description, enabled, signature_header, dedupe_header, max_payload_bytes, rate_limit_max, retention_days, signature_scheme, scheme_definition, tolerance_seconds, public_key, verify_token, event_type_from, updated_at, deleted_at ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('id');
+CREATE TRIGGER webhooks_announce AFTER INSERT OR DELETE OR UPDATE OF name, description, enabled, signature_header, dedupe_header, max_payload_bytes, rate_limit_max, retention_days, signature_scheme, scheme_definition, tolerance_seconds, public_key, verify_token, event_type_from, updated_at, deleted_at, cell, moving_from ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.announce_webhook('id');
+
+CREATE TRIGGER webhooks_copy AFTER INSERT OR DELETE OR UPDATE OF name, retention_days, deleted_at, cell, moving_from ON public.webhooks FOR EACH ROW EXECUTE FUNCTION public.note_cell_copy('webhook', 'id');
 
 ALTER TABLE ONLY public.alert_requests
     ADD CONSTRAINT alert_requests_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES public.alerts(id) ON DELETE CASCADE;
@@ -712,6 +802,9 @@ ALTER TABLE ONLY public.api_tokens
 
 ALTER TABLE ONLY public.api_tokens
     ADD CONSTRAINT api_tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.cell_copies
+    ADD CONSTRAINT cell_copies_cell_fkey FOREIGN KEY (cell) REFERENCES public.cells(number) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;

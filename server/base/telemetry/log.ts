@@ -127,6 +127,8 @@ export const logEvents = {
     'error',
     'a file of the spool has damaged bytes inside; its other events are in the database, and the file is kept',
   ],
+  cell_away: ['error', 'a cell cannot be used; its webhooks are refused or spooled'],
+  cell_back: ['info', 'a cell can be used again'],
   listener_up: ['info', 'the listener for webhook changes is connected'],
   listener_down: ['warn', 'the listener for webhook changes is disconnected; processes check with the database'],
   thread_failed: ['error', 'an HMAC thread exited or hung; the requests of its batch were retried one by one'],

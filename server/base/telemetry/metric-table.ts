@@ -53,6 +53,7 @@ export const metricTable = {
   weir_body_bytes_held: ['gauge', 'memory held by request bodies'],
   weir_connections: ['gauge', 'open TCP connections'],
   weir_open_requests: ['gauge', 'requests in progress'],
+  weir_cells_away: ['gauge', 'cells that cannot be used; their webhooks are refused or spooled'],
   weir_streams: ['gauge', 'open live streams (GET /api/v1/stream)'],
   weir_streams_dropped_total: ['counter', 'live streams that were closed because their client did not read'],
   weir_claims_waiting: ['gauge', 'claims that wait for a delivery'],

@@ -2,10 +2,12 @@
 
 import { type CommandIo, printMessage } from '../../base/command/io.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
-import { type OpenedDatabase, openMigrated } from '../../store/open.ts';
-import { loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
+import { Cells } from '../../store/cells/cells.ts';
+import { type OpenedDatabase, openCell, openMigrated } from '../../store/open.ts';
+import { derivedKeys, loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 
 export interface CommandSession extends OpenedDatabase {
+  cells: Cells;
   settings: Settings;
   keys: SecretsKeys;
 }
@@ -17,7 +19,17 @@ export async function openSession(io: CommandIo): Promise<CommandSession> {
   const attached = await openMigrated(settings, (line) => printMessage(io, `weir: ${line}\n`), {
     joinSmaller: true,
   });
-  return { ...attached, settings, keys };
+  const cells = new Cells({
+    home: attached.database,
+    conninfo: attached.conninfo,
+    keys: derivedKeys(keys, 'cells'),
+    open: openCell,
+  });
+  const detach = async () => {
+    await cells.close();
+    await attached.detach();
+  };
+  return { ...attached, database: cells.database, cells, detach, settings, keys };
 }
 
 /** Runs the work on the attached database, and detaches in every case. */

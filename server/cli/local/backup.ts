@@ -5,7 +5,9 @@ import { CommandError, type CommandIo, printJson, printMessage, printText } from
 import { weirCommand } from '../../base/command/name.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { backUp } from '../../operate/backup/backup.ts';
+import type { BackupRecord } from '../../operate/backup/record.ts';
 import { countLater, type Restored, restore } from '../../operate/backup/restore.ts';
+import { readCellServers } from '../../store/cells/cells.ts';
 import { describeConninfo } from '../../store/conninfo.ts';
 import { openUnmigrated, unusable } from '../../store/open.ts';
 import { type Database, DatabaseUnavailable, openDatabase } from '../../store/pool.ts';
@@ -23,30 +25,28 @@ export function defineBackup(command: Command, io: CommandIo): void {
     .action(async (file: string, { overwrite = false, json }: { overwrite?: boolean; json?: boolean }) => {
       const settings = readSettings(io.environment, io.directory);
       const path = resolve(io.directory, file);
-      const { contents, snapshot_at, archive } = await withConfigured(io, settings, async ({ conninfo, database }) => {
-        const progress = showTableProgress(`Backing up ${describeConninfo(conninfo)} to ${path}`, io.stderr);
-        return untilSignal((signal) =>
-          backUp({
-            conninfo,
-            database,
-            path,
-            overwrite,
-            key: backupKeys(settings)?.[0] ?? null,
-            watcher: progress,
-            signal,
-          }),
-        ).finally(progress.stop);
+      const records = await withConfigured(io, settings, async ({ conninfo, database }) => {
+        const one = (of: { conninfo: string; database: Database }, path: string) => {
+          const progress = showTableProgress(`Backing up ${describeConninfo(of.conninfo)} to ${path}`, io.stderr);
+          const key = backupKeys(settings)?.[0] ?? null;
+          return untilSignal((signal) => backUp({ ...of, path, overwrite, key, watcher: progress, signal }))
+            .finally(progress.stop)
+            .then((record) => described(path, record));
+        };
+        // Home is the last: what it knows, such as a webhook, is in no cell before.
+        const cells = [];
+        for (const { number, ...cell } of await readCellServers(database, existingSecretsKeys(settings) ?? [])) {
+          const record = await withServer(cell.conninfo, (database) =>
+            one({ ...cell, database }, `${path}.cell-${number}`),
+          );
+          cells.push({ number, ...record });
+        }
+        return { ...(await one({ conninfo, database }, path)), ...(cells.length === 0 ? {} : { cells }) };
       });
-      const { events, deliveries } = rowsOf(contents.tables);
-      const { schema_version } = contents;
-      if (json) printJson(io, { file: path, snapshot_at, events, deliveries, schema_version, bytes: archive.bytes });
-      else {
-        printText(
-          io,
-          `${path}: ${events} events and ${deliveries} deliveries of ${snapshot_at}, ${archive.bytes} bytes.\n`,
-        );
-        printText(io, `${backupKeys(settings) === null ? UNSIGNED : keyNote(settings)}\n`);
-      }
+      if (json) return printJson(io, records);
+      for (const { file, events, deliveries, snapshot_at, bytes } of [...(records.cells ?? []), records])
+        printText(io, `${file}: ${events} events and ${deliveries} deliveries of ${snapshot_at}, ${bytes} bytes.\n`);
+      printText(io, `${backupKeys(settings) === null ? UNSIGNED : keyNote(settings)}\n`);
     });
 }
 
@@ -109,7 +109,7 @@ function report(
   io: CommandIo,
   settings: Settings,
   path: string,
-  { record, isAuthentic, events, differences, migrated }: Restored,
+  { record, isAuthentic, events, differences, cells, migrated }: Restored,
   arrivedAfter: number | null,
   json: boolean,
 ): void {
@@ -123,6 +123,7 @@ function report(
       events,
       differences,
       migrated,
+      ...(cells.length === 0 ? {} : { cells }),
       arrived_after: arrivedAfter,
     });
   else {
@@ -136,6 +137,11 @@ function report(
       printText(io, `Events that arrived after the backup and are not in it: ${arrivedAfter}.\n`);
     else if (record !== null) printText(io, `Events that arrived after ${snapshot_at} are not in the backup.\n`);
     if (migrated.length > 0) printText(io, `Applied ${migrated.join(', ')}.\n`);
+    if (cells.length > 0)
+      printText(
+        io,
+        `The cells ${cells.join(', ')} are not used before you accept each, as it is or restored: ${weirCommand()} cell update NUMBER --accept-restored, with --database-file when its server is another one.\n`,
+      );
     printText(io, `${keyNote(settings)} To check: ${weirCommand()} doctor\n`);
   }
   if (differences.length > 0)
@@ -144,6 +150,11 @@ function report(
 
 const UNSIGNED =
   'This installation has no SECRETS_KEY and no key in DATA_DIR, so the backup is not authenticated: to restore it, --trust-file is needed.';
+
+function described(file: string, { contents, snapshot_at, archive }: BackupRecord) {
+  const { events, deliveries } = rowsOf(contents.tables);
+  return { file, snapshot_at, events, deliveries, schema_version: contents.schema_version, bytes: archive.bytes };
+}
 
 /** Null: there is no key, and none is created: it would be another one than that of the installation. */
 function backupKeys(settings: Settings): Buffer[] | null {

@@ -47,9 +47,9 @@ export function defineEventFiles(command: Command, io: CommandIo): void {
     .argument('<file>', 'NDJSON; compressed when the name ends in .gz')
     .option('--json', 'print one JSON document')
     .action((file: string, { json }: { json?: boolean }) =>
-      withDatabase(io, async ({ database, settings }) => {
+      withDatabase(io, async ({ cells, settings }) => {
         const days = { retentionDays: settings.RETENTION_DAYS, nowMs: Date.now() };
-        const { imported, existing } = await importEvents(database, resolve(io.directory, file), days);
+        const { imported, existing } = await importEvents(cells, resolve(io.directory, file), days);
         if (json) printJson(io, { imported, existing });
         else printText(io, `Imported ${imported} events; ${existing} were stored already.\n`);
       }),

@@ -66,6 +66,11 @@ export function managementCommands(
       async () => (await import('./resources/outage.ts')).outageRows,
     ),
     entry(
+      'cell',
+      'spread webhooks over several Postgres servers',
+      async () => (await import('./resources/cell.ts')).cellRows,
+    ),
+    entry(
       'job',
       'show and cancel jobs, such as replays of many events',
       async () => (await import('./resources/job.ts')).jobRows,

@@ -7,6 +7,7 @@ import { builtFile } from '../../base/files/build.ts';
 import { agentOperations } from '../../manage/api/agents/operations.ts';
 import { alertOperations } from '../../manage/api/alerts/operations.ts';
 import { auditOperations } from '../../manage/api/audit/operations.ts';
+import { cellOperations } from '../../manage/api/cells/operations.ts';
 import { deliveryOperations } from '../../manage/api/deliveries/operations.ts';
 import { eventOperations } from '../../manage/api/events/operations.ts';
 import { historyOperations } from '../../manage/api/history/operations.ts';
@@ -32,13 +33,20 @@ interface Composed {
 }
 
 const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promise<Composed>>> = {
-  webhooks: ({ database, changes, keys, settings }) => {
+  webhooks: ({ database, cells, changes, keys, settings }) => {
     const key = derivedKeys(keys, 'webhook-secrets')[0]!;
-    return {
-      operations: webhookOperations({ database, changes, key }, settings, () => {
-        throw new Error('a command sends no test request');
-      }),
+    const sends = () => {
+      throw new Error('a command sends no test request');
     };
+    return {
+      operations: {
+        ...webhookOperations({ database, cells, changes, key }, settings, sends),
+        ...cellOperations(cellParts({ database, cells, changes, keys, settings })),
+      },
+    };
+  },
+  cells: (parts) => {
+    return { operations: cellOperations(cellParts(parts)) };
   },
   agents: ({ database, changes }) => {
     return { operations: agentOperations({ database, changes }) };
@@ -100,6 +108,23 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
     return { operations: userOperations({ database, passwords: new Passwords(), hosted }) };
   },
 };
+
+function cellParts({
+  database,
+  cells,
+  changes,
+  keys,
+  settings,
+}: Pick<LocalParts, 'database' | 'cells' | 'changes' | 'keys' | 'settings'>) {
+  return {
+    database,
+    cells,
+    changes,
+    key: derivedKeys(keys, 'cells')[0]!,
+    retentionDays: settings.RETENTION_DAYS,
+    publicUrl: settings.FRONTEND_PUBLIC_API_URL,
+  };
+}
 
 /** Judges in a thread under the time limit of the server, so that the verdicts are those of the server. */
 async function openJudge({ settings, workers = builtFile('workers') }: LocalParts) {

@@ -7,6 +7,7 @@ import { type OperationName, operationRoutes } from '../../manage/api/routes.ts'
 import { type OutcomeOf, type Requester, Runner } from '../../manage/api/run.ts';
 import { Changes } from '../../store/announce.ts';
 import { commandActor } from '../../store/audit/actor.ts';
+import { copyToAll } from '../../store/cells/copy.ts';
 import { clientCommand } from '../command/client-command.ts';
 import { type CommandSession, openSession } from '../command/session.ts';
 import {
@@ -23,7 +24,7 @@ import { type LocalParts, operationsOf } from './local-operations.ts';
 /** Opens the database of this machine. Rejects with OperatorError. */
 export async function openLocal(io: CommandIo): Promise<Connection> {
   const session = await openSession(io);
-  const parts = { ...session, changes: new Changes(session.conninfo), workers: io.workers };
+  const parts = { ...session, changes: changesOf(session), workers: io.workers };
   return {
     remote: null,
     apiUrl: session.settings.FRONTEND_PUBLIC_API_URL,
@@ -42,7 +43,11 @@ export async function openLocal(io: CommandIo): Promise<Connection> {
 
 /** Calls on an attached database. */
 export function callLocally(session: CommandSession): Call {
-  return callOn({ ...session, changes: new Changes(session.conninfo), workers: undefined });
+  return callOn({ ...session, changes: changesOf(session), workers: undefined });
+}
+
+function changesOf({ conninfo, cells }: CommandSession): Changes {
+  return new Changes(conninfo, () => copyToAll(cells));
 }
 
 function callOn(parts: LocalParts): Call {

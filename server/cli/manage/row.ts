@@ -29,7 +29,7 @@ export interface Given<Options> {
   id: string;
   /** The target as the person named it. */
   key: string;
-  /** The second argument; '' without one. */
+  /** The argument after the target, if there is one; '' without one. */
   argument: string;
   options: Options;
   io: CommandIo;
@@ -120,7 +120,7 @@ export function defineRows(
       const key = wanted === undefined ? '' : ((parsed[0] as string | undefined) ?? '');
       return reported(io, options.json === true, async () => {
         one.check?.(key, options);
-        const argument = one.argument === undefined ? '' : (parsed[1] as string);
+        const argument = one.argument === undefined ? '' : (parsed[wanted === undefined ? 0 : 1] as string);
         const connection = await openRemote(io, options, openLocal);
         try {
           await runRow(io, one, connection, [key, argument], options);

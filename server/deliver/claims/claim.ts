@@ -3,19 +3,19 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
 import { bytesOf, utf8Of } from '../../store/byte-text.ts';
+import type { CellList } from '../../store/cells/cells-database.ts';
 import type { Directory } from '../../store/directory.ts';
 import { uuidv7Time } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
 import type { Agent } from '../../store/queries/agents.ts';
-import { claimAndAck, claimDeliveries, oldestSinceMs } from '../../store/queries/claim-deliveries.ts';
+import { claimDeliveries, oldestSinceMs } from '../../store/queries/claim-deliveries.ts';
 import type { Claimed, ClaimOrder } from '../../store/queries/claim-order.ts';
-import { type Receipt, receiptText, settleDeliveries } from '../../store/queries/settle-deliveries.ts';
+import { receiptText, settleDeliveries } from '../../store/queries/settle-deliveries.ts';
 import { DatabaseUnavailable } from '../../store/unavailable.ts';
 import { type ClaimEvents, type ClaimResult, claimFiltered, type FilterFailed, lastInRound } from './claim-filtered.ts';
 import type { FilterJudge } from './judge.ts';
-import { knownReceipts, type ReceiptsAnswer, receiptsAnswer } from './settle.ts';
 import type { ClaimWaiters } from './waiters.ts';
-import type { ClaimDays, ClaimTurns, ClaimWatermarks } from './watermarks.ts';
+import type { ClaimMarks } from './watermarks.ts';
 
 interface ClaimRequest {
   /** Deliveries. */
@@ -25,17 +25,10 @@ interface ClaimRequest {
   waitSeconds: number;
   /** Only deliveries of these webhooks; null: all. */
   webhookIds: readonly string[] | null;
-  /** Receipts to acknowledge with the claim; only if `acknowledges` allows it for the agent. */
-  ack: readonly string[];
 }
 
-/** `deliveries`: JSON array. `settled`: null without `ack`. `gone`: the agent disconnected, and its deliveries are released. */
-type ClaimOutcome = { kind: 'claimed'; deliveries: string; settled: ReceiptsAnswer | null } | { kind: 'gone' };
-
-/** Whether a claim of the agent is one statement, which can acknowledge too. */
-export function acknowledges({ maxLeased, filtered }: Agent): boolean {
-  return maxLeased === null && !filtered;
-}
+/** `deliveries`: JSON array. `gone`: the agent disconnected, and its deliveries are released. */
+type ClaimOutcome = { kind: 'claimed'; deliveries: string } | { kind: 'gone' };
 
 /** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */
 const CLAIM_BYTES_MAX = 16_777_216;
@@ -43,10 +36,10 @@ const CLAIM_BYTES_MAX = 16_777_216;
 interface ClaimParts {
   database: Database;
   agents: Directory<Agent>;
+  /** Whose deliveries are claimed in turn. */
+  cells: Pick<CellList, 'all'>;
   waiters: ClaimWaiters;
-  watermarks: ClaimWatermarks;
-  turns: ClaimTurns;
-  days: ClaimDays;
+  marks: ClaimMarks;
   metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;
   judge: FilterJudge;
   /** Filters of the agent's subscriptions failed. */
@@ -71,13 +64,11 @@ export function createClaim(parts: ClaimParts) {
       attemptsMax,
     };
     const lookInTurn = (current: Agent) => {
-      if (acknowledges(current)) return look(parts, order, current, []);
+      if (current.maxLeased === null && !current.filtered) return lookInCells(parts, order, current);
       // Skip the claim of a disconnected client: its leases would only be released, and the claims behind it wait for them.
-      return oneAtATime(agent.id, () => (exchange.aborted ? nothing : look(parts, order, current, [])));
+      return oneAtATime(agent.id, () => (exchange.aborted ? nothing : lookInCells(parts, order, current)));
     };
-    const acks = knownReceipts(request.ack);
-    let looked = await (acks.length === 0 ? lookInTurn(agent) : look(parts, order, agent, acks));
-    const settled = request.ack.length === 0 ? null : receiptsAnswer(request.ack, looked.settled);
+    let looked = await lookInTurn(agent);
     while (looked.claimed.length === 0 && !exchange.aborted && !exchange.draining) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
@@ -86,17 +77,14 @@ export function createClaim(parts: ClaimParts) {
       exchange.waited();
       if (exchange.aborted) break;
       // The limit and the filters may have been changed during the wait.
-      const looking = lookInTurn((await agents.find(agent.id, Date.now())) ?? agent);
-      const again = await (settled === null ? looking : looking.catch(inOutage(null)));
-      if (again === null) break;
-      looked = again;
+      looked = await lookInTurn((await agents.find(agent.id, Date.now())) ?? agent);
     }
     const { claimed } = looked;
     if (exchange.aborted) {
       if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
       return { kind: 'gone' };
     }
-    return { kind: 'claimed', deliveries: JSON.stringify(claimed.map(deliveryOf)), settled };
+    return { kind: 'claimed', deliveries: `[${claimed.map(deliveryJson).join(',')}]` };
   };
 }
 
@@ -106,32 +94,44 @@ interface Looked {
   complete: boolean;
   /** Number of notified commits before the query ran. */
   commitsBefore: number;
-  /** Receipts that are settled, as text. */
-  settled: ReadonlySet<string>;
 }
 
-const nothing: Looked = { claimed: [], complete: true, commitsBefore: 0, settled: new Set() };
+const nothing: Looked = { claimed: [], complete: true, commitsBefore: 0 };
 
-/**
- * Returns `instead` during an outage. For a claim that has settled receipts: it is answered with no deliveries, because the agent must get
- * their outcome. If the outage lasts, the next claim reports it.
- */
-export function inOutage<T>(instead: T): (error: unknown) => T {
-  return (error) => {
-    if (error instanceof DatabaseUnavailable) return instead;
-    throw error;
-  };
+type ClaimedBy = Omit<ClaimOrder, 'cell' | 'isLimited' | 'claimableFrom' | 'afterWebhookId' | 'onlyWebhookId' | 'days'>;
+
+/** Leases what can be claimed now in one cell after the other, until there is enough. One that is away is left out unless all are. */
+async function lookInCells(parts: ClaimParts, request: ClaimedBy, agent: Agent): Promise<Looked> {
+  const cells = parts.cells.all();
+  const looked: Looked = { claimed: [], complete: true, commitsBefore: parts.waiters.commits };
+  let { max, bytesMax } = request;
+  let away = 0;
+  for (const { number } of parts.marks.inTurn(agent.id, cells)) {
+    try {
+      const { claimed, complete } = await look(parts, { ...request, cell: number, max, bytesMax }, agent);
+      if (cells.length === 1) return { claimed, complete, commitsBefore: looked.commitsBefore };
+      looked.claimed.push(...claimed);
+      looked.complete &&= complete;
+      max -= claimed.length;
+      for (const { body } of claimed) bytesMax -= body.length;
+      if (claimed.length > 0) parts.marks.ended(agent.id, number);
+    } catch (error) {
+      const isLast = ++away === cells.length;
+      if (isLast || (looked.claimed.length === 0 && !(error instanceof DatabaseUnavailable))) throw error;
+    }
+    if (max <= 0 || bytesMax <= 0) break;
+  }
+  return looked;
 }
 
-/** Leases what can be claimed now, from the agent's watermark and turn on, and moves both. */
+/** Leases what can be claimed now in a cell, from the agent's watermark and turn on, and moves both. */
 async function look(
   parts: ClaimParts,
-  request: Omit<ClaimOrder, 'isLimited' | 'claimableFrom' | 'afterWebhookId' | 'onlyWebhookId' | 'days'>,
+  request: ClaimedBy & Pick<ClaimOrder, 'cell'>,
   { id, maxLeased, filtered, onlyWebhookId }: Agent,
-  acks: readonly Receipt[],
-): Promise<Looked> {
-  const { database, judge, waiters, watermarks, turns, days } = parts;
-  const commitsBefore = waiters.commits;
+): Promise<Omit<Looked, 'commitsBefore'>> {
+  const { database, judge } = parts;
+  const { watermarks, turns, days } = parts.marks.of(request.cell);
   const order = {
     ...request,
     isLimited: maxLeased !== null,
@@ -141,9 +141,9 @@ async function look(
     days: days.forClaim(id, Date.now()),
   };
   const events = eventsOf(parts, id);
-  const { claimed, complete, oldestMs, lastWebhookId, settled } = filtered
-    ? { ...(await claimFiltered({ database, judge }, order, events)), settled: nothing.settled }
-    : await claimUnfiltered(database, order, acks, events);
+  const { claimed, complete, oldestMs, lastWebhookId } = filtered
+    ? await claimFiltered({ database, judge }, order, events)
+    : await claimUnfiltered(database, order, events);
   if (lastWebhookId !== null) turns.record(id, lastWebhookId);
   // A claim limited to some webhooks does not move the watermark: the other webhooks may have older deliveries.
   if (order.webhookIds === null && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
@@ -151,30 +151,19 @@ async function look(
     id,
     claimed.map(({ eventId }) => uuidv7Time(eventId)),
   );
-  return { claimed, complete, commitsBefore, settled };
+  return { claimed, complete };
 }
 
-async function claimUnfiltered(
-  database: Database,
-  order: ClaimOrder,
-  acks: readonly Receipt[],
-  { ended, acknowledged }: ClaimEvents & { acknowledged: (deliveries: number) => void },
-): Promise<ClaimResult & Pick<Looked, 'settled'>> {
-  const { claimed, settled } =
-    acks.length === 0
-      ? { claimed: await claimDeliveries(database, order, ended), settled: { done: nothing.settled, changed: [] } }
-      : await claimAndAck(database, order, acks, ended);
-  acknowledged(settled.changed.length);
-  const result = { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
-  return { ...result, settled: settled.done };
+async function claimUnfiltered(database: Database, order: ClaimOrder, { ended }: ClaimEvents): Promise<ClaimResult> {
+  const claimed = await claimDeliveries(database, order, ended);
+  return { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
 }
 
-function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string) {
+function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string): ClaimEvents {
   return {
-    failed: (failure: FilterFailed) => onFilterFailed(agentId, failure),
-    acknowledged: (deliveries: number) => metrics.settled(agentId, 'acknowledged', deliveries),
-    excluded: (deliveries: number) => metrics.settled(agentId, 'filtered', deliveries),
-    ended: ({ expired, dead }: { expired: number; dead: number }) => {
+    failed: (failure) => onFilterFailed(agentId, failure),
+    excluded: (deliveries) => metrics.settled(agentId, 'filtered', deliveries),
+    ended: ({ expired, dead }) => {
       metrics.leasesExpired(agentId, expired);
       metrics.settled(agentId, 'dead', dead);
     },
@@ -202,8 +191,7 @@ function receiptOf({ id, lease }: Claimed) {
   return { deliveryId: id, lease };
 }
 
-/** A delivery as the agent gets it. */
-function deliveryOf(claimed: Claimed): object {
+function deliveryJson(claimed: Claimed): string {
   const body = utf8Of(claimed.body);
   const event = {
     id: claimed.eventId,
@@ -215,11 +203,11 @@ function deliveryOf(claimed: Claimed): object {
     headers: readStoredHeaders(utf8Of(claimed.headers) ?? bytesOf(claimed.headers).toString('utf8')),
     ...(body === null ? { body_base64: bytesOf(claimed.body).toString('base64') } : { body }),
   };
-  return {
+  return JSON.stringify({
     id: claimed.id,
     receipt: receiptText(receiptOf(claimed)),
     attempt: claimed.attempt,
     leased_until: claimed.leasedUntil,
     event,
-  };
+  });
 }

@@ -5,7 +5,6 @@ import type { Database } from '../../store/pool.ts';
 import type { Agent } from '../../store/queries/agents.ts';
 import {
   parseReceipt,
-  type Receipt,
   type Settled,
   type Settlement,
   settleDeliveries,
@@ -27,8 +26,9 @@ export function createSettle({ database, metrics, freed }: SettleParts) {
     agent: Agent,
     receipts: readonly string[],
     settlement: Settlement,
-  ): Promise<ReceiptsAnswer> {
-    const known = knownReceipts(receipts);
+  ): Promise<{ done: string[]; gone: string[] }> {
+    // An invalid receipt is answered as gone, like the receipt of a lost lease.
+    const known = [...new Set(receipts)].flatMap((text) => parseReceipt(text) ?? []);
     const { done, changed } =
       known.length === 0
         ? nothing
@@ -38,23 +38,7 @@ export function createSettle({ database, metrics, freed }: SettleParts) {
     if (settlement.kind !== 'release')
       for (const [state, outcome] of Object.entries(outcomes))
         metrics.settled(agent.id, outcome, changed.filter((each) => each === state).length);
-    return receiptsAnswer(receipts, done);
+    const isDone = (text: string) => done.has(text.toLowerCase());
+    return { done: receipts.filter(isDone), gone: receipts.filter((text) => !isDone(text)) };
   };
-}
-
-/** Each receipt once. An invalid one is left out, and so answered as gone, like the receipt of a lost lease. */
-export function knownReceipts(receipts: readonly string[]): Receipt[] {
-  return [...new Set(receipts)].flatMap((text) => parseReceipt(text) ?? []);
-}
-
-export interface ReceiptsAnswer {
-  done: string[];
-  gone: string[];
-}
-
-/** The receipts as the agent sent them. */
-export function receiptsAnswer(receipts: readonly string[], settled: ReadonlySet<string>): ReceiptsAnswer {
-  const answer: ReceiptsAnswer = { done: [], gone: [] };
-  for (const text of receipts) answer[settled.has(text.toLowerCase()) ? 'done' : 'gone'].push(text);
-  return answer;
 }

@@ -6,7 +6,7 @@
 import { ARRIVALS_CHANNEL } from '../../store/listen.ts';
 import type { Database } from '../../store/pool.ts';
 import { agentsWithWork } from '../../store/queries/claim-room.ts';
-import type { ClaimWatermarks } from './watermarks.ts';
+import type { ClaimMarks } from './watermarks.ts';
 
 const CHECK_EVERY_MS = 1_000;
 /** Minimum time between two queries, whatever the number of commits. */
@@ -16,7 +16,7 @@ const FULL_SCAN_EVERY_MS = 15_000;
 
 export class ClaimWaiters {
   readonly #database: Database;
-  readonly #watermarks: ClaimWatermarks;
+  readonly #marks: Pick<ClaimMarks, 'forCheck' | 'forget'>;
   readonly #waiting = new Map<string, Set<() => void>>();
   #timer: NodeJS.Timeout | null = null;
   #dueAtMs = Number.POSITIVE_INFINITY;
@@ -26,9 +26,9 @@ export class ClaimWaiters {
   #closed = false;
   #commits = 0;
 
-  constructor(database: Database, watermarks: ClaimWatermarks) {
+  constructor(database: Database, marks: Pick<ClaimMarks, 'forCheck' | 'forget'>) {
     this.#database = database;
-    this.#watermarks = watermarks;
+    this.#marks = marks;
   }
 
   /** Number of waiting claims. */
@@ -103,12 +103,12 @@ export class ClaimWaiters {
     if (isFullScan) this.#fullScanMs = this.#lastMs;
     const agents = [...this.#waiting.keys()].map((id) => ({
       id,
-      claimableFrom: isFullScan ? '-infinity' : this.#watermarks.forCheck(id),
+      claimableFrom: isFullScan ? '-infinity' : this.#marks.forCheck(id),
     }));
     // If the database is unavailable, the query runs again in a second. The claims keep waiting until their own timeout.
     const ready = await agentsWithWork(this.#database, agents).catch(() => []);
     this.#checking = false;
-    if (isFullScan) for (const agentId of ready) this.#watermarks.forget(agentId);
+    if (isFullScan) for (const agentId of ready) this.#marks.forget(agentId);
     for (const agentId of ready) for (const wake of [...(this.#waiting.get(agentId) ?? [])]) wake();
     if (this.#waiting.size > 0) this.#checkWithin(CHECK_EVERY_MS);
   }

@@ -127,6 +127,52 @@ export class ClaimDays {
   }
 }
 
+/** The marks of claims in one cell. */
+interface MarksOfCell {
+  watermarks: ClaimWatermarks;
+  turns: ClaimTurns;
+  days: ClaimDays;
+}
+
+/** The marks of claims: each cell has its own, by its own clock. */
+export class ClaimMarks {
+  readonly #cells = new Map<number, MarksOfCell>();
+  /** The cell that an agent's last claim ended in. */
+  readonly #last = new Map<string, number>();
+
+  of(cell: number): MarksOfCell {
+    const known = this.#cells.get(cell);
+    if (known !== undefined) return known;
+    const marks = { watermarks: new ClaimWatermarks(), turns: new ClaimTurns(), days: new ClaimDays() };
+    this.#cells.set(cell, marks);
+    return marks;
+  }
+
+  /** Timestamp at which the query for waiting claims starts its scan, in every cell. */
+  forCheck(agentId: string): string {
+    const all = [...this.#cells.values()].map(({ watermarks }) => watermarks.forCheck(agentId));
+    return all.reduce((one, other) => (one === FROM_FIRST || one < other ? one : other), all[0] ?? FROM_FIRST);
+  }
+
+  /** See ClaimWatermarks.forget. */
+  forget(agentId: string): void {
+    for (const { watermarks } of this.#cells.values()) watermarks.forget(agentId);
+  }
+
+  /** The cells, starting after the one in which the agent's last claim ended. */
+  inTurn<Cell extends { number: number }>(agentId: string, cells: readonly Cell[]): readonly Cell[] {
+    if (cells.length === 1) return cells;
+    const next = cells.findIndex(({ number }) => number === this.#last.get(agentId)) + 1;
+    return [...cells.slice(next), ...cells.slice(0, next)];
+  }
+
+  /** A claim ended in this cell. */
+  ended(agentId: string, cell: number): void {
+    if (this.#last.size >= AGENTS_MAX && !this.#last.has(agentId)) this.#last.clear();
+    this.#last.set(agentId, cell);
+  }
+}
+
 function startOfDay(ms: number): string {
   return new Date(Math.floor(ms / DAY_MS) * DAY_MS).toISOString();
 }

@@ -5,6 +5,7 @@ import type { ownAgentOperations } from './agent/operations.ts';
 import type { agentOperations } from './agents/operations.ts';
 import type { alertOperations } from './alerts/operations.ts';
 import type { auditOperations } from './audit/operations.ts';
+import type { cellOperations } from './cells/operations.ts';
 import type { conditionOperations } from './conditions/operations.ts';
 import type { deliveryOperations } from './deliveries/operations.ts';
 import type { eventOperations } from './events/operations.ts';
@@ -41,5 +42,6 @@ export type Operations = OtherOperations &
   ReturnType<typeof historyOperations> &
   ReturnType<typeof jobOperations> &
   ReturnType<typeof deliveryOperations> &
+  ReturnType<typeof cellOperations> &
   ReturnType<typeof tokenOperations> &
   ReturnType<typeof auditOperations>;

@@ -13,7 +13,9 @@ import {
 import { filterProblem } from '../../model/filters/expression.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
+import type { Cell, Cells } from '../../store/cells/cells.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
+import { isoTime } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
 import { readAgentActivity } from '../../store/queries/agent-activity.ts';
 import {
@@ -47,6 +49,7 @@ interface ReaderParts {
   commitFailure: () => Promise<CommitFailure | null>;
   /** Null: this machine has no spool. */
   spoolFolder: string | null;
+  cells: Pick<Cells, 'all'>;
 }
 
 /** Returns a function that reads the conditions, most lists from a cache. `nowMs`: Unix milliseconds. Rejects with errors of the database. */
@@ -87,6 +90,7 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
     const held: Held[] = [
       ...(failure === null ? [] : [databaseCondition(failure)]),
       ...((spool?.events ?? 0) > 0 ? [spoolCondition(basename(spoolFolder!), spool!.events)] : []),
+      ...parts.cells.all().flatMap((cell) => (cell.away === null ? [] : [cellCondition(cell)])),
       ...liveConditions(history),
       ...dead.map((one): Held => ({ kind: 'dead_letters', subject: agent(one.agent_id), value: one.dead })),
       ...waiting.map(
@@ -167,6 +171,15 @@ function databaseCondition(failure: CommitFailure): Held {
 
 function spoolCondition(id: string, events: number): Held {
   return { kind: 'spool', subject: { id, name: hostname() }, value: events };
+}
+
+function cellCondition({ number, name, away, awaySinceMs }: Cell): Held {
+  return {
+    kind: 'cell',
+    subject: { id: String(number), name: `${number} (${name})` },
+    cause: away!,
+    since: isoTime(awaySinceMs),
+  };
 }
 
 function liveConditions({ latest }: Pick<History, 'latest'>): Held[] {

@@ -2,6 +2,7 @@
 
 import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
+import type { Cell } from '../../store/cells/cells.ts';
 import type { Query } from '../../store/pool.ts';
 import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../store/queries/agent-activity.ts';
 import {
@@ -41,6 +42,8 @@ export interface Machine {
   startedMs: number;
   /** Null when the machine has no spool. */
   spool: MachineSpool | null;
+  /** Those that cannot be used. */
+  cells: readonly Pick<Cell, 'number' | 'name' | 'awaySinceMs'>[];
 }
 
 /**
@@ -57,7 +60,7 @@ const WEBHOOKS_MAX = 1_000;
 export async function readReported(
   query: Query,
   settings: AlertSettings,
-  { startedMs, spool }: Machine,
+  { startedMs, spool, cells }: Machine,
   nowMs: number,
 ): Promise<ReportedCondition[]> {
   const database = { query };
@@ -90,6 +93,16 @@ export async function readReported(
       }),
     ),
     ...(spool === null || spool.events === 0 ? [] : [spoolCondition(spool, nowMs)]),
+    ...cells.map(
+      ({ number, name, awaySinceMs }): ReportedCondition => ({
+        condition: 'cell',
+        subject: { id: String(number), name: `${number} (${name})` },
+        sinceMs: awaySinceMs,
+        value: Math.floor((nowMs - awaySinceMs) / 1000),
+        threshold: null,
+        begins: true,
+      }),
+    ),
   ];
 }
 

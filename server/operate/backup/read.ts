@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { OperatorError } from '../../model/fault.ts';
+import type { Cell, Cells } from '../../store/cells/cells.ts';
 import { firstKeptDay } from '../../store/drop-partitions.ts';
 import { createPartition, DAY_MS, partitionedTables, partitionName } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
@@ -30,20 +31,22 @@ export interface Imported {
  * refuses other days. The events get no deliveries (replay them). Throws ImportError.
  */
 export async function importEvents(
-  database: Database,
+  cells: Cells,
   path: string,
   { retentionDays, nowMs }: { retentionDays: number; nowMs: number },
 ): Promise<Imported> {
+  await cells.load();
   const total: Imported = { imported: 0, existing: 0 };
   const firstKept = firstKeptDay(retentionDays, nowMs);
   const made = new Set<string>();
   let batch: ArchivedEvent[] = [];
   let bytes = 0;
   const store = async () => {
-    for (const [day, events] of byDay(batch)) {
-      if (!made.has(day)) await makeDay(database, Date.parse(events[0]!.received_at));
-      made.add(day);
-      const stored = await insertEvents(database, events);
+    for (const { cell, day, events } of byPlace(batch, cells)) {
+      const place = `${cell.number} ${day}`;
+      if (!made.has(place)) await makeDay(cell.database, Date.parse(events[0]!.received_at));
+      made.add(place);
+      const stored = await insertEvents(cell.database, events);
       total.imported += stored;
       total.existing += events.length - stored;
     }
@@ -134,11 +137,24 @@ function dayOf(receivedAt: string): string {
   return new Date(receivedAt).toISOString().slice(0, 10).replaceAll('-', '');
 }
 
-function byDay(events: readonly ArchivedEvent[]): Map<string, ArchivedEvent[]> {
-  const days = new Map<string, ArchivedEvent[]>();
-  for (const event of events)
-    days.set(dayOf(event.received_at), [...(days.get(dayOf(event.received_at)) ?? []), event]);
-  return days;
+interface Part {
+  cell: Cell;
+  day: string;
+  events: ArchivedEvent[];
+}
+
+/** The events of one cell and day. */
+function byPlace(events: readonly ArchivedEvent[], cells: Cells): Part[] {
+  const parts = new Map<string, Part>();
+  for (const event of events) {
+    const cell = cells.of(event.id);
+    const day = dayOf(event.received_at);
+    const place = `${cell.number} ${day}`;
+    const known = parts.get(place);
+    if (known === undefined) parts.set(place, { cell, day, events: [event] });
+    else known.events.push(event);
+  }
+  return [...parts.values()];
 }
 
 /** Both tables: a replay stores deliveries of the same day. */

@@ -3,6 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import { type Applied, migrate, versionProblem } from '../../store/migrate.ts';
 import type { Database } from '../../store/pool.ts';
+import { forgetMarks } from '../../store/queries/cells.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { listTables, reportTable, serverMajor, type TableWatcher } from './backup.ts';
 import { type BackupRecord, compareContents, readContents } from './record.ts';
@@ -27,6 +28,8 @@ export interface Restored {
   isAuthentic: boolean;
   /** What differs from the record, one sentence each. */
   differences: string[];
+  /** Numbers of the cells of the installation: none is used before `weir cell update NUMBER --accept-restored`. */
+  cells: number[];
   /** Migrations that were applied afterwards. */
   migrated: string[];
   events: number;
@@ -90,11 +93,13 @@ async function restoreArchive(order: RestoreOrder, archive: ArchiveFile): Promis
   const differences = record === null ? [] : compareContents(record.contents, contents);
   await database.query({ text: ANALYZE_OWN, timeoutMs: LONG_TIMEOUT_MS });
   const events = Object.entries(contents.tables).filter(([name]) => name.startsWith('events_'));
+  const migrated = await migrate(database);
   return {
     record,
+    cells: await forgetMarks(database),
     isAuthentic,
     differences,
-    migrated: await migrate(database),
+    migrated,
     events: events.reduce((sum, [, rows]) => sum + rows, 0),
   };
 }

@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { LockError } from '../../base/files/lock.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { explainRefusedConnection } from '../../manage/conditions/commit-failure.ts';
-import { advice, type Check, ok, problem, problemOf } from '../../model/check.ts';
+import { type Check, ok, problem, problemOf } from '../../model/check.ts';
 import { describeConninfo, withoutSecrets } from '../../store/conninfo.ts';
 import { EmbeddedPostgresError, joinEmbeddedPostgres } from '../../store/embedded/join.ts';
 import { connectionsNeeded } from '../../store/open.ts';
 import { type Database, openDatabase } from '../../store/pool.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
+import { checkDurability, checkVersion, checkWritable, readServer } from '../../store/server-checks.ts';
 import { checkAlerts } from './alerts.ts';
 import { checkConnections } from './connections.ts';
 import { checkSchema } from './schema.ts';
@@ -82,71 +83,6 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
   } finally {
     await database.close();
   }
-}
-
-/** Values as Postgres reports them. */
-interface ServerFacts {
-  version: string;
-  version_number: number;
-  standby: boolean;
-  read_only: string;
-  may_create: boolean;
-  fsync: string;
-  synchronous_commit: string;
-  full_page_writes: string;
-}
-
-async function readServer(database: Database): Promise<ServerFacts> {
-  const [row] = await database.query<ServerFacts>({
-    text: `select current_setting('server_version') as version,
-             current_setting('server_version_num')::int as version_number,
-             pg_is_in_recovery() as standby,
-             current_setting('default_transaction_read_only') as read_only,
-             coalesce(has_schema_privilege(current_schema(), 'create'), false) as may_create,
-             current_setting('fsync') as fsync,
-             current_setting('synchronous_commit') as synchronous_commit,
-             current_setting('full_page_writes') as full_page_writes`,
-  });
-  return row!;
-}
-
-function checkVersion({ version, version_number }: ServerFacts, place: string): Check {
-  const finding = `Postgres ${version} answers at ${place}`;
-  if (version_number >= 150_000) return ok('database', finding);
-  return advice('database', finding, 'upgrade: Weir is tested with 15 and newer');
-}
-
-export function checkWritable({ standby, read_only, may_create }: ServerFacts): Check[] {
-  if (standby)
-    return [
-      problem('database', 'the server is a standby and accepts no writes', 'point DATABASE_URL at the primary server'),
-    ];
-  if (read_only === 'on')
-    return [
-      problem('database', 'default_transaction_read_only is on', 'alter role … reset default_transaction_read_only'),
-    ];
-  if (!may_create)
-    return [
-      problem(
-        'database',
-        'the database user cannot create tables, and Weir creates partitions every day',
-        'grant usage, create on schema public to the user, or make it the owner of the database',
-      ),
-    ];
-  return [];
-}
-
-/** The durability that a 202 promises depends on these three settings. */
-function checkDurability(facts: ServerFacts): Check {
-  const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
-  const off = settings.filter((setting) => facts[setting] === 'off');
-  if (off.length === 0)
-    return ok('durability', `${settings.map((setting) => `${setting} ${facts[setting]}`).join(', ')}`);
-  return problem(
-    'durability',
-    `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: a power failure may lose events that were answered 202`,
-    `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf(); and look for "alter role" or "alter database" settings that turn it off`,
-  );
 }
 
 /** The disk of a separate server is not visible; only the size of its database is. */

@@ -11,6 +11,7 @@ import { countExpiring, countUnarchived } from '../../store/queries/expiring.ts'
 import { readSealedSecrets } from '../../store/queries/webhook-secrets.ts';
 import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { unseal } from '../../store/secrets/seal.ts';
+import { checkCells } from './cells.ts';
 import { checkCommit } from './commit.ts';
 import { checkFilters } from './filters.ts';
 import { checkAdministrators, checkAudit } from './people.ts';
@@ -49,6 +50,7 @@ export async function checkSchema(
     ok('migrations', `the schema is at version ${Math.max(...applied.keys())}, which this release can serve`),
     await checkPartitions(database, running, nowMs),
     ...(accepts ? await checkCommit(database, nowMs) : []),
+    ...(await checkCells(database, { settings, keys, nowMs })),
     await checkSecrets(database, keys),
     ...(await checkRetention(database, settings, nowMs)),
     ...(await checkFilters(database)),

@@ -1,6 +1,7 @@
 /** The primary's side of alerts: evaluates the conditions every few seconds, on one machine at a time, and sends what they make. */
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
+import { every } from '../../base/net/every.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { metricFamily } from '../../base/telemetry/metric-table.ts';
@@ -10,9 +11,9 @@ import { type Evaluated, evaluate } from '../../manage/conditions/evaluate.ts';
 import type { MachineSpool } from '../../manage/conditions/reported.ts';
 import { SpoolAlert } from '../../manage/conditions/spool-alert.ts';
 import { reportedKinds } from '../../model/conditions.ts';
+import type { Cells } from '../../store/cells/cells.ts';
 import { type Database, DatabaseUnavailable } from '../../store/pool.ts';
 import { countActiveAlerts } from '../../store/queries/alerts.ts';
-import { every } from './every.ts';
 import type { MetricsSnapshot } from './messages.ts';
 import type { PrimarySpool } from './spool.ts';
 
@@ -26,6 +27,7 @@ interface AlertParts {
   log: Log;
   /** Current settings. */
   settings: () => Settings;
+  cells: Pick<Cells, 'all'>;
   spool: Pick<PrimarySpool, 'folder' | 'contents'>;
   /** When this primary started, Unix milliseconds. */
   startedMs: number;
@@ -50,10 +52,11 @@ export class Alerts {
   /** @param nowMs Unix milliseconds. */
   async evaluate(nowMs: number): Promise<void> {
     const { database, log, settings, startedMs } = this.#parts;
+    const cells = this.#parts.cells.all().filter(({ away }) => away !== null);
     const spool = await this.#spool();
     try {
       const carried = this.#spoolAlert?.carried ?? null;
-      const evaluated = await evaluate(database, settings(), { startedMs, spool }, nowMs, carried);
+      const evaluated = await evaluate(database, settings(), { startedMs, spool, cells }, nowMs, carried);
       if (evaluated !== null) {
         this.#report(evaluated);
         if (this.#spoolAlert?.carried === carried) this.#spoolAlert?.recorded(evaluated.ownSpool);

@@ -1,11 +1,13 @@
 /** Maintenance by the primary: every minute partitions, last expired leases and temporary agents, every hour retention and the audit head in the log. */
 
+import { every } from '../../base/net/every.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../manage/auth/people.ts';
 import { expireTemporaryAgents, removeTemporaryAgents } from '../../manage/auth/temporary-agents.ts';
 import { recordTallies } from '../../manage/auth/throttle.ts';
 import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
+import type { Cells } from '../../store/cells/cells.ts';
 import { dropOldPartitions } from '../../store/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
@@ -25,7 +27,6 @@ import { deleteEndedSessions } from '../../store/queries/sessions.ts';
 import { deleteOldFailures } from '../../store/queries/sign-in-failures.ts';
 import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention.ts';
 import { archiveTo } from '../backup/write.ts';
-import { every } from './every.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -50,6 +51,7 @@ export async function anchorAudit(database: Database, log: Log, logged: string |
 
 interface MaintenanceParts {
   database: Database;
+  cells: Pick<Cells, 'all'>;
   log: Log;
   /** Returns the current settings. */
   settings: () => Settings;
@@ -65,7 +67,7 @@ interface MaintenanceParts {
 
 /** Runs maintenance until the returned function is called. That function waits for running work. */
 export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
-  const { database, log, settings, onHorizon, onLastLeases, onUnhandled, onMaintained } = parts;
+  const { database, cells, log, settings, onHorizon, onLastLeases, onUnhandled, onMaintained } = parts;
   let anchor: string | null = null;
   let busyBefore: string | null = null;
   let stopping = false;
@@ -76,11 +78,13 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     onUnhandled(deliveries);
   };
   const runMinuteRound = async () => {
-    try {
-      onHorizon(await extendPartitions(database, log));
-    } catch (error) {
-      log('partitions_failed', { reason: (error as Error).message });
-    }
+    for (const cell of cells.all())
+      try {
+        const horizon = await extendPartitions(cell.database, log);
+        if (cell.number === 0) onHorizon(horizon);
+      } catch (error) {
+        log('partitions_failed', { reason: (error as Error).message });
+      }
     try {
       const ofAgents: string[] = [];
       const onEnded = (agentIds: string[]) => {
@@ -97,10 +101,10 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       log('maintenance_failed', { reason: (error as Error).message });
     }
   };
-  const runRetention = async () => {
+  const runRetention = async (at: Database) => {
     const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays, ARCHIVE_DIR } = settings();
     const archive = ARCHIVE_DIR === undefined ? null : archiveTo(ARCHIVE_DIR, isStopping);
-    const dropped = await dropOldPartitions(database, retentionDays, Date.now(), {
+    const dropped = await dropOldPartitions(at, retentionDays, Date.now(), {
       keepUndeliveredDays,
       archive,
       stopping: isStopping,
@@ -111,17 +115,25 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     for (const failed of dropped.unarchived) log('archive_failed', failed);
     if (dropped.keptDays.length > 0) log('days_kept', { days: dropped.keptDays });
     unhandled(dropped.unhandled);
+    const expired = await removeExpiredEvents(at, retentionDays, Date.now(), isStopping, keepUndeliveredDays);
+    if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
+    unhandled(expired.unhandled);
+    const keys = await deleteExpiredKeys(at, isStopping);
+    if (keys > 0) log('dedupe_keys_expired', { keys });
+  };
+  const warnOfExpiry = async () => {
+    const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays } = settings();
     const deliveries = await countExpiring(database, { retentionDays, keepUndeliveredDays }, Date.now());
     if (deliveries > 0) log('deliveries_expiring', { deliveries });
   };
   const upkeep = async () => {
-    await runRetention();
-    const { RETENTION_DAYS, KEEP_UNDELIVERED_DAYS } = settings();
-    const expired = await removeExpiredEvents(database, RETENTION_DAYS, Date.now(), isStopping, KEEP_UNDELIVERED_DAYS);
-    if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
-    unhandled(expired.unhandled);
-    const keys = await deleteExpiredKeys(database, isStopping);
-    if (keys > 0) log('dedupe_keys_expired', { keys });
+    const { RETENTION_DAYS } = settings();
+    for (const cell of cells.all())
+      await runRetention(cell.database).catch((error: Error) => {
+        if (cell.number === 0) throw error;
+        log('maintenance_failed', { reason: error.message });
+      });
+    await warnOfExpiry();
     const rejections = await deleteOldRejections(database, RETENTION_DAYS);
     if (rejections > 0) log('rejections_expired', { rejections });
     const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);

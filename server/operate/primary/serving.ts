@@ -8,6 +8,7 @@ import { DoctorRunner } from '../../manage/api/status/doctor.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
 import { LiveHub } from '../../manage/live/hub.ts';
 import { OutageLog } from '../../manage/live/outages.ts';
+import type { Cells } from '../../store/cells/cells.ts';
 import { ChangeListener } from '../../store/listen.ts';
 import type { Horizon } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
@@ -41,7 +42,9 @@ export interface State {
 export interface Shared {
   state: State;
   conninfo: string;
+  /** Statements on events and deliveries run in their cells. */
   database: Database;
+  cells: Cells;
   keys: SecretsKeys;
   log: AdjustableLog;
   undo: UndoStack;
@@ -217,17 +220,19 @@ async function openPage({ state, database, log, undo, spool, alerts }: ServingPa
   return page;
 }
 
-function createListener({ conninfo, log, spool, revive }: ServingParts, members: Members): ChangeListener {
+function createListener({ conninfo, cells, log, spool, revive }: ServingParts, members: Members): ChangeListener {
   return new ChangeListener(conninfo, {
-    change: (payload) => {
+    change: async (payload) => {
       spool.webhooksChanged();
-      return members.applyEverywhere(payload);
+      if (payload.startsWith('cell:')) await cells.changed();
+      await members.applyEverywhere(payload);
     },
     arrived: () => members.broadcast({ kind: 'arrived' }),
     alive: () => members.broadcast({ kind: 'heartbeat' }),
     lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
     up: () => {
       log('listener_up');
+      void cells.changed().catch(() => {});
       spool.webhooksChanged();
       members.broadcast({ kind: 'changes_lost' });
     },

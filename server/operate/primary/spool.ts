@@ -4,11 +4,13 @@ import { backoffMs } from '../../base/net/backoff.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { metricFamily } from '../../base/telemetry/metric-table.ts';
+import { CellTarget } from '../../receive/spool/cell-target.ts';
 import { emptySpool, type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import { Drain } from '../../receive/spool/drain.ts';
 import { claimFolder } from '../../receive/spool/folder.ts';
 import { addCounts, type DrainTotals, noTotals, SpoolStore } from '../../receive/spool/store.ts';
+import type { Cell, Cells } from '../../store/cells/cells.ts';
 import type { Database } from '../../store/pool.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { MetricsSnapshot, StartOrder } from './messages.ts';
@@ -17,8 +19,8 @@ import { removeSavedWebhooks, SavedWebhooks } from './saved-webhooks.ts';
 interface SpoolParts {
   /** Current settings. */
   settings: () => Settings;
-  conninfo: string;
   database: Database;
+  cells: Cells;
   keys: SecretsKeys;
   log: Log;
   /** The user of the serving processes; null: the current one. */
@@ -49,7 +51,7 @@ const STOP_MS = 3_000;
 const HOUR_MS = 3_600_000;
 
 /** Claims the folder; without INGEST_SPOOL_DIR there is no spool. Throws SpoolError. */
-export async function openSpool({ settings, conninfo, database, keys, log, owner }: SpoolParts): Promise<PrimarySpool> {
+export async function openSpool({ settings, database, cells, keys, log, owner }: SpoolParts): Promise<PrimarySpool> {
   const { INGEST_SPOOL_DIR, DATA_DIR } = settings();
   const total = noTotals();
   if (INGEST_SPOOL_DIR === undefined) {
@@ -75,7 +77,11 @@ export async function openSpool({ settings, conninfo, database, keys, log, owner
   });
   const reader = new SpoolReader(realDisk, folder);
   const contents = () => reader.read().catch(() => emptySpool);
-  const target = new SpoolStore(conninfo, database, () => settings().RETENTION_DAYS);
+  const retentionDays = () => settings().RETENTION_DAYS;
+  const target = new CellTarget<Cell>({
+    cellOf: (id) => cells.of(id),
+    open: (cell) => new SpoolStore(cell.conninfo, cell.database, retentionDays),
+  });
   const drain = new Drain({
     disk: realDisk,
     folder,

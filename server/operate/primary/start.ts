@@ -11,9 +11,10 @@ import { probePort } from '../../base/settings/port.ts';
 import type { Configuration, Settings } from '../../base/settings/read.ts';
 import type { AdjustableLog, Log, LogDestination } from '../../base/telemetry/log.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
-import { openUnmigrated } from '../../store/open.ts';
+import { Cells } from '../../store/cells/cells.ts';
+import { openCell, openUnmigrated } from '../../store/open.ts';
 import { usualHorizon } from '../../store/partitions.ts';
-import { loadSecretsKeys } from '../../store/secrets/keys.ts';
+import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
 import { Alerts, runAlerts } from './alerts.ts';
 import { type Choice, chooseServingUser, findEntryFile, type ServingUser } from './forks.ts';
@@ -71,7 +72,16 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const ended = ending.ended.then(() => null);
   const attached = await attach(first.settings, log, undo, stopping);
   if (attached === null) return null;
-  const { conninfo, database, revive } = attached;
+  const { conninfo, revive } = attached;
+  const cells = new Cells({
+    home: attached.database,
+    conninfo,
+    keys: derivedKeys(keys, 'cells'),
+    open: openCell,
+  });
+  cells.watch();
+  undo.push(() => cells.close());
+  const { database } = cells;
   const entryFile = findEntryFile(builtFile('server/main.js'), process.argv[1]);
   // By the same path as the processes: a link may be in a directory that the user cannot enter.
   const trialFile = join(dirname(entryFile), 'operate/process/trial.js');
@@ -80,17 +90,17 @@ export async function start(parts: StartParts): Promise<Started | null> {
   choosing.catch(() => {});
   const waiting = new Waiting(state);
   const preparing = prepare(
-    { conninfo, database, settings, keys, log, onAwaited: (what) => waiting.on(what) },
+    { conninfo, database: attached.database, settings, keys, log, onAwaited: (what) => waiting.on(what) },
     stopping,
   );
   // A rejection is handled below, when the processes exist.
   preparing.catch(() => {});
   const user = servingUser(await choosing, log);
 
-  const shared = { state, conninfo, database, keys, log, undo };
-  const spool = await openSpool({ settings, conninfo, database, keys, log, owner: user });
+  const shared = { state, conninfo, database, cells, keys, log, undo };
+  const spool = await openSpool({ settings, database, cells, keys, log, owner: user });
   undo.push(() => spool.stop());
-  const alerts = new Alerts({ database, log, settings, spool, startedMs: Date.now() });
+  const alerts = new Alerts({ database, cells, log, settings, spool, startedMs: Date.now() });
   const serving = await openServing({ ...parts, ...shared, entryFile, user, spool, alerts, revive });
   const { supervisor } = serving;
   // Also while Weir waits for the database: the spool may be in use.

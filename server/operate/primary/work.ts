@@ -2,6 +2,7 @@
 
 import { runJobs } from '../../deliver/replay/run.ts';
 import { openDatabase } from '../../store/pool.ts';
+import { runCells } from './cells.ts';
 import { runMaintenance } from './maintenance.ts';
 import type { Serving, Shared } from './serving.ts';
 import type { PrimarySpool } from './spool.ts';
@@ -11,7 +12,7 @@ const JOB_CONNECTIONS = 2;
 
 /** Starts this work, and pushes the steps that stop it. */
 export function startWork(
-  { state, conninfo, database, log, undo }: Shared,
+  { state, conninfo, database, cells, log, undo }: Shared,
   serving: Serving,
   spool: PrimarySpool,
 ): void {
@@ -22,6 +23,7 @@ export function startWork(
   undo.push(
     runMaintenance({
       database,
+      cells,
       log,
       settings: () => state.settings,
       onHorizon: serving.setHorizon,
@@ -32,9 +34,10 @@ export function startWork(
   );
   const jobsDatabase = openDatabase(conninfo, { connectionsMax: JOB_CONNECTIONS, applicationName: 'weir-jobs' });
   undo.push(() => jobsDatabase.close());
+  undo.push(runCells(cells));
   undo.push(
     runJobs({
-      database: jobsDatabase,
+      database: cells.over(jobsDatabase),
       log,
       perSecond: () => state.settings.REPLAY_DELIVERIES_PER_SECOND,
       onReplayed: (events) => page.eventsReplayed(events),

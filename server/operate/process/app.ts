@@ -69,7 +69,7 @@ export async function startApp(
   let port = 0;
 
   const base = await openBase(order, log);
-  const { metrics, observe, database, limiter } = base;
+  const { metrics, observe, database, cells, limiter } = base;
   const rejections = composeRejections(base, join(workers, 'diagnose.js'));
   const clampMs = (ms: number) => nearestWithin(horizon, ms);
   const agents = composeAgents(base, join(workers, 'filter.js'));
@@ -81,10 +81,12 @@ export async function startApp(
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
   const build = dirname(workers);
   const client = new ClientPackage(settings.PUBLIC_URL, build);
-  const pages = composePages({ ...base, judge: agents.tryJudge }, people, live.history, client, build);
+  const pages = composePages(base, people, live.history, client, build);
   const ready = createReady({
     database,
     commits: async () => (await ingest.commitFailure()) === null,
+    cells: () => cells.all(),
+    othersCommit: ingest.othersCommit,
     spools: ingest.spools,
     threads: () => ingest.verifier.threads,
     draining: () => leaving,
@@ -143,7 +145,11 @@ export async function startApp(
   metrics.gauge('weir_processes', () => 1);
   metrics.counter('weir_log_lines_dropped_total', () => log.dropped());
 
-  const preload = () => Object.values(caches).map((cache) => cache.preload().catch(() => {}));
+  const preload = () => [cells, ...Object.values(caches)].map((cache) => cache.preload().catch(() => {}));
+  const cellsChanged = async () => {
+    await cells.changed();
+    ingest.cellsChanged();
+  };
   await ingest.checkSpool();
   if (base.usesDatabase()) {
     // When the database is down, the process starts anyway and answers 503 itself.
@@ -164,12 +170,15 @@ export async function startApp(
     arrived: () => agents.arrived(),
     changesLost: () => {
       for (const cache of Object.values(caches)) cache.invalidateAll();
+      // Without an answer, the next statement on events reads them.
+      void cellsChanged().catch(() => {});
       void live.streams.recheck();
     },
     change: async (payload) => {
       const [kind, id] = payload.split(':');
       if (id === undefined) return;
       if (kind === 'user') await live.streams.personChanged(id);
+      else if (kind === 'cell') await cellsChanged();
       else if (Object.hasOwn(caches, kind!)) await caches[kind as keyof typeof caches].invalidate(id);
     },
     setHorizon: (next) => {
@@ -213,6 +222,7 @@ export async function startApp(
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
       await Promise.all([agents.closeLast(), ingest.close(), rejections.close(), limiter.close()]);
+      await cells.close();
       await database.close();
     },
   };

@@ -6,9 +6,11 @@ import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { Metrics } from '../../base/telemetry/metrics.ts';
 import { Changes } from '../../store/announce.ts';
+import { Cells } from '../../store/cells/cells.ts';
+import { copyToAll } from '../../store/cells/copy.ts';
 import { type Database, openDatabase } from '../../store/pool.ts';
 import type { WebhookRow } from '../../store/queries/webhooks.ts';
-import type { SecretsKeys } from '../../store/secrets/keys.ts';
+import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import type { StartOrder } from '../primary/messages.ts';
 import { createObservers, type Observers } from './observe.ts';
 
@@ -22,7 +24,9 @@ export interface Base {
   log: Log;
   metrics: Metrics;
   observe: Observers;
+  /** Statements on events and deliveries run in their cells. */
   database: Database;
+  cells: Cells;
   /** False until the primary has prepared the database, if that takes long. */
   usesDatabase: () => boolean;
   useDatabase: () => void;
@@ -41,14 +45,24 @@ export async function openBase(order: StartOrder, log: Log): Promise<Base> {
   };
   const metrics = new Metrics();
   const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
-  const database = openDatabase(conninfo, {
-    connectionsMax: settings.DB_POOL_MAX,
-    applicationName: 'weir',
-    isUsable: usesDatabase,
-    onError: observe.databaseError,
-    onWaited: (ms) => metrics.poolWaited(ms / 1000),
+  const open = (conninfo: string) =>
+    openDatabase(conninfo, {
+      connectionsMax: settings.DB_POOL_MAX,
+      applicationName: 'weir',
+      isUsable: usesDatabase,
+      onError: observe.databaseError,
+      onWaited: (ms) => metrics.poolWaited(ms / 1000),
+    });
+  const cells = new Cells({
+    home: open(conninfo),
+    conninfo,
+    keys: derivedKeys(keys, 'cells'),
+    open,
+    onAway: ({ number, name }, reason) =>
+      reason === null ? log('cell_back', { cell: number, name }) : log('cell_away', { cell: number, name, reason }),
   });
-  const changes = new Changes(conninfo);
+  cells.watch();
+  const changes = new Changes(conninfo, () => copyToAll(cells));
   const limiter = await openLimiter(settings, log, {
     requireStore: false,
     onUncounted: ({ name }) => metrics.uncounted(name),
@@ -62,7 +76,8 @@ export async function openBase(order: StartOrder, log: Log): Promise<Base> {
     log,
     metrics,
     observe,
-    database,
+    database: cells.database,
+    cells,
     usesDatabase,
     useDatabase,
     changes,

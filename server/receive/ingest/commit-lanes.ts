@@ -13,6 +13,8 @@ export interface LaneOptions {
   commitTimeoutMs: number;
   /** For events with keys. */
   database: Database;
+  /** Number of the cell; absent: home. */
+  cell?: number;
   /** RETENTION_DAYS: a key expires with its event. */
   retentionDays: number;
   /** What is not committed is spooled (see spooled-store.ts): an outcome in doubt needs no look-up. */
@@ -104,9 +106,9 @@ export class KeyedLane implements Lane<KeyedRow> {
 
   async #store(rows: readonly KeyedRow[]): Promise<CommitOutcome> {
     const { distinct, places } = firstOfEachKey(rows);
-    const { database, retentionDays } = this.#options;
+    const { database, retentionDays, cell } = this.#options;
     try {
-      const eventIds = await storeDeduped(database, distinct, retentionDays);
+      const eventIds = await storeDeduped(database, distinct, retentionDays, cell);
       return { kind: 'committed', eventIds: places.map((place) => eventIds[place]!) };
     } catch (error) {
       const { code: sqlState = '', message } = error as Error & { code?: string };

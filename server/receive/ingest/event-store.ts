@@ -10,7 +10,10 @@ import { type CommitObserver, GroupCommit, type StoreOutcome } from './group-com
  * The events of one request: either each has its own deduplication key, or none has a key. `settle` is called once: after their commit,
  * or with the reason why they were not stored.
  */
-export type EventGroup = Waiting<EventRow, StoreOutcome>;
+export type EventGroup = Waiting<EventRow, StoreOutcome> & {
+  /** The cell of its webhook. */
+  readonly cell: number;
+};
 
 export interface StoreObserver extends CommitObserver {
   /** Commits became possible or impossible. `reason` is the text from libpq. */
@@ -54,7 +57,7 @@ export class EventStore {
    * Stores the events of a request in one commit, all or none, and settles the group. An event whose key exists is not stored again: of
    * any number of events with one key, in any number of processes, exactly one is stored.
    */
-  store(group: EventGroup): void {
+  store(group: Waiting<EventRow, StoreOutcome>): void {
     if (group.rows[0]!.key === null) this.#unkeyed.add(group);
     else this.#keyed.add(group as Waiting<KeyedRow, StoreOutcome>);
   }

@@ -18,8 +18,11 @@ export type StoreOutcome =
 
 /** Result of one commit, for all its rows. */
 export type CommitOutcome =
-  /** `eventIds`: for each row, the id of the event that has its key. Absent: every row is a new event. */
-  | { kind: 'committed'; eventIds?: readonly string[] }
+  /**
+   * `eventIds`: for each row, the id of the event that has its key; null: it was not stored, because its webhook is moving to another
+   * cell. Absent: every row is a new event.
+   */
+  | { kind: 'committed'; eventIds?: readonly (string | null)[] }
   | { kind: 'refused'; sqlState: string; message: string }
   /**
    * The connection was lost. `lookUp`: the rows may be committed or not, and this returns for each row the id of the event stored for
@@ -170,8 +173,9 @@ export class GroupCommit<Row extends EventRow> {
       this.#queue.measure(rows.length, ms);
       const { eventIds } = outcome;
       const events = eventIds === undefined ? rows.length : rows.filter((row, i) => isOwn(row, eventIds[i]!)).length;
+      const refused = eventIds?.filter((id) => id === null).length ?? 0;
       this.#observer.committed(events, ms);
-      if (events < rows.length) this.#observer.repeated(rows.length - events);
+      if (events + refused < rows.length) this.#observer.repeated(rows.length - events - refused);
     }
     return outcome;
   }
@@ -206,8 +210,7 @@ export class GroupCommit<Row extends EventRow> {
     let at = 0;
     for (const group of batch) {
       const { rows } = group;
-      const eventIds = found.slice(at, at + rows.length);
-      group.settle(eventIds.includes(null) ? unavailable : storedAs(rows, eventIds as string[]));
+      group.settle(storedAs(rows, found.slice(at, at + rows.length)));
       at += rows.length;
     }
   }
@@ -220,7 +223,7 @@ function rowsOf<Row>(batch: Readonly<Batch<Row>>): Row[] {
 }
 
 /** @param eventIds see CommitOutcome. */
-function settleStored(batch: Readonly<Batch<EventRow>>, eventIds: readonly string[] | undefined): void {
+function settleStored(batch: Readonly<Batch<EventRow>>, eventIds: readonly (string | null)[] | undefined): void {
   if (eventIds === undefined) return settleAll(batch, stored);
   let at = 0;
   for (const group of batch) {
@@ -230,13 +233,17 @@ function settleStored(batch: Readonly<Batch<EventRow>>, eventIds: readonly strin
   }
 }
 
-/** @param eventIds for each row, the id of the event that has its key. */
-function storedAs(rows: readonly EventRow[], eventIds: readonly string[]): StoreOutcome {
+/** @param eventIds for each row, the id of the event that has its key; null: it is not stored, and the sender retries. */
+function storedAs(rows: readonly EventRow[], eventIds: readonly (string | null)[]): StoreOutcome {
   const duplicates = new Map<number, string>();
-  for (const [i, row] of rows.entries()) if (!isOwn(row, eventIds[i]!)) duplicates.set(i, eventIds[i]!);
+  for (const [i, row] of rows.entries()) {
+    const eventId = eventIds[i]!;
+    if (eventId === null) return unavailable;
+    if (!isOwn(row, eventId)) duplicates.set(i, eventId);
+  }
   return duplicates.size === 0 ? stored : { kind: 'stored', duplicates };
 }
 
-function isOwn({ id }: EventRow, eventId: string): boolean {
+function isOwn({ id }: EventRow, eventId: string | null): boolean {
   return uuidText(id) === eventId;
 }

@@ -23,7 +23,7 @@ export class RowMaker {
     const receivedAtMs = this.#clampToPartitions(Date.now());
     const contentType = exchange.header('content-type');
     return {
-      id: uuidv7(receivedAtMs, this.#nextRandom()),
+      id: uuidv7(receivedAtMs, this.#nextRandom(), webhook.cell),
       webhookId: webhook.idBytes,
       receivedAtMs,
       sourceIp: exchange.client.inet,

@@ -6,8 +6,9 @@
  */
 import type { EventRow } from '../../store/copy-rows.ts';
 import type { SpoolWriter } from '../spool/writer.ts';
+import type { CellStores } from './cell-stores.ts';
 import type { QueueLimits } from './commit-queue.ts';
-import type { EventGroup, EventStore } from './event-store.ts';
+import type { EventGroup } from './event-store.ts';
 import { type CommitOutcome, GroupCommit, type Lane, type StoreOutcome } from './group-commit.ts';
 
 /**
@@ -17,12 +18,12 @@ import { type CommitOutcome, GroupCommit, type Lane, type StoreOutcome } from '.
 export const SPOOL_AFTER_MS = 3_000;
 
 export class SpooledStore {
-  readonly #events: Pick<EventStore, 'store'>;
+  readonly #events: Pick<CellStores, 'store'>;
   readonly #spool: GroupCommit<EventRow>;
 
   /** @param onSpooled called with the number of events of each flush, after it. */
   constructor(
-    events: Pick<EventStore, 'store'>,
+    events: Pick<CellStores, 'store'>,
     writer: SpoolWriter,
     limits: QueueLimits,
     onSpooled: (events: number) => void,
@@ -38,7 +39,7 @@ export class SpooledStore {
 
   /** Like EventStore.store. A spooled event may turn out to be a duplicate later, when it is drained. */
   store(group: EventGroup): void {
-    const { rows } = group;
+    const { rows, cell } = group;
     const settle = (outcome: StoreOutcome) => {
       if (outcome.kind === 'stored' || outcome.kind === 'refused') return group.settle(outcome);
       this.#spool.add({
@@ -47,7 +48,7 @@ export class SpooledStore {
         settle: (spooled) => group.settle(spooled.kind === 'stored' ? spooled : outcome),
       });
     };
-    this.#events.store({ rows, settle });
+    this.#events.store({ rows, cell, settle });
   }
 
   /** Events waiting for a flush. */

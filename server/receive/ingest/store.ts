@@ -5,7 +5,8 @@ import { problem, problemLater } from '../../base/http/problem.ts';
 import { Stage } from '../../base/telemetry/stages.ts';
 import type { EventRow } from '../../store/copy-rows.ts';
 import { isoTime, uuidText, uuidv7Time } from '../../store/ids.ts';
-import type { EventGroup, EventStore } from './event-store.ts';
+import type { CellStores } from './cell-stores.ts';
+import type { EventGroup } from './event-store.ts';
 import type { StoreOutcome } from './group-commit.ts';
 import { type RowMaker, requestKey } from './rows.ts';
 import type { Webhook } from './webhook.ts';
@@ -27,7 +28,7 @@ export type Store = (request: VerifiedRequest) => void;
 
 export interface StoreParts {
   rows: RowMaker;
-  events: Pick<EventStore, 'store'>;
+  events: Pick<CellStores, 'store'>;
   /** Called when new events of the webhook were stored; not for duplicates. */
   onStored: (webhook: Webhook, receivedAtMs: number) => void;
 }
@@ -44,11 +45,13 @@ export function storeSingle(parts: StoreParts): Store {
 /** The only event of a request, while it is stored. */
 class SingleEvent implements EventGroup {
   readonly rows: readonly [EventRow];
+  readonly cell: number;
   readonly #parts: StoreParts;
   readonly #request: VerifiedRequest;
 
   constructor(parts: StoreParts, request: VerifiedRequest, row: EventRow) {
     this.rows = [row];
+    this.cell = request.webhook.cell;
     this.#parts = parts;
     this.#request = request;
   }

@@ -19,6 +19,8 @@ import { unseal } from '../../store/secrets/seal.ts';
 export interface Webhook {
   readonly id: string;
   readonly idBytes: Uint8Array;
+  /** Where its new events are stored. */
+  readonly cell: number;
   readonly enabled: boolean;
   readonly scheme: Scheme;
   /** Lower case. A request with a known value of this header is not stored again. */
@@ -61,7 +63,7 @@ export interface WebhookSource {
   /** Called when a stored secret becomes unreadable: no key decrypts it. */
   onUnreadable: (webhookId: string) => void;
   /** See Directory. */
-  keepsServing: boolean;
+  keepsServing: () => boolean;
 }
 
 interface WebhookDirectory {
@@ -126,6 +128,7 @@ function open(row: WebhookRow, { keys, capBytes, windowSeconds, countsOf }: Webh
   return {
     id: row.id,
     idBytes: uuidBytes(row.id),
+    cell: row.cell,
     enabled: row.enabled,
     scheme,
     dedupeHeader,

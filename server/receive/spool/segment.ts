@@ -116,16 +116,33 @@ export function splitRows({ events, payload }: Frame, first: number): [Frame, Fr
   ];
 }
 
+/** Returns the rows at these places, in their order. */
+export function rowsAt({ events, payload }: Frame, places: readonly number[]): Frame {
+  const ends: number[] = [0];
+  for (let row = 0; row < events; row++) ends.push(endOfRow(payload, ends[row]!));
+  const rows = places.map((place) => payload.subarray(ends[place]!, ends[place + 1]!));
+  return { events: places.length, payload: Buffer.concat(rows) };
+}
+
 /** Returns when the rows were received, Unix milliseconds. */
-export function receivedTimes(names: readonly string[], { events, payload }: Frame): number[] {
-  const column = names.indexOf('received_at');
-  const times: number[] = [];
+export function receivedTimes(names: readonly string[], rows: Frame): number[] {
+  return fieldsOf(rows, names.indexOf('received_at')).map((field) => timestampMs(field.readBigInt64BE(0)));
+}
+
+/** Returns the ids of the rows, 16 bytes each. */
+export function idsOf(names: readonly string[], rows: Frame): Buffer[] {
+  return fieldsOf(rows, names.indexOf('id'));
+}
+
+/** The bytes of one field of each row; it is never null. */
+function fieldsOf({ events, payload }: Frame, column: number): Buffer[] {
+  const fields: Buffer[] = [];
   for (let row = 0, start = 0; row < events; row++, start = endOfRow(payload, start)) {
     let at = start + 2;
     for (let field = 0; field < column; field++) at += 4 + Math.max(0, payload.readInt32BE(at));
-    times.push(timestampMs(payload.readBigInt64BE(at + 4)));
+    fields.push(payload.subarray(at + 4, at + 4 + payload.readInt32BE(at)));
   }
-  return times;
+  return fields;
 }
 
 function endOfRow(payload: Buffer, start: number): number {

@@ -33,7 +33,7 @@ export function addCounts(totals: DrainCounts, { stored, duplicates, known, webh
   totals.webhookDeleted += webhookDeleted;
 }
 
-type StoreResult =
+export type StoreResult =
   | ({ kind: 'committed' } & DrainCounts)
   /** The database refuses the content of a row; nothing was stored. */
   | { kind: 'refused'; sqlState: string; message: string }

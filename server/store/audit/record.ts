@@ -11,6 +11,7 @@ export const auditKinds = [
   'account',
   'agent',
   'alert',
+  'cell',
   'condition',
   'delivery',
   'event',

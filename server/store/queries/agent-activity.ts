@@ -1,6 +1,8 @@
 /** What agents do: their last request, what waits for them, and their dead letters. */
+
 import type { z } from 'zod';
 import { agentActivitySchema, DEAD_COUNTED_MAX } from '../../model/agents.ts';
+import { lesser, summedBy } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf, isoText, selectList } from '../sql.ts';
 import { unjudged } from './filter-deliveries.ts';
@@ -39,12 +41,23 @@ export async function readAgentActivity(
   return all;
 }
 
+/** Home knows all agents, and when they were seen. */
+const together = summedBy<AgentActivity>(
+  ({ agent_id }) => agent_id,
+  (one, other) => ({
+    ...one,
+    waiting_since: lesser(one.waiting_since, other.waiting_since),
+    working: one.working || other.working,
+    dead: Math.min(DEAD_COUNTED_MAX, one.dead + other.dead),
+  }),
+);
+
 /** Reads one index entry per webhook, and of one with a filter up to UNJUDGED_READ_MAX: its filter may drop what it has not judged. */
 function readActivitySlice(
   { query }: Pick<Database, 'query'>,
   ids: readonly string[] | null,
 ): Promise<AgentActivity[]> {
-  return query({
+  return query<AgentActivity>({
     name: 'agent-activity',
     plan: 'once',
     text: `
@@ -79,5 +92,6 @@ function readActivitySlice(
       order by a.created_at desc, a.id desc
       limit ${ACTIVE_AGENTS_MAX}`,
     values: [ids && arrayOf(ids)],
+    place: { each: together, lenient: true },
   });
 }

@@ -2,12 +2,10 @@ import { asText } from '../byte-text.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
-import type { ClaimedRows } from './claim-and-ack.ts';
 import { claimInRound } from './claim-in-round.ts';
 import { claimOldest } from './claim-oldest.ts';
 import type { Claimed, ClaimOrder, JudgedDeliveries, LeasedRow } from './claim-order.ts';
 import { withRoom } from './claim-room.ts';
-import { type Receipt, type Settled, settledByAck } from './settle-deliveries.ts';
 
 /** Leases that a claim found expired without an acknowledgement, and how many of their deliveries became dead letters. */
 interface EndedLeases {
@@ -55,45 +53,16 @@ export async function claimDeliveries(
   judged: JudgedDeliveries | null = null,
 ): Promise<Claimed[]> {
   for (;;) {
-    const { rows } = order.isLimited
+    const rows = order.isLimited
       ? await withRoom(database, order.agentId, (query, room) =>
-          room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }, judged, []) : nothing,
+          room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }, judged) : Promise.resolve([]),
         )
-      : await claimOnce(database.query, order, judged, []);
-    const claimed = await leasedOf(database, order, rows, onEnded);
+      : await claimOnce(database.query, order, judged);
+    const leased = rows.filter(({ state }) => state === 'leased');
+    onEnded({ expired: rows.filter(({ expired }) => expired).length, dead: rows.length - leased.length });
+    const claimed = await withEvents(database.query, order, leased);
     if (claimed.length > 0 || rows.length === 0) return claimed;
   }
-}
-
-/**
- * Claims as claimDeliveries does, and acknowledges in the same statement what was claimed before. For agents with neither `max_leased` nor
- * filters: their claims take several statements.
- */
-export async function claimAndAck(
-  database: Database,
-  order: ClaimOrder,
-  acks: readonly Receipt[],
-  onEnded: (ended: EndedLeases) => void,
-): Promise<{ claimed: Claimed[]; settled: Settled }> {
-  const { rows, acked } = await claimOnce(database.query, order, null, acks);
-  const settled = await settledByAck(database, order.agentId, acks, acked);
-  const claimed = await leasedOf(database, order, rows, onEnded);
-  const isOver = claimed.length > 0 || rows.length === 0;
-  return { claimed: isOver ? claimed : await claimDeliveries(database, order, onEnded), settled };
-}
-
-const nothing: Promise<ClaimedRows> = Promise.resolve({ rows: [], acked: [] });
-
-/** Reports the leases that ended, and returns the others with their events. */
-function leasedOf(
-  { query }: Database,
-  { days }: ClaimOrder,
-  rows: readonly LeasedRow[],
-  onEnded: (ended: EndedLeases) => void,
-): Promise<Claimed[]> {
-  const leased = rows.filter(({ state }) => state === 'leased');
-  onEnded({ expired: rows.filter(({ expired }) => expired).length, dead: rows.length - leased.length });
-  return withEvents(query, days, leased);
 }
 
 /** When the oldest delivery that the claim saw became claimable, Unix milliseconds; null: it saw none. */
@@ -101,24 +70,23 @@ export function oldestSinceMs(claimed: readonly Claimed[]): number | null {
   return claimed.length === 0 ? null : Math.min(...claimed.map(({ sinceMs }) => sinceMs));
 }
 
-async function claimOnce(
-  query: Query,
-  order: ClaimOrder,
-  judged: JudgedDeliveries | null,
-  acks: readonly Receipt[],
-): Promise<ClaimedRows> {
+/** A row of the claim statement. */
+async function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<LeasedRow[]> {
   const { onlyWebhookId, webhookIds } = order;
   const isOfOne = judged === null && onlyWebhookId !== null && (webhookIds?.includes(onlyWebhookId) ?? true);
-  if (!isOfOne) return claimInRound(query, order, judged, acks);
-  const oldest = await claimOldest(query, order, onlyWebhookId, acks);
+  const rows = isOfOne ? await claimOldest(query, order, onlyWebhookId) : [];
   // Before it returns nothing, it looks at all webhooks: the agent may have more of them than when it was read.
-  return oldest.rows.length > 0 ? oldest : { ...(await claimInRound(query, order, null, [])), acked: oldest.acked };
+  return rows.length > 0 ? rows : claimInRound(query, order, judged);
 }
 
 /** Adds the events of other days, and leaves out deliveries whose events retention has removed. Oldest first. */
-async function withEvents(query: Query, days: ClaimOrder['days'], rows: readonly LeasedRow[]): Promise<Claimed[]> {
+async function withEvents(
+  query: Query,
+  { cell, days }: Pick<ClaimOrder, 'cell' | 'days'>,
+  rows: readonly LeasedRow[],
+): Promise<Claimed[]> {
   const elsewhere = rows.filter(({ eventId, body }) => body === null && !isWithin(days, uuidv7Time(eventId)));
-  const events = elsewhere.length === 0 ? [] : await readEvents(query, elsewhere);
+  const events = elsewhere.length === 0 ? [] : await readEvents(query, cell, elsewhere);
   const eventOf = new Map(events.map(({ id, ...event }) => [id, event]));
   return rows
     .map((row) => (row.body === null ? { ...row, ...eventOf.get(row.eventId) } : row))
@@ -132,7 +100,7 @@ function isWithin({ from, to }: ClaimOrder['days'], time: string): boolean {
 
 type EventRow = Pick<Claimed, 'eventType' | 'contentType' | 'headers' | 'body'> & { id: string };
 
-function readEvents(query: Query, of: readonly LeasedRow[]): Promise<EventRow[]> {
+function readEvents(query: Query, cell: number, of: readonly LeasedRow[]): Promise<EventRow[]> {
   const times = of.map(({ eventId }) => uuidv7Time(eventId));
   return query<EventRow>({
     name: 'events-of-claim',
@@ -151,5 +119,6 @@ function readEvents(query: Query, of: readonly LeasedRow[]): Promise<EventRow[]>
       times.reduce((a, b) => (a < b ? a : b)),
       times.reduce((a, b) => (a > b ? a : b)),
     ],
+    place: { cell },
   });
 }

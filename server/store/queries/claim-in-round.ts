@@ -1,12 +1,10 @@
 /** Leases deliveries of several webhooks in turn. */
 import type { Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
-import { type ClaimedRows, runClaim } from './claim-and-ack.ts';
 import { lease, leasedColumns, leaseValues, mayClaim, withEventOf } from './claim-lease.ts';
-import type { ClaimOrder, JudgedDeliveries } from './claim-order.ts';
+import type { ClaimOrder, JudgedDeliveries, LeasedRow } from './claim-order.ts';
 import { shareOf } from './claim-room.ts';
 import { unjudged } from './filter-deliveries.ts';
-import type { Receipt } from './settle-deliveries.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 
 const withHorizons = `
@@ -20,15 +18,11 @@ const isJudged = `and (not s.filtered
   or available_at <= s.up_to and (not (${unjudged('deliveries')}) or id = any ($14::uuid[])))`;
 
 /** @param judged null: the agent has no filters */
-export function claimInRound(
-  query: Query,
-  order: ClaimOrder,
-  judged: JudgedDeliveries | null,
-  acks: readonly Receipt[],
-): Promise<ClaimedRows> {
-  const statement = {
+export function claimInRound(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<LeasedRow[]> {
+  return query<LeasedRow>({
     name: judged === null ? 'claim-in-round' : 'claim-judged-in-round',
-    text: (leftOut: string) => `
+    plan: 'keyed',
+    text: `
       with candidates as materialized (
         select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name
         from agents a
@@ -42,7 +36,7 @@ export function claimInRound(
           select received_at, id, event_id, webhook_id, available_at, bytes, state
           from deliveries
           where agent_id = $1 and webhook_id = s.webhook_id
-            and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz ${leftOut}
+            and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz
             ${judged === null ? '' : isJudged}
           order by available_at
           limit ${shareOf('$2', 's.of_all')}
@@ -78,6 +72,6 @@ export function claimInRound(
             JSON.stringify(judged.horizons.map(({ upTo }) => upTo)),
           ]),
     ],
-  };
-  return runClaim(query, statement, acks);
+    place: { cell: order.cell },
+  });
 }

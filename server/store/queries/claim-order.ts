@@ -2,6 +2,8 @@
 import type { ByteText } from '../byte-text.ts';
 
 export interface ClaimOrder {
+  /** The cell whose deliveries are claimed; 0: home. */
+  cell: number;
   agentId: string;
   /** The agent's generation when it authenticated: an agent rotated or revoked while its claim waits gets no more deliveries. */
   generation: number;

@@ -7,7 +7,9 @@
  * wait for the lock. Agents without a limit take no lock. A claim of 10 takes five round trips instead of one; median on a busy machine, three
  * alternating rounds of 5 s: 15 to 27 ms with a limit, 5 to 12 ms without.
  */
+
 import { repeatConflicts } from '../conflicts.ts';
+import { summed, summedBy } from '../place.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
@@ -62,6 +64,7 @@ export function withRoom<T>(
           name: 'count-leased',
           text: `select ${underLease('$1', '$2')} as leased`,
           values: [agentId, max],
+          place: { each: summed },
         });
         return work(query, max - row!.leased);
       },
@@ -104,6 +107,7 @@ export async function agentsWithWork(
         from agents where agents.id = a.id
       )`,
     values: [arrayOf(agents.map(({ id }) => id)), arrayOf(agents.map(({ claimableFrom }) => claimableFrom))],
+    place: { each: summedBy(({ id }) => id), lenient: true },
   });
   return rows.map((row) => row.id);
 }

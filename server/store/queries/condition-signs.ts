@@ -1,4 +1,5 @@
 /** Signs of conditions, from the history of the webhooks, and names for what they concern. */
+import { lesser, summedBy, sumOf } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf, isoColumn, isoText } from '../sql.ts';
 
@@ -131,6 +132,17 @@ export function readSilentWebhooks({ query }: Pick<Database, 'query'>, nowMs: nu
   });
 }
 
+interface NewDead {
+  agent_id: string;
+  count: number;
+  first_at: string;
+}
+
+const newDead = summedBy<NewDead>(
+  ({ agent_id }) => agent_id,
+  (one, other) => ({ ...sumOf(one, other), first_at: lesser(one.first_at, other.first_at)! }),
+);
+
 /**
  * Counts the dead letters of each agent since a time, among its DEAD_READ_MAX newest deliveries that are dead. Agents without any are
  * omitted.
@@ -140,9 +152,9 @@ export async function readNewDeadLetters(
   { query }: Pick<Database, 'query'>,
   agentIds: readonly string[],
   sinceMs: number,
-): Promise<{ agent_id: string; count: number; first_at: string }[]> {
+): Promise<NewDead[]> {
   if (agentIds.length === 0) return [];
-  return query({
+  return query<NewDead>({
     name: 'read-new-dead-letters',
     text: `
       select a.id as agent_id, dead.count, ${isoText('dead.first')} as first_at
@@ -156,6 +168,7 @@ export async function readNewDeadLetters(
       ) dead
       where dead.count > 0`,
     values: [arrayOf(agentIds), new Date(sinceMs).toISOString()],
+    place: { each: newDead, lenient: true },
   });
 }
 

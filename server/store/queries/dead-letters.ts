@@ -1,7 +1,9 @@
 /** Dead letters by reason. */
+
 import type { z } from 'zod';
 import type { deadGroupSchema } from '../../model/dead-letters.ts';
 import { COUNTED_MAX } from '../../model/events.ts';
+import { summedBy } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { isoText } from '../sql.ts';
 import { withinTimeout } from './delivery-counts.ts';
@@ -13,6 +15,32 @@ const GROUPS_MAX = 50;
 /** Agents named of a group. */
 const AGENTS_NAMED = 5;
 
+type Read = DeadGroup & { read: number };
+
+/** The groups of several cells: those with the same reason are one. */
+function together(byCell: Read[][]): Read[] {
+  const read = byCell.reduce((sum, rows) => sum + (rows[0]?.read ?? 0), 0);
+  const sameReason = summedBy<Read>(
+    ({ reason }) => JSON.stringify(reason),
+    (one, other) => {
+      const agentIds = [...new Set([...one.agent_ids, ...other.agent_ids])];
+      return {
+        ...one,
+        deliveries: one.deliveries + other.deliveries,
+        // Beyond those named, an agent of both cells counts twice.
+        agents: Math.max(agentIds.length, one.agents, other.agents),
+        agent_ids: agentIds.slice(0, AGENTS_NAMED),
+        first_at: one.first_at < other.first_at ? one.first_at : other.first_at,
+        last_at: one.last_at > other.last_at ? one.last_at : other.last_at,
+      };
+    },
+  );
+  return sameReason(byCell)
+    .map((group) => ({ ...group, read }))
+    .sort((a, b) => b.deliveries - a.deliveries)
+    .slice(0, GROUPS_MAX + 1);
+}
+
 /**
  * Groups the newest COUNTED_MAX dead letters by their reason, the most frequent first. `complete` false: there are more dead letters or
  * more groups. Rejects on timeout.
@@ -22,7 +50,7 @@ export async function groupDeadLetters(
   { agentId, webhookId }: { agentId: string | null; webhookId: string | null },
 ): Promise<{ groups: DeadGroup[]; complete: boolean }> {
   const rows = await withinTimeout(database, (query) =>
-    query<DeadGroup & { read: number }>({
+    query<Read>({
       text: `
         select reason, count(*)::int as deliveries, count(distinct agent_id)::int as agents,
           (array_agg(distinct agent_id::text))[1:${AGENTS_NAMED}] as agent_ids,
@@ -37,6 +65,7 @@ export async function groupDeadLetters(
         order by deliveries desc, last_at desc
         limit ${GROUPS_MAX + 1}`,
       values: [agentId, webhookId],
+      place: { each: together },
     }),
   );
   return {

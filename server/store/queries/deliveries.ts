@@ -1,7 +1,9 @@
 /** Deliveries: lists, and the end of last leases. Claims and settlements have a file each. */
+
 import type { z } from 'zod';
 import { type DeliveryState, deliverySchema } from '../../model/events.ts';
 import { uuidv7Time } from '../ids.ts';
+import { concatenated, newest } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { selectList } from '../sql.ts';
 import { leaseEnded } from './delivery-history.ts';
@@ -55,6 +57,7 @@ export async function listDeliveries(
       order by deliveries.received_at desc, id desc
       limit $1`,
     values,
+    place: { each: newest(limit, ({ id }) => id) },
   });
   return withTypes(database, rows);
 }
@@ -78,6 +81,7 @@ export async function findDelivery(
     text: `select ${record} from deliveries
            where deliveries.received_at = $1 and id = $2 and ($3::uuid is null or agent_id = $3)`,
     values: [uuidv7Time(id), id, agentId],
+    place: { id },
   });
   return (await withTypes({ query }, rows))[0];
 }
@@ -118,6 +122,7 @@ export async function endLastLeases(
         where d.received_at = o.received_at and d.id = o.id and d.webhook_id = o.webhook_id and d.state = 'leased'
         returning d.agent_id as "agentId"`,
       values: [attemptsMax, AT_A_TIME],
+      place: { each: concatenated, lenient: true },
     });
     ended += rows.length;
     onEnded(rows.map(({ agentId }) => agentId));

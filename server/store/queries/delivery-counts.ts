@@ -4,8 +4,10 @@
  * Waiting deliveries are in one table of their own, so a scan of it counts them: 49 ms of CPU for 300,000 of all agents. An index gains
  * nothing (51 ms). Counts that fan-out, claims and acks keep would make them wait for each other's commits.
  */
+
 import type { z } from 'zod';
 import { COUNTED_MAX, type deliveryCountsSchema, WAITING_COUNTED_MAX } from '../../model/events.ts';
+import { concatenated, summed } from '../place.ts';
 import type { Database, Query } from '../pool.ts';
 import { readAgentActivity } from './agent-activity.ts';
 import { unjudged } from './filter-deliveries.ts';
@@ -46,6 +48,7 @@ export async function countDeliveries(
           count(*)::int as read
         from (select state from deliveries where state in ('pending', 'leased') and ${scope} limit ${max.waiting + 1}) d`,
       values: [agentId, webhookId],
+      place: { each: summed, lenient: true },
     }),
   );
   const { pending, leased, dead, read } = row!;
@@ -87,7 +90,7 @@ export async function countOrEstimateDeliveries(
 /** Runs a transaction whose statements are cancelled after TIMEOUT. */
 export function withinTimeout<T>(database: Database, work: (query: Query) => Promise<T>): Promise<T> {
   return database.transaction(async (query) => {
-    await query({ text: `set local statement_timeout = '${TIMEOUT}'` });
+    await query({ text: `set local statement_timeout = '${TIMEOUT}'`, place: 'session' });
     return work(query);
   });
 }
@@ -116,6 +119,7 @@ export async function sampleDeliveries(query: Query, blocksMax = SAMPLED_BLOCKS_
   const [size] = await query<{ blocks: number }>({
     text: `select (sum(pg_relation_size(relid)) / current_setting('block_size')::int)::float8 as blocks
            from pg_partition_tree('deliveries')`,
+    place: { each: summed, lenient: true },
   });
   const fraction = Math.min(1, blocksMax / Math.max(1, size!.blocks));
   return query<SampledDeliveries>({
@@ -125,6 +129,7 @@ export async function sampleDeliveries(query: Query, blocksMax = SAMPLED_BLOCKS_
       where state in ('pending', 'leased', 'dead')
       group by agent_id, webhook_id, state`,
     values: [fraction],
+    place: { each: concatenated, lenient: true },
   });
 }
 
@@ -180,6 +185,7 @@ function countByAgent(query: Query, max: Limits): Promise<Counted[]> {
       from (select * from (${rows("'pending', 'leased'", max.waiting)}) waiting union all select * from (${rows("'dead'", max.dead)}) dead) d
       left join subscriptions s on s.agent_id = d.agent_id and s.webhook_id = d.webhook_id
       group by d.agent_id, d.state`,
+    place: { each: concatenated, lenient: true },
   });
 }
 

@@ -107,6 +107,7 @@ export async function readAttempts(
       where d.received_at = $1 and d.${column} = $2
       limit 200`,
     values: [uuidv7Time(id), id],
+    place: { id },
   });
   return new Map(rows.map((row) => [row.id, attemptsOf(row, nowMs)]));
 }

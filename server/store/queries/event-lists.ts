@@ -1,7 +1,9 @@
 /** What lists of events show besides the events: how their deliveries stand, how many match, and events by the beginning of an id. */
+
 import type { z } from 'zod';
 import { eventDeliveriesSchema } from '../../model/events.ts';
 import { isTimedId, uuidv7Time } from '../ids.ts';
+import { newest } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf, isoText } from '../sql.ts';
 import { type NewEvent, newEventColumns } from './events.ts';
@@ -25,6 +27,7 @@ export function countDeliveriesOf(database: Database, eventIds: readonly string[
       where received_at = any ($1::timestamptz[]) and event_id = any ($2::uuid[])
       group by event_id`,
     values: timesAndIds(eventIds),
+    place: { ids: eventIds },
   });
 }
 
@@ -51,6 +54,7 @@ export async function eventsByIdStart(database: Database, digits: string, limit:
       order by e.received_at desc, e.id desc
       limit $5`,
     values: [uuidv7Time(first), uuidv7Time(last), first, last, limit],
+    place: { each: newest(limit, ({ id }) => id) },
   });
 }
 
@@ -64,6 +68,7 @@ export async function readOldestTime({ query }: Pick<Database, 'query'>): Promis
     name: 'read-oldest-time',
     text: `select ${isoText('e.received_at')} as at from events e order by e.received_at limit 1`,
     values: [],
+    place: { each: (byCell) => byCell.flat().sort((a, b) => (a.at < b.at ? -1 : 1)) },
   });
   return rows[0]?.at ?? null;
 }
@@ -78,6 +83,7 @@ export async function readEventTypes(
       select id, event_type as type from events
       where received_at = any ($1::timestamptz[]) and id = any ($2::uuid[]) and event_type is not null`,
     values: timesAndIds(eventIds),
+    place: { ids: eventIds },
   });
   return new Map(rows.map(({ id, type }) => [id, type]));
 }
@@ -87,6 +93,7 @@ export async function readBodies(database: Database, eventIds: readonly string[]
   const rows = await database.query<{ id: string; body: Buffer }>({
     text: 'select id, body from events where received_at = any ($1::timestamptz[]) and id = any ($2::uuid[])',
     values: timesAndIds(eventIds),
+    place: { ids: eventIds },
   });
   return new Map(rows.map(({ id, body }) => [id, body]));
 }

@@ -1,5 +1,7 @@
 /** Events near another one in time: the previous and the next that pass a filter, and the previous of the same type. */
+
 import { uuidv7Time } from '../ids.ts';
+import { lesser, newest } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { isoText, Placeholders } from '../sql.ts';
 import {
@@ -22,7 +24,7 @@ export async function findNeighbours(
   id: string,
   filter: EventFilter,
   { from, to }: Pick<EventSpan, 'from' | 'to'>,
-): Promise<{ older: string | null; newer: string | null }> {
+): Promise<Neighbours> {
   const given = new Placeholders();
   const of = `(${given.of(uuidv7Time(id), 'timestamptz')}, ${given.of(id, 'uuid')})`;
   const span = { from, to, before: null, downTo: null };
@@ -38,11 +40,22 @@ export async function findNeighbours(
       order by received_at ${direction}, id ${direction} limit ${limit}
     ) e
     ${where(conditions)} limit 1)`;
-  const [row] = await query<{ older: string | null; newer: string | null }>({
+  const [row] = await query<Neighbours>({
     text: `select ${nearest('<', 'desc')} as older, ${nearest('>', 'asc')} as newer`,
     values: given.values,
+    place: { each: (byCell) => [byCell.flat().reduce(nearer)] },
   });
   return row!;
+}
+
+interface Neighbours {
+  older: string | null;
+  newer: string | null;
+}
+
+function nearer(one: Neighbours, other: Neighbours): Neighbours {
+  const later = one.older !== null && other.older !== null && one.older > other.older;
+  return { older: later ? one.older : (other.older ?? one.older), newer: lesser(one.newer, other.newer) };
 }
 
 export interface PreviousEvent {
@@ -65,6 +78,7 @@ export async function findPreviousOfType(
       where e.webhook_id = $3 and e.event_type is not distinct from $4
       limit 1`,
     values: [uuidv7Time(id), id, webhook_id, event_type],
+    place: { each: newest(1, (event) => event.id) },
   });
   return row;
 }

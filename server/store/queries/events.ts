@@ -3,6 +3,7 @@
 import type { z } from 'zod';
 import { eventSchema } from '../../model/events.ts';
 import { uuidv7Time } from '../ids.ts';
+import { newest, summed } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { Placeholders, selectList } from '../sql.ts';
 import { type EventFilter, type EventSpan, matching, spanConditions, where } from './event-conditions.ts';
@@ -26,6 +27,7 @@ export async function findEvent(
         and ($3::uuid is null or exists (
           select from deliveries d where d.received_at = e.received_at and d.event_id = e.id and d.webhook_id = e.webhook_id and d.agent_id = $3))`,
     values: [uuidv7Time(id), id, agentId],
+    place: { id },
   });
   return row;
 }
@@ -53,6 +55,7 @@ export function listEvents(
       order by e.received_at desc, e.id desc
       limit ${given.of(limit, 'bigint')}`,
     values: given.values,
+    place: { each: newest(limit, ({ id }) => id) },
   });
 }
 
@@ -67,8 +70,9 @@ export async function countEvents(
   const [row] = await database.query<{ count: number }>({
     text: `select count(*)::int as count from (select ${matching(given, filter, span)} limit ${given.of(limit, 'bigint')}) matches`,
     values: given.values,
+    place: { each: summed },
   });
-  return row!.count;
+  return Math.min(limit, row!.count);
 }
 
 /**
@@ -102,8 +106,22 @@ export async function sliceEnd(
          where bytes_before < ${given.of(bytes, 'bigint')}
          order by received_at, id
          limit 1`;
-  const [row] = await database.query<{ id: string }>({ text, values: given.values });
+  // The nearest end of several cells bounds what is read of each.
+  const place = { each: newest<{ id: string }>(1, ({ id }) => id) };
+  const [row] = await database.query<{ id: string }>({ text, values: given.values, place });
   return row?.id;
+}
+
+/** Newest first, at most `limit` of each watched webhook. */
+function newestOfEach<Row extends { id: string; watched: string | null }>(rows: Row[], limit: number): Row[] {
+  const taken = new Map<string | null, number>();
+  return rows
+    .sort((a, b) => (a.id < b.id ? 1 : -1))
+    .filter(({ watched }) => {
+      const count = (taken.get(watched) ?? 0) + 1;
+      taken.set(watched, count);
+      return count <= limit;
+    });
 }
 
 const newEventSchema = eventSchema.omit({ headers: true });
@@ -139,6 +157,7 @@ export async function readNewest(
       order by e.received_at desc, e.id desc`,
     values: [`{${watched.map((id) => id ?? 'null').join(',')}}`, new Date(fromMs).toISOString(), limit],
     plan: 'once',
+    place: { each: (byCell) => newestOfEach(byCell.flat(), limit), lenient: true },
   });
   return rows.map(({ watched, ...event }) => ({ watched, event }));
 }

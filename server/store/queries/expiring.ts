@@ -1,7 +1,9 @@
 /** What retention is about to remove although no agent has settled it, and what it could not archive. */
+
 import { EXPIRING_COUNTED_MAX } from '../../model/conditions.ts';
 import { firstKeptDay } from '../drop-partitions.ts';
 import { DAY_MS, partitionedTables } from '../partitions.ts';
+import { summed } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { readRetentionGroups } from '../retention.ts';
 import { arrayOf } from '../sql.ts';
@@ -47,6 +49,7 @@ async function countBefore({ query }: Database, beforeMs: number, webhookIds: st
         limit ${EXPIRING_COUNTED_MAX}
       ) d`,
     values: [new Date(beforeMs).toISOString(), ...(webhookIds === null ? [] : [arrayOf(webhookIds)])],
+    place: { each: summed, lenient: true },
   });
   return row!.count;
 }
@@ -63,6 +66,7 @@ export async function countUnarchived(
       where c.relkind = 'r' and c.relname ~ $1 and right(c.relname, 8) < $2 and c.relnamespace = current_schema()::regnamespace
         and not exists (select from pg_inherits where inhrelid = c.oid)`,
     values: [`^(${partitionedTables.join('|')})_[0-9]{8}$`, firstKeptDay(retentionDays, nowMs)],
+    place: { each: summed, lenient: true },
   });
   return row!.count;
 }

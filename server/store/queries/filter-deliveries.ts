@@ -13,6 +13,8 @@ import { addSlow, FILTER_SLOW_MAX, subscribedWebhooks, suspendedUntil } from './
 export const unjudged = (d: string) => `${d}.state = 'pending' and ${d}.leases = 0 and ${d}.history is null`;
 
 export interface CandidateOrder {
+  /** See ClaimOrder. */
+  cell: number;
   agentId: string;
   /** Null: all webhooks. */
   webhookIds: readonly string[] | null;
@@ -128,6 +130,7 @@ export async function readCandidates(database: Database, order: CandidateOrder):
       order.max,
       order.bytesMax,
     ],
+    place: { cell: order.cell },
   });
   const webhooks = new Map<string, FilteredWebhook>();
   for (const { id, webhookId, name, filter, suspended, oldestAt, more, oldestMs: _, ...event } of rows) {
@@ -172,6 +175,7 @@ export async function markFiltered(database: Database, agentId: string, ids: rea
       where d.received_at = e.received_at and d.id = e.id and d.webhook_id = e.webhook_id and d.state = 'pending'
       returning 1`,
     values: [agentId, arrayOf(ids), arrayOf(ids.map(uuidv7Time))],
+    place: { ids },
   });
   return rows.length;
 }

@@ -1,5 +1,7 @@
 /** Stored events on which a filter is tried, and the filters of all subscriptions. */
+
 import type { CandidateEvent } from '../../model/filters/evaluate.ts';
+import { newest } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { isoText } from '../sql.ts';
 import { suspendedUntil } from './subscriptions.ts';
@@ -41,6 +43,7 @@ export async function readEventsToTry(
       order by c.received_at desc, c.id desc`,
     values: [order.webhookId, order.max, order.bytesMax],
     timeoutMs: TIMEOUT_MS,
+    place: { each: newest(order.max, ({ id }) => id) },
   });
   return rows.map((row) => ({ ...row, webhook: webhook.name }));
 }

@@ -1,6 +1,7 @@
 /** Jobs: their rows. The work of a batch is in replay-batch.ts. */
 import type { z } from 'zod';
 import { JOBS_KEPT_DAYS, jobSchema } from '../../model/jobs.ts';
+import { concatenated } from '../place.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf, selectList } from '../sql.ts';
 import type { ReplayScope } from './recipients.ts';
@@ -111,8 +112,14 @@ export async function failJob(query: Query, id: string, reason: string): Promise
 
 /** Deletes jobs that finished JOBS_KEPT_DAYS ago. Returns how many. */
 export async function deleteOldJobs({ query }: Pick<Database, 'query'>): Promise<number> {
-  const rows = await query({
-    text: `delete from jobs where finished_at < now() - interval '${JOBS_KEPT_DAYS} days' returning 1`,
+  const rows = await query<{ id: string }>({
+    text: `delete from jobs where finished_at < now() - interval '${JOBS_KEPT_DAYS} days' returning id`,
   });
+  if (rows.length > 0)
+    await query({
+      text: 'delete from job_progress where job_id = any ($1::uuid[])',
+      values: [arrayOf(rows.map(({ id }) => id))],
+      place: { each: concatenated, lenient: true },
+    });
   return rows.length;
 }

@@ -1,5 +1,7 @@
 /** One batch of a replay job. */
+
 import { uuidv7Time } from '../ids.ts';
+import type { Merge } from '../place.ts';
 import type { Query } from '../pool.ts';
 import { Placeholders } from '../sql.ts';
 import { readAgents } from './agents.ts';
@@ -61,7 +63,7 @@ export async function replayBatch(
   if (job.cursor === null) await begin(query, id, range);
   const last = sliceEnd ?? (await lastOfSlice(query, range));
   const eventIds = last === undefined ? [] : await findMatches(query, range, last);
-  const deliveries = eventIds.length === 0 ? 0 : (await deliverAgain({ query }, eventIds, job)).length;
+  const deliveries = eventIds.length === 0 ? 0 : (await deliverAgain({ query }, eventIds, job, id)).length;
   // A full batch may have left matches in the slice.
   const isFull = eventIds.length === BATCH_EVENTS_MAX;
   const cursor = isFull ? eventIds.at(-1)! : last;
@@ -94,11 +96,24 @@ interface Range extends JobScope {
 /** Records the time of the first event, from which the progress is counted. */
 async function begin(query: Query, id: string, range: Range): Promise<void> {
   const given = new Placeholders();
-  const first = `select received_at from events e ${where(rangeConditions(given, range))} order by received_at, id limit 1`;
-  await query({
-    text: `update jobs set started_at = coalesce(started_at, now()), first_at = (${first}) where id = ${given.of(id, 'uuid')}`,
+  const [first] = await query<{ id: string }>({
+    text: `select id from events e ${where(rangeConditions(given, range))} order by received_at, id limit 1`,
     values: given.values,
+    place: { each: oldest(1) },
   });
+  await query({
+    text: 'update jobs set started_at = coalesce(started_at, now()), first_at = $2 where id = $1',
+    values: [id, first === undefined ? null : uuidv7Time(first.id)],
+  });
+}
+
+/** The first rows of all cells: no cell has read less. */
+function oldest<Row extends { id: string }>(limit: number): Merge<Row> {
+  return (byCell) =>
+    byCell
+      .flat()
+      .sort((a, b) => (a.id < b.id ? -1 : 1))
+      .slice(0, limit);
 }
 
 /** The last event that one batch reads; undefined: nothing is left. */
@@ -116,6 +131,7 @@ async function lastOfSlice(query: Query, range: Range): Promise<string | undefin
       where bytes_before < ${given.of(READ_BYTES_MAX, 'bigint')}
       order by received_at desc, id desc limit 1`,
     values: given.values,
+    place: { each: oldest(1) },
   });
   return row?.id;
 }
@@ -137,6 +153,7 @@ async function findMatches(query: Query, range: Range, last: string): Promise<st
   const rows = await query<{ id: string }>({
     text: `select e.id from events e ${where(conditions)} order by e.received_at, e.id limit ${given.of(BATCH_EVENTS_MAX, 'bigint')}`,
     values: given.values,
+    place: { each: oldest(BATCH_EVENTS_MAX) },
   });
   return rows.map(({ id }) => id);
 }

@@ -1,5 +1,7 @@
 /** What a replay would deliver: matches by webhook, an estimate of the events of a range, and events on which filters are judged. */
+
 import type { CandidateEvent } from '../../model/filters/evaluate.ts';
+import { concatenated, lesser, newest, summedBy, sumOf } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf, isoText, Placeholders } from '../sql.ts';
 import { type EventFilter, type EventSpan, matching, timeConditions, where } from './event-conditions.ts';
@@ -11,7 +13,12 @@ interface WebhookCount {
   oldestAt: string;
 }
 
-/** Counts the newest `limit` matches by webhook. */
+const byWebhook = summedBy<WebhookCount>(
+  ({ webhookId }) => webhookId,
+  (one, other) => ({ ...sumOf(one, other), oldestAt: lesser(one.oldestAt, other.oldestAt)! }),
+);
+
+/** Counts the newest `limit` matches by webhook, in each cell. */
 export function countByWebhook(
   database: Database,
   filter: EventFilter,
@@ -28,6 +35,7 @@ export function countByWebhook(
       ) matches
       group by webhook_id`,
     values: given.values,
+    place: { each: byWebhook },
   });
 }
 
@@ -42,11 +50,15 @@ export async function estimateEvents(
     ...timeConditions(given, { ...span, before: null, downTo: null }, 'e.received_at'),
     ...(webhookId === null ? [] : [`e.webhook_id = ${given.of(webhookId, 'uuid')}`]),
   ];
-  const [row] = await database.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number } }] }>({
+  const plans = await database.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number } }] }>({
     text: `explain (format json) select from events e ${where(conditions)}`,
     values: given.values,
+    place: { each: concatenated },
   });
-  return Math.max(1, row!['QUERY PLAN'][0].Plan['Plan Rows']);
+  return Math.max(
+    1,
+    plans.reduce((sum, row) => sum + row['QUERY PLAN'][0].Plan['Plan Rows'], 0),
+  );
 }
 
 export interface EventToJudge extends Omit<CandidateEvent, 'filter'> {
@@ -93,5 +105,6 @@ export async function readEventsToJudge(
       where ${readsBody ? 'c.bytes_before' : '0'} < ${given.of(bytesMax, 'bigint')}
       order by c.received_at desc, c.id desc`,
     values: given.values,
+    place: { each: newest(max, ({ id }) => id) },
   });
 }

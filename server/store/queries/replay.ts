@@ -1,6 +1,7 @@
 import type { DeliveryState } from '../../model/events.ts';
 import { uuidv7Time } from '../ids.ts';
-import type { Database } from '../pool.ts';
+import { lesser } from '../place.ts';
+import type { Database, Query } from '../pool.ts';
 import { arrayOf, isoText } from '../sql.ts';
 import { userActed } from './delivery-history.ts';
 import type { ReplayScope } from './recipients.ts';
@@ -15,25 +16,49 @@ const changes = {
 /** What a user does to finished deliveries. A replay makes them pending again, a dismissal ends dead ones for good. */
 export type ActionKind = keyof typeof changes;
 
-/** Records replay targets: claims read the webhooks that an agent is subscribed to and those replayed to it. */
-const insertTargets = `
+/**
+ * SQL that records replay targets of the rows `again`: claims read the webhooks that an agent is subscribed to and those replayed to it.
+ * Returns them.
+ */
+export const insertTargets = `
   insert into replay_targets (agent_id, webhook_id)
   select distinct agent_id, webhook_id from again
   where not exists (select from subscriptions s where s.webhook_id = again.webhook_id and s.agent_id = again.agent_id)
-  on conflict do nothing`;
+  on conflict do nothing
+  returning agent_id, webhook_id`;
+
+/** SQL: the replay targets that a statement recorded, as JSON. */
+export const targetsMade = `(select coalesce(json_agg(t), '[]') from targets t)`;
+
+export interface ReplayTarget {
+  agent_id: string;
+  webhook_id: string;
+}
+
+/** Records at home what a statement recorded in a cell: processes know from home of which webhooks an agent has deliveries. */
+export async function recordTargets(query: Query, targets: readonly ReplayTarget[]): Promise<void> {
+  if (targets.length === 0) return;
+  await query({
+    text: `insert into replay_targets (agent_id, webhook_id)
+           select agent_id, webhook_id from json_to_recordset($1) t (agent_id uuid, webhook_id uuid) on conflict do nothing`,
+    values: [JSON.stringify(targets)],
+  });
+}
 
 /** Makes a finished delivery pending again, with zero attempts. Returns false when no finished delivery has this id. */
 export async function replayDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
-  const rows = await query({
+  const [row] = await query<{ count: number; targets: ReplayTarget[] }>({
     text: `
       with again as (
         update deliveries d set ${changes.replay('null')}
         where received_at = $1 and id = $2 and state in ('dead', 'done', 'dismissed', 'filtered') returning agent_id, webhook_id
       ), targets as (${insertTargets})
-      select from again`,
+      select (select count(*)::int from again) as count, ${targetsMade} as targets`,
     values: [uuidv7Time(id), id],
+    place: { id },
   });
-  return rows.length > 0;
+  await recordTargets(query, row!.targets);
+  return row!.count > 0;
 }
 
 /** Dismisses a dead delivery. Returns false when no dead delivery has this id. */
@@ -41,6 +66,7 @@ export async function dismissDelivery({ query }: Pick<Database, 'query'>, id: st
   const rows = await query({
     text: `update deliveries d set ${changes.dismissal('null')} where received_at = $1 and id = $2 and state = 'dead' returning id`,
     values: [uuidv7Time(id), id],
+    place: { id },
   });
   return rows.length > 0;
 }
@@ -65,7 +91,7 @@ export interface ActionOrder {
 const now = `date_trunc('milliseconds', now()) + interval '1 millisecond'`;
 
 /**
- * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX. Returns how many, and the time before which they had
+ * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX of a cell. Returns how many, and the time before which they had
  * finished: without it the next call would replay again what agents acknowledged since this one. The action, whose id
  * undoes them, is stored if any delivery changed. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
  * Postgres assumes all partitions for each row and would otherwise read every delivery.
@@ -76,7 +102,7 @@ export async function actOnDeliveries(
   id: string,
   { kind, state, agentId, webhookId, reason, finishedBefore }: ActionOrder,
 ): Promise<{ count: number; finishedBefore: string }> {
-  await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
+  await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off', place: 'session' });
   const values: unknown[] = [id, ACTED_MAX, finishedBefore ?? null];
   const value = (given: unknown) => `$${values.push(given)}`;
   const conditions = [
@@ -90,7 +116,7 @@ export async function actOnDeliveries(
       kind === 'replay' &&
       'exists (select from agents a where a.id = agent_id and a.revoked_at is null)',
   ].filter(Boolean);
-  const [row] = await query<{ count: number; finishedBefore: string }>({
+  const [row] = await query<Acted>({
     text: `
       with cut_off as (select coalesce($3::timestamptz, ${now}) as at
       ), finished as (
@@ -101,29 +127,55 @@ export async function actOnDeliveries(
         update deliveries d set ${changes[kind]('$1::uuid')} from finished f
         where d.received_at = f.received_at and d.id = f.id and d.webhook_id = f.webhook_id
         returning d.id, d.agent_id, d.webhook_id
-      ), targets as (${kind === 'replay' ? insertTargets : 'select'}
+      ), targets as (${kind === 'replay' ? insertTargets : 'select from again where false'}
       ), action as (
         insert into delivery_actions (id, kind, delivery_ids)
         select $1, '${kind}', array_agg(id) from again having count(*) > 0
       )
-      select (select count(*)::int from again) as count, ${isoText('at')} as "finishedBefore" from cut_off`,
+      select (select count(*)::int from again) as count, ${isoText('at')} as "finishedBefore", ${targetsMade} as targets from cut_off`,
     values,
+    place: { each: (byCell) => [byCell.flat().reduce(together)] },
   });
-  return row!;
+  const { targets, ...acted } = row!;
+  await recordTargets(query, targets);
+  return acted;
+}
+
+interface Acted {
+  count: number;
+  finishedBefore: string;
+  targets: ReplayTarget[];
+}
+
+/** The clocks of cells differ: what finished between two of these times is not replayed by a call that continues this one. */
+function together(one: Acted, other: Acted): Acted {
+  return {
+    count: one.count + other.count,
+    finishedBefore: lesser(one.finishedBefore, other.finishedBefore)!,
+    targets: [...one.targets, ...other.targets],
+  };
 }
 
 /**
  * Creates deliveries of events to the agents of the scope. Returns their ids; an event that does not exist has none. Beyond
  * subscriptions, the empty history keeps filters from judging them (filter-deliveries.ts); else filters judge them like new ones.
+ * @param jobId a batch of this job: the deliveries are committed together with the progress of the job in the same cell, and a batch that
+ * is repeated because it was not committed at home makes no delivery twice. The batches of a job come in the order of the ids.
  */
 export async function deliverAgain(
   database: Pick<Database, 'query'>,
   eventIds: readonly string[],
   { agentIds, beyondSubscriptions }: ReplayScope,
+  jobId: string | null = null,
 ): Promise<string[]> {
-  const rows = await database.query<{ id: string }>({
+  const rows = await database.query<{ ids: string[]; targets: ReplayTarget[] }>({
     text: `
-      with made as (
+      with before as (select upto from job_progress where job_id = $5
+      ), progress as (
+        insert into job_progress (job_id, upto)
+        select $5, id from unnest($2::uuid[]) id where $5::uuid is not null order by id desc limit 1
+        on conflict (job_id) do update set upto = greatest(job_progress.upto, excluded.upto)
+      ), again as (
         insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, history)
         select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes, case when $4 then '[]'::jsonb end
         from events e
@@ -132,20 +184,20 @@ export async function deliverAgain(
           and ($3 is not null and $4::boolean
             or exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
         where e.received_at = any ($1::timestamptz[]) and e.id = any ($2::uuid[])
+          and ($5 is null or e.id > all (select upto from before))
         returning id, agent_id, webhook_id
-      ), targets as (
-        insert into replay_targets (agent_id, webhook_id)
-        select agent_id, webhook_id from made
-        where not exists (select from subscriptions s where s.webhook_id = made.webhook_id and s.agent_id = made.agent_id)
-        on conflict do nothing
-      )
-      select id from made`,
+      ), targets as (${insertTargets})
+      select (select coalesce(json_agg(id), '[]') from again) as ids, ${targetsMade} as targets`,
     values: [
       arrayOf(new Set(eventIds.map(uuidv7Time))),
       arrayOf(eventIds),
       agentIds && arrayOf(agentIds),
       beyondSubscriptions,
+      jobId,
     ],
+    place: { ids: eventIds },
   });
-  return rows.map((row) => row.id);
+  const targets = rows.flatMap((row) => row.targets);
+  await recordTargets(database.query, targets);
+  return rows.flatMap((row) => row.ids);
 }

@@ -3,7 +3,7 @@ import type { Query } from '../pool.ts';
 
 interface SealedTable {
   /** A KeyPurpose of store/secrets/seal.ts. */
-  purpose: 'webhook-secrets' | 'idempotency';
+  purpose: 'webhook-secrets' | 'cells' | 'idempotency';
   name: string;
   /** The primary key: a uuid and a text. */
   key: readonly [string, string];
@@ -32,6 +32,13 @@ export const sealedTables = {
     key: ['id', 'name'],
     column: 'verify_token',
     context: ({ id }) => verifyTokenContext(id),
+  },
+  cells: {
+    purpose: 'cells',
+    name: 'cells',
+    key: ['id', 'name'],
+    column: 'sealed',
+    context: ({ id }) => id,
   },
   idempotency_answers: {
     purpose: 'idempotency',

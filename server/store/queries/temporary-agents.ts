@@ -1,4 +1,5 @@
 /** Temporary agents: their expiry, and the removal of those that are revoked. */
+import { summed } from '../place.ts';
 import type { Database, Query } from '../pool.ts';
 
 /** Deliveries deleted in one transaction. */
@@ -42,7 +43,7 @@ export function removeRevokedAgent({ transaction }: Pick<Database, 'transaction'
       values: [new Date(nowMs - REMOVED_AFTER_SECONDS * 1000).toISOString()],
     });
     if (agent === undefined) return false;
-    await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off' });
+    await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off', place: 'session' });
     const [deleted] = await query<{ count: number }>({
       text: `
         with batch as (
@@ -54,6 +55,7 @@ export function removeRevokedAgent({ transaction }: Pick<Database, 'transaction'
         )
         select count(*)::int as count from deleted`,
       values: [agent.id],
+      place: { each: summed },
     });
     if (deleted!.count < BATCH) await query({ text: 'delete from agents where id = $1', values: [agent.id] });
     return true;

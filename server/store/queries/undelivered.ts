@@ -1,7 +1,8 @@
 /** Unfinished deliveries of revoked agents: no agent fetches them, until a user dismisses them or moves them to another agent. */
+import { summed, summedBy } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { userActed } from './delivery-history.ts';
-import { ACTED_MAX } from './replay.ts';
+import { ACTED_MAX, insertTargets, type ReplayTarget, recordTargets, targetsMade } from './replay.ts';
 
 /** Limit on the deliveries that are counted of an agent. */
 export const UNDELIVERED_COUNTED_MAX = 100_000;
@@ -26,6 +27,7 @@ export function readUndelivered({
         and exists (select from deliveries where agent_id = a.id and state in ('pending', 'leased'))
       order by a.revoked_at desc
       limit ${AGENTS_MAX}`,
+    place: { each: summedBy(({ id }) => id), lenient: true },
   });
 }
 
@@ -55,8 +57,18 @@ export async function dismissUndelivered(
       )
       select count(*)::int as count from ended`,
     values: [agentId, actionId],
+    place: { each: summed },
   });
   return row!.count;
+}
+
+interface Moved {
+  count: number;
+  targets: ReplayTarget[];
+}
+
+function both(one: Moved, other: Moved): Moved {
+  return { count: one.count + other.count, targets: [...one.targets, ...other.targets] };
 }
 
 /**
@@ -68,7 +80,7 @@ export async function moveUndelivered(
   agentId: string,
   toAgentId: string,
 ): Promise<number> {
-  const [row] = await query<{ count: number }>({
+  const [row] = await query<Moved>({
     text: `
       with f as (
         select received_at, id, webhook_id from deliveries m
@@ -77,19 +89,16 @@ export async function moveUndelivered(
             select from deliveries o
             where o.received_at = m.received_at and o.webhook_id = m.webhook_id and o.event_id = m.event_id and o.agent_id = $2)
         order by available_at limit ${ACTED_MAX} for update skip locked
-      ), moved as (
+      ), again as (
         update deliveries d
         set agent_id = $2, state = 'pending', attempts = 0, available_at = now(), history = ${userActed('replayed', 'null')}
         from f where ${isChosen}
-        returning d.webhook_id
-      ), targets as (
-        insert into replay_targets (agent_id, webhook_id)
-        select distinct $2::uuid, webhook_id from moved
-        where not exists (select from subscriptions s where s.webhook_id = moved.webhook_id and s.agent_id = $2)
-        on conflict do nothing
-      )
-      select count(*)::int as count from moved`,
+        returning d.agent_id, d.webhook_id
+      ), targets as (${insertTargets})
+      select (select count(*)::int from again) as count, ${targetsMade} as targets`,
     values: [agentId, toAgentId],
+    place: { each: (byCell) => [byCell.flat().reduce(both)] },
   });
+  await recordTargets(query, row!.targets);
   return row!.count;
 }

@@ -1,7 +1,9 @@
 /** Number and size of the stored events of webhooks, from the history: counting the events themselves would read all of them. */
+
 import type { z } from 'zod';
 import type { webhookUsageSchema } from '../../model/webhook-usage.ts';
 import { DAY_MS } from '../partitions.ts';
+import { summed } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf, isoText } from '../sql.ts';
 import { HOUR } from './history.ts';
@@ -48,6 +50,7 @@ export async function readTableBytes({
   const [row] = await query<{ events: number; deliveries: number }>({
     text: `
       select ${bytesOf('events')} as events, ${bytesOf('deliveries')} as deliveries`,
+    place: { each: summed, lenient: true },
   });
   return row!;
 }

@@ -17,6 +17,7 @@ const settableSchema = storedSchema.omit({
   has_verify_token: true,
   previous_secret_expires_at: true,
   agent_ids: true,
+  cell: true,
   created_at: true,
   updated_at: true,
 });
@@ -85,12 +86,12 @@ export async function lockWebhook(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Inserts a webhook without a secret. */
-export async function insertWebhook(query: Query, id: string, columns: WebhookColumns): Promise<void> {
+/** Inserts a webhook without a secret. @param cell where its events are stored */
+export async function insertWebhook(query: Query, id: string, columns: WebhookColumns, cell = 0): Promise<void> {
   await query({
-    text: `insert into webhooks (id, ${webhookColumns.join(', ')})
-           values ($1, ${webhookColumns.map((_, i) => `$${i + 2}`).join(', ')})`,
-    values: [id, ...webhookColumns.map((column) => parameterOf(columns, column))],
+    text: `insert into webhooks (id, cell, ${webhookColumns.join(', ')})
+           values ($1, $2, ${webhookColumns.map((_, i) => `$${i + 3}`).join(', ')})`,
+    values: [id, cell, ...webhookColumns.map((column) => parameterOf(columns, column))],
   });
 }
 
@@ -127,6 +128,7 @@ export async function deleteWebhook(query: Query, id: string): Promise<void> {
 /** A webhook with its sealed secrets, current first; an expired previous secret is omitted. */
 export interface WebhookRow {
   id: string;
+  cell: number;
   enabled: boolean;
   signatureScheme: string;
   schemeDefinition: SchemeDefinition | null;
@@ -154,7 +156,7 @@ export async function readWebhooks(
   const rows = await database.query<Omit<WebhookRow, 'sealed'> & { sealed: string[] }>({
     name: 'read-webhooks',
     text: `
-      select w.id, w.enabled,
+      select w.id, w.cell, w.enabled,
         w.signature_scheme as "signatureScheme",
         w.scheme_definition as "schemeDefinition",
         w.tolerance_seconds as "toleranceSeconds",

@@ -49,10 +49,12 @@ export async function rotateKeys(database: Database, keys: SecretsKeys, actor: A
   await recordCurrentKey(database, keys, actor, { again: true });
   const webhook_secrets = await rotateTable(database, keys, 'webhook_secrets');
   const verify_tokens = await rotateTable(database, keys, 'verify_tokens');
+  const cells = await rotateTable(database, keys, 'cells');
   const idempotency_answers = await rotateTable(database, keys, 'idempotency_answers');
   const counts = {
     webhook_secrets: webhook_secrets.count,
     verify_tokens: verify_tokens.count,
+    cells: cells.count,
     idempotency_answers: idempotency_answers.count,
   };
   const names = { current_key: current!.toString('hex'), previous_key: previous?.toString('hex') ?? null };
@@ -64,7 +66,12 @@ export async function rotateKeys(database: Database, keys: SecretsKeys, actor: A
     }),
   );
   const replaced_seconds = (previous && (await readReplacedSeconds(database, previous))) ?? null;
-  const previous_key_in_use = !(webhook_secrets.settled && verify_tokens.settled && idempotency_answers.settled);
+  const previous_key_in_use = !(
+    webhook_secrets.settled &&
+    verify_tokens.settled &&
+    cells.settled &&
+    idempotency_answers.settled
+  );
   return { kind: 'done', rotation: { ...names, counts, previous_key_in_use, replaced_seconds } };
 }
 

@@ -8,6 +8,7 @@ const TAG_BYTES = 16;
 /** The purpose of a derived key. The key of one purpose reveals nothing about another. */
 export type KeyPurpose =
   | 'webhook-secrets'
+  | 'cells'
   | 'agent-sessions'
   | 'csrf'
   | 'notices'

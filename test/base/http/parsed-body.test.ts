@@ -49,7 +49,7 @@ test('an unknown member is reported with the allowed ones', async () => {
   expect(body.errors).toEqual([
     {
       pointer: '/nmae',
-      detail: expect.stringMatching(/^This field is unknown; allowed: name, .*, generate_secret\.$/),
+      detail: expect.stringMatching(/^This field is unknown; allowed: name, .*, generate_secret, cell\.$/),
     },
   ]);
 });

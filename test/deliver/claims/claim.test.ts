@@ -208,6 +208,7 @@ describe('the order', () => {
       webhookIds: null,
       bytesMax: 1_000_000,
       attemptsMax: 10,
+      cell: 0,
       isLimited: false,
       address: '192.0.2.1',
       claimableFrom: '-infinity',

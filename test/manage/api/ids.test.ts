@@ -82,6 +82,7 @@ const shared: Record<string, 'any user' | 'owner' | 'itself'> = {
   rejections: 'any user',
   jobs: 'any user',
   conditions: 'any user',
+  cells: 'any user',
   users: 'any user',
   tokens: 'owner',
   account: 'itself',

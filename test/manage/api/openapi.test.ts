@@ -65,6 +65,12 @@ const elsewhere: Record<string, string> = {
   changePassword: 'needs a password; test/manage/auth',
   testAlert: 'needs ALERT_URL; test/manage/conditions',
   settleUndelivered: 'needs a revoked agent; test/manage/api/agents',
+  ...Object.fromEntries(
+    ['moveWebhook', 'addCell', 'updateCell', 'drainCell', 'removeCell'].map((name) => [
+      name,
+      'needs another server; test/store/cells',
+    ]),
+  ),
 };
 
 describe('every operation responds as documented', () => {

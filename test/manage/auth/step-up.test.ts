@@ -33,6 +33,7 @@ type Change = [
   status: number,
 ];
 const tokens = () => '/api/v1/tokens';
+const cells = () => '/api/v1/cells';
 const agents = () => '/api/v1/agents';
 const users = () => '/api/v1/users';
 const user = () => `/api/v1/users/${other.id}`;
@@ -64,6 +65,10 @@ const changes: Change[] = [
   ['updateUser', 'reset a password', 'PATCH', user, () => ({ password: 'a new horse, a new battery' }), 200],
   ['updateUser', 'revoke tokens of a user', 'PATCH', user, () => ({ revoke_tokens: true }), 200],
   ['deleteUser', 'delete a user', 'DELETE', user, () => ({}), 204],
+  // Refused after the password was checked: these need another server.
+  ['addCell', 'add a cell', 'POST', cells, () => ({ name: 'far', database: 'host=/run' }), 422],
+  ['updateCell', 'change a cell', 'PATCH', () => `${cells()}/1`, () => ({ name: 'far' }), 404],
+  ['removeCell', 'remove a cell', 'DELETE', () => `${cells()}/1`, () => ({}), 404],
 ];
 
 /** Changes for which the session is enough, by the reason. A new operation belongs here or among `changes`. */
@@ -86,6 +91,7 @@ const withoutStepUp: Record<string, OperationName[]> = {
     'fixRejection',
   ],
   'gives no credential': ['updateAgent', 'setSubscription'],
+  'moves events between servers of the installation': ['moveWebhook', 'drainCell'],
   'acts once': [
     'testWebhook',
     'testFilter',

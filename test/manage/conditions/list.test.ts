@@ -14,6 +14,7 @@ afterAll(() => app.stop());
 
 const evaluate = () =>
   new Alerts({
+    cells: { all: () => [] },
     database: app.database,
     log: Object.assign(() => {}, { enabled: () => true, dropped: () => 0 }),
     settings: () => app.settings,

@@ -9,6 +9,7 @@ import { type ConditionKind, conditionKinds, conditionOf } from '../../../server
 import type { HistoryCounts } from '../../../server/model/history.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
+import type { Cell } from '../../../server/store/cells/cells.ts';
 import type { CommitFailure } from '../../../server/store/commit-probe.ts';
 import { firstKeptDay } from '../../../server/store/drop-partitions.ts';
 import { createPartitions } from '../../../server/store/partitions.ts';
@@ -39,6 +40,7 @@ const iso = (ms: number) => new Date(ms).toISOString();
 interface Reported {
   failure?: CommitFailure | null;
   spoolFolder?: string | null;
+  cell?: Cell;
   live?: Partial<ProcessLive>;
 }
 
@@ -48,12 +50,19 @@ const parts = () => ({
   history: { latest: null },
   commitFailure: async () => null,
   spoolFolder: null,
+  cells: { all: (): Cell[] => [] },
 });
 
 /** What holds, by a reader that has cached nothing. */
-async function read({ live, failure = null, spoolFolder = null }: Reported = {}): Promise<Condition[]> {
+async function read({ live, failure = null, spoolFolder = null, cell }: Reported = {}): Promise<Condition[]> {
   const latest = live === undefined ? null : ({ processes: [{ pid: 77, ...live }] } as Live);
-  return conditionReader({ ...parts(), history: { latest }, commitFailure: async () => failure, spoolFolder })(nowMs);
+  return conditionReader({
+    ...parts(),
+    ...(cell === undefined ? {} : { cells: { all: () => [cell] } }),
+    history: { latest },
+    commitFailure: async () => failure,
+    spoolFolder,
+  })(nowMs);
 }
 
 async function addWebhook(more = ''): Promise<string> {
@@ -331,6 +340,16 @@ test.each(reports)('$kind holds while a process reports it', async ({ kind, calm
   expect(await kinds(held)).toMatchObject([{ severity: conditionOf(kind).severity, text }]);
 });
 
+test('cell holds while a cell cannot be used', async () => {
+  const cell = { number: 2, name: 'far', away: null as string | null, awaySinceMs: nowMs };
+  const held = async () => (await read({ cell: cell as Cell })).filter(({ kind }) => kind === 'cell');
+  expect(await held()).toEqual([]);
+  cell.away = 'connection refused';
+  expect(await held()).toMatchObject([
+    { id: 'cell:2', severity: 'critical', text: 'Cell 2 (far) cannot be used: connection refused.', since: iso(nowMs) },
+  ]);
+});
+
 test('spool holds while a spool has events', async () => {
   const folder = temporaryDirectory();
   const spools = async () => (await read({ spoolFolder: folder })).filter(({ kind }) => kind === 'spool');
@@ -345,7 +364,7 @@ test('spool holds while a spool has events', async () => {
 });
 
 test('every condition has a test of its limit', () => {
-  const tested = [...limits, ...reports, { kind: 'spool' }].map(({ kind }) => kind);
+  const tested = [...limits, ...reports, { kind: 'spool' }, { kind: 'cell' }].map(({ kind }) => kind);
   expect([...new Set(tested)].sort()).toEqual([...conditionKinds].sort());
 });
 

@@ -28,6 +28,7 @@ async function machine() {
   let contents = { ...emptySpool, events: 12, oldestMs: startMs };
   const make = () =>
     new Alerts({
+      cells: { all: () => [] },
       database: fresh.database,
       log,
       settings: () => settings,

@@ -19,6 +19,7 @@ test('an error of a statement is logged once, until requests are sent again', as
   const settings = settingsOf({ ALERT_URL: 'https://alerts.example/hook' });
   const contents = async () => expect.fail('there is no spool');
   const alerts = new Alerts({
+    cells: { all: () => [] },
     database: fresh.database,
     log,
     settings: () => settings,

@@ -105,6 +105,7 @@ describe('weir keys rotate', () => {
       counts: {
         webhook_secrets: { stored: 5, reencrypted: 4, already_current: 1, unreadable: 0 },
         verify_tokens: { stored: 0, reencrypted: 0, already_current: 0, unreadable: 0 },
+        cells: { stored: 0, reencrypted: 0, already_current: 0, unreadable: 0 },
         idempotency_answers: { stored: 0, reencrypted: 0, already_current: 0, unreadable: 0 },
       },
       previous_key_in_use: false,

@@ -8,11 +8,13 @@ import { seconds } from '../../command/arguments.ts';
 import type { BodyOf } from '../call.ts';
 import { idsOfGiven, readList } from '../lists.ts';
 import { type Given, type Row, repeated, row } from '../row.ts';
+import { cellOf } from './cell.ts';
 import { changesOf, fieldOptions, membersOf } from './field-options.ts';
 import { checkSecret, givenSecret, type SecretOptions } from './secret.ts';
 import { usageRow } from './webhook-usage.ts';
 
 interface AddOptions extends SecretOptions {
+  cell?: string;
   generateSecret?: boolean;
   agent?: string[];
 }
@@ -28,6 +30,7 @@ export const webhookRows: readonly Row[] = [
       ['--secret <secret>', 'signing secret (visible to other users of this machine; better: --secret-stdin)'],
       ['--secret-stdin', 'read the secret from standard input'],
       ['--generate-secret', 'generate a secret and print it, once'],
+      ['--cell <cell>', 'store its events in this cell, by number or name; default: the one with the fewest bytes'],
       ['--agent <agent>', 'subscribe this agent, by id or name; may be repeated', repeated],
     ],
     check: (_id, options) => {
@@ -36,11 +39,12 @@ export const webhookRows: readonly Row[] = [
         throw new CommandError('--generate-secret and a given secret exclude each other', 2);
     },
     run: async (call, { options, io }) => {
-      const { generateSecret, agent } = options;
+      const { generateSecret, agent, cell } = options;
       const input = {
         ...withScheme(await membersOf(io, webhookFields, options)),
         secret: await givenSecret(io, options),
         generate_secret: generateSecret,
+        cell: cell === undefined ? undefined : await cellOf(call, cell),
         agent_ids: await idsOfGiven(call, 'agent', agent),
       };
       return call('createWebhook', { input });

@@ -36,7 +36,7 @@ export function settleUndelivered(
       const moved = to === null ? 0 : await moveUndelivered({ query }, id, to.id);
       const actionId = randomUUID();
       // Deliveries of events that the other agent has a delivery of remain when there is nothing to move.
-      const dismissed = to !== null && moved === ACTED_MAX ? 0 : await dismissUndelivered({ query }, id, actionId);
+      const dismissed = to !== null && moved >= ACTED_MAX ? 0 : await dismissUndelivered({ query }, id, actionId);
       const settled = moved + dismissed;
       const undone = dismissed > 0 ? actionId : null;
       if (settled > 0)
@@ -52,7 +52,7 @@ export function settleUndelivered(
         });
       return {
         kind: 'done',
-        value: { settled, more: moved === ACTED_MAX || dismissed === ACTED_MAX, action_id: undone },
+        value: { settled, more: moved >= ACTED_MAX || dismissed >= ACTED_MAX, action_id: undone },
       };
     }),
   );

@@ -61,7 +61,7 @@ export function actOnMany(database: Database, actor: Actor, order: ActionOrder):
     const done = kind === 'replay' ? { replayed: count } : { dismissed: count };
     const after = { state, webhook_id, ...(reason === undefined ? {} : { reason }), ...done, action_id: actionId };
     await record(query, actor, { action: `delivery.${verbs[kind]}`, target, after });
-    return { count, more: count === ACTED_MAX, finishedBefore, actionId };
+    return { count, more: count >= ACTED_MAX, finishedBefore, actionId };
   });
 }
 

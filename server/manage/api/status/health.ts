@@ -13,6 +13,9 @@ const readiness = z.object({
       database: state('whether commits succeed; spooling: they do not, and events are written to the spool'),
       migrations: state('whether the schema fits this release; migrating: the start is changing it'),
       threads: state('HMAC threads'),
+      cells: state(
+        'degraded: some cells do not answer (cells_away), and their webhooks are refused or spooled; absent without cells',
+      ).optional(),
       draining: state('failing: this process is stopping'),
       rate_limit_store: state(
         'degraded: requests are allowed without being counted; failing: the start waits for the store',
@@ -20,6 +23,7 @@ const readiness = z.object({
       secrets: state('degraded: no key decrypts some stored webhook secrets'),
     })
     .describe('state of each check'),
+  cells_away: z.array(z.int()).optional().describe('numbers of the cells that do not answer'),
 });
 
 /** For the OpenAPI document. */
@@ -35,6 +39,10 @@ interface ReadinessParts {
   database: Database;
   /** Resolves within a second, with false if an event received now would not be stored. */
   commits: () => Promise<boolean>;
+  /** Home first. */
+  cells: () => readonly { number: number; away: string | null }[];
+  /** True while another cell than home takes events of known webhooks. */
+  othersCommit: () => boolean;
   /** True if an event that cannot be committed would be spooled. Does not query the database. */
   spools: () => Promise<boolean>;
   threads: () => number;
@@ -72,17 +80,29 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
     const awaited = parts.awaited();
     // The database answers, but the start has not checked all of it.
     const unchecked = awaited === 'migrations' || awaited === 'rate_limit_store';
+    const unstored = async () => {
+      if (await parts.spools()) return 'spooling';
+      if (unchecked) return 'unknown';
+      return parts.othersCommit() ? 'degraded' : 'failing';
+    };
+    const cells = parts.cells();
+    const away = cells.filter((cell) => cell.away !== null);
     const checks = {
-      database: stores ? 'ok' : (await parts.spools()) ? 'spooling' : unchecked ? 'unknown' : 'failing',
+      database: stores ? 'ok' : await unstored(),
       migrations: awaited === 'migrations' ? 'migrating' : schemaChecks[schema],
       threads: parts.threads() > 0 ? 'ok' : 'failing',
+      ...(cells.length > 1 ? { cells: away.length > 0 ? 'degraded' : 'ok' } : {}),
       draining: parts.draining() ? 'failing' : 'ok',
       rate_limit_store: awaited === 'rate_limit_store' ? 'failing' : parts.rateLimitStore(),
       secrets: parts.secretsReadable() ? 'ok' : 'degraded',
     };
     const ready = !Object.values(checks).includes('failing') && (!unchecked || checks.database === 'spooling');
     if (!ready) exchange.setHeader('retry-after', '1');
-    exchange.json(ready ? 200 : 503, { status: ready ? 'ready' : 'not_ready', checks });
+    exchange.json(ready ? 200 : 503, {
+      status: ready ? 'ready' : 'not_ready',
+      checks,
+      ...(away.length > 0 ? { cells_away: away.map(({ number }) => number) } : {}),
+    });
   };
 }
 

@@ -75,6 +75,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       idempotent: true,
       input: input.create,
       answers: { 201: withSecret },
+      problems: ['cell_unknown', 'cell_unfit'],
       handle: async ({ actor, input }) =>
         replyTo(await by(actor).add(input), (made) =>
           done(201, describe(made), { location: `/api/v1/webhooks/${made.id}` }),

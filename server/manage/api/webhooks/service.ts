@@ -1,12 +1,13 @@
 /** Webhook management. A change resolves once it is committed, announced, and known to every process. */
 import { randomUUID } from 'node:crypto';
-import { invalid, ProblemError, type Result } from '../../../base/http/problem.ts';
+import { invalid, type Problem, ProblemError, problem, type Result } from '../../../base/http/problem.ts';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { isAsymmetric, secretFault } from '../../../model/signatures/keys.ts';
 import { changesScheme, generateSecret, schemeFault, selectedDefinition } from '../../../model/webhook-schemes.ts';
 import type { NewWebhook, Rotation, WebhookPatch } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
+import type { Cells } from '../../../store/cells/cells.ts';
 import { verifyTokenContext } from '../../../store/queries/sealed-rows.ts';
 import { replaceSecret } from '../../../store/queries/webhook-secrets.ts';
 import {
@@ -22,11 +23,14 @@ import {
 } from '../../../store/queries/webhooks.ts';
 import { seal } from '../../../store/secrets/seal.ts';
 import { setAgents } from '../agents/subscriptions.ts';
+import { placeForEvents } from '../cells/move.ts';
 import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
 
 export interface WebhookParts extends ChangeParts {
   /** Current key derived for webhook secrets. */
   key: Buffer;
+  /** Absent: events are stored at home. */
+  cells?: Cells;
 }
 
 /** `secret` is set if it was generated; it is returned only here. */
@@ -61,12 +65,14 @@ export class Webhooks {
   }
 
   async add(given: NewWebhook): Promise<Result<WithSecret>> {
-    const { agent_ids, secret, generate_secret, verify_token, ...columns } = given;
+    const { agent_ids, secret, generate_secret, verify_token, cell: wanted, ...columns } = given;
+    const cell = await this.#cellFor(wanted);
+    if (typeof cell !== 'number') return cell;
     const id = randomUUID();
     const generated = generate_secret ? { secret: generateSecret(selectedDefinition(columns)!) } : {};
     const newSecret = generated.secret ?? secret;
     const made = await this.#changer.create(id, async (query) => {
-      await insertWebhook(query, id, columns);
+      await insertWebhook(query, id, columns, cell);
       if (newSecret !== null) await replaceSecret(query, id, this.#seal(newSecret, id), 0);
       if (verify_token !== null) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
       await setAgents(query, id, agent_ids);
@@ -145,6 +151,16 @@ export class Webhooks {
   recordTest({ id, name }: WebhookRecord, status: number | null): Promise<void> {
     const happened = { action: 'webhook.test' as const, target: { kind: 'webhook', id, name }, after: { status } };
     return this.#parts.database.transaction((query) => record(query, this.#actor, happened));
+  }
+
+  async #cellFor(wanted: number | null): Promise<number | Problem> {
+    const { cells } = this.#parts;
+    if (cells === undefined) return wanted === null || wanted === 0 ? 0 : problem('cell_unknown');
+    if (wanted === null) return placeForEvents(cells);
+    if (!cells.known) await cells.load();
+    const cell = cells.find(wanted);
+    if (cell === undefined) return problem('cell_unknown');
+    return cell.state === 'active' && cell.away === null ? wanted : problem('cell_unfit');
   }
 
   #seal(secret: string, context: string): Buffer {

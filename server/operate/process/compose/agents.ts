@@ -3,7 +3,7 @@
 import { createClaim } from '../../../deliver/claims/claim.ts';
 import { createSettle } from '../../../deliver/claims/settle.ts';
 import { ClaimWaiters, CommitNotifier } from '../../../deliver/claims/waiters.ts';
-import { ClaimDays, ClaimTurns, ClaimWatermarks } from '../../../deliver/claims/watermarks.ts';
+import { ClaimMarks } from '../../../deliver/claims/watermarks.ts';
 import { ownAgentOperations } from '../../../manage/api/agent/operations.ts';
 import { eventOperations } from '../../../manage/api/events/operations.ts';
 import { filterOperations } from '../../../manage/api/filters/operations.ts';
@@ -18,7 +18,7 @@ import { composeFilters } from './filters.ts';
 
 /** @param filterWorkerFile compiled workers/filter.js */
 export function composeAgents(base: Base, filterWorkerFile: string) {
-  const { settings, keys, metrics, database, limiter, log } = base;
+  const { settings, keys, metrics, database, cells, limiter, log } = base;
   const filters = composeFilters(base, filterWorkerFile);
   const directory = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
   const lastSeen = new LastSeen(database);
@@ -35,8 +35,8 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
     keys: derivedKeys(keys, 'agent-sessions'),
     previousKey: new PreviousKey(database, keys),
   });
-  const watermarks = new ClaimWatermarks();
-  const waiters = new ClaimWaiters(database, watermarks);
+  const marks = new ClaimMarks();
+  const waiters = new ClaimWaiters(database, marks);
   const notifier = new CommitNotifier(database, waiters, () => directory.size > 0);
   const counts = new AgentCounts((rows) => addAgentHistory(database, rows));
   const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
@@ -52,9 +52,8 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
           agents: directory,
           metrics: counts.ofClaims(metrics),
           waiters,
-          watermarks,
-          turns: new ClaimTurns(),
-          days: new ClaimDays(),
+          cells,
+          marks,
           attemptsMax,
           judge: filters.judge,
           onFilterFailed: filters.failed,
@@ -73,8 +72,6 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
     /** Call it after any process has committed events. */
     arrived: () => waiters.committed(),
     close: () => waiters.close(),
-    /** Judges filters outside of claims. */
-    tryJudge: filters.tryJudge,
     /** Call it after the last claim was answered. */
     closeLast: () => Promise.all([filters.close(), counts.close()]),
   };

@@ -3,6 +3,7 @@
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { statusOfRefusal } from '../../../model/history.ts';
 import { refusesBatches, storeBatch } from '../../../receive/ingest/batch.ts';
+import { CellStores } from '../../../receive/ingest/cell-stores.ts';
 import { CommitHealth } from '../../../receive/ingest/commit-health.ts';
 import { EventStore } from '../../../receive/ingest/event-store.ts';
 import { createHandshake } from '../../../receive/ingest/handshake.ts';
@@ -17,8 +18,10 @@ import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '.
 import { WriteBehind } from '../../../receive/ingest/write-behind.ts';
 import { realDisk } from '../../../receive/spool/disk.ts';
 import { SpoolWriter } from '../../../receive/spool/writer.ts';
+import type { Cell } from '../../../store/cells/cells.ts';
 import { type CommitFailure, probeCommit } from '../../../store/commit-probe.ts';
 import { PartitionRepair } from '../../../store/partitions.ts';
+import type { Database } from '../../../store/pool.ts';
 import { addHistory } from '../../../store/queries/history.ts';
 import { addSecretUses } from '../../../store/queries/webhook-secrets.ts';
 import { writeLastEvents } from '../../../store/queries/webhooks.ts';
@@ -39,7 +42,7 @@ const refusals = new Map(
  * @param onCommitted called after each commit with new events, before the requests are answered.
  */
 export function composeIngest(
-  { settings, conninfo, keys, spoolFolder, savedWebhooks, log, metrics, observe, database, limiter }: Base,
+  { settings, keys, spoolFolder, savedWebhooks, log, metrics, observe, database, cells, limiter }: Base,
   workerFile: string,
   clampMs: (ms: number) => number,
   onRejected: IngestParts['onRejected'],
@@ -51,34 +54,47 @@ export function composeIngest(
     timeoutMs: settings.HMAC_TIMEOUT_MS,
     observer: observe.verifier,
   });
-  const repair = new PartitionRepair(database, {
-    made: (partitions) => log('partitions_created', { partitions, newest: partitions.at(-1) }),
-    failed: (error) => log('partitions_failed', { reason: error.message }),
-  });
-  const health = new CommitHealth({
-    probe: () => probeCommit(database, clampMs(Date.now())),
-    onPartitionMissing: () => repair.begin(),
-    observer: observe.store,
-    nowMs: () => performance.now(),
-  });
-  const observer = health.listening(observe.store);
   const limits = { queueEventsMax: settings.QUEUE_EVENTS_MAX, commitEventsMax: settings.COMMIT_EVENTS_MAX };
-  const events = new EventStore({
-    conninfo,
-    ...limits,
-    commitTimeoutMs:
-      spoolFolder === undefined ? settings.COMMIT_TIMEOUT_MS : Math.min(settings.COMMIT_TIMEOUT_MS, SPOOL_AFTER_MS),
-    spools: spoolFolder !== undefined,
-    database,
-    retentionDays: settings.RETENTION_DAYS,
-    observer: {
-      ...observer,
-      committed: (events, ms) => {
-        observer.committed(events, ms);
-        if (events > 0) onCommitted();
+  const repairs = new Set<PartitionRepair>();
+  const healthOf = (at: Database) => {
+    const repair = new PartitionRepair(at, {
+      made: (partitions) => log('partitions_created', { partitions, newest: partitions.at(-1) }),
+      failed: (error) => log('partitions_failed', { reason: error.message }),
+    });
+    repairs.add(repair);
+    return new CommitHealth({
+      probe: () => probeCommit(at, clampMs(Date.now())),
+      onPartitionMissing: () => repair.begin(),
+      observer: observe.store,
+      nowMs: () => performance.now(),
+    });
+  };
+  const openStore = (cell: Cell, health: CommitHealth) => {
+    const observer = health.listening(observe.store);
+    return new EventStore({
+      conninfo: cell.conninfo,
+      ...limits,
+      commitTimeoutMs:
+        spoolFolder === undefined ? settings.COMMIT_TIMEOUT_MS : Math.min(settings.COMMIT_TIMEOUT_MS, SPOOL_AFTER_MS),
+      spools: spoolFolder !== undefined,
+      database: cell.database,
+      cell: cell.number,
+      retentionDays: settings.RETENTION_DAYS,
+      observer: {
+        ...observer,
+        connection: (up, reason) => {
+          if (cell.number === 0) observer.connection(up, reason);
+          else if (!up) cell.lost(reason);
+        },
+        committed: (events, ms) => {
+          observer.committed(events, ms);
+          if (events > 0) onCommitted();
+        },
       },
-    },
-  });
+    });
+  };
+  const health = healthOf(cells.numbered(0).database);
+  const events = new CellStores(cells, (cell) => openStore(cell, cell.number === 0 ? health : healthOf(cell.database)));
   const writer =
     spoolFolder === undefined
       ? null
@@ -100,7 +116,8 @@ export function composeIngest(
     windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
     countsOf: (webhookId) => counts.of(webhookId),
     onUnreadable: observe.secretUnreadable,
-    keepsServing: writer !== null,
+    // Home holds the webhooks: while it is away, those of other cells are stored.
+    keepsServing: () => writer !== null || cells.all().length > 1,
   };
   const { directory, unreadable } = webhookDirectory(webhooks, savedWebhooks);
   const secretUses = new WriteBehind(
@@ -160,6 +177,10 @@ export function composeIngest(
       const webhook = directory.known(parameters[0]!.toLowerCase());
       if (webhook !== undefined) webhook.counts[member]++;
     },
+    /** Cells were added, changed or removed. */
+    cellsChanged: () => events.forget(),
+    /** Whether another cell than home takes events. */
+    othersCommit: () => directory.size > 0 && events.othersAvailable,
     /** False: no connection is up to store anything. */
     canCommit: () => events.available,
     /** Why an event that came now would not be stored; null: it would be. Resolves within a second. */
@@ -195,7 +216,7 @@ export function composeIngest(
         secretUses.close(),
         lastEvents.close(),
         counts.close(),
-        repair.close(),
+        ...[...repairs].map((repair) => repair.close()),
       ]);
     },
   };

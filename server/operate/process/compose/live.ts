@@ -17,7 +17,7 @@ import type { composeIngest } from './ingest.ts';
  * @param ingest why commits fail.
  */
 export function composeLive(
-  { settings, metrics, database, spoolFolder }: Base,
+  { settings, metrics, database, cells, spoolFolder }: Base,
   past: readonly Second[],
   { commitFailure }: Pick<ReturnType<typeof composeIngest>, 'commitFailure'>,
 ) {
@@ -31,6 +31,7 @@ export function composeLive(
   });
   const lag = new LoopLag();
   metrics.gauge('weir_streams', () => streams.size);
+  metrics.gauge('weir_cells_away', () => cells.all().filter(({ away }) => away !== null).length, 'max');
   metrics.gauge('weir_resident_bytes', () => process.memoryUsage.rss());
   metrics.gauge('weir_event_loop_lag_seconds', () => lag.largest / 1000, 'max');
 
@@ -38,7 +39,7 @@ export function composeLive(
     history,
     operations: {
       ...liveOperations({ history, streams }),
-      ...conditionOperations({ settings, database, history, commitFailure, spoolFolder: spoolFolder ?? null }),
+      ...conditionOperations({ settings, database, cells, history, commitFailure, spoolFolder: spoolFolder ?? null }),
       ...alertOperations({ settings, database }),
     },
     streams,

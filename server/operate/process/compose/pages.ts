@@ -1,7 +1,6 @@
 /** The parts of a process that show pages. */
 
 import type { ClientPackage } from '../../../base/http/client-package.ts';
-import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import type { Runner } from '../../../manage/api/run.ts';
 import type { OverOpenLimit } from '../../../manage/api/serve.ts';
 import type { AnonymousLimit } from '../../../manage/auth/anonymous.ts';
@@ -51,12 +50,11 @@ interface PeopleParts {
 }
 
 /**
- * @param base its judge of filters is not the one of claims.
  * @param history the last minutes, for the overview, outages and the counts in the navigation.
  * @param build folder of the build
  */
 export function composePages(
-  { settings, keys, database, limiter, judge }: Base & { judge: FilterJudge },
+  { settings, keys, database, limiter }: Base,
   { people, csrf, runner, overOpenLimit, anonymous, oidc }: PeopleParts,
   history: History,
   client: ClientPackage,
@@ -101,7 +99,7 @@ export function composePages(
     overview: withStart(overview, start),
     ...startPages(start),
     ...webhookPages,
-    ...eventPages(database, judge),
+    ...eventPages(database),
     ...searchPages(database),
     ...rejectionPages,
     ...agentPages,

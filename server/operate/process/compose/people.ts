@@ -8,6 +8,7 @@ import { accountOperations } from '../../../manage/api/account/operations.ts';
 import { signInOperations } from '../../../manage/api/account/sign-in-operations.ts';
 import { agentOperations } from '../../../manage/api/agents/operations.ts';
 import { auditOperations } from '../../../manage/api/audit/operations.ts';
+import { cellOperations } from '../../../manage/api/cells/operations.ts';
 import { deliveryOperations } from '../../../manage/api/deliveries/operations.ts';
 import { historyOperations } from '../../../manage/api/history/operations.ts';
 import { Idempotency } from '../../../manage/api/idempotency.ts';
@@ -37,7 +38,7 @@ import type { Oidc } from './oidc.ts';
 
 /** @param ownUrl origin of the port that this process listens on. */
 export async function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOperations, ownUrl: () => string) {
-  const { settings, keys, metrics, database, changes, limiter } = base;
+  const { settings, keys, metrics, database, cells, changes, limiter } = base;
   const oidc = await openHostedSignIn(base);
   const csrf = new Csrf(derivedKeys(keys, 'csrf')[0]!, [
     settings.PUBLIC_URL,
@@ -80,10 +81,18 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
     ...accountOperations(signInParts),
     ...userOperations({ database, passwords, hosted }),
     ...webhookOperations(
-      { database, changes, key: secretKeys[0]! },
+      { database, cells, changes, key: secretKeys[0]! },
       settings,
       createTest(database, secretKeys, ownUrl, settings.FRONTEND_PUBLIC_API_URL),
     ),
+    ...cellOperations({
+      database,
+      cells,
+      changes,
+      key: derivedKeys(keys, 'cells')[0]!,
+      retentionDays: settings.RETENTION_DAYS,
+      publicUrl: settings.FRONTEND_PUBLIC_API_URL,
+    }),
     ...schemeOperations,
     ...agentOperations({ database, changes }),
     ...historyOperations(database),

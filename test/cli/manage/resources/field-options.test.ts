@@ -7,7 +7,7 @@ import { webhookFields } from '../../../../server/model/webhooks.ts';
 
 test.each<[string, Table, string[]]>([
   // The commands place these options: they take names, or read standard input.
-  ['webhook', webhookFields, ['agent_ids', 'secret', 'generate_secret']],
+  ['webhook', webhookFields, ['agent_ids', 'cell', 'secret', 'generate_secret']],
   // Only weir listen creates temporary agents.
   ['agent', agentFields, ['temporary', 'webhook_ids']],
 ])(

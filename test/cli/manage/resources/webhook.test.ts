@@ -62,6 +62,7 @@ describe('webhook add', () => {
       retention_days: null,
       description: '',
       agent_ids: [],
+      cell: 0,
       created_at: expect.stringMatching(/Z$/),
       updated_at: made.created_at,
     });

@@ -1,13 +1,18 @@
 /** Every operation that changes something writes exactly one entry, and no entry contains a secret. */
 import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OperationName, userRoutes } from '../../../../server/manage/api/routes.ts';
 import { setupAddress } from '../../../../server/manage/auth/setup.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../../server/store/secrets/keys.ts';
 import { addAgent, send } from '../../../helpers/agents.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';
-import { weir } from '../../../helpers/command.ts';
+import { urlOf } from '../../../helpers/cells.ts';
+import { weir, weirWith } from '../../../helpers/command.ts';
 import { type Answer, addPerson, request, type TestPerson } from '../../../helpers/people.ts';
+import { emptyDatabase, type FreshDatabase } from '../../../helpers/postgres.ts';
+import { someKey, temporaryDirectory } from '../../../helpers/settings.ts';
 import { until } from '../../../helpers/wait.ts';
 
 let app: TestApp;
@@ -16,14 +21,38 @@ let fresh: TestApp;
 let administrator: TestPerson;
 beforeAll(async () => {
   // Nothing listens on port 1.
-  app = await startTestApp({ ALERT_URL: 'http://127.0.0.1:1/', ALERT_PRIVATE_NETWORKS: 'allow' });
+  app = await startTestApp({ ALERT_URL: 'http://127.0.0.1:1/', ALERT_PRIVATE_NETWORKS: 'allow', SECRETS_KEY: someKey });
   fresh = await startTestApp();
   administrator = await addPerson(app, 'administrator');
 });
 afterAll(async () => {
   await fresh.stop();
   await app.stop();
+  for (const cell of cells) await cell.drop();
 });
+
+/** A command on the machine of Weir, with the key of the app. */
+async function byCommand(...args: string[]): Promise<void> {
+  const { code, err } = await weirWith(app, { SECRETS_KEY: someKey }, ...args);
+  if (code !== 0) throw new Error(err);
+}
+
+const cells: FreshDatabase[] = [];
+
+function fileOf({ name, conninfo }: FreshDatabase): string {
+  const path = join(temporaryDirectory(), name);
+  writeFileSync(path, conninfo);
+  return path;
+}
+
+/** Adds a cell; returns its number. */
+async function newCell(): Promise<string> {
+  const cell = await emptyDatabase();
+  cells.push(cell);
+  await byCommand('cell', 'add', '--database-file', fileOf(cell), '--name', cell.name);
+  const { items } = (await administrator.api('GET', '/api/v1/cells')).body;
+  return String(items.at(-1).number);
+}
 
 /** Secrets in requests and responses; no entry may contain them. */
 const secrets = new Set<string>();
@@ -293,6 +322,45 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       const { agentId } = await newDeadDelivery();
       const { action_id } = (await ask('POST', '/api/v1/deliveries/dismiss', { agent_id: agentId })).body;
       return () => ask('POST', '/api/v1/deliveries/undo', { action_id });
+    },
+  },
+  addCell: {
+    action: 'cell.add',
+    prepare: async () => {
+      const cell = await emptyDatabase();
+      const { url, close } = await urlOf(cell);
+      cells.push({ ...cell, drop: () => cell.drop().finally(close) });
+      return () => ask('POST', '/api/v1/cells', { name: cell.name, database: secret(url) });
+    },
+  },
+  updateCell: {
+    action: 'cell.update',
+    prepare: async () => {
+      const number = await newCell();
+      return () => ask('PATCH', `/api/v1/cells/${number}`, { name: 'renamed' });
+    },
+  },
+  drainCell: {
+    action: 'cell.drain',
+    prepare: async () => {
+      const number = await newCell();
+      return () => ask('POST', `/api/v1/cells/${number}/drain`);
+    },
+  },
+  removeCell: {
+    action: 'cell.remove',
+    prepare: async () => {
+      const number = await newCell();
+      await ask('POST', `/api/v1/cells/${number}/drain`);
+      return () => ask('DELETE', `/api/v1/cells/${number}`, {});
+    },
+  },
+  moveWebhook: {
+    action: 'webhook.move',
+    prepare: async () => {
+      const webhook = await app.addWebhook();
+      const number = await newCell();
+      return () => ask('POST', `/api/v1/webhooks/${webhook.id}/move`, { cell: Number(number) });
     },
   },
   settleUndelivered: {

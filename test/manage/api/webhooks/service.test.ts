@@ -169,6 +169,7 @@ test('a new webhook is returned without its secret', async () => {
     retention_days: null,
     expect_every_seconds: null,
     agent_ids: [],
+    cell: 0,
     created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
     updated_at: record.created_at,
   });

@@ -70,6 +70,7 @@ describe('a new webhook', () => {
       rate_limit_max: null,
       retention_days: null,
       agent_ids: [],
+      cell: 0,
       created_at: expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/),
       updated_at: answer.body.created_at,
     });

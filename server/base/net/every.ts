@@ -1,4 +1,4 @@
-/** Work that the primary repeats, such as maintenance and alerts. */
+/** Work that is repeated, such as maintenance and alerts. */
 
 /**
  * Runs `work` every `ms` milliseconds, and first after `firstMs`. Runs never overlap: while one takes longer, later ones are skipped. The

@@ -1,12 +1,13 @@
 /**
- * A later release may spread webhooks over cells: schemas that each hold the events, deliveries and dedupe keys of some webhooks. So that
- * this stays possible, a statement may combine them only within one webhook.
+ * The events, deliveries and dedupe keys of a webhook are in its cell, so a statement combines them only within one webhook, and says in which
+ * cells it runs.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 /** Statements that name two of the tables, and how they stay within one webhook. A new one is judged, then added. */
 const judged: Record<string, string> = {
+  'store/queries/cells.ts isEmpty': 'separate lookups, in one cell',
   'store/commit-probe.ts probeCommit': 'two inserts of the nil webhook, undone',
   'store/queries/events.ts findEvent': 'correlated by webhook_id',
   'store/queries/filter-deliveries.ts readCandidates': 'joined by webhook_id',
@@ -24,7 +25,7 @@ interface Part {
 
 /** The top-level declarations of every source file, and every migration, without comments. */
 function parts(): Part[] {
-  const root = new URL('../../server/', import.meta.url);
+  const root = new URL('../../../server/', import.meta.url);
   const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => /\.(ts|sql)$/.test(path));
   return files.flatMap((file) => {
     const text = readFileSync(new URL(file, root), 'utf8').replace(/\/\*[\s\S]*?\*\/|^\s*(\/\/|--).*$/gm, '');
@@ -61,4 +62,39 @@ test('a statement that goes from a delivery or a key to its event compares the w
     return !compares(one!, other!) && !compares(other!, one!);
   });
   expect(without.map(({ name, way }) => `${name}: ${way}`)).toEqual([]);
+});
+
+/** Statements without a place: they run on the database of one cell, which the caller gives them. */
+const ofOneCell: Record<string, string> = {
+  'cli/bench/curve.ts countEvents': 'the database of a bench, which has no cells',
+  'operate/backup/restore.ts countLater': 'the database that is replaced',
+  'receive/ingest/commit-lanes.ts CopyLane': 'the connection of a cell',
+  'receive/spool/store.ts storeSql': 'the connection of a cell',
+  'store/commit-probe.ts probeCommit': 'the database of a cell',
+  'store/drop-partitions.ts deleteUnsettled': 'maintenance of a cell',
+  'store/drop-partitions.ts endUnsettled': 'maintenance of a cell',
+  'store/drop-partitions.ts unsettled': 'part of the two above',
+  'store/queries/cells.ts isEmpty': 'the database of a cell',
+  'store/queries/cells.ts readCellFigures': 'the database of a cell',
+  'store/queries/claim-lease.ts withEventOf': 'part of a claim',
+  'store/queries/claim-room.ts underLease': 'part of a claim',
+  'store/queries/dedupe-keys.ts readKeys': 'the database of a cell',
+  'store/queries/dedupe-keys.ts writeKeys': 'the database of a cell',
+  'store/queries/event-conditions.ts deliveredTo': 'part of a search',
+  'store/queries/event-conditions.ts deliveryCondition': 'part of a search',
+  'store/queries/store-deduped.ts findDeduped': 'the database of a cell',
+  'store/queries/store-deduped.ts storeDeduped': 'the database of a cell',
+  'store/queries/undelivered.ts undeliveredOf': 'part of other statements',
+  'store/queries/undelivered.ts unfinished': 'part of other statements',
+  'store/retention.ts deleteExpiredKeys': 'maintenance of a cell',
+  'store/retention.ts delivered': 'maintenance of a cell',
+};
+
+test('every statement on these tables says in which cells it runs, or gets the database of one', () => {
+  const tables =
+    /\b(?:from|join|into|update|table) (?:events|deliveries|deliveries_live|deliveries_finished|dedupe_keys|delivery_actions|job_progress)\b/;
+  const found = parts().filter(
+    ({ name, text }) => !name.endsWith('.sql') && tables.test(text) && !/\bplace:/.test(text),
+  );
+  expect(found.map(({ name }) => name).sort()).toEqual(Object.keys(ofOneCell).sort());
 });

@@ -1,0 +1,150 @@
+/** `weir cell add|list|update|move|drain|remove`. */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { Argument } from 'commander';
+import { CommandError, type CommandIo, printMessage, readLine } from '../../../base/command/io.ts';
+import { weirCommand } from '../../../base/command/name.ts';
+import { type Call, notFound } from '../call.ts';
+import { type Row, row } from '../row.ts';
+
+interface DatabaseOptions {
+  databaseFile?: string;
+  databaseStdin?: boolean;
+}
+
+const databaseOptions = [
+  ['--database-file <file>', 'file with the connection string of the Postgres server'],
+  ['--database-stdin', 'read the connection string from standard input'],
+] as const;
+
+const cell = new Argument('<cell>', 'its number or its name');
+
+export const cellRows: readonly Row[] = [
+  row<DatabaseOptions & { name?: string }>()({
+    name: 'add',
+    description: 'store the events of further webhooks on another Postgres server',
+    options: [...databaseOptions, ['--name <name>', 'name of the cell; default: cell- and a number']],
+    check: (_id, options) => {
+      checkDatabase(options);
+      if (options.databaseFile === undefined && !options.databaseStdin)
+        throw new CommandError('give the server: --database-file or --database-stdin', 2);
+    },
+    run: async (call, { options, io }) => {
+      const database = (await givenDatabase(io, options))!;
+      const { items } = await call('listCells');
+      return call('addCell', { input: { name: options.name ?? `cell-${items.length}`, database } });
+    },
+    text: ({ number, name, address }) =>
+      `Cell ${number} (${name}) is ready at ${address}. New webhooks go to the server with the fewest bytes.\n` +
+      `An older one goes there with: ${weirCommand()} cell move WEBHOOK --to ${number}\n`,
+  }),
+
+  row()({
+    name: 'list',
+    description: 'show the servers that store events, home first',
+    run: (call) => call('listCells'),
+    list: {
+      columns: ['CELL', 'NAME', 'STATE', 'ADDRESS', 'WEBHOOKS', 'EVENTS', 'BYTES', 'STANDBY BEHIND', 'WAITING'],
+      cells: (one) => [
+        String(one.number),
+        one.name,
+        one.away === null ? (one.empty_at === null ? one.state : `empty at ${one.empty_at}`) : `away: ${one.away}`,
+        one.address,
+        String(one.webhooks),
+        one.events === null ? '' : `about ${one.events}`,
+        String(one.bytes ?? ''),
+        String(one.replication_lag_bytes ?? ''),
+        String(one.waiting),
+      ],
+      whenEmpty: () => '',
+    },
+  }),
+
+  row<DatabaseOptions & { name?: string; acceptRestored?: true }>()({
+    name: 'update',
+    description: 'change the name or the connection string of a cell',
+    argument: cell,
+    options: [
+      ...databaseOptions,
+      ['--name <name>', 'new name'],
+      ['--accept-restored', 'use it again after its server was restored from a backup'],
+    ],
+    check: (_id, options) => checkDatabase(options),
+    run: async (call, { argument, options, io }) => {
+      const database = await givenDatabase(io, options);
+      const { name, acceptRestored: accept_restored } = options;
+      if (database === undefined && name === undefined && accept_restored === undefined)
+        throw new CommandError('nothing to change; see the options with --help', 2);
+      return call('updateCell', { id: await numberOf(call, argument), input: { name, database, accept_restored } });
+    },
+    text: ({ number, name, address }) => `Cell ${number} (${name}): updated; ${address}.\n`,
+  }),
+
+  row<{ to: string }>()({
+    name: 'move',
+    description: 'store new events of a webhook in another cell; older ones stay until retention removes them',
+    target: 'webhook',
+    more: (command) =>
+      command.requiredOption('--to <cell>', 'number or name of the cell; 0 or home: the first database'),
+    run: async (call, { id, options: { to } }) => call('moveWebhook', { id, input: { cell: await cellOf(call, to) } }),
+    text: ({ id, cell }) => `${id}: new events go to cell ${cell}.\n`,
+  }),
+
+  row()({
+    name: 'drain',
+    description: 'move every webhook of a cell to others; retention removes what it has',
+    argument: cell,
+    run: async (call, { argument, io }) => {
+      const id = await numberOf(call, argument);
+      for (let total = 0; ; ) {
+        const drained = await call('drainCell', { id });
+        total += drained.moved;
+        if (!drained.more) return { ...drained, moved: total };
+        printMessage(io, `weir: ${total} webhooks moved\n`);
+      }
+    },
+    text: ({ cell: { number, empty_at }, moved }) =>
+      `Cell ${number}: ${moved} webhooks moved. ${empty_at === null ? 'It is empty' : `Its last event is removed at ${empty_at}`}; ` +
+      `then: ${weirCommand()} cell remove ${number}\n`,
+  }),
+
+  row()({
+    name: 'remove',
+    description: 'forget a cell that is drained and empty',
+    argument: cell,
+    removes: true,
+    run: async (call, { argument }) => {
+      const id = await numberOf(call, argument);
+      await call('removeCell', { id });
+      return { id };
+    },
+    text: ({ id }) => `Cell ${id}: removed. Its database can be deleted.\n`,
+  }),
+];
+
+/** The number of a cell that was given by number or name. */
+export async function cellOf(call: Call, given: string): Promise<number> {
+  if (/^\d{1,4}$/.test(given)) return Number(given);
+  const found = (await call('listCells')).items.find(({ name }) => name === given);
+  if (found === undefined) throw notFound('cell_unknown', `no cell has the name ${given}`);
+  return found.number;
+}
+
+async function numberOf(call: Call, given: string): Promise<string> {
+  return String(await cellOf(call, given));
+}
+
+function checkDatabase({ databaseFile, databaseStdin }: DatabaseOptions): void {
+  if (databaseFile !== undefined && databaseStdin)
+    throw new CommandError('--database-file and --database-stdin exclude each other', 2);
+}
+
+async function givenDatabase(io: CommandIo, options: DatabaseOptions): Promise<string | undefined> {
+  if (options.databaseStdin) return readLine(io);
+  if (options.databaseFile === undefined) return undefined;
+  try {
+    return (await readFile(resolve(io.directory, options.databaseFile), 'utf8')).trim();
+  } catch (error) {
+    throw new CommandError(`${options.databaseFile} cannot be read: ${(error as Error).message}`, 2);
+  }
+}

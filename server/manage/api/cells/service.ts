@@ -1,0 +1,233 @@
+/** Adds, changes and removes cells, with audit entries. Every process knows a change when it is answered. */
+import { randomUUID } from 'node:crypto';
+import { invalid, problem, type Result } from '../../../base/http/problem.ts';
+import type { Actor } from '../../../store/audit/actor.ts';
+import { record } from '../../../store/audit/record.ts';
+import type { Cells } from '../../../store/cells/cells.ts';
+import { copyTo } from '../../../store/cells/copy.ts';
+import { describeConninfo, uriFault, withoutSecrets } from '../../../store/conninfo.ts';
+import { migrate } from '../../../store/migrate.ts';
+import { openCell } from '../../../store/open.ts';
+import { createPartitions } from '../../../store/partitions.ts';
+import type { Database } from '../../../store/pool.ts';
+import { allowCopies, noteEverything } from '../../../store/queries/cell-copies.ts';
+import {
+  type CellSelf,
+  deleteCell,
+  insertCell,
+  isEmpty,
+  lockCell,
+  nameSelf,
+  readSelf,
+  refuseOlderReleases,
+  updateCell,
+} from '../../../store/queries/cells.ts';
+import { seal } from '../../../store/secrets/seal.ts';
+import { checkVersion, checkWritable, readServer } from '../../../store/server-checks.ts';
+import { explainCommitFailure, explainRefusedConnection } from '../../conditions/commit-failure.ts';
+import type { ChangeParts } from '../change.ts';
+
+export interface CellParts extends ChangeParts {
+  cells: Cells;
+  /** Key derived for connection strings. */
+  key: Buffer;
+}
+
+export class CellService {
+  readonly #parts: CellParts;
+  readonly #actor: Actor;
+  readonly #isLocal: boolean;
+
+  /** @param isLocal the command of an operator on the machine of Weir: any connection string is allowed */
+  constructor(parts: CellParts, actor: Actor, isLocal: boolean) {
+    this.#parts = parts;
+    this.#actor = actor;
+    this.#isLocal = isLocal;
+  }
+
+  /** Resolves with the number of the cell when it is active. What a failed attempt leaves in the server is used by the next one. */
+  async add(name: string, conninfo: string): Promise<Result<number>> {
+    const { cells, key } = this.#parts;
+    await cells.changed();
+    const home = homeOf(cells);
+    const fault = this.#isLocal ? null : uriFault(conninfo);
+    if (fault !== null) return invalid('/database', fault);
+    const pool = openCell(conninfo);
+    try {
+      const self = await home.transaction((query) => nameSelf(query, randomUUID(), 0));
+      const unfit = await this.#unfit(pool, self);
+      if (unfit !== null) return invalid('/database', unfit);
+      const id = randomUUID();
+      const made = await this.#change(async (query) => {
+        if ((await lockCell(query, name)) !== undefined) return problem('cell_name_taken');
+        const number = await insertCell(query, { id, name, sealed: seal(Buffer.from(conninfo), key, id) });
+        await noteEverything(query, number);
+        await this.#record(query, 'add', number, name, { address: describeConninfo(conninfo) });
+        return { kind: 'done', value: number };
+      });
+      if (made.kind === 'problem') return made;
+      try {
+        await this.#prepare(pool, self, made.value);
+        await cells.changed();
+        await copyTo(cells.numbered(made.value), home);
+      } catch (error) {
+        await this.#change(async (query) => {
+          await deleteCell(query, made.value);
+          return { kind: 'done', value: made.value };
+        });
+        return invalid('/database', this.#says(error, conninfo));
+      }
+      return this.#change(async (query) => {
+        await refuseOlderReleases(query);
+        await updateCell(query, made.value, { state: 'active' });
+        return made;
+      });
+    } catch (error) {
+      return invalid('/database', this.#says(error, conninfo));
+    } finally {
+      await pool.close();
+    }
+  }
+
+  /** Sets the given members. A new connection string must lead to the same cell. */
+  async update(
+    number: number,
+    {
+      name,
+      database: conninfo,
+      accept_restored,
+    }: { name?: string | undefined; database?: string | undefined; accept_restored?: true | undefined },
+  ): Promise<Result<number>> {
+    const { cells, key } = this.#parts;
+    await cells.changed();
+    const cell = cells.find(number);
+    if (cell === undefined || number === 0) return problem('cell_unknown');
+    const fault = conninfo === undefined || this.#isLocal ? null : uriFault(conninfo);
+    if (fault !== null) return invalid('/database', fault);
+    const pool = openCell(conninfo ?? cell.conninfo);
+    let found: CellSelf | null;
+    try {
+      found = conninfo === undefined && accept_restored === undefined ? null : await readSelf(pool, ASK_TIMEOUT_MS);
+    } catch (error) {
+      return invalid('/database', this.#says(error, conninfo ?? cell.conninfo));
+    } finally {
+      await pool.close();
+    }
+    const self = await readSelf(homeOf(cells));
+    if (conninfo !== undefined && (found?.installation !== self!.installation || found.number !== number))
+      return invalid('/database', `This database is not cell ${number} of this installation.`);
+    return this.#change(async (query) => {
+      const row = await lockCell(query, number);
+      if (row === undefined) return problem('cell_unknown');
+      const other = name === undefined ? undefined : await lockCell(query, name);
+      if (other !== undefined && other.number !== number) return problem('cell_name_taken');
+      const sealed = conninfo === undefined ? {} : { sealed: seal(Buffer.from(conninfo), key, row.id) };
+      if (accept_restored) await noteEverything(query, number);
+      const mark = accept_restored ? { mark: found!.mark } : {};
+      await updateCell(query, number, { ...(name === undefined ? {} : { name }), ...sealed, ...mark });
+      const address = conninfo === undefined ? {} : { address: describeConninfo(conninfo) };
+      await this.#record(query, 'update', number, name ?? row.name, {
+        ...address,
+        ...(accept_restored ? { accept_restored } : {}),
+      });
+      return { kind: 'done', value: number };
+    });
+  }
+
+  /** From now on the cell gets no webhook that has none yet. Call after its webhooks were moved. */
+  drain(number: number): Promise<Result<number>> {
+    return this.#change(async (query) => {
+      const row = await lockCell(query, number);
+      if (row === undefined) return problem('cell_unknown');
+      if (row.state === 'adding') return problem('cell_unready');
+      await updateCell(query, number, { state: 'draining' });
+      await this.#record(query, 'drain', number, row.name, {});
+      return { kind: 'done', value: number };
+    });
+  }
+
+  /** Forgets a cell that has neither webhooks nor events. */
+  async remove(number: number): Promise<Result<number>> {
+    await this.#parts.cells.changed();
+    const cell = this.#parts.cells.find(number);
+    if (cell === undefined || number === 0) return problem('cell_unknown');
+    if (cell.state !== 'draining' || !(await isEmpty(cell.database))) return problem('cell_in_use');
+    return this.#change(async (query) => {
+      const row = await lockCell(query, number);
+      if (row === undefined) return problem('cell_unknown');
+      const webhooks = await query({
+        text: 'select 1 from webhooks where cell = $1 or moving_from = $1 limit 1',
+        values: [number],
+      });
+      if (webhooks.length > 0) return problem('cell_in_use');
+      await deleteCell(query, number);
+      await this.#record(query, 'remove', number, row.name, {});
+      return { kind: 'done', value: number };
+    });
+  }
+
+  /** Why the server cannot be a cell; null: it can. */
+  async #unfit(pool: Database, self: CellSelf): Promise<string | null> {
+    const facts = await readServer(pool);
+    // Whether commits are durable is a finding of the doctor, as it is at home.
+    for (const check of [checkVersion(facts, 'the server'), ...checkWritable(facts)])
+      if (check.state !== 'ok') return `${check.finding}: ${check.fix}`;
+    const tables = await pool.query<{ exists: boolean }>({
+      text: `select to_regclass('schema_migrations') is not null as exists`,
+    });
+    if (!tables[0]!.exists) return null;
+    const found = await readSelf(pool).catch(() => null);
+    if (found?.installation !== self.installation) return 'This database belongs to another installation of Weir.';
+    const inUse = found.number === 0 || this.#parts.cells.find(found.number) !== undefined || !(await isEmpty(pool));
+    return inUse
+      ? `This database is ${found.number === 0 ? 'home' : `cell ${found.number}`} already, or has events.`
+      : null;
+  }
+
+  async #prepare(pool: Database, { installation }: CellSelf, number: number): Promise<void> {
+    await migrate(pool);
+    await pool.transaction(async (query) => {
+      await allowCopies(query);
+      await nameSelf(query, installation, number);
+    });
+    await createPartitions(pool, Date.now());
+  }
+
+  /** The change of a cell is announced by a trigger: all processes read the cells again. */
+  async #change<T>(work: (query: Parameters<typeof record>[0]) => Promise<Result<T>>): Promise<Result<T>> {
+    const { cells, changes } = this.#parts;
+    const home = homeOf(cells);
+    const changed = await changes.announced(
+      'cell:all',
+      () => home.transaction(work),
+      ({ kind }) => kind === 'done',
+    );
+    await cells.changed();
+    return changed;
+  }
+
+  #record(
+    query: Parameters<typeof record>[0],
+    verb: string,
+    number: number,
+    name: string,
+    after: object,
+  ): Promise<void> {
+    const target = { kind: 'cell', id: String(number), name };
+    return record(query, this.#actor, { action: `cell.${verb}`, target, after: { number, name, ...after } });
+  }
+
+  /** Another machine's user does not see what a server says: it may be any program of the network. */
+  #says(error: unknown, conninfo: string): string {
+    const { message, code = null } = error as Error & { code?: string };
+    if (this.#isLocal) return withoutSecrets(message, conninfo);
+    const { finding, fix } = explainRefusedConnection(message) ?? explainCommitFailure({ sqlState: code, reason: '' });
+    return `The database at ${describeConninfo(conninfo)} cannot be used: ${finding}. Fix: ${fix}.`;
+  }
+}
+
+const ASK_TIMEOUT_MS = 5_000;
+
+function homeOf(cells: Cells): Database {
+  return cells.numbered(0).database;
+}

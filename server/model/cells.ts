@@ -1,0 +1,55 @@
+/** Cells: other Postgres servers that hold the events of some webhooks. */
+import { z } from 'zod';
+import { createdAt, nameText, secretText } from './fields.ts';
+import { currentPassword } from './users.ts';
+
+export const CELL_NUMBER_MAX = 4_095;
+const CONNINFO_CHARACTERS_MAX = 4_000;
+
+export const cellNumber = z.int().min(0).max(CELL_NUMBER_MAX);
+
+/** A name that is not a number, so that a command can take either. */
+const cellName = nameText.refine((name) => !/^\d+$/.test(name), 'A name must not be a number.');
+
+const connection = secretText(CONNINFO_CHARACTERS_MAX).describe(
+  'connection string of the server (URI or key=value), stored sealed and never shown',
+);
+
+export const cellInput = {
+  create: z.strictObject({
+    name: cellName.describe('1 to 200 characters, not a number'),
+    database: connection,
+    current_password: currentPassword,
+  }),
+  update: z.strictObject({
+    name: cellName.optional().describe('new name'),
+    database: connection.optional(),
+    accept_restored: z
+      .literal(true)
+      .optional()
+      .describe('uses the cell again after its server was restored from a backup: what the backup lacks is lost'),
+    current_password: currentPassword,
+  }),
+  move: z.strictObject({
+    cell: cellNumber.describe('number of the cell that gets the new events; 0: home'),
+  }),
+};
+
+export const cellSchema = z.object({
+  number: cellNumber.describe('0: home, the database of the settings'),
+  name: z.string().describe('name of the cell'),
+  address: z.string().describe('host, port and database, without user and password'),
+  state: z
+    .enum(['adding', 'active', 'draining'])
+    .describe('adding: its configuration is copied; draining: it gets no new events'),
+  away: z.string().nullable().describe('why it cannot be used now; null: it can'),
+  webhooks: z.int().describe('webhooks whose new events are stored there'),
+  waiting: z.int().describe('changes of webhooks and agents that it does not have yet'),
+  events: z.number().nullable().describe('stored events, about; null: it is away'),
+  bytes: z.number().nullable().describe('size of its database; null: it is away'),
+  oldest_at: z.iso.datetime().nullable().describe('time of its oldest event; null: it has none, or is away'),
+  replication_lag_bytes: z.number().nullable().describe('of its standby that is farthest behind; null: it has none'),
+  empty_at: z.iso.datetime().nullable().describe('draining: when retention will have removed its last event'),
+  created_at: createdAt.nullable().describe('when it was added; null: home'),
+});
+export type CellView = z.output<typeof cellSchema>;

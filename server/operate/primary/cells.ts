@@ -1,0 +1,33 @@
+/** What the primary does for the cells: it copies configuration that a change could not bring to them, and raises their marks. */
+import { every } from '../../base/net/every.ts';
+import type { Cells } from '../../store/cells/cells.ts';
+import { copyToAll } from '../../store/cells/copy.ts';
+import { finishMoves } from '../../store/cells/move.ts';
+import { noteMark, raiseMark } from '../../store/queries/cells.ts';
+
+const COPY_EVERY_MS = 1_000;
+/** A cell that is restored from a backup is noticed if the backup is older than this. */
+const MARK_EVERY_MS = 10_000;
+
+/** Works until the returned function is called. */
+export function runCells(cells: Cells): () => Promise<void> {
+  const [home] = cells.all();
+  const mark = async () => {
+    for (const { number, database, away, state } of cells.all().slice(1))
+      if (away === null && state !== 'adding')
+        await raiseMark(database)
+          .then((raised) => noteMark(home!.database, number, raised))
+          // The next mark is as good.
+          .catch(() => {});
+  };
+  const keepUp = async () => {
+    if (cells.all().length === 1) return;
+    await copyToAll(cells);
+    // What does not answer now is finished when it does.
+    await finishMoves(cells).catch(() => {});
+  };
+  const stops = [every(COPY_EVERY_MS, keepUp), every(MARK_EVERY_MS, mark)];
+  return async () => {
+    await Promise.all(stops.map((stop) => stop()));
+  };
+}

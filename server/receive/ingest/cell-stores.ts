@@ -1,0 +1,93 @@
+/** Stores each event in the cell of its webhook. Each cell has its own connections and queues, opened at its first event. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Cell, Cells } from '../../store/cells/cells.ts';
+import type { EventGroup, EventStore } from './event-store.ts';
+import type { StoreOutcome } from './group-commit.ts';
+
+const unavailable: StoreOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
+/** The first events of a cell wait this long for its connections. */
+const CONNECT_MS = 2_000;
+
+interface Opened {
+  store: EventStore;
+  /** Null: it is connected, or was not in time. */
+  opening: Promise<void> | null;
+}
+
+export class CellStores {
+  readonly #cells: Pick<Cells, 'find'>;
+  readonly #open: (cell: Cell) => EventStore;
+  readonly #home: EventStore;
+  readonly #others = new Map<Cell, Opened>();
+
+  /** @param open creates the store of a cell, not yet connected */
+  constructor(cells: Pick<Cells, 'find'>, open: (cell: Cell) => EventStore) {
+    this.#cells = cells;
+    this.#open = open;
+    this.#home = open(cells.find(0)!);
+  }
+
+  /** See EventStore.store. A cell that is away, or not known yet, stores nothing. */
+  store(group: EventGroup): void {
+    if (group.cell === 0) return this.#home.store(group);
+    const cell = this.#cells.find(group.cell);
+    if (cell === undefined || cell.away !== null) return group.settle(unavailable);
+    const { store, opening } = this.#others.get(cell) ?? this.#connect(cell);
+    if (opening === null) store.store(group);
+    else void opening.then(() => store.store(group));
+  }
+
+  /** Connects to home, see EventStore.start. */
+  start(): Promise<void> {
+    return this.#home.start();
+  }
+
+  get queued(): number {
+    return this.#sum(({ queued }) => queued);
+  }
+
+  get longestQueue(): number {
+    return Math.max(...this.#all().map(({ longestQueue }) => longestQueue));
+  }
+
+  /** Whether events of home can be committed. */
+  get available(): boolean {
+    return this.#home.available;
+  }
+
+  /** Whether events of another cell can be committed: one that took some before. */
+  get othersAvailable(): boolean {
+    return [...this.#others].some(([cell, { store }]) => cell.away === null && store.available);
+  }
+
+  /** Closes the stores of cells that were removed or have another connection string now. */
+  forget(): void {
+    for (const [cell, { store }] of this.#others) {
+      if (this.#cells.find(cell.number) === cell) continue;
+      this.#others.delete(cell);
+      store.close();
+    }
+  }
+
+  close(): void {
+    for (const store of this.#all()) store.close();
+  }
+
+  #connect(cell: Cell): Opened {
+    const store = this.#open(cell);
+    const opened: Opened = { store, opening: null };
+    opened.opening = Promise.race([store.start(), delay(CONNECT_MS)]).then(() => {
+      opened.opening = null;
+    });
+    this.#others.set(cell, opened);
+    return opened;
+  }
+
+  #all(): EventStore[] {
+    return [this.#home, ...[...this.#others.values()].map(({ store }) => store)];
+  }
+
+  #sum(of: (store: EventStore) => number): number {
+    return this.#all().reduce((sum, store) => sum + of(store), 0);
+  }
+}

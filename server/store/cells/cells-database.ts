@@ -1,0 +1,154 @@
+/** One Database over all cells: each statement runs where its place says. */
+
+import { concatenated, type Place } from '../place.ts';
+import type { Database, Query, Statement } from '../pool.ts';
+
+/** A place for the events of some webhooks. */
+export interface CellDatabase {
+  /** 0: home. */
+  readonly number: number;
+  readonly database: Database;
+  /** Why it cannot be used now; null: it can. */
+  readonly away: string | null;
+}
+
+export interface CellList {
+  /** Reads the cells unless they are known. */
+  load(): Promise<void>;
+  /** False before the cells were read for the first time. */
+  readonly known: boolean;
+  /** All cells, home first. */
+  all(): readonly CellDatabase[];
+  /** The cell of an event or a delivery. */
+  of(id: string): CellDatabase;
+  /** Rejects (as a thrown DatabaseUnavailable) when there is no such cell. */
+  numbered(number: number): CellDatabase;
+}
+
+/**
+ * A transaction over several cells is one transaction in each, opened at its first statement there. They are committed one after the other,
+ * home last: what a crash in between leaves behind is done in a cell, and not recorded at home.
+ */
+export class CellsDatabase implements Database {
+  readonly #home: Database;
+  readonly #cells: CellList;
+
+  constructor(home: Database, cells: CellList) {
+    this.#home = home;
+    this.#cells = cells;
+  }
+
+  readonly query: Query = async (statement) => {
+    const { place } = statement;
+    if (place === undefined) return this.#home.query(statement);
+    if (!this.#cells.known) await this.#cells.load();
+    if (this.#cells.all().length === 1) return this.#home.query(statement);
+    return spread(this.#cells, place, ({ number, database }) =>
+      (number === 0 ? this.#home : database).query(statement),
+    );
+  };
+
+  readonly transaction = async <T>(
+    work: (query: Query) => Promise<T>,
+    options?: Parameters<Database['transaction']>[1],
+  ): Promise<T> => {
+    // A migration runs before there is a table of cells.
+    if (!this.#cells.known) await this.#cells.load();
+    if (this.#cells.all().length === 1) return this.#home.transaction(work, options);
+    return this.#home.transaction(async (atHome) => {
+      const others = new Transactions(options);
+      const query: Query = async <Row extends object>(statement: Statement<Row>): Promise<Row[]> => {
+        const { place } = statement;
+        if (place === 'session') await others.set({ text: statement.text });
+        if (place === undefined || place === 'session') return atHome(statement);
+        return spread(this.#cells, place, async (cell) =>
+          cell.number === 0 ? atHome(statement) : (await others.of(cell))(statement),
+        );
+      };
+      try {
+        const value = await work(query);
+        await others.commit();
+        return value;
+      } catch (error) {
+        await others.rollBack();
+        throw error;
+      }
+    }, options);
+  };
+
+  async close(): Promise<void> {
+    await this.#home.close();
+  }
+}
+
+async function spread<Row extends object>(
+  cells: CellList,
+  place: Place<Row>,
+  run: (cell: CellDatabase) => Promise<Row[]>,
+): Promise<Row[]> {
+  if (place === 'session') return run(cells.numbered(0));
+  if ('id' in place) return run(cells.of(place.id));
+  if ('cell' in place) return run(cells.numbered(place.cell));
+  const [chosen, merge] =
+    'ids' in place
+      ? [[...new Set(place.ids.map((id) => cells.of(id)))], place.merge ?? concatenated]
+      : [cells.all().filter(({ away }) => !(place.lenient && away !== null)), place.each];
+  if (chosen.length === 1) return run(chosen[0]!);
+  return merge(await Promise.all(chosen.map(run)));
+}
+
+/** The transactions of one unit of work in cells other than home. */
+class Transactions {
+  readonly #options: Parameters<Database['transaction']>[1];
+  readonly #settings: Statement[] = [];
+  readonly #open = new Map<number, { query: Promise<Query>; end(commits: boolean): Promise<void> }>();
+
+  constructor(options: Parameters<Database['transaction']>[1]) {
+    this.#options = options;
+  }
+
+  async set(statement: Statement): Promise<void> {
+    this.#settings.push(statement);
+    for (const { query } of this.#open.values()) await (await query)(statement);
+  }
+
+  of({ number, database }: CellDatabase): Promise<Query> {
+    const known = this.#open.get(number);
+    if (known !== undefined) return known.query;
+    let end!: (commits: boolean) => void;
+    const ended = new Promise<boolean>((resolve) => {
+      end = resolve;
+    });
+    let running!: Promise<void>;
+    const query = new Promise<Query>((begun, failed) => {
+      running = database.transaction(async (within) => {
+        for (const setting of this.#settings) await within(setting);
+        begun(within);
+        if (!(await ended)) throw rolledBack;
+      }, this.#options);
+      running.catch(failed);
+    });
+    query.catch(() => {});
+    this.#open.set(number, {
+      query,
+      end: (commits) => {
+        end(commits);
+        return running;
+      },
+    });
+    return query;
+  }
+
+  async commit(): Promise<void> {
+    for (const [number, { end }] of this.#open) {
+      this.#open.delete(number);
+      await end(true);
+    }
+  }
+
+  async rollBack(): Promise<void> {
+    await Promise.allSettled([...this.#open.values()].map(({ end }) => end(false)));
+  }
+}
+
+const rolledBack = new Error('rolled back');

@@ -1,0 +1,37 @@
+/**
+ * Copies configuration from home to the cells: what their statements join, without secrets.
+ *
+ * Triggers at home note what changed for each cell, in the transaction of the change (cell_copies). A copy reads the present state of these
+ * objects and makes the cell equal to it, so it may be repeated, and a change that is missed is copied with the next one. Copies to one cell
+ * run one after the other, under a lock in the cell: an older state never follows a newer one.
+ */
+import { advisoryLocks } from '../advisory-locks.ts';
+import type { Database } from '../pool.ts';
+import { forgetCopies, readCopies, readPendingCopies, writeCopies } from '../queries/cell-copies.ts';
+import type { Cell, Cells } from './cells.ts';
+
+/** Objects copied in one transaction. */
+const AT_A_TIME = 500;
+
+/** Copies all that a cell does not have yet. Rejects when home or the cell does not answer. */
+export async function copyTo({ number, database }: Pick<Cell, 'number' | 'database'>, home: Database): Promise<void> {
+  for (;;) {
+    if ((await readPendingCopies(home.query, number, 1)).length === 0) return;
+    const pending = await database.transaction(async (query) => {
+      await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.copies] });
+      const found = await readPendingCopies(home.query, number, AT_A_TIME);
+      await writeCopies(query, await readCopies(home.query, found));
+      return found;
+    });
+    await forgetCopies(home.query, number, pending);
+    if (pending.length < AT_A_TIME) return;
+  }
+}
+
+/** Copies to every cell that answers. Never rejects: what is not copied is copied later. */
+export async function copyToAll(cells: Pick<Cells, 'all'>): Promise<void> {
+  const [home, ...others] = cells.all();
+  await Promise.all(
+    others.filter(({ away }) => away === null).map((cell) => copyTo(cell, home!.database).catch(() => {})),
+  );
+}

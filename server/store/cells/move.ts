@@ -1,0 +1,58 @@
+/**
+ * Moves a webhook to another cell. New events go there, older ones stay where they are until retention removes them.
+ *
+ * A repeated request must be known at every moment, so the deduplication keys move first:
+ *
+ *     1. copy the keys that there are           the webhook is at `from`
+ *     2. webhooks.cell = `to`, moving_from      neither cell stores an event with a key (503 or spool); events without one go to `to`
+ *     3. wait for the statements that began before, copy the keys of events since 1
+ *     4. moving_from = null                     the webhook is at `to`
+ *
+ * The statement that stores an event with its key reads the webhook's row itself (store-deduped.ts), so a process that was frozen does not
+ * store at `from` after 3. What is interrupted between 2 and 4 is finished by any primary.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { uuidAt } from '../ids.ts';
+import type { Database } from '../pool.ts';
+import { hasOlderTransactions, isLastPart, readKeys, readMoment, writeKeys } from '../queries/dedupe-keys.ts';
+import { endMove, type Move, readMoves } from '../queries/webhook-moves.ts';
+import { DatabaseUnavailable } from '../unavailable.ts';
+import type { Cell, Cells } from './cells.ts';
+import { copyTo } from './copy.ts';
+
+const LOOK_EVERY_MS = 20;
+/** A statement of a serving process takes 10 s at most, see pool.ts. */
+const WAIT_MS = 15_000;
+/** Clocks of machines differ: the id of an event says when its machine received it. */
+const CLOCKS_APART_MS = 600_000;
+
+/** Step 1. Copies the keys of a webhook, those of events since a time only. */
+export async function copyKeys(from: Cell, to: Cell, webhookId: string, sinceMs: number | null): Promise<void> {
+  const fromId = sinceMs === null ? null : uuidAt(sinceMs - CLOCKS_APART_MS);
+  for (let after = ''; ; ) {
+    const keys = await readKeys(from.database, webhookId, after, fromId);
+    if (keys.length > 0) await to.database.transaction((query) => writeKeys(query, webhookId, keys));
+    if (isLastPart(keys)) return;
+    after = keys.at(-1)!.key;
+  }
+}
+
+/** Steps 3 and 4 of all moves that are not finished. Rejects when one of its databases does not answer: it is finished later. */
+export async function finishMoves(cells: Cells): Promise<void> {
+  const home = cells.numbered(0).database;
+  for (const move of await readMoves(home)) await finishMove(cells, home, move);
+}
+
+async function finishMove(cells: Cells, home: Database, { id, from, to, sinceMs }: Move): Promise<void> {
+  const [source, target] = [cells.numbered(from), cells.numbered(to)];
+  for (const cell of [source, target]) if (cell.number !== 0) await copyTo(cell, home);
+  const moment = await readMoment(source.database);
+  for (const endMs = performance.now() + WAIT_MS; await hasOlderTransactions(source.database, moment); ) {
+    if (performance.now() > endMs)
+      throw new DatabaseUnavailable(new Error(`a transaction in cell ${from} does not end`));
+    await delay(LOOK_EVERY_MS);
+  }
+  await copyKeys(source, target, id, sinceMs);
+  await endMove(home, id);
+  if (target.number !== 0) await copyTo(target, home);
+}

@@ -1,0 +1,60 @@
+/** Webhooks that are moving to another cell, see cells/move.ts. */
+import type { Database, Query } from '../pool.ts';
+
+export interface Move {
+  id: string;
+  from: number;
+  to: number;
+  /** When the copy of its keys began, Unix milliseconds. */
+  sinceMs: number;
+}
+
+/** Reads the moves that are not finished. */
+export function readMoves({ query }: Pick<Database, 'query'>): Promise<Move[]> {
+  return query<Move>({
+    text: `
+      select id, moving_from as "from", cell as "to", (extract(epoch from moving_since) * 1000)::float8 as "sinceMs"
+      from webhooks where moving_from is not null`,
+  });
+}
+
+/** Begins the move of a webhook that does not move. Returns the cell that it leaves; undefined: it moves already. */
+export async function beginMove(query: Query, id: string, to: number, sinceMs: number): Promise<number | undefined> {
+  const [row] = await query<{ from: number }>({
+    text: `
+      update webhooks w set cell = $2, moving_from = w.cell, moving_since = $3, updated_at = now()
+      where id = $1 and moving_from is null and cell <> $2
+      returning moving_from as "from"`,
+    values: [id, to, new Date(sinceMs).toISOString()],
+  });
+  return row?.from;
+}
+
+export async function endMove({ query }: Pick<Database, 'query'>, id: string): Promise<void> {
+  await query({ text: 'update webhooks set moving_from = null, moving_since = null where id = $1', values: [id] });
+}
+
+/** Where the new events of a webhook are stored, and whether it is moving there. Undefined: there is no such webhook. */
+export async function readCellOf(
+  { query }: Pick<Database, 'query'>,
+  id: string,
+): Promise<{ cell: number; moving: boolean } | undefined> {
+  const [row] = await query<{ cell: number; moving: boolean }>({
+    text: 'select cell, moving_from is not null as moving from webhooks where id = $1 and deleted_at is null',
+    values: [id],
+  });
+  return row;
+}
+
+/** Some webhooks of a cell that are not deleted. */
+export async function readWebhooksIn(
+  { query }: Pick<Database, 'query'>,
+  cell: number,
+  limit: number,
+): Promise<string[]> {
+  const rows = await query<{ id: string }>({
+    text: 'select id from webhooks where cell = $1 and deleted_at is null and moving_from is null order by created_at, id limit $2',
+    values: [cell, limit],
+  });
+  return rows.map(({ id }) => id);
+}

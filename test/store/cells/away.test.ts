@@ -1,0 +1,109 @@
+/** A cell, or home, that does not answer. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { send, type TestAgent } from '../../helpers/agents.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
+import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+
+let app: CellApp;
+let [home, first, second]: TestWebhook[] = [];
+let agent: TestAgent;
+beforeAll(async () => {
+  app = await startCellApp(2);
+  [home, first, second] = [await app.webhookIn(0), await app.webhookIn(1), await app.webhookIn(2)];
+  agent = await app.agentOf([home, first, second]);
+  for (const webhook of [home, first, second]) await send(webhook);
+});
+afterAll(() => app.stop());
+
+const statusOf = async (webhook: TestWebhook) => {
+  const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret }));
+  const answer = (await response.json()) as { code?: string };
+  return [response.status, ...(answer.code === undefined ? [] : [answer.code])];
+};
+const ready = async () => {
+  const response = await fetch(`${app.url}/readyz`);
+  // biome-ignore lint/suspicious/noExplicitAny: a JSON document
+  return { status: response.status, ...((await response.json()) as any) };
+};
+const api = (path: string) => app.administrator.api('GET', `/api/v1${path}`);
+
+test('a cell that is away refuses its webhooks alone, is named, and comes back by itself', async () => {
+  await app.cells[0]!.cutOff();
+  await until(async () => (await ready()).cells_away !== undefined);
+  expect(await statusOf(first!)).toEqual([503, 'database_unavailable']);
+  expect(await statusOf(home!)).toEqual([202]);
+  expect(await statusOf(second!)).toEqual([202]);
+  expect(await ready()).toMatchObject({
+    status: 'ready',
+    checks: { database: 'ok', cells: 'degraded' },
+    cells_away: [1],
+  });
+  const claimed = await agent.claim();
+  expect(new Set(claimed.map(({ event }) => event.webhook_id))).toEqual(new Set([home!.id, second!.id]));
+  expect((await agent.ack(claimed.map(({ receipt }) => receipt))).gone).toEqual([]);
+  const list = await api('/events');
+  expect([list.status, list.body.code]).toEqual([503, 'database_unavailable']);
+  const { items } = (await api('/cells')).body;
+  expect(items.map(({ away }: { away: string | null }) => away === null)).toEqual([true, false, true]);
+
+  await app.cells[0]!.restore();
+  await until(async () => (await statusOf(first!))[0] === 202);
+  expect(await ready()).toMatchObject({ checks: { cells: 'ok' } });
+  expect((await agent.claim()).length).toBe(2);
+  expect((await api('/events')).status).toBe(200);
+});
+
+test('a change that a cell does not get waits for it, and is visible as waiting', async () => {
+  await app.cells[1]!.cutOff();
+  await until(async () => (await ready()).cells_away !== undefined);
+  await app.administrator.api('PATCH', `/api/v1/webhooks/${second!.id}`, { name: 'renamed meanwhile' });
+  const waiting = async () => (await api('/cells')).body.items.map((cell: { waiting: number }) => cell.waiting);
+  expect(await waiting()).toEqual([0, 0, 1]);
+  await app.cells[1]!.restore();
+  await until(async () => (await waiting())[2] === 0);
+  const rows = await app.cells[1]!.database.query({
+    text: 'select name from webhooks where id = $1',
+    values: [second!.id],
+  });
+  expect(rows).toEqual([{ name: 'renamed meanwhile' }]);
+});
+
+test('with home away, events of webhooks in other cells are stored and claimed', async () => {
+  await until(async () => (await ready()).cells_away === undefined);
+  for (const { receipt } of await agent.claim()) await agent.ack([receipt]);
+  await app.cutOff();
+  await until(async () => (await ready()).checks.database !== 'ok');
+  expect(await statusOf(second!)).toEqual([202]);
+  expect((await statusOf(home!))[0]).toBe(503);
+  expect(await ready()).toMatchObject({ status: 'ready', checks: { database: 'degraded' } });
+  const claimed = await agent.claim();
+  expect(claimed.map(({ event }) => event.webhook_id)).toEqual([second!.id]);
+  await app.restore();
+  await until(async () => (await statusOf(home!))[0] === 202);
+});
+
+test('a cell that was restored from a backup is not used until an operator accepts it', async () => {
+  const { database } = app.cells[0]!;
+  // The marks that the primary wrote since the backup are gone, and so are the connections.
+  await until(async () => {
+    const [row] = await app.database.query<{ mark: number }>({
+      text: 'select mark::int as mark from cells where number = 1',
+    });
+    return row!.mark > 0;
+  });
+  await app.cells[0]!.cutOff();
+  await until(async () => (await ready()).cells_away !== undefined);
+  await app.cells[0]!.restore();
+  await until(() =>
+    database.query({ text: 'update cell_self set mark = 0' }).then(
+      () => true,
+      () => false,
+    ),
+  );
+  await until(async () => /restored/.test((await api('/cells')).body.items[1].away ?? ''));
+  expect((await statusOf(first!))[0]).toBe(503);
+  expect((await app.weir('cell', 'update', '1', '--accept-restored')).err).toBe('');
+  await until(async () => (await statusOf(first!))[0] === 202);
+});

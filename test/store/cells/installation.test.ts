@@ -1,0 +1,57 @@
+/** Webhooks of one installation in three databases, as senders, agents and people see them. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { uuidv7Cell } from '../../../server/store/ids.ts';
+import { send, type TestAgent } from '../../helpers/agents.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
+import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+
+let app: CellApp;
+let webhooks: TestWebhook[];
+let agent: TestAgent;
+beforeAll(async () => {
+  app = await startCellApp(2);
+  webhooks = [await app.webhookIn(0), await app.webhookIn(1), await app.webhookIn(2)];
+  agent = await app.agentOf(webhooks);
+});
+afterAll(() => app.stop());
+
+test('an event is stored in the cell of its webhook, and its id says which', async () => {
+  const ids = [];
+  for (const webhook of webhooks) ids.push(await send(webhook));
+  expect(ids.map(uuidv7Cell)).toEqual([0, 1, 2]);
+  for (const [cell, database] of [app.database, ...app.cells.map((each) => each.database)].entries()) {
+    const rows = await database.query<{ id: string }>({ text: 'select id from events' });
+    expect(rows.map(({ id }) => id)).toEqual([ids[cell]]);
+  }
+});
+
+test('an agent claims and acknowledges over all cells', async () => {
+  const sent = [];
+  for (const webhook of [...webhooks, ...webhooks]) sent.push(await send(webhook));
+  const claimed = await agent.claim();
+  expect(claimed.map(({ event }) => event.id)).toEqual(expect.arrayContaining(sent));
+  const { done, gone } = await agent.ack(claimed.map(({ receipt }) => receipt));
+  expect([done.length, gone.length]).toEqual([claimed.length, 0]);
+  expect(await agent.claim()).toEqual([]);
+});
+
+test('one at a time, the cells take turns', async () => {
+  for (const webhook of webhooks) for (let i = 0; i < 2; i++) await send(webhook);
+  const cells = [];
+  for (let i = 0; i < 6; i++) {
+    const { event, receipt } = await agent.claimOne();
+    cells.push(uuidv7Cell(event.id));
+    await agent.ack([receipt]);
+  }
+  expect(new Set(cells.slice(0, 3)).size).toBe(3);
+  expect(cells.slice(3)).toEqual(cells.slice(0, 3));
+});
+
+test('lists are in the order of time over all cells, and pages continue', async () => {
+  const sent = [];
+  for (let i = 0; i < 9; i++) sent.push(await send(webhooks[i % 3]!));
+  const page = async (query: string) => (await app.administrator.api('GET', `/api/v1/events?${query}`)).body;
+  const first = await page('limit=5');
+  const second = await page(`limit=4&cursor=${first.next_cursor}`);
+  expect([...first.items, ...second.items].map(({ id }) => id)).toEqual(sent.toReversed());
+});

@@ -1,0 +1,119 @@
+/** Webhooks that move between cells. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { copyKeys, finishMoves } from '../../../server/store/cells/move.ts';
+import { uuidv7Cell } from '../../../server/store/ids.ts';
+import { beginMove } from '../../../server/store/queries/webhook-moves.ts';
+import { send } from '../../helpers/agents.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
+import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+
+let app: CellApp;
+beforeAll(async () => {
+  app = await startCellApp(2);
+});
+afterAll(() => app.stop());
+
+/** Sends a request with this id until it is stored or known. */
+const sendKeyed = async (webhook: TestWebhook, key: string): Promise<string> => {
+  for (;;) {
+    const given = { secret: webhook.secret, headers: { 'x-id': key } };
+    const response = await fetch(webhook.url, signedRequest(given));
+    const { id } = (await response.json()) as { id: string };
+    if (response.status === 202 || response.status === 200) return id;
+    if (response.status !== 503) throw new Error(`the request was answered ${response.status}`);
+  }
+};
+
+test('new events go to the other cell, older ones stay, and lists and agents see both', async () => {
+  const webhook = await app.webhookIn(0);
+  const agent = await app.agentOf([webhook]);
+  const before = await send(webhook);
+  await app.json('cell', 'move', webhook.id, '--to', '1');
+  const after = await send(webhook);
+  expect([before, after].map(uuidv7Cell)).toEqual([0, 1]);
+  const { items } = await app.json('event', 'list', '--webhook', webhook.id);
+  expect(items.map(({ id }: { id: string }) => id)).toEqual([after, before]);
+  expect((await agent.claim()).map(({ event }) => event.id).sort()).toEqual([before, after].sort());
+});
+
+test('a repeated request is one event, before, during and after moves', async () => {
+  const webhook = await app.webhookIn(0, '--dedupe-header', 'x-id');
+  const keys = Array.from({ length: 20 }, () => randomUUID());
+  const known = new Map<string, Set<string>>(keys.map((key) => [key, new Set()]));
+  let moving = true;
+  const senders = Array.from({ length: 4 }, async () => {
+    while (moving) for (const key of keys) known.get(key)!.add(await sendKeyed(webhook, key));
+  });
+  for (const to of ['1', '2', '0', '2']) await app.json('cell', 'move', webhook.id, '--to', to);
+  moving = false;
+  await Promise.all(senders);
+  for (const key of keys) known.get(key)!.add(await sendKeyed(webhook, key));
+  expect([...known.values()].map(({ size }) => size)).toEqual(keys.map(() => 1));
+});
+
+test('one key a thousand times at once, during a move, is one event', async () => {
+  const webhook = await app.webhookIn(1, '--dedupe-header', 'x-id');
+  const key = randomUUID();
+  const sent = Array.from({ length: 1_000 }, () => sendKeyed(webhook, key));
+  await app.json('cell', 'move', webhook.id, '--to', '2');
+  expect(new Set(await Promise.all(sent)).size).toBe(1);
+  const { items } = await app.json('event', 'list', '--webhook', webhook.id);
+  expect(items).toHaveLength(1);
+});
+
+test('a move that was interrupted is finished by the primary, and no key is stored twice', async () => {
+  const webhook = await app.webhookIn(1, '--dedupe-header', 'x-id');
+  const id = await sendKeyed(webhook, 'known');
+  // What a command does before it is killed.
+  await copyKeys(app.primary.numbered(1), app.primary.numbered(2), webhook.id, null);
+  await app.database.transaction((query) => beginMove(query, webhook.id, 2, Date.now()));
+  await until(async () => {
+    const [row] = await app.database.query<{ moving_from: number | null }>({
+      text: 'select moving_from from webhooks where id = $1',
+      values: [webhook.id],
+    });
+    return row!.moving_from === null;
+  });
+  expect(await sendKeyed(webhook, 'known')).toBe(id);
+  expect(uuidv7Cell(await sendKeyed(webhook, 'new'))).toBe(2);
+});
+
+test('while a webhook moves, neither cell stores an event with a key', async () => {
+  const webhook = await app.webhookIn(1, '--dedupe-header', 'x-id');
+  await app.primary.numbered(2).database.transaction(async (query) => {
+    // The primary cannot copy to the target now, so the move stays open.
+    await query({ text: 'lock table webhooks in access exclusive mode' });
+    await app.database.transaction((atHome) => beginMove(atHome, webhook.id, 2, Date.now()));
+    const { database } = app.primary.numbered(1);
+    await until(async () => {
+      const [row] = await database.query<{ cell: number }>({
+        text: 'select cell from webhooks where id = $1',
+        values: [webhook.id],
+      });
+      return row!.cell === 2;
+    });
+    const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret, headers: { 'x-id': 'one' } }));
+    expect(response.status).toBe(503);
+  });
+  await finishMoves(app.primary).catch(() => {});
+  expect(uuidv7Cell(await sendKeyed(webhook, 'one'))).toBe(2);
+});
+
+test('a drained cell gives its webhooks away, and is removed when it is empty', async () => {
+  const webhook = await app.webhookIn(1);
+  await send(webhook);
+  const drained = await app.json('cell', 'drain', '1');
+  expect(drained.cell).toMatchObject({ number: 1, state: 'draining', webhooks: 0 });
+  expect(drained.cell.empty_at).not.toBeNull();
+  expect(uuidv7Cell(await send(webhook))).not.toBe(1);
+  const early = await app.weir('cell', 'remove', '1');
+  expect(early).toMatchObject({ code: 1, err: expect.stringContaining('drain it') });
+  // Retention.
+  await app.cells[0]!.database.query({ text: 'truncate events; truncate deliveries' });
+  expect((await app.weir('cell', 'remove', '1')).out).toContain('removed');
+  const { items } = await app.json('cell', 'list');
+  expect(items.map(({ number }: { number: number }) => number)).toEqual([0, 2]);
+});
