@@ -1,10 +1,14 @@
 /** /events: the list with its filters, one event, and its replay. */
 
 import { isUtf8 } from 'node:buffer';
+import { setTimeout as delay } from 'node:timers/promises';
 import { problem } from '../base/http/problem.ts';
+import type { FilterJudge } from '../deliver/claims/judge.ts';
 import { describeEvent } from '../manage/api/events/filter.ts';
+import { judgeEvent } from '../manage/api/events/replay.ts';
 import { eventCountQuery, eventFilterOf } from '../model/event-filter.ts';
 import { DEFAULT_SCHEME } from '../model/signatures/presets.ts';
+import { allows } from '../model/users.ts';
 import { isTimedId, uuidv7Time } from '../store/ids.ts';
 import type { Database } from '../store/pool.ts';
 import { readAttempts } from '../store/queries/delivery-history.ts';
@@ -43,10 +47,13 @@ const HOUR_MS = 3_600_000;
 /** Pause before a page goes on with a search: other requests get the connection. When two other searches run, it waits longer. */
 const CONTINUE_MS = 50;
 const BUSY_MS = 2_000;
+/** Longest wait for the filters that decide whom a replay reaches; after it the page does not say it. */
+const REACH_MS_MAX = 1_000;
 /** Largest body that is shown in a shell command; a longer command is unreadable. */
 const CURL_BYTES_MAX = 4_096;
 
-export function eventPages(database: Database) {
+/** @param judge of filters, not the one of claims */
+export function eventPages(database: Database, judge: FilterJudge) {
   const eventList: Page = async ({ call, query }) => {
     const { filters, listed } = await listBy(call, 'listEvents', filtersOf(query, filterNames));
     if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
@@ -88,7 +95,7 @@ export function eventPages(database: Database) {
     );
   };
 
-  const showEvent: Page = async ({ call, id, query }) => {
+  const showEvent: Page = async ({ call, id, query, person }) => {
     // Read the event directly, once: the API operation omits the body.
     const stored = isTimedId(id) ? await findEvent(database, null, id.toLowerCase()) : undefined;
     if (stored === undefined) return problem('event_unknown');
@@ -97,13 +104,16 @@ export function eventPages(database: Database) {
     const shown = showBody(body, event.content_type, query.get('view'), query.get('values') === 'all');
     const filters = listFilters(query);
     const near = eventFilterOf(filters ?? { webhook_id: event.webhook_id }, null, null);
-    const [deliveries, attempts, neighbours, webhook, agents, replayTo, previous] = await Promise.all([
+    const [deliveries, attempts, neighbours, webhook, agents, replayTo, reach, previous] = await Promise.all([
       call('listDeliveries', { query: { event_id: id, limit: '200' } }),
       readAttempts(database, { eventId: event.id }, Date.now()),
       findNeighbours(database, event.id, near.filter, near.span),
       call('showWebhook', { id: event.webhook_id }),
       namesOf(call, 'listAgents'),
       choicesOf(call, 'listAgents', [], { revoked: 'false' }),
+      allows(person.role, 'operator')
+        ? Promise.race([judgeEvent({ database, judge }, stored, null), delay(REACH_MS_MAX, null, { ref: false })])
+        : null,
       shown.view === 'diff' ? findPreviousOfType(database, event) : undefined,
     ]);
     const known = webhook.kind === 'done' ? webhook.body : null;
@@ -114,6 +124,10 @@ export function eventPages(database: Database) {
       webhook: known,
       agents,
       replayTo,
+      reach: reach && {
+        subscribed: [...reach.passing, ...reach.undecided],
+        excluded: reach.excluded.map(({ agentId }) => agentId),
+      },
       headers: sendersFirst(event.headers),
       neighbours,
       editable: known !== null && isEditable(body),

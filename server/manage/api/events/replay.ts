@@ -8,7 +8,7 @@ import { record } from '../../../store/audit/record.ts';
 import type { Database, Query } from '../../../store/pool.ts';
 import { type Agent, readAgents } from '../../../store/queries/agents.ts';
 import { type EventRecord, findEvent } from '../../../store/queries/events.ts';
-import { type ReplayScope, readRecipients } from '../../../store/queries/recipients.ts';
+import { type Recipient, type ReplayScope, readRecipients } from '../../../store/queries/recipients.ts';
 import { deliverAgain } from '../../../store/queries/replay.ts';
 
 /** Reasons why a replay reaches no agent that its problem names. */
@@ -38,7 +38,7 @@ export async function replayEvent(
   };
   return database.transaction<Result<string[]>>(async (query) => {
     const deliveryIds = await deliver(query);
-    if (deliveryIds.length === 0) return noRecipients(judged?.reasons ?? []);
+    if (deliveryIds.length === 0) return noRecipients(judged);
     const target = { kind: 'event', id: eventId, name: eventId };
     const after = { agent_ids: agentIds, beyond_subscriptions: beyondSubscriptions, delivery_ids: deliveryIds };
     await record(query, actor, { action: 'event.replay', target, after });
@@ -46,8 +46,12 @@ export async function replayEvent(
   });
 }
 
-/** @param reasons none: no agent is subscribed */
-function noRecipients(reasons: readonly string[]): Problem {
+function noRecipients(judged: JudgedEvent | null): Problem {
+  const { strangers = [], excluded = [] } = judged ?? {};
+  const reasons = [
+    ...strangers.map(({ name }) => `agent ${name} is not subscribed to the webhook of the event`),
+    ...excluded.map(({ agentName, filter }) => `the filter of agent ${agentName} excludes the event: ${filter}`),
+  ];
   if (reasons.length === 0) return problem('no_recipients');
   const more = reasons.length > REASONS_MAX ? [`and ${reasons.length - REASONS_MAX} more`] : [];
   const why = [...reasons.slice(0, REASONS_MAX), ...more].join('; ').replace(/^./, (first) => first.toUpperCase());
@@ -73,12 +77,22 @@ export async function activeAgents(
   return problem('invalid_request', undefined, { errors });
 }
 
-/** Ids of the agents that get the event, and of those whose filter gave no verdict; for each of the others a reason. */
-async function judgeEvent(
+interface JudgedEvent {
+  /** Ids of the agents that get the event. */
+  passing: string[];
+  /** Ids of the agents whose filter gave no verdict. */
+  undecided: string[];
+  excluded: Recipient[];
+  /** Those of the named agents that are not subscribed. */
+  strangers: Agent[];
+}
+
+/** Judges an event by the subscriptions and filters of these agents; null: of all. */
+export async function judgeEvent(
   { database, judge }: { database: Database; judge: FilterJudge },
   event: EventRecord & { body: Buffer },
   named: readonly Agent[] | null,
-): Promise<{ passing: string[]; undecided: string[]; reasons: string[] }> {
+): Promise<JudgedEvent> {
   const { webhook_id: webhookId, headers, content_type: contentType, event_type: eventType, bytes, body } = event;
   const recipients = await readRecipients(database.query, [webhookId], named?.map(({ id }) => id) ?? null);
   const filtered = recipients.flatMap((one) => (one.filter === null ? [] : [{ ...one, filter: one.filter }]));
@@ -103,9 +117,7 @@ async function judgeEvent(
       .filter((one) => !excluded.includes(one) && !undecided.includes(one))
       .map(({ agentId }) => agentId),
     undecided: undecided.map(({ agentId }) => agentId),
-    reasons: [
-      ...strangers.map(({ name }) => `agent ${name} is not subscribed to the webhook of the event`),
-      ...excluded.map(({ agentName, filter }) => `the filter of agent ${agentName} excludes the event: ${filter}`),
-    ],
+    excluded,
+    strangers,
   };
 }

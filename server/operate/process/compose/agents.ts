@@ -72,6 +72,8 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
     /** Call it after any process has committed events. */
     arrived: () => waiters.committed(),
     close: () => waiters.close(),
+    /** Judges filters outside of claims. */
+    tryJudge: filters.tryJudge,
     /** Call it after the last claim was answered. */
     closeLast: () => Promise.all([filters.close(), counts.close()]),
   };

@@ -1,6 +1,7 @@
 /** The parts of a process that show pages. */
 
 import type { ClientPackage } from '../../../base/http/client-package.ts';
+import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import type { Runner } from '../../../manage/api/run.ts';
 import type { OverOpenLimit } from '../../../manage/api/serve.ts';
 import type { AnonymousLimit } from '../../../manage/auth/anonymous.ts';
@@ -50,11 +51,12 @@ interface PeopleParts {
 }
 
 /**
+ * @param base its judge of filters is not the one of claims.
  * @param history the last minutes, for the overview, outages and the counts in the navigation.
  * @param build folder of the build
  */
 export function composePages(
-  { settings, keys, database, limiter }: Base,
+  { settings, keys, database, limiter, judge }: Base & { judge: FilterJudge },
   { people, csrf, runner, overOpenLimit, anonymous, oidc }: PeopleParts,
   history: History,
   client: ClientPackage,
@@ -99,7 +101,7 @@ export function composePages(
     overview: withStart(overview, start),
     ...startPages(start),
     ...webhookPages,
-    ...eventPages(database),
+    ...eventPages(database, judge),
     ...searchPages(database),
     ...rejectionPages,
     ...agentPages,
