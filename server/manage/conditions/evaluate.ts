@@ -62,8 +62,7 @@ export function evaluate(
     const { spool } = machine;
     const held = await readReported(query, settings, machine, nowMs);
     const active = await readActiveAlerts(query);
-    const { progress, ended } = progressOf(active, held, spool, nowMs);
-    await updateAlerts(query, progress);
+    const ended = await updateAlerts(query, progressOf(active, held, spool, nowMs));
     const began = begin(active, held, nowMs);
     for (const alert of began) await insertAlert(query, alert);
     if (settings.ALERT_URL !== undefined) await createRequests(query, settings.PUBLIC_URL, nowMs);
@@ -87,11 +86,10 @@ function progressOf(
   held: readonly ReportedCondition[],
   spool: MachineSpool | null,
   nowMs: number,
-): { progress: AlertProgress[]; ended: AlertRow[] } {
+): AlertProgress[] {
   const now = isoTime(nowMs);
   const holding = new Map(held.map((one) => [keyOf(one.condition, one.subject.id), one]));
   const progress: AlertProgress[] = [];
-  const ended: AlertRow[] = [];
   for (const alert of active) {
     const condition = holding.get(keyOf(alert.condition, alert.subject_id));
     if (condition !== undefined) {
@@ -104,9 +102,8 @@ function progressOf(
     const calmSince = alert.calm_since ?? now;
     const isOver = nowMs - Date.parse(calmSince) >= calmMsOf(alert);
     progress.push({ id, value, checkedAt, calmSince, endedAt: isOver ? now : null });
-    if (isOver) ended.push({ ...alert, ended_at: now });
   }
-  return { progress, ended };
+  return progress;
 }
 
 /**

@@ -16,7 +16,7 @@ export interface AlertRow {
   ended_at: string | null;
   value: number;
   threshold: number | null;
-  /** Unfinished deliveries of its agent, when it is revoked; null: it is not. */
+  /** Unfinished deliveries of its agent when it ended, if the agent was revoked; null: it was not. */
   undelivered: number | null;
 }
 
@@ -24,8 +24,7 @@ export type ActiveAlert = AlertRow & { checked_at: string; calm_since: string | 
 
 /** Select list of an AlertRow, of the table alias `a`. */
 export const alertColumns = `a.id, a.condition, a.subject_id, a.subject_name, ${isoColumn('a.since')}, ${isoColumn('a.began_at')},
-  ${isoColumn('a.ended_at')}, a.value, a.threshold,
-  (select ${undeliveredOf('g.id')} from agents g where g.id::text = a.subject_id and g.revoked_at is not null) as undelivered`;
+  ${isoColumn('a.ended_at')}, a.value, a.threshold, a.undelivered`;
 
 /** Reads the active alerts. */
 export function readActiveAlerts(query: Query): Promise<ActiveAlert[]> {
@@ -64,16 +63,19 @@ export interface AlertProgress {
   endedAt: string | null;
 }
 
-/** Records what was found out about active alerts. */
-export async function updateAlerts(query: Query, alerts: readonly AlertProgress[]): Promise<void> {
-  if (alerts.length === 0) return;
+/** Records what was found out about active alerts. Returns those that ended. */
+export async function updateAlerts(query: Query, alerts: readonly AlertProgress[]): Promise<AlertRow[]> {
+  if (alerts.length === 0) return [];
   const times = (of: (alert: AlertProgress) => string | null) => arrayOf(alerts.map((alert) => of(alert) ?? 'null'));
-  await query({
+  const rows = await query<AlertRow>({
     text: `
-      update alerts a set value = g.value, checked_at = g.checked_at, calm_since = g.calm_since, ended_at = g.ended_at
+      update alerts a set value = g.value, checked_at = g.checked_at, calm_since = g.calm_since, ended_at = g.ended_at,
+        undelivered = case when g.ended_at is not null then (
+          select ${undeliveredOf('o.id')} from agents o where o.id::text = a.subject_id and o.revoked_at is not null) end
       from unnest($1::uuid[], $2::float8[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
         g (id, value, checked_at, calm_since, ended_at)
-      where a.id = g.id and a.ended_at is null`,
+      where a.id = g.id and a.ended_at is null
+      returning ${alertColumns}`,
     values: [
       arrayOf(alerts.map(({ id }) => id)),
       arrayOf(alerts.map(({ value }) => value)),
@@ -82,6 +84,7 @@ export async function updateAlerts(query: Query, alerts: readonly AlertProgress[
       times(({ endedAt }) => endedAt),
     ],
   });
+  return rows.filter(({ ended_at }) => ended_at !== null);
 }
 
 /** Lists alerts, newest first, with their requests. @param before id of the last alert of the previous page */

@@ -230,6 +230,24 @@ test('a temporary agent raises no alert', async () => {
   expect(JSON.stringify(lines)).not.toContain(id);
 });
 
+test('an alert that ends because its agent was revoked keeps the number of deliveries that were left', async () => {
+  const id = randomUUID();
+  await addAgent(id);
+  await addDelivery(id);
+  await waits(id, 900);
+  await machine().alerts.evaluate(startMs);
+  await run('update agents set revoked_at = now() where id = $1', [id]);
+  await machine().alerts.evaluate(startMs);
+  const { alerts, lines } = machine();
+  await alerts.evaluate(startMs + MINUTE_MS);
+  expect(lines).toMatchObject([
+    ['alert_ended', { text: expect.stringMatching(/^Agent billing is revoked, 1 delivery undelivered\./) }],
+  ]);
+  await run('delete from deliveries where agent_id = $1', [id]);
+  const kept = (await listAlerts(fresh.database, false, null, 200)).find((alert) => alert.subject_id === id);
+  expect(kept).toMatchObject({ undelivered: 1 });
+});
+
 test('one machine evaluates at a time', async () => {
   const id = randomUUID();
   await addWebhook(id, `expect_every_seconds = 60, created_at = now() - interval '1 hour'`);
