@@ -1,6 +1,9 @@
 /** /deliveries: the list, dead letters by reason, one delivery with its attempts, and their replay and dismissal. */
 
 import { isOfOneAgent } from '../model/dead-letters.ts';
+import type { Database } from '../store/pool.ts';
+import { findEvent } from '../store/queries/events.ts';
+import { showBody } from './body/view.ts';
 import type { Call } from './call.ts';
 import { filtersOf } from './filters.ts';
 import { field } from './form.ts';
@@ -64,21 +67,35 @@ async function isActive(call: Call, agentId: string | undefined): Promise<boolea
   return agent.kind === 'done' && !agent.body.revoked;
 }
 
-const showDelivery: Page = async ({ call, id }) => {
-  const [delivery, attempts] = await Promise.all([call('showDelivery', { id }), call('listAttempts', { id })]);
-  if (delivery.kind !== 'done') return asProblem(delivery);
-  const { agent_id, webhook_id } = delivery.body;
-  const [agents, webhooks] = await Promise.all([
-    namesOf(call, 'listAgents', [agent_id]),
-    namesOf(call, 'listWebhooks', [webhook_id]),
-  ]);
-  return view('deliveries/show', `Delivery ${id.slice(-8)}`, {
-    delivery: delivery.body,
-    attempts: attempts.kind === 'done' ? attempts.body.items : [],
-    agents,
-    webhooks,
-  });
-};
+/** With the body of the event if the delivery failed. */
+const showDelivery =
+  (database: Database): Page =>
+  async ({ call, id, query }) => {
+    const [delivery, attempts] = await Promise.all([call('showDelivery', { id }), call('listAttempts', { id })]);
+    if (delivery.kind !== 'done') return asProblem(delivery);
+    const { agent_id, webhook_id, event_id, state, reason } = delivery.body;
+    const failed = state === 'dead' || (reason !== null && state !== 'done');
+    const [agents, webhooks, event] = await Promise.all([
+      namesOf(call, 'listAgents', [agent_id]),
+      namesOf(call, 'listWebhooks', [webhook_id]),
+      failed ? findEvent(database, null, event_id) : undefined,
+    ]);
+    return view('deliveries/show', `Delivery ${id.slice(-8)}`, {
+      delivery: delivery.body,
+      attempts: attempts.kind === 'done' ? attempts.body.items : [],
+      agents,
+      webhooks,
+      event,
+      body: event && bodyOf(event, query),
+    });
+  };
+
+/** The body without the view of its changes, which compares events. */
+function bodyOf({ body, content_type }: { body: Buffer; content_type: string | null }, query: URLSearchParams) {
+  const wanted = query.get('view');
+  const shown = showBody(body, content_type, wanted === 'diff' ? null : wanted, query.get('values') === 'all');
+  return { ...shown, views: shown.views.filter((name) => name !== 'diff') };
+}
 
 const replayDelivery: Page = async ({ call, id }) => {
   const replayed = await call('replayDelivery', { id });
@@ -112,15 +129,15 @@ const undoDeliveries: Page = async ({ call, form }) => {
   return redirect(address('/deliveries', shown), others === 0 ? 'undone' : 'undone-in-part');
 };
 
-export const deliveryPages = {
+export const deliveryPages = (database: Database) => ({
   deliveryList,
-  showDelivery,
+  showDelivery: showDelivery(database),
   replayDelivery,
   dismissDelivery,
   replayDeliveries,
   dismissDeadLetters,
   undoDeliveries,
-};
+});
 
 /** The reason is JSON, because a form changes the line ends of text, and because no reason is a group too. */
 function scopeOf(form: PageRequest['form']) {

@@ -108,7 +108,7 @@ export function composePages(
     ...agentFilterPages,
     ...jobPages,
     ...conditionPages,
-    ...deliveryPages,
+    ...deliveryPages(database),
     ...statusPages(history),
   };
   return { handlers: { asset: assets.serve }, pages, pageTable };
