@@ -127,6 +127,23 @@ describe('the list', () => {
     await tab.close();
   });
 
+  test.each(['the browser', 'the link above the title'])(
+    'has the focus on the same row after going back by %s',
+    async (by) => {
+      const id = await send('{"left":1}');
+      await send('{"above":1}');
+      const tab = await openTab(browser, app, operator);
+      await tab.page.goto('/events');
+      await tab.page.locator(`#events a[href="/events/${id}"]`).click();
+      await tab.page.waitForURL(`**/events/${id}`);
+      if (by === 'the browser') await tab.page.goBack();
+      else await tab.page.locator('.crumbs a').click();
+      await tab.page.waitForURL('**/events');
+      await tab.page.locator(`#events a[href="/events/${id}"]:focus`).waitFor();
+      await tab.close();
+    },
+  );
+
   test('reports an invalid value beside the filter', async () => {
     const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
     await tab.page.goto('/events?source=nowhere');
@@ -136,6 +153,19 @@ describe('the list', () => {
 });
 
 describe('one event', () => {
+  test('scrolls a long hex dump in its box', async () => {
+    const id = await send(`\u0000${'x'.repeat(40_000)}`);
+    const tab = await openTab(browser, app, operator);
+    await tab.page.goto(`/events/${id}?view=hex`);
+    const box = tab.page.locator('#body-card > pre');
+    const { height } = (await box.boundingBox())!;
+    expect(height).toBeLessThan(tab.page.viewportSize()!.height);
+    expect(await tab.page.evaluate(`document.querySelector('#body-card > pre').scrollHeight`)).toBeGreaterThan(
+      2 * height,
+    );
+    await tab.close();
+  });
+
   test('is shown as a tree, formatted, raw and in hex, and can be downloaded unchanged', async () => {
     const body = '{"id":12345678901234567890,"list":[1,2]}';
     const id = await send(body);

@@ -15,8 +15,25 @@ document.addEventListener('htmx:afterSettle', (event) => {
   // htmx scrolls to the top next, and the invalid field may be far below.
   // The focus must be set before the paint, because the user may type at once.
   if (wrong !== null) queueMicrotask(() => wrong.focus());
-  else (filterField() ?? main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true });
+  else if (!focusRow()) (filterField() ?? main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true });
 });
+
+/** The list that was left by a link of one of its rows, and the link. Back at the list, the link has the focus again. */
+let left = null;
+const here = () => location.pathname + location.search;
+document.addEventListener('htmx:beforeSend', ({ detail: { boosted, elt } }) => {
+  if (boosted && elt.matches('#main tr a')) left = { list: here(), href: elt.getAttribute('href') };
+});
+document.addEventListener('htmx:historyRestore', focusRow);
+
+function focusRow() {
+  if (left?.list !== here()) return false;
+  const link = [...document.querySelectorAll('#main tr a')].find((one) => one.getAttribute('href') === left.href);
+  left = null;
+  // htmx scrolls to the top next.
+  if (link !== undefined) queueMicrotask(() => link.focus());
+  return link !== undefined;
+}
 
 /** Pending request of a history step back. It is aborted when the user navigates on: its late response must not replace the new page. */
 let stepBack = null;
