@@ -1,8 +1,7 @@
 /** /agents/ID/filter: the form for the filter of one subscription, which tries it on stored events. */
 import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
-import { tagOf } from './call.ts';
-import { basis, field, nextTag } from './form.ts';
+import { basis, field, withVersion } from './form.ts';
 import { fieldError, formErrors } from './form-errors.ts';
 import { isId, namesOf } from './names.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
@@ -12,8 +11,8 @@ type Tried = Success<Operations['testFilter']['answers']>['body'];
 
 const editFilter: Page = async (request) => {
   const webhookId = request.query.get('webhook_id') ?? '';
-  return withSubscription(request, webhookId, (agent, { filter, tag }) =>
-    formView(request, agent, webhookId, { filter, tag }),
+  return withSubscription(request, webhookId, (agent, { filter, was }) =>
+    formView(request, agent, webhookId, { filter, was }),
   );
 };
 
@@ -23,23 +22,23 @@ const updateFilter: Page = async (request) => {
   const webhookId = field(form, 'webhook_id');
   return withSubscription(request, webhookId, async (agent) => {
     const filter = field(form, 'filter');
-    const tag = form.get('tag');
+    const was = form.get('was');
     if (form.has('try')) {
       if (filter.trim() === '') {
         const { errors, ...status } = fieldError('filter', 'Enter an expression to try.');
-        return formView(request, agent, webhookId, { filter, tag, errors }, status);
+        return formView(request, agent, webhookId, { filter, was, errors }, status);
       }
       const tried = await call('testFilter', { input: { webhook_id: webhookId, filter } });
-      if (tried.kind === 'done') return formView(request, agent, webhookId, { filter, tag, tried: tried.body });
+      if (tried.kind === 'done') return formView(request, agent, webhookId, { filter, was, tried: tried.body });
       const { errors, ...status } = formErrors(tried);
-      return formView(request, agent, webhookId, { filter, tag, errors }, status);
+      return formView(request, agent, webhookId, { filter, was, errors }, status);
     }
     const input = { filter: filter === '' ? null : filter };
     const saved = await call('setSubscription', { id, innerId: webhookId, input, ...basis(form) });
     if (saved.kind === 'done') return redirect(`/agents/${id}`, 'saved');
-    const next = await nextTag(form, saved, () => call('showAgent', { id }));
-    const { errors, ...status } = formErrors(saved);
-    return formView(request, agent, webhookId, { filter, tag: next, errors }, status);
+    const next = await withVersion(form, saved, () => call('showAgent', { id }));
+    const { errors, ...status } = formErrors(next.refused);
+    return formView(request, agent, webhookId, { filter, was: next.was, errors }, status);
   });
 };
 
@@ -49,19 +48,19 @@ export const agentFilterPages = { editFilter, updateFilter };
 async function withSubscription(
   { call, id }: PageRequest,
   webhookId: string,
-  work: (agent: Agent, stored: { filter: string; tag: string }) => Promise<PageReply>,
+  work: (agent: Agent, stored: { filter: string; was: string }) => Promise<PageReply>,
 ): Promise<PageReply> {
   const agent = await call('showAgent', { id });
   if (agent.kind !== 'done') return asProblem(agent);
   const subscription = agent.body.subscriptions.find((one) => one.webhook_id === webhookId);
   if (!isId(webhookId) || subscription === undefined) return redirect(`/agents/${id}`);
-  return work(agent.body, { filter: subscription.filter ?? '', tag: tagOf(agent) });
+  return work(agent.body, { filter: subscription.filter ?? '', was: agent.text });
 }
 
 interface Shown {
   filter: string;
   /** Version of the agent that the form was rendered from. */
-  tag: string | null;
+  was: string | null;
   tried?: Tried;
   errors?: Record<string, string>;
 }
@@ -70,11 +69,11 @@ async function formView(
   { call }: PageRequest,
   agent: Agent,
   webhookId: string,
-  { filter, tag, tried, errors = {} }: Shown,
+  { filter, was, tried, errors = {} }: Shown,
   status: { status?: number } = {},
 ): Promise<PageReply> {
   const webhooks = await namesOf(call, 'listWebhooks', [webhookId]);
   const webhook = webhooks[webhookId] ?? webhookId;
-  const shown = { agent, webhookId, webhook, filter, tag, tried, errors };
+  const shown = { agent, webhookId, webhook, filter, was, tried, errors };
   return view('agents/filter', `Filter of ${webhook} for ${agent.name}`, shown, status);
 }

@@ -6,9 +6,8 @@ import { agentFields, agentForm } from '../model/agents.ts';
 import { PENDING_SECONDS } from '../model/conditions.ts';
 import { agentActivity } from './activity.ts';
 import { agentStrip } from './agent-strip.ts';
-import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';
-import { basis, confirmation, confirmationError, field, list, nextTag } from './form.ts';
+import { basis, confirmation, confirmationError, field, list, withVersion } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
@@ -82,20 +81,20 @@ const showAgent: Page = async (request) => {
 const editAgent: Page = async (request) => {
   const agent = await request.call('showAgent', { id: request.id });
   if (agent.kind !== 'done') return asProblem(agent);
-  return formView(request, `Edit ${agent.body.name}`, { ...agent.body, tag: tagOf(agent) }, noErrors);
+  return formView(request, `Edit ${agent.body.name}`, { ...agent.body, was: agent.text }, noErrors);
 };
 
 const updateAgent: Page = async (request) => {
   const { call, id, form } = request;
   const input = agentOf(form);
   if (isSearch(form, input))
-    return formView(request, 'Edit the agent', { ...input, id, tag: form.get('tag') }, noErrors);
+    return formView(request, 'Edit the agent', { ...input, id, was: form.get('was') }, noErrors);
   const updated = await withIds(call, 'listWebhooks', 'webhook_ids', input, (found) =>
     call('updateAgent', { id, input: found, ...basis(form) }),
   );
   if (updated.kind === 'done') return redirect(`/agents/${id}`, 'saved');
-  const tag = await nextTag(form, updated, () => call('showAgent', { id }));
-  return formView(request, 'Edit the agent', { ...input, id, tag }, formErrors(updated, { name_taken: 'name' }));
+  const { was, refused } = await withVersion(form, updated, () => call('showAgent', { id }));
+  return formView(request, 'Edit the agent', { ...input, id, was }, formErrors(refused, { name_taken: 'name' }));
 };
 
 const rotateAgent: Page = async (request) => {

@@ -2,6 +2,7 @@
 
 import { problem } from '../base/http/problem.ts';
 import { auditKinds } from '../store/audit/record.ts';
+import { differences } from './differences.ts';
 import { filtersOf } from './filters.ts';
 import { asProblem, itemsOf, listOf, type Page, view } from './page.ts';
 
@@ -54,29 +55,4 @@ export const auditPages = { auditList, showAuditEntry, verifyAudit };
 function inUtc(time: string | undefined): string | undefined {
   if (time === undefined || !/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(time)) return time;
   return `${time.padEnd(19, ':00')}Z`;
-}
-
-interface Difference {
-  name: string;
-  /** As text; null when the member did not exist. */
-  before: string | null;
-  after: string | null;
-  changed: boolean;
-}
-
-/** Returns all members of the two states, changed members first. */
-function differences(before: object | null, after: object | null): Difference[] {
-  const [old, now] = [before ?? {}, after ?? {}] as Record<string, unknown>[];
-  const names = [...new Set([...Object.keys(old!), ...Object.keys(now!)])];
-  const all = names.map((name): Difference => {
-    const [was, is] = [text(old![name]), text(now![name])];
-    return { name, before: was, after: is, changed: was !== is };
-  });
-  return [...all.filter(({ changed }) => changed), ...all.filter(({ changed }) => !changed)];
-}
-
-/** Strings stay as they are, except blank strings, which are shown quoted. */
-function text(value: unknown): string | null {
-  if (value === undefined || value === null) return null;
-  return typeof value === 'string' && value.trim() !== '' ? value : JSON.stringify(value);
 }

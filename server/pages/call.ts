@@ -3,9 +3,8 @@
 import type { Exchange } from '../base/http/exchange.ts';
 import type { Problem } from '../base/http/problem.ts';
 import { recordOf } from '../base/http/record.ts';
-import type { Answers, Success } from '../manage/api/operation.ts';
+import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
-import { etagOf } from '../manage/api/precondition.ts';
 import type { OperationName } from '../manage/api/routes.ts';
 import type { Runner } from '../manage/api/run.ts';
 import type { Person } from '../manage/auth/person.ts';
@@ -27,7 +26,7 @@ export interface CallArguments {
   innerId?: string;
   query?: Record<string, string | undefined>;
   input?: unknown;
-  /** The tag of the version that the form was rendered from: prevents overwriting another user's change unnoticed. */
+  /** The tag of the version that the form was rendered from: prevents overwriting another change unnoticed. */
   ifMatch?: string;
 }
 
@@ -51,11 +50,6 @@ export function createCall(runner: Runner, person: Person | null, exchange: Exch
     if (outcome.kind === 'done') return outcome;
     throw new Error(`${name} returns no document that a page can show`);
   };
-}
-
-/** The tag of a version, for the hidden field of its form. */
-export function tagOf({ text }: Success<Answers>): string {
-  return etagOf(text);
 }
 
 /** Errors of single fields are shown beside the field, the first one of each. */

@@ -27,11 +27,7 @@ export function formErrors(
   if (refused.kind === 'invalid') return { ...noErrors, errors: refused.errors, status: 422 };
   const { code, retryAfterSeconds } = refused;
   const { status, detail: usual } = problems[code];
-  // The API's text mentions the ETag, which users do not see. The form holds it in a hidden field, see nextTag.
-  const detail =
-    code === 'precondition_failed'
-      ? 'It was changed by another user. Save again to overwrite that change.'
-      : (refused.detail ?? usual);
+  const detail = refused.detail ?? usual;
   const wait = retryAfterSeconds === undefined ? '' : ` Try again in ${plural(retryAfterSeconds, 'second')}.`;
   return { errors: { [fieldOf[code] ?? '']: detail + wait }, status, retryAfterSeconds };
 }

@@ -1,8 +1,10 @@
 /** Converts form fields to API input. Values that cannot be parsed are passed unchanged, so that the schema rejects them. */
 
 import type { Problem } from '../base/http/problem.ts';
+import { etagOf } from '../manage/api/precondition.ts';
 import type { ProblemCode } from '../model/errors.ts';
-import { type CallArguments, type Called, type Invalid, tagOf } from './call.ts';
+import type { CallArguments, Called, Invalid } from './call.ts';
+import { differences } from './differences.ts';
 
 export function field(form: URLSearchParams, name: string): string {
   // Browsers send line ends of text areas as CR LF.
@@ -38,19 +40,51 @@ export function list(form: URLSearchParams, name: string): string[] {
   return form.getAll(name).filter((value) => value !== '');
 }
 
-/** The version that the form was rendered from, in its hidden field `tag`. */
+/** The version that the form was rendered from, in its hidden field `was`: a JSON document. */
 export function basis(form: URLSearchParams): Pick<CallArguments, 'ifMatch'> {
-  const tag = form.get('tag');
-  return tag ? { ifMatch: tag } : {};
+  const was = form.get('was');
+  return was ? { ifMatch: etagOf(was) } : {};
 }
 
-/** The tag for a refused form. After a conflict it is the current tag, so submitting again overwrites the other user's change. */
-export async function nextTag(
+/**
+ * A refused form with the version for its hidden field. After a conflict that is the current version, so submitting again overwrites the
+ * other change, and the refusal says what changed.
+ */
+export async function withVersion<Refused extends Invalid | Problem>(
   form: URLSearchParams,
-  refused: Invalid | Problem,
+  refused: Refused,
   current: () => Promise<Called>,
-): Promise<string | null> {
-  if (refused.kind !== 'problem' || refused.code !== 'precondition_failed') return form.get('tag');
+): Promise<{ was: string | null; refused: Refused }> {
+  const was = form.get('was');
+  if (refused.kind !== 'problem' || refused.code !== 'precondition_failed') return { was, refused };
   const now = await current();
-  return now.kind === 'done' ? tagOf(now) : null;
+  if (now.kind !== 'done') return { was: null, refused };
+  const changes = changesOf(was ?? '', now.text);
+  const detail = `It was changed after you opened this form${changes === '' ? '' : `: ${changes}`}. Save again to overwrite that.`;
+  return { was: now.text, refused: { ...refused, detail } };
+}
+
+const VALUE_CHARACTERS_MAX = 60;
+
+/** What differs between two versions, each a JSON document, in words. */
+function changesOf(was: string, now: string): string {
+  const [before, after] = [membersOf(was), membersOf(now)];
+  const changed = differences(before, after).filter(({ name, changed }) => changed && name !== 'updated_at');
+  const shown = (value: string | null) =>
+    value === null
+      ? 'none'
+      : `“${value.length > VALUE_CHARACTERS_MAX ? `${value.slice(0, VALUE_CHARACTERS_MAX)}…` : value}”`;
+  return changed
+    .map(({ name, before, after }) => `${name.replaceAll('_', ' ')} from ${shown(before)} to ${shown(after)}`)
+    .join('; ');
+}
+
+/** Null: it is no version of a form, because an older release rendered it. */
+function membersOf(text: string): object | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' ? value : null;
+  } catch {
+    return null;
+  }
 }

@@ -4,9 +4,8 @@ import { eventTypeFromOf } from '../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presets } from '../model/signatures/presets.ts';
 import { webhookFields, webhookForm } from '../model/webhooks.ts';
 import { webhookActivity, webhookHistory, webhookUsage } from './activity.ts';
-import { tagOf } from './call.ts';
 import { filtersOf } from './filters.ts';
-import { basis, field, list, nextTag, number } from './form.ts';
+import { basis, field, list, number, withVersion } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
@@ -73,7 +72,7 @@ const createWebhook: Page = async (request) => {
 const editWebhook: Page = async (request) => {
   const webhook = await request.call('showWebhook', { id: request.id });
   if (webhook.kind !== 'done') return asProblem(webhook);
-  return formView(request, `Edit ${webhook.body.name}`, valuesOfWebhook(webhook.body, tagOf(webhook)), noErrors);
+  return formView(request, `Edit ${webhook.body.name}`, valuesOfWebhook(webhook.body, webhook.text), noErrors);
 };
 
 const updateWebhook: Page = async (request) => {
@@ -82,8 +81,8 @@ const updateWebhook: Page = async (request) => {
     call('updateWebhook', { id, input: found, ...basis(form) }),
   );
   if (updated.kind === 'done') return redirect(`/webhooks/${id}/settings`, 'saved');
-  const tag = await nextTag(form, updated, () => call('showWebhook', { id }));
-  return formView(request, 'Edit the webhook', { ...valuesOf(form), id, tag }, formErrors(updated));
+  const { was, refused } = await withVersion(form, updated, () => call('showWebhook', { id }));
+  return formView(request, 'Edit the webhook', { ...valuesOf(form), id, was }, formErrors(refused));
 };
 
 /** Disables or enables a webhook. */
@@ -190,9 +189,9 @@ function schemeOf(form: URLSearchParams): string {
   return schemeNamed(typed) ?? (typed || DEFAULT_SCHEME);
 }
 
-function valuesOfWebhook(webhook: Webhook, tag: string): WebhookValues {
+function valuesOfWebhook(webhook: Webhook, was: string): WebhookValues {
   const { scheme_definition: definition } = webhook;
-  return { ...webhook, tag, scheme_definition: definition === null ? '' : JSON.stringify(definition) };
+  return { ...webhook, was, scheme_definition: definition === null ? '' : JSON.stringify(definition) };
 }
 
 /** The typed values, to show again; never a secret. */

@@ -206,7 +206,7 @@ test.each([1280, 360])('the pages of a webhook are accessible and fit into %i px
   await tab.close();
 });
 
-test('a change by another user is not overwritten silently', async () => {
+test('another change is not overwritten silently, and the form says what changed', async () => {
   const made = await app.addWebhook({ name: 'of two people' });
   const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
   const { page } = tab;
@@ -214,7 +214,9 @@ test('a change by another user is not overwritten silently', async () => {
   await operator.api('PATCH', `/api/v1/webhooks/${made.id}`, { name: 'by the other' });
   await page.getByLabel('Name', { exact: true }).fill('by me');
   await page.getByRole('button', { name: 'Save' }).click();
-  expect(await page.locator('main').innerText()).toContain('It was changed by another user');
+  expect(await page.locator('main').innerText()).toContain(
+    'It was changed after you opened this form: name from “of two people” to “by the other”. Save again',
+  );
   expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('by me');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { level: 1, name: /by me/ }).waitFor();

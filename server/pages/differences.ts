@@ -1,0 +1,26 @@
+/** What differs between two states of a resource, member by member. */
+
+interface Difference {
+  name: string;
+  /** As text; null when the member did not exist. */
+  before: string | null;
+  after: string | null;
+  changed: boolean;
+}
+
+/** Returns all members of the two states, changed members first. */
+export function differences(before: object | null, after: object | null): Difference[] {
+  const [old, now] = [before ?? {}, after ?? {}] as Record<string, unknown>[];
+  const names = [...new Set([...Object.keys(old!), ...Object.keys(now!)])];
+  const all = names.map((name): Difference => {
+    const [was, is] = [text(old![name]), text(now![name])];
+    return { name, before: was, after: is, changed: was !== is };
+  });
+  return [...all.filter(({ changed }) => changed), ...all.filter(({ changed }) => !changed)];
+}
+
+/** Strings stay as they are, except blank strings, which are shown quoted. */
+function text(value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  return typeof value === 'string' && value.trim() !== '' ? value : JSON.stringify(value);
+}
