@@ -55,6 +55,8 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       diagnosis: diagnosisText(status),
       groups: groupsOf(status.settings),
       live: latest,
+      // A primary of an older build does not collect them.
+      unknownUrls: latest?.unknown_urls ?? [],
       requests: chart(
         Object.fromEntries(lines.map(([name, member]) => [name, seconds.map((second) => perSecond(second, member))])),
         HISTORY_SECONDS,

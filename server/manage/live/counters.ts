@@ -65,6 +65,13 @@ const depthSchema = z.object({
   at: timeOf('when they were counted'),
 });
 
+const unknownUrlSchema = z.object({
+  client: z.string().describe('address of the client; of IPv6 the first 64 bits'),
+  path: z.string().describe('path of its requests; /in/… stands for further paths of the same client'),
+  requests: whole.describe('at least so many requests'),
+  last_at: timeOf('when the last one came'),
+});
+
 export const liveSchema = z.object({
   started_at: z.iso.datetime().describe('start of Weir on this machine'),
   second: secondSchema.describe('the last second'),
@@ -77,6 +84,9 @@ export const liveSchema = z.object({
   outage: ongoingOutageSchema
     .nullable()
     .describe('the outage of the database that has not ended; null: none, or too short to count'),
+  unknown_urls: z
+    .array(unknownUrlSchema)
+    .describe('clients whose requests below /in/ got 404, since the start of the processes, the most frequent first'),
   deliveries: depthSchema.nullable().describe('null: no client was watching a moment ago, or counting took too long'),
 });
 
@@ -85,6 +95,8 @@ export type Second = z.infer<typeof secondSchema>;
 export type ProcessLive = z.infer<typeof processSchema>;
 export type Depth = z.infer<typeof depthSchema>;
 export type Live = z.infer<typeof liveSchema>;
+
+export type UnknownUrl = z.infer<typeof unknownUrlSchema>;
 
 export type Gauges = { [Name in keyof typeof gauges]: number };
 
@@ -97,6 +109,8 @@ export interface Sample {
   /** The spool would take an event now. */
   spools: boolean;
   gauges: Gauges;
+  /** The most frequent. Absent: the process is of an older build. */
+  unknownUrls?: readonly UnknownUrl[];
   threads: number;
   database: 'up' | 'down';
   rateLimitStore: 'ok' | 'degraded';

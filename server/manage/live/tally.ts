@@ -1,7 +1,7 @@
 /** Sums the samples of all processes, as a pure fold. The counts of an ended process are kept, so that totals never decrease. */
 
 import { secondsBuckets } from '../../base/telemetry/metrics.ts';
-import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals } from './counters.ts';
+import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals, UnknownUrl } from './counters.ts';
 
 /** A process that has not responded for this long is reported as unresponsive. */
 const SILENT_MS = 3_000;
@@ -82,7 +82,17 @@ export class Tally {
     const database = processes.some((process) => process.database === 'up') ? 'up' : 'down';
     const spooling = database === 'down' && samples.some(({ spools }) => spools);
     const { totals } = all;
-    return { started_at: this.#startedAt, second, totals, processes, database, spooling, outage: null, deliveries };
+    return {
+      started_at: this.#startedAt,
+      second,
+      totals,
+      processes,
+      database,
+      spooling,
+      outage: null,
+      unknown_urls: unknownUrlsOf(samples),
+      deliveries,
+    };
   }
 }
 
@@ -102,6 +112,21 @@ function describe(
     accepted: sample.totals.accepted - acceptedBefore,
     ...sample.gauges,
   };
+}
+
+/** Rows of unknown URLs over all processes. */
+const UNKNOWN_URLS_SHOWN = 10;
+
+/** The same client and path may have reached several processes. */
+function unknownUrlsOf(samples: readonly Sample[]): UnknownUrl[] {
+  const sums = new Map<string, UnknownUrl>();
+  for (const one of samples.flatMap(({ unknownUrls = [] }) => unknownUrls)) {
+    const key = `${one.client} ${one.path}`;
+    const sum = sums.get(key);
+    const last_at = sum !== undefined && sum.last_at > one.last_at ? sum.last_at : one.last_at;
+    sums.set(key, { ...one, requests: one.requests + (sum?.requests ?? 0), last_at });
+  }
+  return [...sums.values()].sort((one, other) => other.requests - one.requests).slice(0, UNKNOWN_URLS_SHOWN);
 }
 
 /** A process of an older build omits newer counts. */

@@ -196,6 +196,7 @@ export async function startApp(
     metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
     sample: () =>
       live.sample({
+        unknownUrls: ingest.unknownUrls(),
         threads: ingest.verifier.threads,
         database: ingest.canCommit() ? 'up' : 'down',
         spools: ingest.spoolsNow(),

@@ -47,6 +47,16 @@ describe('a second', () => {
     expect(totals).toMatchObject({ accepted: 18, rejected: 1, limited: 2 });
   });
 
+  test('has the unknown URLs of all processes, those of the same client and path together', () => {
+    const tally = new Tally(0);
+    const url = { client: '192.0.2.1', path: '/in/gone', requests: 3, last_at: '2026-01-01T00:00:02.000Z' };
+    tally.take(1, { ...sample(), unknownUrls: [url] }, 1_000);
+    const other = { ...url, path: '/in/other', requests: 4 };
+    tally.take(2, { ...sample(), unknownUrls: [other, { ...url, last_at: '2026-01-01T00:00:01.000Z' }] }, 1_000);
+    tally.take(3, sample(), 1_000);
+    expect(tally.second(1_000, null).unknown_urls).toEqual([{ ...url, requests: 6 }, other]);
+  });
+
   test('never falls: the counts of an ended process are kept, whichever process replaces it', () => {
     const tally = new Tally(0);
     tally.take(1, sample({ accepted: 100 }), 1_000);

@@ -13,6 +13,7 @@ import { RowMaker } from '../../../receive/ingest/rows.ts';
 import { createSignatureCheck } from '../../../receive/ingest/signature.ts';
 import { SPOOL_AFTER_MS, SpooledStore } from '../../../receive/ingest/spooled-store.ts';
 import { storeSingle } from '../../../receive/ingest/store.ts';
+import { UnknownUrls } from '../../../receive/ingest/unknown-urls.ts';
 import { Verifier } from '../../../receive/ingest/verify.ts';
 import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '../../../receive/ingest/webhook.ts';
 import { WriteBehind } from '../../../receive/ingest/write-behind.ts';
@@ -30,6 +31,8 @@ import type { Base } from '../base.ts';
 
 const HOUR_MS = 3_600_000;
 const INGEST_PREFIX = '/in/';
+/** Unknown URLs that a process reports to the primary each second. */
+const UNKNOWN_URLS_REPORTED = 10;
 /** Counts of the history by status. */
 const refusals = new Map(
   Object.entries(statusOfRefusal).map(([member, status]) => [status as number, member as keyof typeof statusOfRefusal]),
@@ -160,6 +163,7 @@ export function composeIngest(
   metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');
   metrics.gauge('weir_database_up', () => Number(events.available && !health.failing));
 
+  const unknownUrls = new UnknownUrls();
   const handshake = createHandshake(parts);
   return {
     handlers: {
@@ -170,8 +174,9 @@ export function composeIngest(
     },
     directory,
     verifier,
-    /** Counts a refusal by its status, at the webhook if it is known. */
-    finished: ({ aborted, status, route, parameters }: Exchange) => {
+    /** Counts a refusal by its status, at the webhook if it is known, and requests to unknown URLs. */
+    finished: ({ aborted, status, route, parameters, path, client }: Exchange) => {
+      if (status === 404 && path.startsWith(INGEST_PREFIX)) unknownUrls.note(client.network, path, Date.now());
       const member = refusals.get(status);
       if (member === undefined || aborted || !route.startsWith(INGEST_PREFIX)) return;
       const webhook = directory.known(parameters[0]!.toLowerCase());
@@ -181,6 +186,7 @@ export function composeIngest(
     cellsChanged: () => events.forget(),
     /** Whether another cell than home takes events. */
     othersCommit: () => directory.size > 0 && events.othersAvailable,
+    unknownUrls: () => unknownUrls.top(UNKNOWN_URLS_REPORTED),
     /** False: no connection is up to store anything. */
     canCommit: () => events.available,
     /** Why an event that came now would not be stored; null: it would be. Resolves within a second. */

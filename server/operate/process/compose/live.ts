@@ -52,6 +52,7 @@ export function composeLive(
       startedMs: Math.round(performance.timeOrigin),
       totals: totalsOf(metrics),
       commitDurations: metrics.commits().durations,
+      unknownUrls: of.unknownUrls,
       threads: of.threads,
       database: of.database,
       spools: of.spools,
@@ -72,9 +73,10 @@ export function composeLive(
 }
 
 /** What other parts of the process know. */
-type SampledByParts = Pick<Sample, 'threads' | 'database' | 'spools' | 'rateLimitStore' | 'leaving'> & {
-  gauges: Omit<Gauges, 'streams' | 'resident_bytes' | 'event_loop_lag_ms'>;
-};
+type SampledByParts = Required<Pick<Sample, 'unknownUrls'>> &
+  Pick<Sample, 'threads' | 'database' | 'spools' | 'rateLimitStore' | 'leaving'> & {
+    gauges: Omit<Gauges, 'streams' | 'resident_bytes' | 'event_loop_lag_ms'>;
+  };
 
 /** The parts for the page Status. */
 export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History, doctor: Doctor) {
