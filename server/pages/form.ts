@@ -79,7 +79,7 @@ function changesOf(was: string, now: string): string {
     .join('; ');
 }
 
-/** Null: it is no version of a form, because an older release rendered it. */
+/** Null: the text is not a version, because an older release rendered the form. */
 function membersOf(text: string): object | null {
   try {
     const value: unknown = JSON.parse(text);
