@@ -45,6 +45,11 @@ export const problems = {
     status: 403,
     detail: 'This is not the setup URL of this database; the log of the last start shows the right one.',
   },
+  invitation_refused: {
+    status: 403,
+    detail: 'This invitation link has expired, or was used or revoked: ask an administrator for a new one.',
+  },
+  password_exists: { status: 409, detail: 'This user has a password: set a new one instead.' },
   user_unknown: { status: 404, detail: 'No user has this id.' },
   cell_unknown: { status: 404, detail: 'No cell has this number or name.' },
   cell_name_taken: { status: 409, detail: 'Another cell has this name.' },

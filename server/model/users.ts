@@ -38,6 +38,10 @@ export const userSchema = z
     created_at: createdAt,
     updated_at: updatedAt,
     signed_in_at: z.iso.datetime().nullable().describe('last sign-in; null: the user has not signed in yet'),
+    invited_until: z.iso
+      .datetime()
+      .nullable()
+      .describe('until when the invitation link is valid; null: no link was made, or it was used or revoked'),
     role_until: z.iso
       .datetime()
       .nullable()
@@ -67,6 +71,10 @@ export const userInput = {
     password: enteredPassword
       .optional()
       .describe('12 to 200 characters, not a common password; absent: generated (AUTH_MODE local)'),
+    invite: z
+      .boolean('Say true or false.')
+      .optional()
+      .describe('true: no password; the user chooses one with the invitation link of the response'),
     current_password: currentPassword,
   }),
   update: z.strictObject({

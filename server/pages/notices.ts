@@ -63,6 +63,8 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'password-reset-tokens-revoked': (count) =>
     `The password is set. All browsers of the user are signed out, and ${plural(count, 'API token is', 'API tokens are')} revoked.`,
   'user-created': 'User created.',
+  'invitation-accepted': 'Your password is set.',
+  'invitation-revoked': 'The invitation link is revoked.',
   'user-disabled': 'The user is disabled.',
   'user-enabled': 'The user is enabled.',
   'token-revoked': 'The token is revoked.',

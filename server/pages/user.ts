@@ -51,6 +51,18 @@ const resetPassword: Page = async (request) => {
   return redirect(`/users/${request.id}?count=${revoked}`, 'password-reset-tokens-revoked');
 };
 
+const inviteUser: Page = async (request) => {
+  const invited = await request.call('inviteUser', { id: request.id, input: confirmation(request.form) });
+  if (invited.kind !== 'done') return userPage(request, formErrors(invited, confirmationError('password')));
+  const { invitation_url: url, ...user } = invited.body;
+  return view('users/invitation', 'New invitation link', { user, url }, { once: true });
+};
+
+const revokeInvitation: Page = async ({ call, id }) => {
+  const revoked = await call('revokeInvitation', { id });
+  return revoked.kind === 'done' ? redirect(`/users/${id}`, 'invitation-revoked') : asProblem(revoked);
+};
+
 const deleteUser: Page = async (request) => {
   const { id, call, form } = request;
   const user = await call('showUser', { id });
@@ -64,7 +76,16 @@ const deleteUser: Page = async (request) => {
   return userPage(request, feedback, { confirm });
 };
 
-export const userPages = { showUser, updateUser, disableUser, enableUser, resetPassword, deleteUser };
+export const userPages = {
+  showUser,
+  updateUser,
+  disableUser,
+  enableUser,
+  resetPassword,
+  inviteUser,
+  revokeInvitation,
+  deleteUser,
+};
 
 interface FormInput {
   given?: { name: string; role: string };

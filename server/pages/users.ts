@@ -13,20 +13,25 @@ const userList: Page = async ({ call, query }) => {
 
 const newUser: Page = async () => userForm({ email: '', name: '', role: 'viewer' }, noErrors);
 
-const createUser: Page = async ({ call, form }) => {
-  const field = (name: string) => form.get(name) ?? '';
-  const given = { email: field('email'), name: field('name'), role: field('role') };
-  // An empty password is replaced with a generated one.
-  const password = field('password') || undefined;
-  const made = await call('createUser', { input: { ...given, password, ...confirmation(form) } });
-  if (made.kind !== 'done') return userForm(given, formErrors(made, { email_taken: 'email', ...confirmationError() }));
-  const { generated_password: generated, ...user } = made.body;
-  if (generated === null) return redirect(`/users/${user.id}`, 'user-created');
-  return view('users/password', 'New user', { user, generated, revoked: null }, { status: 201, once: true });
-};
+/** Without a password the user is invited. */
+const createUser =
+  (hosted: boolean): Page =>
+  async ({ call, form }) => {
+    const field = (name: string) => form.get(name) ?? '';
+    const given = { email: field('email'), name: field('name'), role: field('role') };
+    const password = field('password') || undefined;
+    const access = hosted || password !== undefined ? { password } : { invite: true };
+    const made = await call('createUser', { input: { ...given, ...access, ...confirmation(form) } });
+    if (made.kind !== 'done')
+      return userForm(given, formErrors(made, { email_taken: 'email', ...confirmationError() }));
+    const { invitation_url: url, ...user } = made.body;
+    if (url === null) return redirect(`/users/${user.id}`, 'user-created');
+    return view('users/invitation', 'New user', { user, url }, { status: 201, once: true });
+  };
 
 function userForm(given: { email: string; name: string; role: string }, { errors, ...feedback }: FormFeedback) {
   return view('users/new', 'New user', { given, roles, errors }, feedback);
 }
 
-export const userListPages = { userList, newUser, createUser };
+/** @param hosted AUTH_MODE is hosted: users have no passwords */
+export const userListPages = (hosted: boolean) => ({ userList, newUser, createUser: createUser(hosted) });

@@ -36,7 +36,7 @@ describe.each([
   ['with JavaScript', true],
   ['without JavaScript', false],
 ])('%s', (_, javaScriptEnabled) => {
-  test('a new user signs in with the password that was shown once, and can only read', async () => {
+  test('a new user chooses a password with the link that was shown once, and can only read', async () => {
     const email = `colleague-${randomUUID()}@example.org`;
     const { page, close } = await openTab(browser, app, administrator, { javaScriptEnabled });
     await page.goto('/users');
@@ -48,17 +48,22 @@ describe.each([
     await page.getByLabel('Email').fill(email);
     await page.getByLabel('Name').fill('A colleague');
     await press(page, 'Create user');
-    const password = (await page.locator('.once code').textContent())!;
+    const link = (await page.locator('.once code').textContent())!;
     await page.getByRole('link', { name: 'I have stored it' }).click();
     await page.getByRole('heading', { name: email }).waitFor();
-    expect(await page.content()).not.toContain(password);
+    await page.getByText('The invitation link is valid until').waitFor();
+    expect(await page.content()).not.toContain(new URL(link).searchParams.get('token'));
     await close();
 
     const theirs = await openTab(browser, app, null, { javaScriptEnabled });
-    await theirs.page.goto('/sign-in');
-    await theirs.page.getByLabel('Email').fill(email);
-    await theirs.page.getByLabel('Password').fill(password);
-    await theirs.page.getByRole('button', { name: 'Sign in' }).click();
+    await theirs.page.goto(link);
+    expect(await accessibilityViolations(theirs.page)).toEqual([]);
+    expect(await theirs.page.getByLabel('Email').inputValue()).toBe(email);
+    await theirs.page.getByLabel('Password').fill(email);
+    await theirs.page.getByRole('button', { name: 'Set password and sign in' }).click();
+    await theirs.page.locator('#e-password').waitFor();
+    await theirs.page.getByLabel('Password').fill('a passphrase that they chose');
+    await theirs.page.getByRole('button', { name: 'Set password and sign in' }).click();
     await theirs.page.getByRole('heading', { name: 'Overview' }).waitFor();
     const nav = await theirs.page.locator('.nav a').allTextContents();
     expect(nav).toContain('Webhooks');

@@ -515,8 +515,11 @@ CREATE TABLE public.users (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     signed_in_at timestamp with time zone,
     role_until timestamp with time zone,
+    invitation_hash bytea,
+    invited_until timestamp with time zone,
     CONSTRAINT users_check CHECK (((issuer IS NULL) = (subject IS NULL))),
     CONSTRAINT users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
+    CONSTRAINT users_invitation_check CHECK (((invitation_hash IS NULL) = (invited_until IS NULL))),
     CONSTRAINT users_name_check CHECK ((length(name) <= 200)),
     CONSTRAINT users_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'administrator'::text])))
 );

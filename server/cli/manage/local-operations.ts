@@ -105,7 +105,9 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
       import('../../manage/auth/password-hash.ts'),
     ]);
     const hosted = settings.AUTH_MODE === 'hosted';
-    return { operations: userOperations({ database, passwords: new Passwords(), hosted }) };
+    return {
+      operations: userOperations({ database, passwords: new Passwords(), hosted, publicUrl: settings.PUBLIC_URL }),
+    };
   },
 };
 

@@ -83,7 +83,10 @@ export async function insertUser(query: Query, { id, email, name, role, password
   return rows.length > 0;
 }
 
-/** Updates a user; undefined and null fields stay unchanged. Setting a password clears role_until: Weir then manages the role. */
+/**
+ * Updates a user; undefined and null fields stay unchanged. Setting a password clears role_until (Weir then
+ * manages the role) and the invitation.
+ */
 export async function changeUser(
   query: Query,
   id: string,
@@ -99,6 +102,8 @@ export async function changeUser(
     text: `update users set
              name = coalesce($2, name), role = coalesce($3, role), password_hash = coalesce($4, password_hash),
              role_until = case when $4::text is null then role_until end,
+             invitation_hash = case when $4::text is null then invitation_hash end,
+             invited_until = case when $4::text is null then invited_until end,
              disabled_at = case $5::boolean when true then coalesce(disabled_at, now()) when false then null else disabled_at end,
              updated_at = now()
            where id = $1`,

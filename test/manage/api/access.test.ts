@@ -22,6 +22,7 @@ afterAll(() => app.stop());
 const answers: Record<OperationName, string> = {
   showOpenApi: '200',
   setUp: '422 invalid_request',
+  acceptInvitation: '422 invalid_request',
   signIn: '422 invalid_request',
   signOut: '404 session_unknown',
   showAccount: '200',
@@ -105,6 +106,8 @@ const answers: Record<OperationName, string> = {
   verifyAudit: '200',
   listUsers: '200',
   createUser: '422 invalid_request',
+  inviteUser: '404 user_unknown',
+  revokeInvitation: '404 user_unknown',
   showUser: '404 user_unknown',
   updateUser: '404 user_unknown',
   deleteUser: '404 user_unknown',
@@ -118,6 +121,7 @@ const bySession: Partial<typeof answers> = {
   endSession: '404 session_unknown',
   changePassword: '422 invalid_request',
   rotateAgent: '403 reauthentication_required',
+  inviteUser: '403 reauthentication_required',
   updateUser: '403 reauthentication_required',
   deleteUser: '403 reauthentication_required',
 };

@@ -64,6 +64,11 @@ const uses: Record<string, () => Promise<[string, object]>> = {
   },
   createToken: async () => ['/api/v1/tokens', { name: 'a', role: 'viewer' }],
   createUser: async () => ['/api/v1/users', { email: `${randomUUID()}@example.org`, role: 'viewer' }],
+  inviteUser: async () => {
+    const email = `${randomUUID()}@example.org`;
+    const { body } = await operator.api('POST', '/api/v1/users', { email, role: 'viewer', invite: true });
+    return [`/api/v1/users/${body.id}/invitation`, {}];
+  },
   replayEvent: async () => {
     const webhook = await app.addWebhook();
     await addAgent(app, [webhook]);

@@ -61,6 +61,8 @@ function jsonRequest(method: string, headers: Record<string, string>, input?: un
 const elsewhere: Record<string, string> = {
   setUp: 'closed once there is an administrator; test/manage/auth',
   signIn: 'needs a password; test/manage/auth',
+  acceptInvitation: 'needs an invitation link; test/manage/auth',
+  inviteUser: 'needs a user without a password; test/manage/auth',
   endSession: 'needs a session of its own; test/manage',
   changePassword: 'needs a password; test/manage/auth',
   testAlert: 'needs ALERT_URL; test/manage/conditions',

@@ -59,6 +59,7 @@ const changes: Change[] = [
   ['createAgent', 'create an agent', 'POST', agents, () => ({ name: randomUUID() }), 201],
   ['rotateAgent', 'rotate the credential of an agent', 'POST', () => `${agents()}/${agent.id}/rotate`, () => ({}), 200],
   ['createUser', 'create a user', 'POST', users, () => ({ email: `${randomUUID()}@example.org`, role: 'viewer' }), 201],
+  ['inviteUser', 'invite a user again', 'POST', () => `${user()}/invitation`, () => ({}), 201],
   ['updateUser', 'change a role', 'PATCH', user, () => ({ role: 'operator' }), 200],
   ['updateUser', 'rename a user', 'PATCH', user, () => ({ name: 'x' }), 200],
   ['updateUser', 'disable a user', 'PATCH', user, () => ({ disabled: true }), 200],
@@ -73,13 +74,14 @@ const changes: Change[] = [
 
 /** Changes for which the session is enough, by the reason. A new operation belongs here or among `changes`. */
 const withoutStepUp: Record<string, OperationName[]> = {
-  'asks for the password itself': ['changePassword', 'signIn', 'setUp'],
+  'asks for the password itself': ['changePassword', 'signIn', 'setUp', 'acceptInvitation'],
   'takes the credential of an agent, not a session': ['agentSession', 'claim', 'ack', 'nack', 'extend'],
   'takes something away': [
     'signOut',
     'endSessions',
     'endSession',
     'revokeToken',
+    'revokeInvitation',
     'revokeAgent',
     'deleteWebhook',
     'cancelJob',

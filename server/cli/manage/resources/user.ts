@@ -1,10 +1,10 @@
-/** `weir user add|list|set-role|disable|enable|password|remove`. */
+/** `weir user add|invite|invite-again|revoke-invitation|list|set-role|disable|enable|password|remove`. */
 import { Argument, Option } from 'commander';
 import { type CommandIo, readLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import { type Role, roles } from '../../../model/users.ts';
 import { readList } from '../lists.ts';
-import { type Row, row } from '../row.ts';
+import { type OptionRow, type Row, row } from '../row.ts';
 
 interface AddOptions {
   email: string;
@@ -19,16 +19,37 @@ export const userRows: readonly Row[] = [
   row<AddOptions>()({
     name: 'add',
     description: 'create a user; without --password-stdin a password is generated and printed, once',
-    options: [
-      new Option('--email <email>', 'email address for sign-in').makeOptionMandatory(),
-      new Option('--role <role>', 'role of the user').choices(roles).makeOptionMandatory(),
-      ['--name <name>', 'display name'],
-      ['--password-stdin', 'read the password from standard input'],
-    ],
+    options: [...accountOptions(), ['--password-stdin', 'read the password from standard input']],
     run: async (call, { options: { email, role, name, passwordStdin }, io }) =>
       call('createUser', { input: { email, role, name, password: await passwordOf(io, passwordStdin) } }),
     text: ({ id, email, role, generated_password }) =>
       `User ${email} created with role ${role}.\n  ID        ${id}\n${passwordText(generated_password)}`,
+  }),
+
+  row<Omit<AddOptions, 'passwordStdin'>>()({
+    name: 'invite',
+    description: 'create a user who chooses the password with a link, which is printed once',
+    options: accountOptions(),
+    run: (call, { options: { email, role, name } }) =>
+      call('createUser', { input: { email, role, name, invite: true } }),
+    text: ({ id, email, role, invitation_url }) =>
+      `User ${email} created with role ${role}.\n  ID    ${id}\n${linkText(invitation_url!)}`,
+  }),
+
+  row()({
+    name: 'invite-again',
+    description: 'print a new invitation link of a user without a password; an earlier one ends',
+    target,
+    run: (call, { id }) => call('inviteUser', { id, input: {} }),
+    text: ({ email, invitation_url }) => `${email}: invited again.\n${linkText(invitation_url)}`,
+  }),
+
+  row()({
+    name: 'revoke-invitation',
+    description: 'end the invitation link of a user',
+    target,
+    run: (call, { id }) => call('revokeInvitation', { id }),
+    text: (_answer, { key }) => `${key}: invitation revoked.\n`,
   }),
 
   row()({
@@ -107,6 +128,15 @@ export const userRows: readonly Row[] = [
   }),
 ];
 
+/** Each command has options of its own. */
+function accountOptions(): (OptionRow | Option)[] {
+  return [
+    new Option('--email <email>', 'email address for sign-in').makeOptionMandatory(),
+    new Option('--role <role>', 'role of the user').choices(roles).makeOptionMandatory(),
+    ['--name <name>', 'display name'],
+  ];
+}
+
 /** Undefined without --password-stdin. */
 async function passwordOf(io: CommandIo, fromStdin = false): Promise<string | undefined> {
   return fromStdin ? readLine(io) : undefined;
@@ -114,4 +144,8 @@ async function passwordOf(io: CommandIo, fromStdin = false): Promise<string | un
 
 function passwordText(generated: string | null): string {
   return generated === null ? '' : `  Password  ${generated}   (shown once)\n`;
+}
+
+function linkText(url: string): string {
+  return `  Link  ${url}   (shown once; valid once and for 48 hours)\n`;
 }

@@ -1,4 +1,4 @@
-/** /api/v1/session and /api/v1/setup: browser sign-in and sign-out in local mode. */
+/** /api/v1/session, /api/v1/setup and /api/v1/invitation: browser sign-in and sign-out in local mode. */
 import { z } from 'zod';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { invalid, problem } from '../../../base/http/problem.ts';
@@ -8,6 +8,7 @@ import { roles } from '../../../model/users.ts';
 import { record } from '../../../store/audit/record.ts';
 import { deleteSession } from '../../../store/queries/sessions.ts';
 import type { Csrf } from '../../auth/csrf.ts';
+import { acceptInvitation } from '../../auth/invitations.ts';
 import { noSessionCookie, sessionCookie } from '../../auth/sessions.ts';
 import { setUp } from '../../auth/setup.ts';
 import { type SignedIn, type SignInParts, signIn } from '../../auth/sign-in.ts';
@@ -24,6 +25,14 @@ const setUpInput = z.strictObject({
     .describe('token of the setup URL that the start prints'),
   email: emailText.describe('email address of the first administrator'),
   name: optionalNameText.default('').describe('at most 200 characters'),
+  password: enteredPassword.describe('12 to 200 characters, not a common password'),
+});
+
+const invitationInput = z.strictObject({
+  token: z
+    .string({ error: 'Give the token of the invitation link.' })
+    .max(200)
+    .describe('token of the invitation link'),
   password: enteredPassword.describe('12 to 200 characters, not a common password'),
 });
 
@@ -104,6 +113,17 @@ export function signInOperations({ csrf, setupKey, hosted, signOutAddress, ...pa
         const wrong = passwordProblem(input.password, input.email);
         if (wrong !== null) return invalid('/password', wrong);
         const outcome = await setUp({ ...parts, key: setupKey }, exchange, input);
+        return replyTo(outcome, (value) => signedIn(exchange, 201, value));
+      },
+    }),
+
+    acceptInvitation: openOperation({
+      input: invitationInput,
+      answers: { 201: signedInSchema },
+      problems: ['invitation_refused', 'sign_in_busy', 'local_mode_only'],
+      handle: async ({ input, exchange }) => {
+        if (hosted) return problem('local_mode_only');
+        const outcome = await acceptInvitation(parts, exchange, input);
         return replyTo(outcome, (value) => signedIn(exchange, 201, value));
       },
     }),

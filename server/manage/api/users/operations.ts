@@ -5,6 +5,7 @@ import { recordId, text } from '../../../model/fields.ts';
 import { passwordProblem } from '../../../model/passwords/rules.ts';
 import { confirmationInput, givenRole, userInput, userSchema } from '../../../model/users.ts';
 import { findUser, listUsers, type UserRecord } from '../../../store/queries/users.ts';
+import { invitationUrl } from '../../auth/invitations.ts';
 import { generatePassword } from '../../auth/password-hash.ts';
 import { isBearer } from '../../auth/person.ts';
 import { done, operation, replyTo } from '../operation.ts';
@@ -15,7 +16,18 @@ import { type UserParts, Users } from './service.ts';
 const generatedPassword = {
   generated_password: z.string().nullable().describe('shown only in this response; null: no password was generated'),
 };
-const createdSchema = userSchema.extend(generatedPassword);
+const invitation = {
+  invitation_url: z
+    .url()
+    .describe('page on which the user chooses a password, valid once and for 48 hours; shown only here'),
+};
+const createdSchema = userSchema.extend({
+  ...generatedPassword,
+  invitation_url: invitation.invitation_url
+    .nullable()
+    .describe('the invitation link, shown only in this response; null: none was asked for'),
+});
+const invitedSchema = userSchema.extend(invitation);
 
 const listQuery = z.strictObject({
   limit: recordPageQuery.limit,
@@ -29,7 +41,7 @@ const updatedSchema = userSchema.extend({
 });
 
 /** @param hosted AUTH_MODE is hosted: users have no passwords */
-export function userOperations({ hosted, ...parts }: UserParts & { hosted: boolean }) {
+export function userOperations({ hosted, publicUrl, ...parts }: UserParts & { hosted: boolean; publicUrl: string }) {
   const id = { schema: recordId, problem: 'user_unknown' } as const;
   return {
     listUsers: operation({
@@ -53,17 +65,43 @@ export function userOperations({ hosted, ...parts }: UserParts & { hosted: boole
       answers: { 201: createdSchema },
       problems: ['email_taken', 'local_mode_only'],
       handle: async ({ input, actor }) => {
-        if (hosted && input.password !== undefined) return problem('local_mode_only');
+        const { invite = false } = input;
+        if (hosted && (invite || input.password !== undefined)) return problem('local_mode_only');
+        if (invite && input.password !== undefined) return invalid('/invite', 'Give a password or invite, not both.');
         const wrong = input.password === undefined ? null : passwordProblem(input.password, input.email);
         if (wrong !== null) return invalid('/password', wrong);
         const made = await new Users(parts, actor).create({
           ...input,
-          password: input.password ?? (hosted ? null : 'generate'),
+          password: input.password ?? (hosted ? null : invite ? 'invite' : 'generate'),
         });
-        return replyTo(made, ({ user, generated }) =>
-          done(201, { ...user, generated_password: generated }, { location: `/api/v1/users/${user.id}` }),
+        return replyTo(made, ({ user, generated, invitation }) => {
+          const invitation_url = invitation && invitationUrl(publicUrl, invitation);
+          const body = { ...user, generated_password: generated, invitation_url };
+          return done(201, body, { location: `/api/v1/users/${user.id}` });
+        });
+      },
+    }),
+
+    inviteUser: operation({
+      stepUp: true,
+      idempotent: true,
+      id,
+      input: confirmationInput,
+      answers: { 201: invitedSchema },
+      problems: ['password_exists', 'local_mode_only'],
+      handle: async ({ id, actor }) => {
+        if (hosted) return problem('local_mode_only');
+        const invited = await new Users(parts, actor).invite(id);
+        return replyTo(invited, ({ user, token }) =>
+          done(201, { ...user, invitation_url: invitationUrl(publicUrl, token) }),
         );
       },
+    }),
+
+    revokeInvitation: operation({
+      id,
+      answers: { 204: null },
+      handle: async ({ id, actor }) => replyTo(await new Users(parts, actor).revokeInvitation(id), () => done(204)),
     }),
 
     showUser: operation({

@@ -5,6 +5,7 @@ import type { Role } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import type { Database, Query } from '../../../store/pool.ts';
+import { clearInvitation, setInvitation } from '../../../store/queries/invitations.ts';
 import { deleteSessionsOfUser } from '../../../store/queries/sessions.ts';
 import { forgetAccountFailures } from '../../../store/queries/sign-in-failures.ts';
 import { revokeTokensOfUser } from '../../../store/queries/tokens.ts';
@@ -16,6 +17,7 @@ import {
   lockAdministrators,
   type UserRecord,
 } from '../../../store/queries/users.ts';
+import { newInvitation } from '../../auth/invitations.ts';
 import { generatePassword, type Passwords } from '../../auth/password-hash.ts';
 import { accountKey } from '../../auth/throttle.ts';
 import { asItIs, type Expects } from '../change.ts';
@@ -29,8 +31,11 @@ interface UserToMake {
   email: string;
   name: string;
   role: Role;
-  /** `generate`: a password is generated and returned once; null: the user never signs in with a password. */
-  password: string | 'generate' | null;
+  /**
+   * `generate`: a password is generated and returned once; `invite`: the user chooses it with an invitation, whose token is returned once;
+   * null: the user never signs in with a password.
+   */
+  password: string | 'generate' | 'invite' | null;
 }
 
 /** Undefined members are unchanged. */
@@ -54,18 +59,22 @@ export class Users {
     this.#actor = actor;
   }
 
-  /** Creates a user. A generated password is returned only here. A given password must pass passwordProblem. */
-  async create(given: UserToMake): Promise<Result<{ user: UserRecord; generated: string | null }>> {
+  /** Creates a user. A generated password and the token of an invitation are returned only here. A given password must pass passwordProblem. */
+  async create(
+    given: UserToMake,
+  ): Promise<Result<{ user: UserRecord; generated: string | null; invitation: string | null }>> {
     const generated = given.password === 'generate' ? generatePassword() : null;
-    const passwordHash = await this.#hash(generated ?? given.password);
+    const invitation = given.password === 'invite' ? newInvitation() : null;
+    const passwordHash = await this.#hash(invitation === null ? (generated ?? given.password) : null);
     if (passwordHash === 'busy') return problemLater('sign_in_busy', 1);
     const id = randomUUID();
     return this.#parts.database.transaction(async (query) => {
       const { email, name, role } = given;
       if (!(await insertUser(query, { id, email, name, role, passwordHash }))) return problem('email_taken');
+      if (invitation !== null) await setInvitation(query, id, invitation.hash);
       const user = (await findUser({ query }, { id }))!;
       await record(query, this.#actor, { action: 'user.create', target: targetOf(user), after: user });
-      return { kind: 'done', value: { user, generated } };
+      return { kind: 'done', value: { user, generated, invitation: invitation?.token ?? null } };
     });
   }
 
@@ -91,6 +100,32 @@ export class Users {
       const after = { ...user, ...(revokeTokens ? { revoked_tokens: revoked } : {}) };
       await record(query, this.#actor, { action, target: targetOf(before), before, after });
       return { kind: 'done', value: { user, revokedTokens: revoked.length } };
+    });
+  }
+
+  /** Creates a new invitation of a user without a password; an earlier one is no longer valid. The token is returned only here. */
+  invite(id: string): Promise<Result<{ user: UserRecord; token: string }>> {
+    const { token, hash } = newInvitation();
+    return this.#parts.database.transaction(async (query) => {
+      const before = await findUser({ query }, { id });
+      if (before === undefined) return problem('user_unknown');
+      if (!(await setInvitation(query, id, hash))) return problem('password_exists');
+      const user = (await findUser({ query }, { id }))!;
+      await record(query, this.#actor, { action: 'user.invite', target: targetOf(user), before, after: user });
+      return { kind: 'done', value: { user, token } };
+    });
+  }
+
+  /** Revokes the invitation of a user; without one nothing changes. */
+  revokeInvitation(id: string): Promise<Result<null>> {
+    return this.#parts.database.transaction(async (query) => {
+      const before = await findUser({ query }, { id });
+      if (before === undefined) return problem('user_unknown');
+      if (before.invited_until === null) return { kind: 'done', value: null };
+      await clearInvitation(query, id);
+      const after = (await findUser({ query }, { id }))!;
+      await record(query, this.#actor, { action: 'user.revoke_invitation', target: targetOf(before), before, after });
+      return { kind: 'done', value: null };
     });
   }
 

@@ -19,6 +19,7 @@ import { deliveryPages } from '../../../pages/deliveries.ts';
 import { docsPages } from '../../../pages/docs.ts';
 import { eventPages } from '../../../pages/events.ts';
 import { framePages } from '../../../pages/frame.ts';
+import { invitationPages } from '../../../pages/invitation.ts';
 import { jobPages } from '../../../pages/jobs.ts';
 import { Notices } from '../../../pages/notices.ts';
 import { oidcPages } from '../../../pages/oidc.ts';
@@ -94,7 +95,8 @@ export function composePages(
     ...setupPages({ whyClosed: whySetupIsClosed }),
     ...accountPages,
     ...framePages,
-    ...userListPages,
+    ...userListPages(settings.AUTH_MODE === 'hosted'),
+    ...invitationPages(database, settings.AUTH_MODE === 'hosted'),
     ...userPages,
     ...tokenPages,
     ...auditPages,

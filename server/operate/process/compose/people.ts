@@ -79,7 +79,7 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
       signOutAddress: oidc.signOutAddress,
     }),
     ...accountOperations(signInParts),
-    ...userOperations({ database, passwords, hosted }),
+    ...userOperations({ database, passwords, hosted, publicUrl: settings.PUBLIC_URL }),
     ...webhookOperations(
       { database, cells, changes, key: secretKeys[0]! },
       settings,

@@ -54,8 +54,8 @@ describe('user add', () => {
     const email = newEmail();
     const made = await json(['add', '--email', email.toUpperCase(), '--role', 'operator', '--name', ' Ada ']);
     expect(made).toMatchObject({ email, name: 'Ada', role: 'operator', disabled: false, has_password: true });
-    const { generated_password, ...shown } = made;
-    expect(generated_password).toMatch(GENERATED);
+    const { generated_password, invitation_url, ...shown } = made;
+    expect([generated_password, invitation_url]).toEqual([expect.stringMatching(GENERATED), null]);
     expect((await users()).find(({ id }) => id === made.id)).toEqual(shown);
   });
 

@@ -80,6 +80,11 @@ const newUser = async () => {
   const email = `${randomUUID()}@example.org`;
   return { ...(await make('/api/v1/users', { email, role: 'viewer', password: PASSWORD })), email };
 };
+const invited = async () => {
+  const email = `${randomUUID()}@example.org`;
+  const { body } = await ask('POST', '/api/v1/users', { email, role: 'viewer', invite: true });
+  return { id: body.id as string, token: secret(new URL(body.invitation_url).searchParams.get('token')!) };
+};
 const signIn = (email: string, password = PASSWORD) =>
   request(`${app.url}/api/v1/session`, 'POST', { email, password }, {});
 
@@ -429,6 +434,33 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
       return () => ask('PATCH', `/api/v1/users/${id}`, { role: 'operator', password: NEW_PASSWORD });
     },
   },
+  inviteUser: {
+    action: 'user.invite',
+    prepare: async () => {
+      const { id } = await invited();
+      return () => ask('POST', `/api/v1/users/${id}/invitation`);
+    },
+  },
+  revokeInvitation: {
+    action: 'user.revoke_invitation',
+    prepare: async () => {
+      const { id } = await invited();
+      return () => ask('DELETE', `/api/v1/users/${id}/invitation`);
+    },
+  },
+  acceptInvitation: {
+    action: 'user.accept_invitation session.sign_in',
+    prepare: async () => {
+      const { token } = await invited();
+      return () =>
+        request(
+          `${app.url}/api/v1/invitation`,
+          'POST',
+          { token, password: NEW_PASSWORD },
+          { origin: app.settings.PUBLIC_URL },
+        );
+    },
+  },
   deleteUser: {
     action: 'user.delete',
     prepare: async () => {
@@ -489,6 +521,7 @@ test('no entry contains a secret, a token, a password or a hash of one', async (
     text: `select
       (select array_agg(hash) from (
         select secret_hash as hash from api_tokens union all select secret_hash from agents union all select token_hash from sessions
+        union all select invitation_hash from users where invitation_hash is not null
       ) all_hashes) as hashes,
       (select array_agg(password_hash) from users where password_hash is not null) as passwords`,
   });
