@@ -6,14 +6,14 @@ import { conditionCard, otherAlerts } from './conditions.ts';
 import { readOutagesSince } from './outage-list.ts';
 import { type Page, partOf, view } from './page.ts';
 import { refusalsOf } from './refusals.ts';
-import { errorShare, sumOf, trafficOf, withoutDip, withRefused } from './traffic.ts';
+import { errorShare, sumOf, trafficOf, withRefused } from './traffic.ts';
 
 const DAY_MS = 86_400_000;
 /** By the parameter `range`: the span, the step of its points, and how the page names it. */
 const ranges = {
-  '24h': { days: 1, step: 1_800, text: 'the last 24 hours', short: '24 h' },
-  '7d': { days: 7, step: 21_600, text: 'the last 7 days', short: '7 d' },
-  '30d': { days: 30, step: 86_400, text: 'the last 30 days', short: '30 d' },
+  '24h': { days: 1, step: 1_800, text: 'the last 24 hours', short: '24 h', stepText: 'half hour' },
+  '7d': { days: 7, step: 21_600, text: 'the last 7 days', short: '7 d', stepText: '6 hours' },
+  '30d': { days: 30, step: 86_400, text: 'the last 30 days', short: '30 d', stepText: 'day' },
 } as const;
 type Range = keyof typeof ranges;
 
@@ -59,6 +59,7 @@ export const overview: Page = async ({ call, query }) => {
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
     rangeText: ranges[range].text,
+    stepText: ranges[range].stepText,
     webhooks: webhooks?.items.map((webhook) => ({
       ...withRefused(webhook),
       spark: sparkOf(webhook.hours),
@@ -76,7 +77,9 @@ function bySeverity(one: { severity: string }, other: { severity: string }): num
 }
 
 function sparkOf(hours: readonly number[]) {
-  const drawn = withoutDip(hours, (hour) => hour);
+  // The last hour is not over: as long as it has less than the one before it, it would look like an outage.
+  const [before, last] = hours.slice(-2);
+  const drawn = last !== undefined && last < before! ? hours.slice(0, -1) : hours;
   return chart({ accepted: drawn }, drawn.length, sparkFrame).lines[0]!;
 }
 

@@ -19,16 +19,7 @@ export function withRefused<Counted extends HistoryCounts>(counted: Counted): Co
 }
 
 /**
- * Points to draw. The last one is not over: as long as it has less than the one before it, it would look like an outage and is left
- * out. A first request shows at once.
- */
-export function withoutDip<Point>(points: readonly Point[], countOf: (point: Point) => number): readonly Point[] {
-  const [before, last] = points.slice(-2);
-  return last !== undefined && countOf(last) < countOf(before!) ? points.slice(0, -1) : points;
-}
-
-/**
- * The chart, drawn by the server, with the same numbers for the script that replaces it.
+ * The chart, drawn by the server, in which the interval that is not over is marked, with the same numbers for the script that replaces it.
  * @param text the span in words, such as “the last 24 hours”.
  */
 export function trafficOf(
@@ -37,23 +28,25 @@ export function trafficOf(
   outages: readonly Outage[],
 ) {
   const points = counted.map(withRefused);
-  const drawn = withoutDip(points, ({ accepted }) => accepted);
   const totals = shown.map((name) => points.reduce((sum, point) => sum + point[name], 0));
   const busiest = points.reduce((most, point) => (point.accepted > most.accepted ? point : most), points[0]!);
   const peak = busiest.accepted === 0 ? '' : `; most accepted at ${busiest.at.slice(0, 16).replace('T', ' ')} UTC`;
   return {
     points,
     accepted: totals[0]!,
-    bands: bandsOf(outages, [Date.parse(drawn[0]!.at), Date.parse(drawn.at(-1)!.at)]),
+    bands: [
+      ...bandsOf(outages, [Date.parse(points[0]!.at), Date.parse(points.at(-1)!.at)]),
+      { from: (points.length - 2) / (points.length - 1), to: 1, running: true },
+    ],
     chart: chart(
-      Object.fromEntries(shown.map((name) => [words[name], drawn.map((point) => point[name])])),
-      drawn.length,
+      Object.fromEntries(shown.map((name) => [words[name], points.map((point) => point[name])])),
+      points.length,
       chartFrame,
     ),
     legend: shown.map((name, i) => ({ name: words[name], total: totals[i]! })),
     label: `Requests in ${text}: ${shown.map((name, i) => `${count(totals[i]!)} ${words[name]}`).join(', ')}${peak}`,
     /** Times in Unix seconds, then the values of each line. */
-    data: [drawn.map(({ at }) => Date.parse(at) / 1_000), ...shown.map((name) => drawn.map((point) => point[name]))],
+    data: [points.map(({ at }) => Date.parse(at) / 1_000), ...shown.map((name) => points.map((point) => point[name]))],
   };
 }
 

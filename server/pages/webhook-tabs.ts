@@ -7,15 +7,17 @@ import { eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
 import { readOutagesSince } from './outage-list.ts';
-import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, view } from './page.ts';
+import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from './page.ts';
 import { refusalsOf } from './refusals.ts';
 import { samplesOf, tryItOf } from './samples/webhook.ts';
-import { span } from './show.ts';
+import { count, span } from './show.ts';
+import { errorShare, trafficOf } from './traffic.ts';
 import { senderOf, showsSecret } from './webhook-senders.ts';
 import { webhookStrip } from './webhook-strip.ts';
 
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
 type WebhookTab = keyof typeof tabs;
+type Counted = Awaited<ReturnType<typeof webhookHistory>>[string];
 type Feedback = { address?: string; status?: number; once?: boolean };
 
 const ROWS_SHOWN = '20';
@@ -25,27 +27,26 @@ const DAY_MS = 86_400_000;
 
 /** What each tab shows besides the webhook itself. */
 const tabs = {
-  events: async (call: Call, webhook: Webhook) => {
+  events: async (call: Call, webhook: Webhook, counted: Counted | undefined) => {
     const events = itemsOf(await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } })).items;
     const deliveries = await eventDeliveries(
       call,
       events.map(({ id }) => id),
     );
-    const history = await call('showHistory', { query: { webhook_id: webhook.id, step: '3600' } });
-    const refusals = refusalsOf(history.kind === 'done' ? history.body.points : []);
+    const history = await partOf(call('showHistory', { query: { webhook_id: webhook.id, step: '3600' } }));
+    const points = history?.points ?? [];
+    const refusals = refusalsOf(points);
     const nowMs = Date.now();
-    const [outageList, counted] = await Promise.all([
-      readOutagesSince(call, nowMs - DAY_MS),
-      webhookHistory(call, [webhook.id]),
-    ]);
-    const strip =
-      events.length > 0 || refusals.length > 0 ? webhookStrip(counted[webhook.id], outageList, nowMs) : null;
+    const outageList = await readOutagesSince(call, nowMs - DAY_MS);
+    const isUsed = events.length > 0 || refusals.length > 0;
+    const strip = isUsed ? webhookStrip(counted, outageList, nowMs) : null;
     return {
       events,
       deliveries,
       refusals,
       outageList,
       strip,
+      traffic: isUsed && points.length > 0 ? trafficOf(points, 'the last 24 hours', outageList) : null,
       waiting: await waitingOf(call, webhook, events, deliveries),
     };
   },
@@ -94,6 +95,7 @@ export async function webhookView(
   feedback: Feedback = {},
 ): Promise<PageReply> {
   const setUp = webhook.signature_scheme === DEFAULT_SCHEME ? null : presetNamed(webhook.signature_scheme);
+  const counted: Counted | undefined = (await webhookHistory(call, [webhook.id]))[webhook.id];
   const shown = {
     webhook,
     tab,
@@ -101,7 +103,9 @@ export async function webhookView(
     samplesOf,
     setUp,
     errors: {},
-    ...(await tabs[tab](call, webhook)),
+    counts: counted && { events: count(counted.accepted), rejections: count(counted.rejected) },
+    errors24h: counted && errorShare(counted),
+    ...(await tabs[tab](call, webhook, counted)),
     ...more,
   };
   return view('webhooks/show', webhook.name, shown, feedback);

@@ -1,7 +1,7 @@
-/** The numbers of requests on the list of webhooks. */
+/** The numbers of requests on the list of webhooks and on the page of one. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addHistory } from '../../server/store/queries/history.ts';
-import { startAgentApp } from '../helpers/agents.ts';
+import { startAgentApp, storeEvents } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 
@@ -28,4 +28,23 @@ test('the list of webhooks shows for each its events, the share not accepted, an
   expect(cellsOf(busy.id)).toEqual(['1,980', '1.0 %']);
   expect(cellsOf(quiet.id)).toEqual(['0', '–']);
   expect(page).toMatch(new RegExp(`data-copy="http[^"]*${busy.id}"`));
+});
+
+test('the page of a webhook has a chart per hour, counts on its tabs, and the share not accepted', async () => {
+  const { id } = await app.addWebhook({ name: 'Shop' });
+  expect(await get(`/webhooks/${id}`)).not.toContain('of the requests not accepted');
+  await addHistory(app.database, [{ webhookId: id, minuteMs: Date.now(), accepted: 1_980, rejected: 15, limited: 5 }]);
+  await storeEvents(app.database, id, 1);
+  const page = await get(`/webhooks/${id}`);
+  expect(page).toContain('aria-label="Requests in the last 24 hours: 1,980 accepted, 15 rejected, 5 rate limited');
+  expect(page).toContain('<title>Not over yet</title>');
+  expect(page).toContain('1.0 % of the requests not accepted');
+  expect(await get(`/webhooks/${id}/rejections`)).toContain('1.0 % of the requests not accepted');
+  const tabs = page.split('aria-label="This webhook">')[1]!.split('</nav>')[0]!;
+  expect(
+    tabs
+      .replace(/<[^>]*>/g, '')
+      .replace(/\s+/g, ' ')
+      .trim(),
+  ).toBe('Events 1,980Rejections 15SettingsSecret');
 });

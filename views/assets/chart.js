@@ -33,7 +33,8 @@ if (window.weirCharts === undefined) {
     const colours = names.map((_, i) => style(`.legend > :nth-child(${i + 1})`).backgroundColor);
     const text = getComputedStyle(still.querySelector('text')).fill;
     const grid = { stroke: getComputedStyle(still.querySelector('.grid')).stroke, width: 1 };
-    const band = bands.length > 0 ? getComputedStyle(still.querySelector('.band')).fill : '';
+    const fillOf = ({ running }) => getComputedStyle(still.querySelector(running ? '.running' : '.band')).fill;
+    const filled = bands.map((band) => ({ ...band, fill: fillOf(band) }));
     const axis = { stroke: text, grid, ticks: grid, font: `11px ${getComputedStyle(place).fontFamily}` };
     const plot = new uPlot(
       {
@@ -61,7 +62,7 @@ if (window.weirCharts === undefined) {
           })),
         ],
         hooks: {
-          drawClear: [(plot) => drawBands(plot, bands, band)],
+          drawClear: [(plot) => drawBands(plot, filled)],
           setCursor: [({ cursor }) => tellValues(readout, data, names, cursor.idx)],
         },
       },
@@ -82,16 +83,17 @@ if (window.weirCharts === undefined) {
     plots.add(plot);
   };
 
-  /** Outages behind the lines: `from` and `to` are shares of the width. */
-  const drawBands = ({ ctx, bbox }, bands, colour) => {
-    ctx.fillStyle = colour;
-    for (const { from, to } of bands)
+  /** Outages, and the interval that is not over, behind the lines: `from` and `to` are shares of the width. */
+  const drawBands = ({ ctx, bbox }, bands) => {
+    for (const { from, to, fill } of bands) {
+      ctx.fillStyle = fill;
       ctx.fillRect(
         bbox.left + Math.min(from * bbox.width, bbox.width - 2),
         bbox.top,
         Math.max(2, (to - from) * bbox.width),
         bbox.height,
       );
+    }
   };
 
   /** Moves the cursor by one point. */
