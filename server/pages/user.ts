@@ -53,7 +53,7 @@ const resetPassword: Page = async (request) => {
 
 const inviteUser: Page = async (request) => {
   const invited = await request.call('inviteUser', { id: request.id, input: confirmation(request.form) });
-  if (invited.kind !== 'done') return userPage(request, formErrors(invited, confirmationError('password')));
+  if (invited.kind !== 'done') return userPage(request, formErrors(invited, confirmationError('invitation')));
   const { invitation_url: url, ...user } = invited.body;
   return view('users/invitation', 'New invitation link', { user, url }, { once: true });
 };
