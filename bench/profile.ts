@@ -3,17 +3,19 @@
  *
  * perf samples the main thread and the threads of one process. With --perf-basic-prof V8 writes the addresses of its functions to
  * /tmp/perf-PID.map, where perf finds them; builtins and native code have symbols of their own. JavaScript functions show the tier that
- * ran: `*` optimised, `^` baseline, `~` interpreted.
+ * ran: `*` optimised, `^` baseline, `~` interpreted. The same samples are drawn as a flame graph, bench/results/profile.svg.
  */
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CommandError } from '../server/base/command/io.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { openBenchDatabase } from './lib/database.ts';
+import { addPerfScript, drawFlameGraph, newFrame } from './lib/flame-graph.ts';
 import type { BenchContext, Outcome, Scenario, Table } from './lib/outcome.ts';
+import { projectRoot, resultsDirectory } from './lib/paths.ts';
 import { formatNumber } from './lib/stats.ts';
 import { startWeir } from './lib/weir.ts';
 import { requireWrk, runWrk, writeScript } from './lib/wrk.ts';
@@ -55,6 +57,8 @@ async function run(context: BenchContext): Promise<Outcome> {
   const { requestsPerSecond } = await runWrk({ ...load, seconds: context.seconds }, context.signal);
   await ended;
 
+  const title = `Weir, one process, ${formatNumber(requestsPerSecond)} requests/s of 1 KiB over ${CONNECTIONS} connections: all threads`;
+  await drawSamples(data, title);
   const libraries = await report(data, ['--no-children', '--sort', 'dso']);
   return {
     tables: [
@@ -65,9 +69,35 @@ async function run(context: BenchContext): Promise<Outcome> {
     measures: libraries.map(([share, name]) => ({ name, unit: '%', values: [share] })),
     ratios: [],
     goals: [],
-    notes: [`${formatNumber(requestsPerSecond)} requests/s while perf sampled all threads of one process.`],
+    notes: [
+      `${formatNumber(requestsPerSecond)} requests/s while perf sampled all threads of one process.`,
+      `Flame graph: ${FLAME_GRAPH}`,
+    ],
     faults: libraries.length === 0 ? ['perf took no sample'] : [],
   };
+}
+
+const FLAME_GRAPH = join(resultsDirectory, 'profile.svg');
+
+/** Writes the flame graph of the samples. */
+async function drawSamples(data: string, title: string): Promise<void> {
+  const script = spawn('perf', ['script', '-i', data, '-F', 'comm,ip,sym'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  const root = newFrame('all');
+  let rest = '';
+  for await (const chunk of script.stdout.setEncoding('utf8')) {
+    const text = rest + chunk;
+    const end = text.lastIndexOf('\n\n') + 1;
+    addPerfScript(root, withoutPaths(text.slice(0, end)));
+    rest = text.slice(end);
+  }
+  addPerfScript(root, withoutPaths(rest));
+  await mkdir(resultsDirectory, { recursive: true });
+  await writeFile(FLAME_GRAPH, drawFlameGraph(root, title));
+}
+
+/** The names of functions with their files below the project, so that graphs of two machines are comparable. */
+function withoutPaths(text: string): string {
+  return text.replaceAll(`file://${projectRoot}/`, '').replaceAll(`${projectRoot}/`, '');
 }
 
 /** Throws CommandError when perf is not installed or may not sample. */
