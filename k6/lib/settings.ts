@@ -166,7 +166,7 @@ const VUS_MAX = 100_000;
 const P99_MS_MAX = 60_000;
 const PERCENT_MAX = 10_000;
 /** Weir's limit of a claim. */
-const CLAIM_MAX = 500;
+const CLAIM_MAX = 1_000;
 /** Requests of each virtual user. The mean of few requests is imprecise, and a ratio to an imprecise mean is too large on average. */
 const EARLY_REQUESTS_MIN = 50;
 
