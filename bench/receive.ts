@@ -1,7 +1,7 @@
 /**
  * Scenario `receive`, the main figure: signed requests over loopback, each verified and committed before its 202.
  *
- *     each round:  for each load:  Weir 1 | Weir 2 | bare      and Fastify, at the main load and for one request at a time
+ *     each round:  for each load:  Weir 1 | Weir 2 | bare
  *     each turn:   warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted
  *
  * The main load is 1 KiB, 5 header fields and 256 connections; each other load differs from it in one respect. On shared cores the
@@ -12,7 +12,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { parts } from '../server/operate/load/processor.ts';
-import { BARE, type Contestant, FASTIFY, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
+import { BARE, type Contestant, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';
 import type { BenchContext, Measure, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
@@ -65,8 +65,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   const contestants = await startContestants(context, bench, secret);
   const all: Series[] = LOADS.flatMap((load) => {
     writeScript(scriptOf(load), withFields(signedRequest(secret, benchBody(load.bodyBytes)), load.fields));
-    const runsHere = ({ name }: Contestant) => name !== FASTIFY || load === MAIN || load === ALONE;
-    return contestants.filter(runsHere).map((contestant) => ({ contestant, load, windows: [] }));
+    return contestants.map((contestant) => ({ contestant, load, windows: [] }));
   });
 
   function scriptOf(load: Load): string {
@@ -110,7 +109,7 @@ function summarise(all: readonly Series[]): Outcome {
   const median = (name: string, load: Load, value: (window: Window) => number) =>
     spreadOf(windows(name, load).map(value)).median;
   const rate = (window: Window) => window.requestsPerSecond;
-  const rates = [WEIR_1, WEIR_2].flatMap((weir) => [BARE, FASTIFY].map((to) => ratio(weir, to, rate, 'requests/s')));
+  const rates = [WEIR_1, WEIR_2].map((weir) => ratio(weir, BARE, rate, 'requests/s'));
   const costs = [WEIR_1, WEIR_2].flatMap((weir) => [
     ratio(weir, BARE, ownUs, 'CPU'),
     ratio(weir, BARE, totalUs, ALL),
@@ -169,12 +168,6 @@ function summarise(all: readonly Series[]): Outcome {
         atLeast: 0.35,
       },
       {
-        what: 'requests/s, Weir with 2 processes over Fastify with 2:',
-        value: medianOf(rates, `${WEIR_2}, requests/s`, FASTIFY),
-        unit: '',
-        atLeast: 7,
-      },
-      {
         what: 'memory of a process under load:',
         value: median(WEIR_1, MAIN, (window) => window.residentMb),
         unit: 'MB',
@@ -185,7 +178,7 @@ function summarise(all: readonly Series[]): Outcome {
     notes: [
       'Load generator (wrk, one thread, closed loop), Postgres and contestants share the cores.',
       'Processor time is user and system time of all threads; the ratio with Postgres compares with the bare answer, which has none.',
-      `Rows committed, compared with the 202 responses: ${[WEIR_1, WEIR_2, FASTIFY].map((name) => rowsText(name, all)).join('; ')}.`,
+      `Rows committed, compared with the 202 responses: ${[WEIR_1, WEIR_2].map((name) => rowsText(name, all)).join('; ')}.`,
       'Memory is VmRSS, the highest sample of any serving process in a window; the memory of Postgres is not in it.',
     ],
     faults: all.flatMap(faultsOf),

@@ -10,7 +10,9 @@ import { functions } from './functions.ts';
 import { hmac } from './hmac.ts';
 import { idle } from './idle.ts';
 import type { Scenario } from './lib/outcome.ts';
+import { memory } from './memory.ts';
 import { pages } from './pages.ts';
+import { peers } from './peers.ts';
 import { persist } from './persist.ts';
 import { profile } from './profile.ts';
 import { receive } from './receive.ts';
@@ -19,11 +21,13 @@ import { steady } from './steady.ts';
 
 export const scenarios: readonly Scenario[] = [
   receive,
+  peers,
   steady,
   batch,
   fanOut,
   filled,
   idle,
+  memory,
   deliver,
   drain,
   churn,

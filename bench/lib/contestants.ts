@@ -1,8 +1,8 @@
 /** The contestants of `receive`: all run at the same time, on one machine and one database. */
 import { randomUUID } from 'node:crypto';
-import { nodeChildren, startChild } from '../../server/operate/load/child.ts';
+import { startChild } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
-import { type BenchDatabase, pgOptions } from './database.ts';
+import type { BenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { peerFile } from './paths.ts';
 import { startWeir } from './weir.ts';
@@ -19,7 +19,6 @@ export interface Contestant {
 export const WEIR_1 = 'Weir, 1 process';
 export const WEIR_2 = 'Weir, 2 processes';
 export const BARE = 'bare uWebSockets.js, 1 process';
-export const FASTIFY = 'Fastify, 2 processes, an INSERT a request';
 
 /** Size of Weir's 202 answer in bytes. */
 const ANSWER_BYTES = Buffer.byteLength(
@@ -30,16 +29,10 @@ const ANSWER_BYTES = Buffer.byteLength(
     bytes: 1024,
   }),
 );
-/**
- * Pool size of each Fastify process: the default of node-postgres. Of 10, 20 and 40, 10 was the best or equal (5.2, 4.8, 3.2
- * thousand requests/s).
- */
-const FASTIFY_CONNECTIONS = 10;
-
-/** Starts all four, in the order of the rotation. `undo` stops them. */
+/** Starts Weir with one process and with two, and the bare answer, in the order of the rotation. `undo` stops them. */
 export async function startContestants(
   { undo, say }: BenchContext,
-  { directory, conninfo, database, secretsKey }: BenchDatabase,
+  { directory, conninfo, secretsKey }: BenchDatabase,
   secret: string,
 ): Promise<Contestant[]> {
   const contestants: Contestant[] = [];
@@ -54,15 +47,6 @@ export async function startContestants(
   }
 
   contestants.push(await startBare({ undo, say }, directory));
-
-  say(`starting ${FASTIFY}`);
-  const table = 'fastify_events';
-  await database.query({ text: `create table ${table} (like events including all)` });
-  const port = await freePort();
-  const order = { port, secret, table, connections: FASTIFY_CONNECTIONS, database: pgOptions(conninfo) };
-  const fastify = await startPeer(FASTIFY, 'fastify-insert', [JSON.stringify(order)], directory);
-  undo(() => fastify.stop());
-  contestants.push({ name: FASTIFY, url: urlOn(port), processes: nodeChildren(fastify.pid), table });
   return contestants;
 }
 
@@ -78,11 +62,13 @@ export async function startBare(
   return { name: BARE, url: urlOn(port), processes: [bare.pid], table: null };
 }
 
-function startPeer(name: string, file: string, args: string[], directory: string) {
+/** Starts a file of bench/peers and waits until it listens. */
+export function startPeer(name: string, file: string, args: string[], directory: string) {
   const environment = { ...process.env, NODE_ENV: 'production' };
   return startChild({ name, args: [peerFile(file), ...args], environment, directory, readyText: 'listening' });
 }
 
-function urlOn(port: number): string {
+/** URL of a webhook that the contestant on this port accepts. */
+export function urlOn(port: number): string {
   return `http://127.0.0.1:${port}/in/${randomUUID()}`;
 }

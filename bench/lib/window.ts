@@ -16,6 +16,15 @@ export interface Window extends WrkWindow {
   us: Record<Part, number>;
 }
 
+/** Where a contestant stores what it received. */
+export interface Store {
+  /** Ids of its processes. */
+  pids(): Promise<number[]>;
+  /** Committed events or jobs, once requests in flight have ended. */
+  count(): Promise<number>;
+  empty(): Promise<void>;
+}
+
 /** The contestant and its load. */
 interface Order {
   url: string;
@@ -23,6 +32,8 @@ interface Order {
   processes: readonly number[];
   /** Table that receives the rows, counted at the end; null when the contestant stores nothing. */
   table: string | null;
+  /** Replaces `table`. */
+  store?: Store;
   /** False: the table keeps its rows. */
   empties?: boolean;
   /** Another table that is emptied before the window. */
@@ -36,21 +47,35 @@ const MB = 1e6;
 
 /** Warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted. */
 export async function measureWindow(context: BenchContext, database: Database, order: Order): Promise<Window> {
-  const { url, processes, table, empties = true, alsoEmptied, script, connections } = order;
+  const { url, processes, script, connections } = order;
+  const store = order.store ?? tableOf(database, order);
   const send = (seconds: number) => runWrk({ url, script, connections, seconds }, context.signal);
-  const fromMs = empties ? 0 : Date.now();
   await send(WARM_UP_SECONDS);
-  const warmedUp = table === null ? 0 : await settledRows(database, table, fromMs);
-  if (table !== null && empties)
-    await emptyTable(database, alsoEmptied === undefined ? table : `${table}, ${alsoEmptied}`);
-  else await database.query({ text: 'checkpoint' });
-  const databasePids = table === null ? [] : await postgresPids(database);
-  const before = readProcessor(processes, databasePids);
+  // Before the store is emptied, so that no request of the warm-up is committed afterwards.
+  await store?.count();
+  await (store === null ? database.query({ text: 'checkpoint' }) : store.empty());
+  const from = (await store?.count()) ?? 0;
+  const storePids = (await store?.pids()) ?? [];
+  const before = readProcessor(processes, storePids);
   const { result, peakBytes } = await watchResident(processes, () => send(context.seconds));
-  const rows = table === null ? null : (await settledRows(database, table, fromMs)) - (empties ? 0 : warmedUp);
-  const us = timeBetween(before, readProcessor(processes, databasePids));
+  const rows = store === null ? null : (await store.count()) - from;
+  const us = timeBetween(before, readProcessor(processes, storePids));
   for (const part of parts) us[part] /= result.answers2xx;
   return { ...result, residentMb: peakBytes / MB, rows, us };
+}
+
+function tableOf(database: Database, { table, empties = true, alsoEmptied }: Order): Store | null {
+  if (table === null) return null;
+  // Counting millions of kept rows would take longer than storing them.
+  const fromMs = empties ? 0 : Date.now();
+  return {
+    pids: () => postgresPids(database),
+    count: () => settledRows(database, table, fromMs),
+    empty: async () => {
+      if (empties) await emptyTable(database, alsoEmptied === undefined ? table : `${table}, ${alsoEmptied}`);
+      else await database.query({ text: 'checkpoint' });
+    },
+  };
 }
 
 /** Reasons why the window is invalid. @param eventsEach events in a request */

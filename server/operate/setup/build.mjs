@@ -26,6 +26,9 @@ const CLIENT_CONFIG = 'server/deliver/client/tsconfig.json';
 /** Migrations of the last build are not kept: the folder is the list of what a database needs, and a server reads it once, at its start. */
 const MIGRATIONS = 'server/store/migrations/';
 
+/** Installed by `npm run bench -- peers`. */
+const PEER_PACKAGES = 'bench/node_modules';
+
 /**
  * The programs, in groups that share chunks. A file in dist/ has the name of its source.
  *
@@ -35,7 +38,7 @@ const programs = [
   [COMMANDS],
   ['server/main.ts', 'server/operate/process/trial.ts'],
   ['workers/diagnose.ts', 'workers/filter.ts', 'workers/hmac.ts', 'workers/sender.ts'],
-  ['bench/run.ts', 'bench/peers/bare.ts', 'bench/peers/fastify-insert.ts'],
+  ['bench/run.ts', 'bench/peers/bare.ts', 'bench/peers/receive.ts', 'bench/peers/consume.ts'],
 ];
 
 /**
@@ -59,7 +62,7 @@ const merged = {
 };
 
 /** Packages that stay in node_modules. */
-const external = [/^node:/, ...runtimePackages, 'fastify'];
+const external = [/^node:/, ...runtimePackages, 'bullmq', 'fastify', 'graphile-worker', 'pg-boss'];
 
 /**
  * Builds the project in `root`. An error stops the build and leaves the last good build in dist/. The files of that build are removed
@@ -193,9 +196,13 @@ function copyAsset(root, path) {
   return copy;
 }
 
-/** Removes files of earlier builds, then empty folders. Files whose name starts with a dot belong to the setup and are kept. */
+/**
+ * Removes files of earlier builds, then empty folders. Files whose name starts with a dot belong to the setup and are kept, and so are the
+ * packages of bench/peers.
+ */
 function removeAllBut(dist, kept) {
-  const paths = readdirSync(dist, { recursive: true }).filter((path) => !kept.has(path) && !path.startsWith('.'));
+  const isKept = (path) => kept.has(path) || path.startsWith('.') || path.startsWith(PEER_PACKAGES);
+  const paths = readdirSync(dist, { recursive: true }).filter((path) => !isKept(path));
   // Longest paths first, so that a folder comes after its contents.
   for (const path of paths.sort((a, b) => b.length - a.length)) {
     const file = join(dist, path);

@@ -1,0 +1,139 @@
+/** The receivers of `peers`: signed requests, answered 202 after the commit, to Weir and to Fastify with a queue. */
+import { join } from 'node:path';
+import { nodeChildren } from '../../server/operate/load/child.ts';
+import { freePort } from '../../server/operate/load/environment.ts';
+import { parts } from '../../server/operate/load/processor.ts';
+import type { QueueName } from '../peers/queues/open.ts';
+import type { QueueOrder } from '../peers/queues/queue.ts';
+import { BARE, startBare, startPeer, urlOn, WEIR_1, WEIR_2 } from './contestants.ts';
+import type { BenchDatabase } from './database.ts';
+import type { BenchContext, Goal, Measure, Ratio, Table } from './outcome.ts';
+import { storeOf } from './peer-stores.ts';
+import type { BenchRedis } from './redis.ts';
+import { formatNumber, formatSpread, ratioByRound, spreadOf } from './stats.ts';
+import type { startWeir, Webhook } from './weir.ts';
+import { faultsOf, measureWindow, ownUs, type Store, totalUs, type Window } from './window.ts';
+
+type Weir = Awaited<ReturnType<typeof startWeir>>;
+
+export interface Receiver {
+  name: string;
+  url: string;
+  processes: number[];
+  store: Store | null;
+  windows: Window[];
+}
+
+export const WEIR_AGENT = `${WEIR_2}, an agent`;
+const CONNECTIONS = 256;
+const TIMES_PEER = 6;
+
+interface Parts {
+  bench: BenchDatabase;
+  redis: BenchRedis | null;
+  order: QueueOrder;
+  secret: string;
+}
+
+/** Weir with one process and two, and with an agent at the webhook, as a queue has one consumer; and the bare answer. */
+export async function weirReceivers(
+  context: BenchContext,
+  { bench, redis }: Parts,
+  [one, two]: readonly [Weir, Weir],
+  withAgent: Webhook,
+): Promise<Receiver[]> {
+  const store = storeOf('agent.run', bench, redis, '');
+  const bare = await startBare(context, bench.directory);
+  return [
+    { name: WEIR_1, url: one.url, processes: one.processes, store, windows: [] },
+    { name: WEIR_2, url: two.url, processes: two.processes, store, windows: [] },
+    { name: WEIR_AGENT, url: `${two.origin}/in/${withAgent.id}`, processes: two.processes, store, windows: [] },
+    { name: BARE, url: bare.url, processes: bare.processes, store: null, windows: [] },
+  ];
+}
+
+export function peerReceiverName(queue: QueueName): string {
+  return `Fastify, 2 processes, ${queue === 'insert' ? 'an INSERT a request' : queue}`;
+}
+
+/** Starts Fastify with a queue; `undo` stops it. */
+export async function startPeerReceiver(
+  { undo, say }: BenchContext,
+  { bench, redis, order, secret }: Parts,
+  name: QueueName,
+): Promise<Receiver> {
+  const title = peerReceiverName(name);
+  say(`starting ${title}`);
+  const port = await freePort();
+  const peer = await startPeer(title, 'receive', [JSON.stringify({ port, secret, name, order })], bench.directory);
+  undo(() => peer.stop());
+  const store = storeOf(name, bench, redis, order.queue);
+  return { name: title, url: urlOn(port), processes: nodeChildren(peer.pid), store, windows: [] };
+}
+
+/** One window of one receiver. */
+export async function measureReceiver(context: BenchContext, bench: BenchDatabase, receiver: Receiver): Promise<void> {
+  const { store, url, processes } = receiver;
+  const script = join(bench.directory, 'request.lua');
+  const order = { url, processes, table: null, script, connections: CONNECTIONS };
+  const window = await measureWindow(context, bench.database, store === null ? order : { ...order, store });
+  receiver.windows.push(window);
+  context.say(
+    `${receiver.name}: ${formatNumber(window.requestsPerSecond)} requests/s, ${formatNumber(totalUs(window))} us`,
+  );
+}
+
+export function summariseReceivers(receivers: readonly Receiver[]): {
+  table: Table;
+  measures: Measure[];
+  ratios: Ratio[];
+  goals: Goal[];
+  faults: string[];
+} {
+  const peers = receivers.filter(({ name }) => name.startsWith('Fastify'));
+  const of = (name: string) => receivers.find((receiver) => receiver.name === name)!;
+  const rates = ({ windows }: Receiver) => windows.map(({ requestsPerSecond }) => requestsPerSecond);
+  const ratios = [WEIR_1, WEIR_2, WEIR_AGENT].flatMap((weir) =>
+    [...peers, of(BARE)].map((to) => ({
+      of: `${weir}, requests/s`,
+      to: to.name,
+      values: ratioByRound(rates(of(weir)), rates(to)),
+    })),
+  );
+  const best = Math.max(...peers.map((peer) => spreadOf(rates(peer)).median));
+  return {
+    table: {
+      header: ['receiving, 256 connections', 'requests/s', 'p50 ms', 'p99 ms', 'own CPU, us', 'store, us', 'all, us'],
+      rows: receivers.map(({ name, windows }) => [
+        name,
+        formatSpread(windows.map(({ requestsPerSecond }) => requestsPerSecond)),
+        formatSpread(windows.map(({ p50Ms }) => p50Ms)),
+        formatSpread(windows.map(({ p99Ms }) => p99Ms)),
+        formatSpread(windows.map(ownUs)),
+        formatSpread(windows.map(({ us }) => us.postgres)),
+        formatSpread(windows.map(totalUs)),
+      ]),
+    },
+    measures: receivers.flatMap(({ name, windows }) => [
+      { name: `${name}: rate`, unit: 'requests/s', values: windows.map(({ requestsPerSecond }) => requestsPerSecond) },
+      { name: `${name}: p50`, unit: 'ms', values: windows.map(({ p50Ms }) => p50Ms) },
+      { name: `${name}: p99`, unit: 'ms', values: windows.map(({ p99Ms }) => p99Ms) },
+      ...parts.map((part) => ({ name: `${name}: ${part}`, unit: 'us', values: windows.map(({ us }) => us[part]) })),
+    ]),
+    ratios,
+    goals:
+      peers.length === 0
+        ? []
+        : [
+            {
+              what: `requests/s, ${WEIR_2} over the best of Fastify:`,
+              value: spreadOf(rates(of(WEIR_2))).median / best,
+              unit: '',
+              atLeast: TIMES_PEER,
+            },
+          ],
+    faults: receivers.flatMap(({ name, store, windows }) =>
+      windows.flatMap((window) => faultsOf(name, store === null ? { ...window, rows: window.answers2xx } : window)),
+    ),
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * Scenario `peers`: Weir beside what a team would build instead, from packages that only this scenario installs.
+ *
+ *     receiving, each round:  Weir 1 | Weir 2 | Weir 2 with an agent | bare | Fastify with INSERT, graphile-worker, pg-boss, BullMQ
+ *     consuming, each round:  1, 10, 100 at a time; one consumer, four:  each queue filled, vacuumed, drained with an empty handler
+ *     latency, each round:    100 jobs a second, from the commit to the handler
+ *
+ * Bodies of 1 KiB, everything on the disk before the answer: fsync on, and appendfsync always. bench/peers/queues states the settings of each.
+ */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
+import { createDays, DAY_MS } from '../server/store/partitions.ts';
+import { renewDeliveries, storeEvents } from './lib/backlog.ts';
+import { openBenchDatabase, pgOptions } from './lib/database.ts';
+import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import {
+  BODY_BYTES,
+  cellsOf,
+  type Latency,
+  measureCell,
+  measureLatency,
+  STORED,
+  summariseConsumers,
+} from './lib/peer-consumers.ts';
+import { installPeers } from './lib/peer-packages.ts';
+import { measureReceiver, startPeerReceiver, summariseReceivers, weirReceivers } from './lib/peer-receivers.ts';
+import { startRedis } from './lib/redis.ts';
+import { startWeir } from './lib/weir.ts';
+import { requireWrk, writeScript } from './lib/wrk.ts';
+import type { QueueName } from './peers/queues/open.ts';
+
+/** The default of RETENTION_DAYS: Weir's tables have these partitions after a month. */
+const HISTORY_DAYS = 30;
+const POSTGRES_QUEUES: readonly QueueName[] = ['graphile-worker', 'graphile-worker, batches', 'pg-boss'];
+const WEIR_QUEUES: readonly QueueName[] = ['agent.run', 'plain HTTP', 'MCP'];
+
+export const peers: Scenario = {
+  name: 'peers',
+  summary: 'Weir beside Fastify with an INSERT, graphile-worker, pg-boss and BullMQ: receiving and consuming',
+  defaults: { rounds: 3, seconds: 2 },
+  run,
+};
+
+async function run(context: BenchContext): Promise<Outcome> {
+  requireWrk();
+  const packages = installPeers(context.say);
+  const bench = await openBenchDatabase(context);
+  const days = Array.from({ length: HISTORY_DAYS + 1 }, (_, day) => Date.now() - day * DAY_MS);
+  await createDays(bench.database, days);
+  const redis = await startRedis(context, bench.directory);
+  const secret = randomBytes(24).toString('base64url');
+  const signed = signedRequest(secret, benchBody(BODY_BYTES));
+  writeScript(join(bench.directory, 'request.lua'), signed);
+
+  const one = await startWeir({ ...bench, processes: 1, secret });
+  context.undo(() => one.stop());
+  const two = await startWeir({ ...bench, processes: 2, secret });
+  context.undo(() => two.stop());
+  const webhook = await one.addWebhook();
+  const agent = await one.addAgent([webhook.id]);
+  const order = {
+    database: pgOptions(bench.conninfo),
+    redisPort: redis?.port ?? 0,
+    queue: 'jobs',
+    weir: { origin: one.origin, credential: agent.credential, url: webhook.url, ...signed },
+  };
+  const hasPackages = packages.reason === null;
+  const queues = [
+    ...(hasPackages ? POSTGRES_QUEUES : []),
+    ...(hasPackages && redis !== null ? (['BullMQ'] as const) : []),
+    ...WEIR_QUEUES,
+  ];
+
+  const receiving = { bench, redis, order, secret };
+  const receivers = await weirReceivers(context, receiving, [one, two], webhook);
+  if (hasPackages) {
+    const table = 'peer_events';
+    await bench.database.query({ text: `create table ${table} (like events including all)` });
+    const insert = { ...receiving, order: { ...order, queue: table } };
+    receivers.push(await startPeerReceiver(context, insert, 'insert'));
+    for (const queue of queues)
+      if (!WEIR_QUEUES.includes(queue) && queue !== 'graphile-worker, batches')
+        receivers.push(await startPeerReceiver(context, receiving, queue));
+  }
+  for (let round = 1; round <= context.rounds; round++)
+    for (const receiver of receivers) await measureReceiver(context, bench, receiver);
+
+  const backlog = { webhookId: webhook.id, agentId: agent.id, rows: STORED, bodyBytes: BODY_BYTES };
+  const latencies = queues.map((queue): Latency => ({ queue, p50Ms: [], p95Ms: [] }));
+  const consuming = {
+    bench,
+    redis,
+    order,
+    weirPids: one.processes,
+    renewWeir: () => renewDeliveries(bench.database, backlog),
+  };
+  for (let round = 1; round <= context.rounds; round++)
+    for (const latency of latencies) await measureLatency(context, consuming, latency);
+  await bench.database.query({ text: 'truncate events, deliveries' });
+  await storeEvents(bench.database, backlog);
+  const cells = cellsOf(queues);
+  for (let round = 1; round <= context.rounds; round++)
+    for (const cell of cells) await measureCell(context, consuming, cell);
+
+  const received = summariseReceivers(receivers);
+  const consumed = summariseConsumers(cells, latencies);
+  const versions = ['fastify', 'graphile-worker', 'pg-boss', 'bullmq'].map(
+    (name) => `${name} ${packages.version(name)}`,
+  );
+  return {
+    tables: [received.table, ...consumed.tables],
+    measures: [...received.measures, ...consumed.measures],
+    ratios: [...received.ratios, ...consumed.ratios],
+    goals: [...received.goals, ...consumed.goals],
+    notes: [
+      packages.reason === null ? `Versions: ${versions.join(', ')}.` : `All peers are left out: ${packages.reason}.`,
+      redis === null
+        ? 'BullMQ is left out: redis-server is not installed.'
+        : `Redis ${redis.version}, appendfsync always.`,
+      'Load generator (wrk), contestants and stores share the cores. Processor time is user and system time of all threads, a request or a job.',
+      `A window of consuming begins ${STORED.toLocaleString('en-GB')} jobs of 1 KiB full, after half a second of warm-up. Consumers are processes of their own; Weir has one serving process.`,
+      'graphile-worker: by itself, and with a local queue of 500 and completions in batches. pg-boss: batches of 100 that are completed as a whole, whatever the concurrency. BullMQ: completed jobs are removed.',
+      'plain HTTP: one loop a consumer, which claims as many as its concurrency and acknowledges them with the next claim. MCP: loops of 10.',
+    ],
+    faults: received.faults,
+  };
+}

@@ -1,0 +1,85 @@
+/** Weir's consumers: the client library, claims over plain HTTP, and an AI agent's tools over MCP. Jobs are requests to a webhook. */
+import { Agent as HttpAgent, request } from 'node:http';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { Agent } from '../../../server/deliver/client/index.ts';
+import { type Delivery, openAgent } from '../../lib/agent.ts';
+import type { Queue, WeirOrder } from './queue.ts';
+
+const WAIT_SECONDS = 1;
+/** The most that a tool of Weir's MCP leases at once. */
+const MCP_MAX = 10;
+
+export type WeirWay = 'library' | 'http' | 'mcp';
+
+/** Weir's queue is filled by the bench, with SQL. */
+export async function openWeirQueue(order: WeirOrder, way: WeirWay): Promise<Omit<Queue, 'fill'>> {
+  const agent = new HttpAgent({ keepAlive: true });
+  const consumers = { library: byLibrary, http: byHttp, mcp: byMcp };
+  return {
+    add: (body) => post(agent, order, body),
+    consume: (concurrency, handle) => consumers[way](order, concurrency, handle),
+  };
+}
+
+type Handle = (id: string) => void;
+
+async function byLibrary({ origin, credential }: WeirOrder, concurrency: number, handle: Handle): Promise<void> {
+  const agent = new Agent({ url: origin, credential });
+  void agent.run(({ event }) => handle(event.id), { concurrency });
+}
+
+/** A claim carries the receipts of the one before. */
+async function byHttp({ origin, credential }: WeirOrder, max: number, handle: Handle): Promise<void> {
+  const agent = await openAgent(origin, credential);
+  const work = async () => {
+    for (let ack: Delivery[] = []; ; ) {
+      const deliveries = await agent.claim({ max, waitSeconds: WAIT_SECONDS, ack });
+      for (const { event } of deliveries) handle(event.id);
+      ack = deliveries;
+    }
+  };
+  void work();
+}
+
+interface Waited {
+  deliveries: { receipt: string; event_id: string }[];
+}
+
+async function byMcp({ origin, credential }: WeirOrder, concurrency: number, handle: Handle): Promise<void> {
+  const max = Math.min(concurrency, MCP_MAX);
+  const work = async () => {
+    const client = new Client({ name: 'bench', version: '1' });
+    const session = await openSession(origin, credential);
+    const requestInit = { headers: { Authorization: `Bearer ${session}` } };
+    await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', origin), { requestInit }) as Transport);
+    for (;;) {
+      const waiting = { name: 'wait_for_events', arguments: { max, wait_seconds: WAIT_SECONDS } };
+      const { deliveries } = (await client.callTool(waiting)).structuredContent as Waited;
+      for (const { event_id } of deliveries) handle(event_id);
+      const receipts = deliveries.map(({ receipt }) => receipt);
+      if (receipts.length > 0) await client.callTool({ name: 'acknowledge', arguments: { receipts } });
+    }
+  };
+  for (let loop = 0; loop < concurrency / max; loop++) void work();
+}
+
+async function openSession(origin: string, credential: string): Promise<string> {
+  const headers = { Authorization: `Bearer ${credential}`, 'Content-Type': 'application/json' };
+  const answer = await fetch(`${origin}/api/v1/agent/session`, { method: 'POST', headers, body: '{}' });
+  return ((await answer.json()) as { access_token: string }).access_token;
+}
+
+function post(agent: HttpAgent, { url, headers }: WeirOrder, body: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const call = request(url, { method: 'POST', agent, headers }, async (response) => {
+      let text = '';
+      for await (const chunk of response.setEncoding('utf8')) text += chunk;
+      if (response.statusCode === 202) resolve((JSON.parse(text) as { id: string }).id);
+      else reject(new Error(`${url} answered ${response.statusCode}: ${text}`));
+    });
+    call.once('error', reject);
+    call.end(body);
+  });
+}
