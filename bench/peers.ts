@@ -120,7 +120,7 @@ async function run(context: BenchContext): Promise<Outcome> {
         : `Redis ${redis.version}, appendfsync always.`,
       'Load generator (wrk), contestants and stores share the cores. Processor time is user and system time of all threads, a request or a job.',
       `A window of consuming begins ${STORED.toLocaleString('en-GB')} jobs of 1 KiB full, after half a second of warm-up. Consumers are processes of their own; Weir has one serving process.`,
-      'graphile-worker: by itself, and with a local queue of 500 and completions in batches. pg-boss: batches of 100 that are completed as a whole, whatever the concurrency. BullMQ: completed jobs are removed.',
+      'graphile-worker: by itself, and with a local queue of 500 and completions in batches. pg-boss: batches of 100 that are completed as a whole, whatever the concurrency; by default it fetches one job every two seconds, which is not measured. BullMQ: completed jobs are removed.',
       'plain HTTP: one loop a consumer, which claims as many as its concurrency and acknowledges them with the next claim. MCP: loops of 10.',
     ],
     faults: received.faults,

@@ -142,7 +142,11 @@ describe('an error names the variable and what is allowed', () => {
     [readSoakSettings, { LATE_MEMORY_PERCENT_MAX: '125%' }, 'LATE_MEMORY_PERCENT_MAX is "125%"; allowed'],
     [readSoakSettings, { DURATION: '249s' }, 'DURATION is too short: each of 200 VUS would send 49 early requests'],
     [readAgentsSettings, {}, 'WEIR_CREDENTIAL is unset; it must be the credential of an agent'],
-    [readAgentsSettings, { WEIR_CREDENTIAL: 'wa_x', CLAIM_MAX: '1001' }, 'CLAIM_MAX is "1001"; allowed: a whole number'],
+    [
+      readAgentsSettings,
+      { WEIR_CREDENTIAL: 'wa_x', CLAIM_MAX: '1001' },
+      'CLAIM_MAX is "1001"; allowed: a whole number',
+    ],
     [readScaleSettings, {}, 'WORKERS is unset; allowed: a whole number from 1 to 1024'],
     [readScaleSettings, { WORKERS: '1', STEPS: '16,many' }, 'STEPS is "many"; allowed: a whole number'],
     [readScaleSettings, { WORKERS: '1', STEPS: '16,16' }, 'STEPS is "16,16"; each number must be larger'],
