@@ -12,10 +12,12 @@ export interface Delivery {
 export interface ClaimOrder {
   max: number;
   waitSeconds: number;
+  /** Acknowledged by the same request. */
+  ack?: readonly Delivery[];
 }
 
 export interface AgentClient {
-  /** Rejects with CommandError when the response is not 200. */
+  /** Rejects with CommandError when the response is not 200, and when a lease of `ack` was lost. */
   claim(order: ClaimOrder): Promise<Delivery[]>;
   /** Rejects with CommandError when a lease was lost. */
   ack(deliveries: readonly Delivery[]): Promise<void>;
@@ -43,17 +45,33 @@ export async function openAgent(origin: string, credential: string): Promise<Age
     return (await session).token;
   };
   return {
-    claim: async ({ max, waitSeconds }) => {
-      const order = { max, wait_seconds: waitSeconds, lease_seconds: LEASE_SECONDS };
-      return (await post<{ deliveries: Delivery[] }>('deliveries/claim', await currentToken(), order)).deliveries;
+    claim: async ({ max, waitSeconds, ack = [] }) => {
+      const order = {
+        max,
+        wait_seconds: waitSeconds,
+        lease_seconds: LEASE_SECONDS,
+        ...(ack.length > 0 && { ack: ack.map(({ receipt }) => receipt) }),
+      };
+      const answer = await post<ClaimAnswer>('deliveries/claim', await currentToken(), order);
+      requireNone(answer.settled?.gone, ack.length);
+      return answer.deliveries;
     },
     ack: async (deliveries) => {
       const receipts = deliveries.map(({ receipt }) => receipt);
       const { gone } = await post<{ gone: string[] }>('deliveries/ack', await currentToken(), { receipts });
-      if (gone.length > 0) throw new CommandError(`${gone.length} of ${receipts.length} leases were lost`);
+      requireNone(gone, receipts.length);
     },
     close: () => agent.destroy(),
   };
+}
+
+interface ClaimAnswer {
+  deliveries: Delivery[];
+  settled?: { gone: string[] };
+}
+
+function requireNone(gone: readonly string[] = [], receipts: number): void {
+  if (gone.length > 0) throw new CommandError(`${gone.length} of ${receipts} leases were lost`);
 }
 
 function postJson<Answer>(agent: Agent, url: string, token: string, body: object): Promise<Answer> {
