@@ -42,7 +42,7 @@ const titles: Readonly<Record<RejectionReason, string>> = {
   scheme_standard_webhooks: 'signature by Standard Webhooks',
   scheme_shopify: 'signature of Shopify',
   scheme_paddle: 'signature of Paddle',
-  scheme_github_sha1: 'old SHA-1 signature of GitHub',
+  scheme_github_sha1: 'SHA-1 signature of GitHub alone',
   scheme_gitlab: 'token of GitLab',
   scheme_twilio: 'signature of Twilio',
   scheme_ed25519: 'signed with a private key',

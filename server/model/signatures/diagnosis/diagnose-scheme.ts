@@ -8,7 +8,9 @@ import { compileScheme, type Presented, type Scheme } from '../scheme.ts';
 import { onlyValue } from '../signature.ts';
 import { fieldOf, headerOf } from '../sources.ts';
 import { bodyReadings } from './body-readings.ts';
+import type { SignatureField } from './fields.ts';
 import { type Diagnosis, holdsSecret, type RefusedRequest, type SchemeContext } from './refused.ts';
+import { githubSha1 } from './schemes.ts';
 import { secretReadings, unsetSecrets } from './secret-readings.ts';
 
 type Judged = 'verified' | 'timestamp' | 'mismatch' | 'missing' | 'malformed' | 'body_too_large' | 'body_too_complex';
@@ -112,6 +114,8 @@ export function* otherSchemes(
   context: SchemeContext | null,
   own: SchemeDefinition | null,
 ): Generator<Diagnosis> {
+  const github = onlySha1(request, own);
+  if (github !== null) return yield github;
   const candidates = presets.filter(
     ({ name, definition: { header, algorithm } }) =>
       header !== undefined &&
@@ -138,6 +142,32 @@ export function* otherSchemes(
       header: likely.definition.header!,
       otherwiseValid: found === undefined ? null : true,
     };
+}
+
+/** The finding for GitHub's signature with SHA-1 alone, whose header another preset has too: recognized by GitHub's own header, or by the scheme of the webhook. */
+function onlySha1(request: RefusedRequest, own: SchemeDefinition | null): Diagnosis | null {
+  const { headers } = request;
+  const value = onlyValue(headers, githubSha1.header);
+  const isGithub = own?.header === 'x-hub-signature-256' || onlyValue(headers, 'x-github-event') !== undefined;
+  const has256 = onlyValue(headers, 'x-hub-signature-256') !== undefined;
+  if (!value || !isGithub || has256 || !githubSha1.shape.test(value)) return null;
+  return schemeFinding({ name: githubSha1.header, value, scheme: githubSha1 }, request);
+}
+
+/** Finding for a signature that another scheme defines. */
+export function schemeFinding(
+  { name, value, scheme }: Pick<SignatureField, 'name' | 'value' | 'scheme'>,
+  { headers, body, secrets }: RefusedRequest,
+): Diagnosis {
+  const field = (wanted: string) => {
+    const at = headers.findIndex((text, i) => i % 2 === 0 && text === wanted);
+    return at < 0 ? undefined : headers[at + 1];
+  };
+  const verdicts = secrets
+    .filter(({ expired }) => !expired)
+    .map(({ bytes }) => (body === null ? null : scheme!.verifies(value, field, body, bytes)));
+  const otherwiseValid = verdicts.includes(null) ? null : verdicts.includes(true);
+  return { reason: scheme!.reason, header: name, otherwiseValid };
 }
 
 /** Whether the request has a signature of the other kind of key: with a secret for a webhook with a public key, or the other way round. */

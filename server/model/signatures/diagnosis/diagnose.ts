@@ -5,7 +5,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import { presentedSignature } from '../signature.ts';
 import { bodyReadings } from './body-readings.ts';
-import { judgeByScheme, otherSchemes, schemeFindings } from './diagnose-scheme.ts';
+import { judgeByScheme, otherSchemes, schemeFinding, schemeFindings } from './diagnose-scheme.ts';
 import { type SignatureField, signatureFields } from './fields.ts';
 import type { RejectionReason } from './reasons.ts';
 import { type Diagnosis, holdsSecret, type OtherWebhook, type RefusedRequest, type WebhookSecret } from './refused.ts';
@@ -92,18 +92,6 @@ function expectedFinding(
   const otherWebhookId = signerOf(loose.digest!);
   if (otherWebhookId === undefined) return { reason: 'digest_differs', header, otherwiseValid: false };
   return { reason: 'other_webhook', header, otherwiseValid: true, otherWebhookId };
-}
-
-function schemeFinding({ name, value, scheme }: SignatureField, { headers, body, secrets }: RefusedRequest): Diagnosis {
-  const field = (wanted: string) => {
-    const at = headers.findIndex((text, i) => i % 2 === 0 && text === wanted);
-    return at < 0 ? undefined : headers[at + 1];
-  };
-  const verdicts = secrets
-    .filter(({ expired }) => !expired)
-    .map(({ bytes }) => (body === null ? null : scheme!.verifies(value, field, body, bytes)));
-  const otherwiseValid = verdicts.includes(null) ? null : verdicts.includes(true);
-  return { reason: scheme!.reason, header: name, otherwiseValid };
 }
 
 /** The reason that explains the digest of a field; null if no reason does. */

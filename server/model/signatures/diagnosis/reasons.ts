@@ -80,7 +80,7 @@ export const rejectionReasons = {
   scheme_paddle:
     'This is a signature of Paddle, over a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to paddle.',
   scheme_github_sha1:
-    'This is GitHub’s old signature with SHA-1. Use X-Hub-Signature-256, which GitHub and compatible senders send as well.',
+    'This is GitHub’s old signature with SHA-1 alone; with a secret, GitHub sends X-Hub-Signature-256 as well. Check whether a proxy removes that header, or update an old sender. For Intercom, which signs with SHA-1 only, set signature_scheme to intercom.',
   scheme_gitlab:
     'GitLab sends its secret token in a header and no signature, and the webhook is set to another scheme. Set signature_scheme of the webhook to gitlab-token.',
   scheme_twilio:

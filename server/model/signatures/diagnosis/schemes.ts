@@ -18,6 +18,14 @@ export interface Scheme {
 const HEX_256 = '[0-9a-f]{64}';
 const BASE64_256 = '[A-Za-z0-9+/]{43}=';
 
+/** What GitHub sends beside X-Hub-Signature-256. */
+export const githubSha1: Scheme = {
+  reason: 'scheme_github_sha1',
+  header: 'x-hub-signature',
+  shape: /^sha1=[0-9a-f]{40}$/i,
+  verifies: (value, _, body, secret) => equal(hmac('sha1', secret, body), Buffer.from(value.slice(5), 'hex')),
+};
+
 export const schemes: readonly Scheme[] = [
   {
     reason: 'scheme_stripe',
@@ -50,12 +58,7 @@ export const schemes: readonly Scheme[] = [
       return digests.some((hex) => equal(expected, Buffer.from(hex, 'hex')));
     },
   },
-  {
-    reason: 'scheme_github_sha1',
-    header: 'x-hub-signature',
-    shape: /^sha1=[0-9a-f]{40}$/i,
-    verifies: (value, _, body, secret) => equal(hmac('sha1', secret, body), Buffer.from(value.slice(5), 'hex')),
-  },
+  githubSha1,
   {
     reason: 'scheme_gitlab',
     header: 'x-gitlab-token',

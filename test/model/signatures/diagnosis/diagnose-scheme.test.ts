@@ -1,5 +1,5 @@
 /** Refused requests of webhooks with a scheme, and requests of a scheme at a webhook of another one. */
-import { generateKeyPairSync } from 'node:crypto';
+import { createHmac, generateKeyPairSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { SchemeDefinition } from '../../../../server/model/signatures/definition.ts';
 import { diagnose, verifies } from '../../../../server/model/signatures/diagnosis/diagnose.ts';
@@ -203,6 +203,35 @@ describe('a request of another scheme', () => {
     const body = sent === 'linear' ? `{"webhookTimestamp":${NOW}}` : BODY;
     const request = refused(own, headersOf({ scheme: sent, body }), { body: Buffer.from(body) });
     expect(find(request)).toEqual([reason, definition.header, true]);
+  });
+});
+
+describe('a request with the SHA-1 signature of GitHub alone', () => {
+  const sha1 = (key: string) => `sha1=${createHmac('sha1', key).update(BODY).digest('hex')}`;
+  const github = 'scheme_github_sha1';
+  test.each<[string, string, string[], unknown[]]>([
+    ['of a webhook for GitHub', 'github', ['x-hub-signature', sha1(SECRET)], [github, 'x-hub-signature', true]],
+    ['with another secret', 'github', ['x-hub-signature', sha1('b')], [github, 'x-hub-signature', false]],
+    [
+      'of a webhook for another sender, with the header of GitHub',
+      'stripe',
+      ['x-github-event', 'push', 'x-hub-signature', sha1(SECRET)],
+      [github, 'x-hub-signature', true],
+    ],
+    [
+      'of a webhook for another sender, without it',
+      'stripe',
+      ['x-hub-signature', sha1(SECRET)],
+      ['scheme_other', 'x-hub-signature', true],
+    ],
+    ['that is malformed', 'github', ['x-hub-signature', 'sha1=12'], ['header_missing', null, null]],
+  ])('%s', (_, scheme, headers, expected) => {
+    expect(find(refused(scheme, headers))).toEqual(expected);
+  });
+
+  test('beside its SHA-256 signature is not the fault', () => {
+    const both = ['x-hub-signature', sha1('b'), ...headersOf({ scheme: 'github', secret: 'b' })];
+    expect(find(refused('github', both))).toEqual(['digest_differs', 'x-hub-signature-256', false]);
   });
 });
 
