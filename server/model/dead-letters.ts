@@ -1,7 +1,7 @@
 /** Dead letters by reason, and the replay or dismissal of many deliveries. */
 import { z } from 'zod';
 import { COUNTED_MAX } from './events.ts';
-import { instant, recordId } from './fields.ts';
+import { recordId } from './fields.ts';
 
 export const deadGroupSchema = z
   .object({
@@ -26,16 +26,6 @@ export const reasonText = z
   .string()
   .max(1_000)
   .refine((value) => !/\0|\p{Cs}/u.test(value), 'NUL and unpaired surrogates are not in any reason.');
-const scope = {
-  webhook_id: recordId.nullable().default(null).describe('only deliveries of this webhook; null: of all'),
-  reason: reasonText
-    .nullable()
-    .optional()
-    .describe('only deliveries with exactly this reason; null: those without a reason'),
-  finished_before: instant
-    .optional()
-    .describe('only deliveries that were finished before this time; absent: before the request'),
-};
 const actionId = z
   .guid()
   .nullable()
@@ -43,25 +33,6 @@ const actionId = z
 
 /** Whether deliveries in this state are replayed only for one agent at a time: its agent acknowledged them, or did not want them. */
 export const isOfOneAgent = (state: string): boolean => state === 'done' || state === 'filtered';
-
-export const replayInput = z
-  .strictObject({
-    agent_id: recordId
-      .nullable()
-      .default(null)
-      .describe('id of the agent; null: of all agents that are not revoked, only for the states dead and dismissed'),
-    state: z.enum(['dead', 'done', 'dismissed', 'filtered']).describe('state of the deliveries to replay'),
-    ...scope,
-  })
-  .refine(({ agent_id, state }) => agent_id !== null || !isOfOneAgent(state), {
-    path: ['agent_id'],
-    message: 'Give the id of the agent: acknowledged and filtered deliveries are replayed for one agent at a time.',
-  });
-
-export const dismissInput = z.strictObject({
-  agent_id: recordId.nullable().default(null).describe('id of the agent; null: of all agents'),
-  ...scope,
-});
 
 export const undoInput = z.strictObject({ action_id: recordId.describe('from the response of the action') });
 

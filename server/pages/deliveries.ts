@@ -6,9 +6,9 @@ import { findEvent } from '../store/queries/events.ts';
 import { showBody } from './body/view.ts';
 import type { Call } from './call.ts';
 import { filtersOf } from './filters.ts';
-import { field } from './form.ts';
+import { field, list } from './form.ts';
 import { choicesOf, listBy, namesOf } from './names.ts';
-import { asProblem, listOf, type Page, type PageRequest, redirect, view } from './page.ts';
+import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 import { address } from './show.ts';
 
 const filterNames = ['state', 'agent_id', 'webhook_id', 'event_id', 'from', 'to', 'cursor'] as const;
@@ -20,15 +20,15 @@ const deliveryList: Page = async ({ call, query }) => {
   const given: Filters = { ...filtersOf(query, filterNames), ...(reason ? { reason, state: 'dead' } : {}) };
   const { filters, listed } = await listBy(call, 'listDeliveries', given);
   if (listed.kind === 'problem') return listed;
-  const list = listOf(listed);
+  const listing = listOf(listed);
   const [dead, replayable] =
     listed.kind === 'done' ? await Promise.all([deadGroups(call, filters), replayableOf(call, filters)]) : [{}, null];
   const named = dead.groups?.items.flatMap((group) => group.agent_ids) ?? [];
   const [agents, webhooks] = await Promise.all([
-    choicesOf(call, 'listAgents', [...list.page.items.map((one) => one.agent_id), ...named, filters.agent_id]),
-    choicesOf(call, 'listWebhooks', [...list.page.items.map((one) => one.webhook_id), filters.webhook_id]),
+    choicesOf(call, 'listAgents', [...listing.page.items.map((one) => one.agent_id), ...named, filters.agent_id]),
+    choicesOf(call, 'listWebhooks', [...listing.page.items.map((one) => one.webhook_id), filters.webhook_id]),
   ]);
-  return view('deliveries/list', 'Deliveries', { filters, ...list, agents, webhooks, ...dead, replayable });
+  return view('deliveries/list', 'Deliveries', { filters, ...listing, agents, webhooks, ...dead, replayable });
 };
 
 /** The groups of the first page of dead letters, which are of all times. `replays` false: the agent is revoked, and a replay would wait in vain. */
@@ -108,6 +108,7 @@ const dismissDelivery: Page = async ({ call, id }) => {
 };
 
 const replayDeliveries: Page = async ({ call, form }) => {
+  if (form.has('chosen')) return replayChosen(call, form);
   const state = field(form, 'state') || 'dead';
   const replayed = await call('replayDeliveries', { input: { ...scopeOf(form), state } });
   if (replayed.kind !== 'done') return asProblem(replayed);
@@ -115,8 +116,24 @@ const replayDeliveries: Page = async ({ call, form }) => {
   return afterAction(form, notice, { ...replayed.body, state, count: replayed.body.replayed });
 };
 
+/** Replays the rows that are chosen in the list, whatever their state. */
+async function replayChosen(call: Call, form: PageRequest['form']): Promise<PageReply> {
+  const delivery_ids = list(form, 'id');
+  if (delivery_ids.length === 0) return redirect(address('/deliveries', shownBy(form)), 'none-chosen');
+  const replayed = await call('replayDeliveries', { input: { delivery_ids } });
+  if (replayed.kind !== 'done') return asProblem(replayed);
+  return afterAction(form, 'many-replayed', {
+    ...replayed.body,
+    state: field(form, 'state'),
+    count: replayed.body.replayed,
+  });
+}
+
 const dismissDeadLetters: Page = async ({ call, form }) => {
-  const dismissed = await call('dismissDeliveries', { input: scopeOf(form) });
+  const isChosen = form.has('chosen');
+  const delivery_ids = list(form, 'id');
+  if (isChosen && delivery_ids.length === 0) return redirect(address('/deliveries', shownBy(form)), 'none-chosen');
+  const dismissed = await call('dismissDeliveries', { input: isChosen ? { delivery_ids } : scopeOf(form) });
   if (dismissed.kind !== 'done') return asProblem(dismissed);
   return afterAction(form, 'dead-dismissed', { ...dismissed.body, state: 'dead', count: dismissed.body.dismissed });
 };
@@ -154,11 +171,18 @@ function parsed(text: string): unknown {
   }
 }
 
+/** The filters of the list that the form belongs to. */
+function shownBy(form: PageRequest['form']) {
+  return filtersOf(form, ['state', 'agent_id', 'webhook_id', 'event_id', 'from', 'to']);
+}
+
 function afterAction(
   form: PageRequest['form'],
   notice: string,
   { state, count, more, action_id }: { state: string; count: number; more: boolean; action_id: string | null },
 ) {
-  const shown = { ...filtersOf(form, ['agent_id', 'webhook_id']), state, count, action: action_id };
-  return redirect(address('/deliveries', shown), more ? `${notice}-in-part` : notice);
+  return redirect(
+    address('/deliveries', { ...shownBy(form), state, count, action: action_id }),
+    more ? `${notice}-in-part` : notice,
+  );
 }

@@ -26,6 +26,7 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'many-replayed': (count) => `${plural(count, 'delivery is', 'deliveries are')} pending again.`,
   'many-replayed-in-part': (count) =>
     `The oldest ${plural(count, 'delivery is', 'deliveries are')} pending again. Replay again for the rest.`,
+  'none-chosen': 'No delivery was chosen. Choose rows of the list first.',
   'job-created': 'Created. This page shows its progress.',
   'job-cancelled': 'Cancelled. What the job has created stays.',
   snoozed: 'Snoozed.',

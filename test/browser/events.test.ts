@@ -320,6 +320,37 @@ describe('an agent', () => {
   );
 
   test.each([true, false])(
+    'has chosen deliveries dismissed from the list (JavaScript: %s)',
+    async (javaScriptEnabled) => {
+      const webhook = await app.addWebhook();
+      const agent = await addAgent(app, [webhook]);
+      for (let i = 0; i < 3; i++) await send('{}', webhook);
+      await app.database.query({
+        text: `update deliveries set state = 'dead', finished_at = now() where agent_id = $1`,
+        values: [agent.id],
+      });
+      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      await tab.page.goto(`/deliveries?agent_id=${agent.id}`);
+      const boxes = tab.page.getByRole('checkbox', { name: /^Choose/ });
+      if (javaScriptEnabled) {
+        // A refresh would take the choice away.
+        const used = (checked: boolean) =>
+          tab.page.evaluate(
+            `document.querySelector('.choose input').checked = ${checked}, isUsed(document.getElementById('deliveries'))`,
+          );
+        expect([await used(true), await used(false)]).toEqual([true, false]);
+      }
+      for (const i of [0, 2]) await boxes.nth(i).check();
+      await tab.page.locator('#chosen').getByRole('button', { name: 'Dismiss' }).click();
+      await tab.page.getByText('2 dead letters are dismissed.').waitFor();
+      await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}`);
+      expect(await boxes.count()).toBe(1);
+      expect(tab.complaints).toEqual([]);
+      await tab.close();
+    },
+  );
+
+  test.each([true, false])(
     'is created, shows its credential once, is rotated and revoked (JavaScript: %s)',
     async (javaScriptEnabled) => {
       const tab = await openTab(browser, app, operator, { javaScriptEnabled });

@@ -87,12 +87,13 @@ document.addEventListener('pointermove', ({ target }) => {
   pointed = { target, atMs: performance.now() };
 });
 
-/** Whether the pointer is over the part, text in it is selected, a field is filled in, or a chart in it is read by keyboard. */
+/** Whether the pointer is over the part, text in it is selected, a field is filled in, rows are chosen, or a chart in it is read by keyboard. */
 function isUsed(part) {
   const selection = getSelection();
   return (
     (part.contains(pointed.target) && performance.now() - pointed.atMs < REFRESH_MS) ||
     (!selection.isCollapsed && part.contains(selection.anchorNode)) ||
+    part.querySelector('td input:checked') !== null ||
     (document.activeElement?.matches('.uplot, input, textarea, select') && part.contains(document.activeElement))
   );
 }

@@ -76,7 +76,10 @@ export const ACTED_MAX = 10_000;
 
 export interface ActionOrder {
   kind: ActionKind;
-  state: Extract<DeliveryState, 'dead' | 'done' | 'dismissed' | 'filtered'>;
+  /** Null: any of these states, for a replay of deliveries that are named. */
+  state: Extract<DeliveryState, 'dead' | 'done' | 'dismissed' | 'filtered'> | null;
+  /** Only these deliveries; undefined: all that match. */
+  ids?: readonly string[] | undefined;
   /** Null: all agents; for a replay those that are not revoked. */
   agentId: string | null;
   /** Null: all webhooks. */
@@ -100,13 +103,16 @@ const now = `date_trunc('milliseconds', now()) + interval '1 millisecond'`;
 export async function actOnDeliveries(
   { query }: Pick<Database, 'query'>,
   id: string,
-  { kind, state, agentId, webhookId, reason, finishedBefore }: ActionOrder,
+  { kind, state, ids, agentId, webhookId, reason, finishedBefore }: ActionOrder,
 ): Promise<{ count: number; finishedBefore: string }> {
   await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off', place: 'session' });
   const values: unknown[] = [id, ACTED_MAX, finishedBefore ?? null];
   const value = (given: unknown) => `$${values.push(given)}`;
   const conditions = [
-    `state = '${state}'`,
+    state === null ? `state in ('dead', 'done', 'dismissed', 'filtered')` : `state = '${state}'`,
+    // The times select the partitions.
+    ids &&
+      `received_at = any (${value(arrayOf(new Set(ids.map(uuidv7Time))))}::timestamptz[]) and id = any (${value(arrayOf(ids))}::uuid[])`,
     'finished_at < (select at from cut_off)',
     agentId !== null && `agent_id = ${value(agentId)}`,
     webhookId !== null && `webhook_id = ${value(webhookId)}`,

@@ -5,10 +5,8 @@ import { attemptSchema } from '../../../model/attempts.ts';
 import {
   deadGroupsSchema,
   dismissedSchema,
-  dismissInput,
   reasonText,
   replayedSchema,
-  replayInput,
   undoInput,
   undoneSchema,
 } from '../../../model/dead-letters.ts';
@@ -24,6 +22,7 @@ import { agentIdOf } from '../../auth/person.ts';
 import { done, operation, readerOperation } from '../operation.ts';
 import { eventId, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { type ActedOnMany, actOnMany, actOnOne, undoMany } from './replay.ts';
+import { dismissInput, replayInput } from './schema.ts';
 
 const id = { schema: eventId, problem: 'delivery_unknown' } as const;
 
@@ -131,7 +130,11 @@ export function deliveryOperations(database: Database) {
       answers: { 200: replayedSchema },
       problems: ['agent_unknown'],
       handle: async ({ actor, input }) => {
-        const acted = await actOnMany(database, actor, { kind: 'replay', state: input.state, ...scopeOf(input) });
+        const acted = await actOnMany(database, actor, {
+          kind: 'replay',
+          ...scopeOf(input),
+          state: input.state ?? null,
+        });
         if (acted === null) return problem('agent_unknown', 'No agent has this id.');
         return done(200, { replayed: acted.count, ...restOf(acted) });
       },
@@ -143,7 +146,7 @@ export function deliveryOperations(database: Database) {
       answers: { 200: dismissedSchema },
       problems: ['agent_unknown'],
       handle: async ({ actor, input }) => {
-        const acted = await actOnMany(database, actor, { kind: 'dismissal', state: 'dead', ...scopeOf(input) });
+        const acted = await actOnMany(database, actor, { kind: 'dismissal', ...scopeOf(input), state: 'dead' });
         if (acted === null) return problem('agent_unknown', 'No agent has this id.');
         return done(200, { dismissed: acted.count, ...restOf(acted) });
       },
@@ -163,8 +166,14 @@ export function deliveryOperations(database: Database) {
 }
 
 function scopeOf(input: z.output<typeof dismissInput>) {
-  const { agent_id: agentId, webhook_id: webhookId, reason, finished_before: finishedBefore } = input;
-  return { agentId, webhookId, reason, finishedBefore };
+  const {
+    agent_id: agentId,
+    webhook_id: webhookId,
+    delivery_ids: ids,
+    reason,
+    finished_before: finishedBefore,
+  } = input;
+  return { agentId, webhookId, ids, reason, finishedBefore };
 }
 
 function restOf({ more, finishedBefore, actionId }: ActedOnMany) {

@@ -57,9 +57,10 @@ export function actOnMany(database: Database, actor: Actor, order: ActionOrder):
     const { count, finishedBefore } = await actOnDeliveries({ query }, actionId, order);
     if (count === 0) return { count, more: false, finishedBefore, actionId: null };
     const target = agent === null ? manyOf(actionId, count) : { kind: 'agent', id: agent.id, name: agent.name };
-    const { kind, state, webhookId: webhook_id, reason } = order;
+    const { kind, state, webhookId: webhook_id, reason, ids: delivery_ids } = order;
     const done = kind === 'replay' ? { replayed: count } : { dismissed: count };
-    const after = { state, webhook_id, ...(reason === undefined ? {} : { reason }), ...done, action_id: actionId };
+    const chosen = { ...(reason === undefined ? {} : { reason }), ...(delivery_ids ? { delivery_ids } : {}) };
+    const after = { state, webhook_id, ...chosen, ...done, action_id: actionId };
     await record(query, actor, { action: `delivery.${verbs[kind]}`, target, after });
     return { count, more: count >= ACTED_MAX, finishedBefore, actionId };
   });

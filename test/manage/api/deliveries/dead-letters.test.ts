@@ -152,3 +152,57 @@ test('the dismissal of an unknown agent is refused', async () => {
   const { status, body } = await operator.api('POST', `${PATH}/dismiss`, { agent_id: randomUUID() });
   expect([status, body.code]).toEqual([404, 'agent_unknown']);
 });
+
+describe('chosen deliveries', () => {
+  const idsOf = async (webhookId: string, state: string): Promise<string[]> =>
+    (await operator.api('GET', `${PATH}?webhook_id=${webhookId}&state=${state}`)).body.items.map(
+      ({ id }: { id: string }) => id,
+    );
+
+  test('are dismissed, then replayed whatever their state, and restored by one undo', async () => {
+    const { webhook, inState } = await deadLetters(['a', 'b']);
+    const [one, two, three] = (await idsOf(webhook.id, 'dead')) as [string, string, string, string];
+    const dismissed = await operator.api('POST', `${PATH}/dismiss`, { delivery_ids: [one] });
+    expect(dismissed.body).toMatchObject({ dismissed: 1, more: false });
+    expect([await inState('dead'), await inState('dismissed')]).toEqual([3, 1]);
+    const replayed = await operator.api('POST', `${PATH}/replay`, { delivery_ids: [one, two, three] });
+    expect(replayed.body).toMatchObject({ replayed: 3, more: false });
+    expect(await lastAudit()).toMatchObject({ action: 'delivery.replay', after: { delivery_ids: [one, two, three] } });
+    expect([await inState('pending'), await inState('dead')]).toEqual([3, 1]);
+    const undone = await operator.api('POST', `${PATH}/undo`, { action_id: replayed.body.action_id });
+    expect(undone.body).toEqual({ restored: 3, others: 0 });
+    expect([await inState('dead'), await inState('dismissed')]).toEqual([3, 1]);
+  });
+
+  test('that are not dead are not dismissed', async () => {
+    const { webhook } = await deadLetters(['a']);
+    const ids = await idsOf(webhook.id, 'dead');
+    await operator.api('POST', `${PATH}/replay`, { delivery_ids: ids.slice(0, 1) });
+    const dismissed = await operator.api('POST', `${PATH}/dismiss`, { delivery_ids: ids });
+    expect(dismissed.body.dismissed).toBe(1);
+  });
+
+  test.each([
+    ['none', { delivery_ids: [] }, 422],
+    ['100', { delivery_ids: Array(100).fill('01a1ffb5-5d09-7a0f-8647-f39e08b2fc0a') }, 200],
+    ['101', { delivery_ids: Array(101).fill('01a1ffb5-5d09-7a0f-8647-f39e08b2fc0a') }, 422],
+    ['an id after the year 9999', { delivery_ids: ['ffffffff-ffff-7fff-8fff-ffffffffffff'] }, 422],
+    ['no state and no ids', {}, 422],
+  ])('%s: %j', async (_, input, status) => {
+    expect((await operator.api('POST', `${PATH}/replay`, input)).status).toBe(status);
+  });
+});
+
+test('the list has a time range, from the first millisecond to before the last', async () => {
+  const { webhook } = await deadLetters(['a', 'b', 'c']);
+  const listed = async (query: string): Promise<string[]> =>
+    (await operator.api('GET', `${PATH}?webhook_id=${webhook.id}${query}`)).body.items.map(
+      ({ received_at }: { received_at: string }) => received_at,
+    );
+  const times = await listed('');
+  const [to, from] = [times[0]!, times.at(-1)!];
+  const found = await listed(`&from=${from}&to=${to}`);
+  expect(found).toEqual(times.filter((time) => time >= from && time < to));
+  expect(found.length).toBeGreaterThan(0);
+  expect((await operator.api('GET', `${PATH}?from=${to}&to=2001-01-01T00:00:00Z`)).status).toBe(422);
+});
