@@ -75,6 +75,14 @@ export const deliverySchema = z
     ],
   });
 
+export const eventTypeSchema = z
+  .object({
+    event_type: eventType,
+    events: z.int().describe('number of events of this type'),
+    newest_id: z.guid().describe('id of the newest of them'),
+  })
+  .meta({ id: 'EventType' });
+
 export const eventDeliveriesSchema = z.object({
   event_id: idOf('event'),
   pending: z.int().describe('deliveries that wait for their agent; filters may drop some when it claims'),

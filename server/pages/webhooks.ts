@@ -106,14 +106,6 @@ const rotateWebhook: Page = async (request) => {
   return webhookView(request, 'secret', webhook.body, { secret, rotated: true }, { once: secret !== null });
 };
 
-const testWebhook: Page = async (request) => {
-  const { call, id } = request;
-  const [sent, webhook] = await Promise.all([call('testWebhook', { id }), call('showWebhook', { id })]);
-  if (sent.kind !== 'done') return asProblem(sent);
-  if (webhook.kind !== 'done') return asProblem(webhook);
-  return webhookView(request, 'events', webhook.body, { test: sent.body }, { address: `/webhooks/${id}` });
-};
-
 /** Requires the typed name, to prevent deleting the wrong webhook. */
 const deleteWebhook: Page = async (request) => {
   const { call, id, form } = request;
@@ -143,7 +135,6 @@ export const webhookPages = {
   updateWebhook,
   switchWebhook,
   rotateWebhook,
-  testWebhook,
   deleteWebhook,
 };
 

@@ -67,7 +67,9 @@ test('a person signs in, creates a webhook, tests it, reads the event and signs 
   await heading('shop');
   await press('link', 'I have stored it');
   await page.locator('.once').waitFor({ state: 'detached' });
-  await press('button', 'Send test');
+  await press('link', 'Send test');
+  await heading('Send a test');
+  await press('button', 'Send');
   await until(async () => (await person.api('GET', '/api/v1/events')).body.items.length === 1);
 
   // g e: go to the events; j: the first row; Enter: open it.

@@ -173,7 +173,8 @@ describe.each([
     const made = await app.addWebhook({ name: 'tested' });
     await withTab(operator, async ({ page }) => {
       await page.goto(`/webhooks/${made.id}`);
-      await page.getByRole('button', { name: 'Send test' }).click();
+      await page.getByRole('link', { name: 'Send test' }).click();
+      await page.getByRole('button', { name: 'Send', exact: true }).click();
       await page.getByText('The test request got a 202 response').waitFor();
       if (javaScriptEnabled) expect(new URL(page.url()).pathname).toBe(`/webhooks/${made.id}`);
     });

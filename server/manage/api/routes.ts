@@ -74,6 +74,13 @@ export const userRoutes = [
     'operator',
     'rotates the secret; a generated one is shown',
   ],
+  [
+    'GET',
+    '/api/v1/webhooks/:id/event-types',
+    'listEventTypes',
+    'viewer',
+    'types of its events of 7 days, with numbers',
+  ],
   ['GET', '/api/v1/webhooks/:id/secrets', 'listSecrets', 'viewer', 'number and time of verifications by each secret'],
   ['POST', '/api/v1/webhooks/:id/test', 'testWebhook', 'operator', 'sends a signed test request; its response'],
   [
@@ -261,6 +268,7 @@ export const pageRoutes = [
   ['GET', '/webhooks/:id/edit', 'editWebhook', 'operator', 'the form to edit the webhook'],
   ['POST', '/webhooks/:id/switch', 'switchWebhook', 'operator', 'disables or enables the webhook'],
   ['POST', '/webhooks/:id/rotate', 'rotateWebhook', 'operator', 'rotates the secret'],
+  ['GET', '/webhooks/:id/test', 'newTest', 'operator', 'the form of a test request'],
   ['POST', '/webhooks/:id/test', 'testWebhook', 'operator', 'sends a signed test request'],
   ['POST', '/webhooks/:id/delete', 'deleteWebhook', 'operator', 'deletes the webhook'],
   ['GET', '/search', 'search', 'viewer', 'webhooks, agents, events and deliveries by name, type or id'],

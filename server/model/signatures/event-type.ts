@@ -61,6 +61,71 @@ function parsed(part: string): Part | null {
   return pointer.test(part) ? { path: compilePath(pointerOf(part)!) } : null;
 }
 
+/**
+ * The request with another type, written where its type is read from. Of a source with two values the text after the first dot is the
+ * second one, where the request has one. Null: the body is not a JSON object, but has the type.
+ * @param source as of eventTypeFromOf
+ */
+export function typedRequest<Request extends { headers: Readonly<Record<string, string>>; body: string }>(
+  source: string,
+  type: string,
+  request: Request,
+): (Pick<Request, 'body'> & { headers: Record<string, string> }) | null {
+  const headers = { ...request.headers };
+  const [first, second] = partsOf(source) as [string, string?];
+  const parsed = objectOf(request.body);
+  const has = (part: string) =>
+    (headerOf(part) === null ? valueAt(parsed, part) : headers[headerOf(part)!]) !== undefined;
+  const dot = second !== undefined && has(second) ? type.indexOf('.') : -1;
+  const values: [string, string | undefined][] = [[first, dot < 0 ? type : type.slice(0, dot)]];
+  if (second !== undefined) values.push([second, dot < 0 ? undefined : type.slice(dot + 1)]);
+  for (const [part, value] of values) {
+    const name = headerOf(part);
+    if (name !== null) {
+      if (value === undefined) delete headers[name];
+      else headers[name] = value;
+    } else if (parsed === null) {
+      if (value !== undefined) return null;
+    } else setAt(parsed, part, value);
+  }
+  return { headers, body: parsed === null ? request.body : JSON.stringify(parsed) };
+}
+
+type Json = Record<string, unknown>;
+
+function objectOf(text: string): Json | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null;
+  } catch {
+    return null;
+  }
+}
+
+function valueAt(object: Json | null, part: string): unknown {
+  return pointerOf(part)!.reduce<unknown>((value, step) => memberOf(value, step), object);
+}
+
+/** Own members only: a pointer may name `__proto__`. */
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Json)[name] : undefined;
+}
+
+/** Sets the member at a pointer; undefined removes it. */
+function setAt(object: Json, part: string, value: string | undefined): void {
+  const steps = [...pointerOf(part)!];
+  const last = steps.pop()!;
+  let place = object;
+  for (const step of steps) {
+    const next = memberOf(place, step);
+    if ((typeof next !== 'object' || next === null) && value === undefined) return;
+    place[step] = typeof next === 'object' && next !== null ? next : {};
+    place = place[step] as Json;
+  }
+  if (value === undefined) delete place[last];
+  else place[last] = value;
+}
+
 /** The source in effect: that of the webhook, else of its scheme; null: none. */
 export function eventTypeFromOf(own: string | null, schemeName: string): string | null {
   const source = own ?? presetNamed(schemeName)?.eventType ?? NO_EVENT_TYPE;

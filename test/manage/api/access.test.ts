@@ -39,6 +39,7 @@ const answers: Record<OperationName, string> = {
   updateWebhook: '404 webhook_unknown',
   deleteWebhook: '404 webhook_unknown',
   rotateSecret: '404 webhook_unknown',
+  listEventTypes: '404 webhook_unknown',
   listSecrets: '404 webhook_unknown',
   testWebhook: '404 webhook_unknown',
   moveWebhook: '422 invalid_request',

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { eventTypeFault, eventTypeReader, normalEventTypeFrom } from '../../../server/model/signatures/event-type.ts';
+import {
+  eventTypeFault,
+  eventTypeReader,
+  normalEventTypeFrom,
+  typedRequest,
+} from '../../../server/model/signatures/event-type.ts';
+import { exampleOf } from '../../../server/model/signatures/examples.ts';
 import { presets } from '../../../server/model/signatures/presets.ts';
 
 const plain = { name: 'sha256', headers: [] as string[] };
@@ -82,4 +88,45 @@ describe('the type of an event', () => {
     expect(typeOf('header:x-sign', { 'x-sign': 'abc' }, '', scheme)).toBeUndefined();
     expect(typeOf('header:x-sign+json:/a', { 'x-sign': 'abc' }, '{"a":"b"}', scheme)).toBe('b');
   });
+});
+
+describe('the type that is written into a request', () => {
+  const github = 'header:x-github-event+json:/action';
+  test.each<[string, string, Record<string, string>, string, string]>([
+    ['header:x-type', 'a.b', {}, 'no JSON', 'a.b'],
+    ['json:/type', 'a.b', {}, '{"type":"x","more":1}', 'a.b'],
+    ['json:/event/type', 'a', {}, '{"event":"text"}', 'a'],
+    ['json:/a~1b', 'c', {}, '{}', 'c'],
+    [github, 'issues.opened', { 'x-github-event': 'push' }, '{"action":"x"}', 'issues.opened'],
+    [github, 'push', { 'x-github-event': 'issues' }, '{"action":"opened"}', 'push'],
+    [github, 'issues.opened', {}, '{}', 'issues.opened'],
+    [github, 'push', {}, '[1]', 'push'],
+    ['json:/__proto__/type', 'a', {}, '{}', 'none'],
+  ])('%s: %s', (source, type, headers, body, expected) => {
+    const typed = typedRequest(source, type, { headers, body })!;
+    expect(typeOf(source, typed.headers, typed.body) ?? 'none').toBe(expected);
+    expect(({} as { type?: string }).type).toBeUndefined();
+  });
+
+  test('cannot be written into a body that is not a JSON object', () => {
+    for (const body of ['', '[]', 'null', '"text"', '{'])
+      expect(typedRequest('json:/type', 'a', { headers: {}, body })).toBeNull();
+  });
+});
+
+test.each([
+  ['github', 'push'],
+  ['gitlab', 'Push Hook'],
+  ['gitlab-token', 'Push Hook'],
+  ['paddle', 'transaction.paid'],
+  ['shopify', 'orders/create'],
+  ['slack', 'app_mention'],
+  ['stripe', 'invoice.paid'],
+])('the example of %s has the type %s', (name, type) => {
+  const { headers, body } = exampleOf(name)!;
+  expect(typeOf(null, headers, JSON.stringify(body), { name, headers: [] })).toBe(type);
+});
+
+test('most senders have no example', () => {
+  expect([exampleOf('sha256'), exampleOf('toString')]).toEqual([null, null]);
 });

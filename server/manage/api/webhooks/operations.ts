@@ -19,6 +19,7 @@ import {
 import { agentIdOf, type Reader } from '../../auth/person.ts';
 import { done, operation, readerOperation, replyTo } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { listEventTypes } from './event-types.ts';
 import { type WebhookParts, Webhooks } from './service.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';
 import { Usage } from './usage.ts';
@@ -121,6 +122,8 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
         return done(200, { items: await readSecretUses(database, id) });
       },
     }),
+
+    listEventTypes: listEventTypes(database),
 
     testWebhook: operation({
       id,

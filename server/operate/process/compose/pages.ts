@@ -35,6 +35,7 @@ import { statusPages } from '../../../pages/status.ts';
 import { tokenPages } from '../../../pages/tokens.ts';
 import { userPages } from '../../../pages/user.ts';
 import { userListPages } from '../../../pages/users.ts';
+import { webhookTestPages } from '../../../pages/webhook-test.ts';
 import { webhookPages } from '../../../pages/webhooks.ts';
 import { countAdministrators } from '../../../store/queries/users.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
@@ -104,6 +105,7 @@ export function composePages(
     ...startPages(start),
     ...webhookPages,
     ...eventPages(database, judge),
+    ...webhookTestPages(database),
     ...searchPages(database),
     ...rejectionPages,
     ...agentPages,
