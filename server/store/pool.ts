@@ -11,11 +11,11 @@
  *     list of 50 events            780 us, 432/s      890 us, 388/s
  *     event with a dedupe key      188 us, 1,399/s    187 us, 1,345/s
  */
-import pg from 'pg';
-import type NativeClient from 'pg-native';
+import type pg from 'pg';
 import { repeatConflicts } from './conflicts.ts';
-import { outliveClose, weirConninfo } from './conninfo.ts';
+import { weirConninfo } from './conninfo.ts';
 import type { Place } from './place.ts';
+import { openPool } from './pool-clients.ts';
 import { SessionRenewal } from './session-renewal.ts';
 import { isOutage, sqlStateKind } from './sql-states.ts';
 import { DatabaseUnavailable } from './unavailable.ts';
@@ -24,9 +24,6 @@ export { DatabaseUnavailable } from './unavailable.ts';
 
 /** Default query timeout. On timeout the query counts as lost: the connection is closed and the call rejects. */
 const QUERY_TIMEOUT_MS = 10_000;
-const IDLE_TIMEOUT_MS = 30_000;
-/** A connection lost without a wake-up is detected within this time. */
-const POLL_EVERY_MS = 250;
 
 /**
  * Runs one statement. Rows are plain objects; bytea and timestamps are parsed by node-postgres. Rejects with DatabaseUnavailable if the
@@ -85,15 +82,8 @@ export function openDatabase(
     onWaited?: (ms: number) => void;
   },
 ): Database {
-  const pool = new (pg.native as typeof pg).Pool({
-    max: connectionsMax,
-    idleTimeoutMillis: IDLE_TIMEOUT_MS,
-    connectionTimeoutMillis: QUERY_TIMEOUT_MS,
-    query_timeout: QUERY_TIMEOUT_MS,
-    nativeConnectionString: weirConninfo(conninfo, applicationName),
-  } as pg.PoolConfig);
+  const pool = openPool(weirConninfo(conninfo, applicationName), { connectionsMax, timeoutMs: QUERY_TIMEOUT_MS });
   pool.on('error', (error) => onError?.(error));
-  pollConnections(pool);
   const sessions: Sessions = {
     pool,
     modes: new PlanModes(),
@@ -115,23 +105,6 @@ interface Sessions {
   renewal: SessionRenewal<pg.PoolClient>;
   isUsable: () => boolean;
   onWaited: (ms: number) => void;
-}
-
-/**
- * When the server closes a connection with unread bytes from us, no callback runs (see copy.ts), and a query would wait for
- * QUERY_TIMEOUT_MS. A timer therefore makes every connection read, as if its socket were readable.
- */
-function pollConnections(pool: pg.Pool): void {
-  const timers = new Map<pg.PoolClient, NodeJS.Timeout>();
-  pool.on('connect', (client) => {
-    const { pq } = (client as unknown as { native: NativeClient }).native;
-    timers.set(client, setInterval(() => pq.emit('readable'), POLL_EVERY_MS).unref());
-  });
-  pool.on('remove', (client) => {
-    outliveClose(client);
-    clearInterval(timers.get(client));
-    timers.delete(client);
-  });
 }
 
 const OFF_WHEN_KEYED = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'sort'];

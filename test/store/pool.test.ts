@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, DatabaseUnavailable, openDatabase } from '../../server/store/pool.ts';
+import { openPool } from '../../server/store/pool-clients.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -141,4 +142,23 @@ test('a connection lost between the statements of a transaction does not affect 
   await expect(failing).rejects.toThrow(DatabaseUnavailable);
   expect(await modeOf(database.query(mode))).toBe('auto');
   server.close();
+});
+
+test('a connection that is made after the time limit of the pool is used', async () => {
+  const [, folder] = /host='?([^' ]+)/.exec(fresh.conninfo)!;
+  const [, postgresPort] = /port='?(\d+)/.exec(fresh.conninfo)!;
+  const timeoutMs = 500;
+  /** Answers of the server wait until the limit is over. */
+  const relay = createServer((socket) => {
+    const server = connect(`${folder}/.s.PGSQL.${postgresPort}`);
+    socket.pipe(server).on('error', () => {});
+    setTimeout(() => server.pipe(socket).on('error', () => {}), 2 * timeoutMs);
+  }).listen(0, '127.0.0.1');
+  await once(relay, 'listening');
+  const { port } = relay.address() as AddressInfo;
+  const conninfo = fresh.conninfo.replace(/host='?[^' ]+'?/, 'host=127.0.0.1').replace(/port='?\d+'?/, `port=${port}`);
+  const pool = openPool(`${conninfo} sslmode=disable gssencmode=disable`, { connectionsMax: 1, timeoutMs });
+  expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  await pool.end();
+  relay.close();
 });
