@@ -19,6 +19,11 @@ export interface CheckedAddress {
   family: 4 | 6;
 }
 
+/**
+ * All of IPv6 that is assigned to public hosts (RFC 4291, section 2.4). Outside of it, ::/96 leads to an IPv4 address on a machine with
+ * automatic tunnels.
+ */
+const PUBLIC_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
 /** The well-known prefix of NAT64. */
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
 
@@ -59,12 +64,18 @@ export async function checkedAddresses(
   if (found.length === 0) throw Object.assign(new Error(`${host} has no address`), { code: 'ENOTFOUND' });
   return found.map(({ address }) => {
     const parsed = embeddedIpv4(ipaddr.process(address.replace(/%.*$/, '')));
-    const range = parsed.range();
+    const range = rangeOf(parsed);
     if (METADATA.has(parsed.toString())) throw new AddressRefused(host, address, false);
     const isPrivate = PRIVATE_RANGES.has(range);
     if (range !== 'unicast' && !(isPrivate && allowPrivate)) throw new AddressRefused(host, address, isPrivate);
     return { address, family: ipaddr.parse(address.replace(/%.*$/, '')).kind() === 'ipv4' ? 4 : 6 };
   });
+}
+
+/** `unicast`: a public host. */
+function rangeOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
+  const range = address.range();
+  return range === 'unicast' && address.kind() === 'ipv6' && !address.match(PUBLIC_IPV6) ? 'reserved' : range;
 }
 
 /**

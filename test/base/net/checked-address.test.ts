@@ -41,6 +41,11 @@ test.each([
   ['64:ff9b:1:a9fe:a9:fe00::', 'refused', 'refused'],
   ['64:ff9b:1::808:808', 'refused', 'refused'],
   ['fec0::1', 'refused', 'refused'],
+  // The IPv4 addresses 127.0.0.1 and 169.254.169.254 behind an automatic tunnel, and what is not assigned.
+  ['::7f00:1', 'refused', 'refused'],
+  ['::a9fe:a9fe', 'refused', 'refused'],
+  ['1fff::1', 'refused', 'refused'],
+  ['4000::1', 'refused', 'refused'],
   ['0.0.0.0', 'refused', 'refused'],
   ['::', 'refused', 'refused'],
   ['224.0.0.1', 'refused', 'refused'],
