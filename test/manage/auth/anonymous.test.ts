@@ -194,6 +194,25 @@ describe.each(documents)('%s', (path) => {
     client.destroy();
   });
 
+  test('is made and compressed once: later requests take little of its processor time', async () => {
+    const other = await startTestApp();
+    const client = await RawClient.connect(other.port);
+    const cpuMsOf = async (count: number) => {
+      const before = process.cpuUsage();
+      for (let i = 0; i < count; i++) {
+        await client.send(`GET ${path} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: br\r\n\r\n`);
+        expect((await client.answer())!.status).toBe(200);
+      }
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / 1000;
+    };
+    const firstMs = await cpuMsOf(1);
+    const laterMs = await cpuMsOf(20);
+    expect(laterMs).toBeLessThan(3 * firstMs);
+    client.destroy();
+    await other.stop();
+  });
+
   test('answers 304 to its ETag, alone, in a list, or as a star', async () => {
     const tag = (await ask(newClient(), path, {}, 'HEAD')).headers.get('etag')!;
     const known = newClient();
