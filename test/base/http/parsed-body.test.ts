@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { until } from '../../helpers/wait.ts';
 
 let app: TestApp;
 let operator: TestPerson;
@@ -91,4 +92,14 @@ describe('the body of a form', () => {
   test('without authentication is not parsed', async () => {
     expect(await send(500_000, '')).toEqual([303, false]);
   });
+});
+
+test('the body of a request that is refused before it is parsed is released', async () => {
+  const response = await fetch(`${app.url}/api/v1/webhooks`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer wu_unknown', 'content-type': 'application/json' },
+    body: members(1_000),
+  });
+  expect(response.status).toBe(401);
+  await until(async () => (await app.metric('weir_body_bytes_held')) === 0);
 });

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { SESSIONS_OF_USER_MAX } from '../../../../server/manage/auth/sessions.ts';
+import { lockUserByEmail } from '../../../../server/store/queries/hosted-users.ts';
 import { weir } from '../../../helpers/command.ts';
 import { type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
 import type { Claims } from '../../../helpers/oidc-provider.ts';
@@ -251,4 +252,16 @@ describe('a user who signs out', () => {
     ]);
     expect(await account()).toMatchObject({ status: 401 });
   });
+});
+
+test('the user of an email is locked until the sign-in that links it ends', async () => {
+  const email = `${randomUUID()}@example.org`;
+  const id = await addLocal(email);
+  const unlocked = () =>
+    hosted.app.database.query({ text: 'select id from users where id = $1 for update skip locked', values: [id] });
+  await hosted.app.database.transaction(async (query) => {
+    expect((await lockUserByEmail(query, email))?.id).toBe(id);
+    expect(await unlocked()).toEqual([]);
+  });
+  expect(await unlocked()).toEqual([{ id }]);
 });
