@@ -33,22 +33,18 @@ export function redisTests(chain: Chain, store: { redis: RedisServer }): void {
     until(async () => (await chain.weir.metric('weir_rate_limit_degraded')) === count, eventually);
 
   /**
-   * A fresh webhook with a limit of its own: just so many pass, whichever process they meet. On a busy machine Redis may be late for
-   * once; what passes uncounted then is in the metrics, and another webhook is tried.
+   * Sends twice the limit of a fresh webhook: its limit passes, whichever processes the requests meet. On a busy machine Redis may be
+   * late; what passes uncounted then is in the metrics.
    */
-  async function expectExactCount(tries = 20): Promise<Chain['webhook']> {
+  async function expectExactCount(): Promise<Chain['webhook']> {
     const limited = await chain.weir.addWebhook(LIMIT);
     const uncounted = () => chain.weir.metric('weir_requests_uncounted_total');
     const before = await uncounted();
     const { accepted, refusals, answeredBy } = await sendMany(limited, 2 * LIMIT);
-    if (accepted.size > LIMIT && tries > 1) {
-      await until(async () => (await uncounted()) > before, eventually);
-      await degraded(0);
-      return expectExactCount(tries - 1);
-    }
     expect(answeredBy.size).toBe(2);
-    expect(accepted.size).toBe(LIMIT);
-    expect(new Set(refusals.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(['429 rate_limited']));
+    expect(accepted.size).toBeGreaterThanOrEqual(LIMIT);
+    await until(async () => accepted.size - ((await uncounted()) - before) <= LIMIT, eventually);
+    expect(refusals.filter(({ status, code }) => status !== 429 || code !== 'rate_limited')).toEqual([]);
     return limited;
   }
 
