@@ -20,14 +20,11 @@ const NEW_PASSWORD = 'another long enough one';
 const sql = (text: string) => app.database.query({ text, values: [] });
 const setupKey = () => derivedKeys(loadSecretsKeys(app.settings), 'setup')[0]!;
 
-describe.each([
-  ['with JavaScript', true],
-  ['without JavaScript', false],
-])('%s', (_, javaScriptEnabled) => {
+describe('with JavaScript', () => {
   test('the first administrator is created at the setup URL that the start printed', async () => {
     await sql('delete from users');
     const address = await setupAddress(app.database, setupKey(), app.settings.PUBLIC_URL);
-    const { page, close } = await openTab(browser, app, null, { javaScriptEnabled });
+    const { page, close } = await openTab(browser, app, null);
     await page.goto(address!);
     await page.getByLabel('Email').fill('Ada@Example.org');
     await page.getByLabel('Name').fill('Ada');
@@ -51,7 +48,7 @@ describe.each([
   test('a user signs in wrongly, then correctly, reaches the requested page, and signs out', async () => {
     const viewer = await addPerson(app, 'viewer');
     await givePassword(app, viewer);
-    const { page, context, close } = await openTab(browser, app, null, { javaScriptEnabled });
+    const { page, context, close } = await openTab(browser, app, null);
     await page.goto('/deliveries?state=dead');
     await page.waitForURL('**/sign-in?return_to=%2Fdeliveries%3Fstate%3Ddead');
     await page.getByLabel('Email').fill(viewer.email);
@@ -76,10 +73,7 @@ describe.each([
   test('a user changes the password; other browsers are signed out, this one is not', async () => {
     const viewer = await addPerson(app, 'viewer');
     await givePassword(app, viewer);
-    const [here, elsewhere] = [
-      await openTab(browser, app, null, { javaScriptEnabled }),
-      await openTab(browser, app, null),
-    ];
+    const [here, elsewhere] = [await openTab(browser, app, null), await openTab(browser, app, null)];
     for (const { page } of [here, elsewhere]) {
       await page.goto('/sign-in?return_to=/account');
       await page.getByLabel('Email').fill(viewer.email);
@@ -119,7 +113,7 @@ describe.each([
     await givePassword(app, viewer);
     const elsewhere = cookieOf(await signIn(app, viewer.email, PASSWORD, { 'user-agent': 'curl/8.5.0' }));
     const here = { ...viewer, cookie: cookieOf(await signIn(app, viewer.email)) };
-    const { page, context, close } = await openTab(browser, app, here, { javaScriptEnabled });
+    const { page, context, close } = await openTab(browser, app, here);
     await page.goto('/account');
     const row = page.getByRole('row', { name: 'curl' });
     const signedIn = await row.locator('[data-label="Signed in"]').innerText();
@@ -136,10 +130,7 @@ describe.each([
 
   test('a user signs out everywhere', async () => {
     const viewer = await addPerson(app, 'viewer');
-    const [here, elsewhere] = [
-      await openTab(browser, app, viewer, { javaScriptEnabled }),
-      await openTab(browser, app, viewer),
-    ];
+    const [here, elsewhere] = [await openTab(browser, app, viewer), await openTab(browser, app, viewer)];
     await here.page.goto('/account');
     await here.page.getByRole('button', { name: 'Sign out everywhere' }).click();
     await here.page.getByText('You are signed out everywhere.').waitFor();

@@ -33,14 +33,17 @@ export class WebClient {
     this.#places = new Map(Object.entries(places));
   }
 
-  /** Sends one request: GET, or the form as POST. */
-  async open(address: string, form?: Record<string, string>): Promise<Page> {
+  /** Sends one request: GET, or the form as POST, which states its origin as every browser does. */
+  async open(address: string, form?: Record<string, string> | URLSearchParams): Promise<Page> {
     const url = new URL(address);
     const cookies = this.#cookies.filter(({ origin, path }) => origin === url.origin && url.pathname.startsWith(path));
     const place = this.#places.get(url.origin) ?? url.origin;
     const response = await fetch(place + url.pathname + url.search, {
       redirect: 'manual',
-      headers: { cookie: cookies.map(({ name, value }) => `${name}=${value}`).join('; ') },
+      headers: {
+        cookie: cookies.map(({ name, value }) => `${name}=${value}`).join('; '),
+        ...(form !== undefined && { origin: url.origin }),
+      },
       ...(form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) }),
     });
     for (const field of response.headers.getSetCookie()) this.#keep(url, field);
@@ -62,6 +65,11 @@ export class WebClient {
       at = await this.open(at.location);
     }
     throw new Error(`redirects go round at ${at.url}`);
+  }
+
+  /** Names of the cookies that are kept. */
+  cookieNames(): string[] {
+    return this.#cookies.map(({ name }) => name);
   }
 
   cookie(name: string): Cookie | undefined {

@@ -1,0 +1,117 @@
+/** The pages of a webhook, by a browser without scripts. test/browser/webhooks.test.ts has the same journeys with them. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TestApp } from '../../helpers/app.ts';
+import { startPagesApp } from '../../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { Visitor } from '../../helpers/visitor.ts';
+import { until } from '../../helpers/wait.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+let visitor: Visitor;
+beforeAll(async () => {
+  app = await startPagesApp();
+  operator = await addPerson(app, 'operator');
+  visitor = new Visitor(app, operator);
+});
+afterAll(() => app?.stop());
+
+test('a webhook is created, and a signed request is stored', async () => {
+  await visitor.open('/webhooks/new');
+  await visitor.follow('HMAC-SHA256 in hex (default)');
+  await visitor.press('Create webhook', { Name: 'shop orders' });
+  const secret = visitor.once;
+  expect(secret).toMatch(/^[0-9a-f]{64}$/);
+  const [, url] = / address"><code[^>]*>([^<]*)<\/code>/.exec(visitor.html)!;
+  expect((await fetch(url!, signedRequest({ secret }))).status).toBe(202);
+  await visitor.open('/webhooks');
+  await visitor.follow('shop orders');
+  expect(visitor.html.match(/href="\/events\/[0-9a-f-]{36}/g)?.length).toBeGreaterThan(0);
+  expect(visitor.html).not.toContain(secret);
+});
+
+test('a sender is found by name, and its first request is followed to the agent', async () => {
+  await visitor.open('/webhooks/new');
+  const [, label] = />(Search \d+ senders)</.exec(visitor.main)!;
+  await visitor.press('Search', { [label!]: 'GitHub' });
+  expect(visitor.main.match(/class="card tile"/g)).toHaveLength(1);
+  await visitor.follow('GitHub');
+  expect(visitor.entry('Create webhook', 'Name')).toBe('GitHub');
+  await visitor.press('Create webhook', { 'Provided by the sender': true, 'The sender’s secret': 'mistyped' });
+  expect(visitor.text).toContain('Waiting for a request to the URL. Set up GitHub');
+  const [, url] = / address"><code[^>]*>([^<]*)<\/code>/.exec(visitor.main)!;
+  const id = new URL(url!).pathname.slice('/in/'.length);
+  const rejected = async () => (await operator.api('GET', `/api/v1/rejections?webhook_id=${id}`)).body.items;
+  expect((await fetch(url!, signedRequest({ secret: 'the right one' }))).status).toBe(403);
+  await until(async () => (await rejected()).length === 1);
+
+  await visitor.open(`/webhooks/${id}`);
+  expect(visitor.text).toContain('Signature refused');
+  await visitor.press('Use this secret', { 'The sender’s secret': 'the right one' });
+  expect(visitor.text).toContain('The request verifies with the current settings.');
+  expect((await fetch(url!, signedRequest({ secret: 'the right one' }))).status).toBe(202);
+  await visitor.open(`/webhooks/${id}`);
+  expect(visitor.text).toContain('No agent is subscribed to this webhook.');
+  await visitor.follow('Show the event');
+  expect(visitor.status).toBe(200);
+});
+
+test('an error is shown beside its field, and the input is kept except secrets', async () => {
+  await visitor.open('/webhooks/new?scheme=sha256');
+  await visitor.press('Create webhook', {
+    Name: 'bad header',
+    'Signature header': 'no header name',
+    'Provided by the sender': true,
+    'The sender’s secret': 'not to be shown again',
+  });
+  expect(visitor.error('signature_header')).not.toBeNull();
+  expect(visitor.html).toMatch(/<input id="f-signature_header"[^>]* aria-invalid="true"/);
+  expect(visitor.entry('Create webhook', 'Name')).toBe('bad header');
+  expect(visitor.html).not.toContain('not to be shown again');
+});
+
+test('it is edited, disabled, enabled, rotated with an overlap, and deleted by its name', async () => {
+  const made = await app.addWebhook({ name: 'to be changed' });
+  const statusWith = async (secret: string | null) => (await fetch(made.url, signedRequest({ secret }))).status;
+  await visitor.open(`/webhooks/${made.id}`);
+  await visitor.follow('Settings');
+  await visitor.follow('Edit');
+  await visitor.press('Save', { Name: 'changed' });
+  expect(visitor.text).toMatch(/changed.*Saved\./);
+  await visitor.press('Disable now');
+  expect(visitor.text).toContain('The webhook is disabled. Requests get a 410 response.');
+  expect(await statusWith(made.secret)).toBe(410);
+  await visitor.press('Enable');
+  expect(visitor.text).toContain('The webhook is enabled.');
+
+  await visitor.follow('Secret');
+  await visitor.press('Rotate secret');
+  const secret = visitor.once;
+  expect([await statusWith(secret), await statusWith(made.secret)]).toEqual([202, 202]);
+  await visitor.follow('I have stored it');
+  expect(visitor.html).not.toContain(secret);
+  await visitor.follow('Settings');
+  await visitor.press('Delete webhook', { 'Type its name to confirm': 'another' });
+  expect(visitor.text).toContain('Type changed to delete it.');
+  await visitor.press('Delete webhook', { 'Type its name to confirm': 'changed' });
+  expect(visitor.text).toContain('Deleted.');
+  expect(await statusWith(secret)).toBe(404);
+});
+
+test('a signed test request is sent and its response is shown', async () => {
+  const made = await app.addWebhook({ name: 'tested' });
+  await visitor.open(`/webhooks/${made.id}`);
+  await visitor.press('Send test');
+  expect(visitor.text).toContain('The test request got a 202 response');
+});
+
+test('a viewer sees it without any button for changes', async () => {
+  const made = await app.addWebhook({ name: 'seen by a viewer' });
+  const theirs = new Visitor(app, await addPerson(app, 'viewer'));
+  await theirs.open(`/webhooks/${made.id}`);
+  expect(theirs.main).not.toMatch(/<button(?![^>]* data-copy)/);
+  await theirs.open('/webhooks/new?scheme=sha256');
+  expect(theirs.status).toBe(403);
+  expect(theirs.text).toContain('needs the role operator');
+});
