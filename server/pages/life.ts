@@ -1,6 +1,6 @@
 /** The life of an event as one line: from its receipt to the acknowledgement of each agent, with the times. */
 import type { Attempt } from '../model/attempts.ts';
-import { milliseconds } from './show.ts';
+import { duration } from './show.ts';
 
 /** Steps that are shown; of more, those in the middle are left out. */
 const STEPS_MAX = 24;
@@ -32,7 +32,8 @@ export function lifeOf({ event, verified, deliveries, attempts }: Life): { steps
     word,
     agentId: null,
     tone: '',
-    after: at === null ? '' : afterOf(Date.parse(at) - receivedMs),
+    // Clocks of two machines differ.
+    after: at === null ? '' : `+${duration(Math.max(0, Date.parse(at) - receivedMs))}`,
     note: '',
     ...more,
   });
@@ -75,11 +76,3 @@ const ends: Record<NonNullable<Attempt['outcome']>, Pick<Step, 'word' | 'tone'>>
   restored: { word: 'Dismissal undone', tone: '' },
   filtered: { word: 'Excluded by its filter', tone: '' },
 };
-
-/** `+12 ms`, `+1.2 s`, `+4 min`, `+3 h`, `+2 days`. Clocks of two machines differ, so it is never below 0. */
-function afterOf(ms: number): string {
-  if (ms < 60_000) return `+${milliseconds(Math.max(0, ms))}`;
-  if (ms < 3_600_000) return `+${Math.floor(ms / 60_000)} min ${Math.floor((ms % 60_000) / 1_000)} s`;
-  if (ms < 172_800_000) return `+${Math.floor(ms / 3_600_000)} h ${Math.floor((ms % 3_600_000) / 60_000)} min`;
-  return `+${Math.floor(ms / 86_400_000)} days`;
-}

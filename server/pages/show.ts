@@ -25,6 +25,14 @@ export function milliseconds(value: number): string {
   return `${value >= 10 ? Math.round(value) : value.toFixed(1)} ms`;
 }
 
+/** A time from an event's receipt: `12 ms`, `1.2 s`, `4 min 3 s`, `3 h 2 min`, `2 days`. */
+export function duration(ms: number): string {
+  if (ms < 60_000) return milliseconds(ms);
+  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.floor((ms % 60_000) / 1_000)} s`;
+  if (ms < 172_800_000) return `${Math.floor(ms / 3_600_000)} h ${Math.floor((ms % 3_600_000) / 60_000)} min`;
+  return `${Math.floor(ms / 86_400_000)} days`;
+}
+
 const spans = [
   ['day', 86_400],
   ['h', 3_600],

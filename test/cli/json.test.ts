@@ -123,6 +123,7 @@ const rows: [
   ['alert list', 'listAlerts', 200, () => []],
   ['alert test', 'testAlert', 200, () => [], 1],
   ['history', 'showHistory', 200, () => []],
+  ['latency', 'listLatency', 200, () => []],
   ['outage list', 'listOutages', 200, () => []],
   ['cell add', 'addCell', 201, () => ['--database-file', cellFile(), '--name', 'far']],
   ['cell list', 'listCells', 200, () => []],

@@ -399,6 +399,19 @@ CREATE TABLE public.jobs (
     CONSTRAINT jobs_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'done'::text, 'cancelled'::text, 'failed'::text])))
 );
 
+CREATE TABLE public.latency (
+    subject_id uuid NOT NULL,
+    step integer NOT NULL,
+    at timestamp with time zone NOT NULL,
+    stage smallint NOT NULL,
+    bucket smallint NOT NULL,
+    count bigint NOT NULL,
+    CONSTRAINT latency_bucket_check CHECK (((bucket >= 0) AND (bucket <= 127))),
+    CONSTRAINT latency_stage_check CHECK (((stage >= 0) AND (stage <= 3))),
+    CONSTRAINT latency_step_check CHECK ((step = ANY (ARRAY[3600, 86400])))
+)
+WITH (fillfactor='70');
+
 CREATE TABLE public.outages (
     id uuid NOT NULL,
     machine text NOT NULL,
@@ -660,6 +673,9 @@ ALTER TABLE ONLY public.job_progress
 ALTER TABLE ONLY public.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.latency
+    ADD CONSTRAINT latency_pkey PRIMARY KEY (subject_id, step, at, stage, bucket);
+
 ALTER TABLE ONLY public.outages
     ADD CONSTRAINT outages_pkey PRIMARY KEY (id);
 
@@ -750,6 +766,8 @@ CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (exp
 CREATE INDEX jobs_newest ON public.jobs USING btree (created_at, id);
 
 CREATE INDEX jobs_unfinished ON public.jobs USING btree (created_at) WHERE (state = ANY (ARRAY['queued'::text, 'running'::text]));
+
+CREATE INDEX latency_age ON public.latency USING btree (step, at);
 
 CREATE INDEX outages_by_end ON public.outages USING btree (ended_at);
 

@@ -61,6 +61,11 @@ export function managementCommands(
       async () => (await import('./resources/history.ts')).historyRows,
     ),
     entry(
+      'latency',
+      'show how long events take from receipt to commit, claim and acknowledgement, the slowest first',
+      async () => (await import('./resources/latency.ts')).latencyRows,
+    ),
+    entry(
       'outage',
       'show outages of the database, and what they refused',
       async () => (await import('./resources/outage.ts')).outageRows,

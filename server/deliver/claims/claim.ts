@@ -42,6 +42,8 @@ interface ClaimParts {
   marks: ClaimMarks;
   metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;
   judge: FilterJudge;
+  /** The agent gets these deliveries. */
+  onClaimed: (agentId: string, claimed: readonly Claimed[]) => void;
   /** Filters of the agent's subscriptions failed. */
   onFilterFailed: (agentId: string, failure: FilterFailed) => void;
   /** DELIVERY_MAX_ATTEMPTS */
@@ -84,6 +86,7 @@ export function createClaim(parts: ClaimParts) {
       if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
       return { kind: 'gone' };
     }
+    if (claimed.length > 0) parts.onClaimed(agent.id, claimed);
     return { kind: 'claimed', deliveries: `[${claimed.map(deliveryJson).join(',')}]` };
   };
 }

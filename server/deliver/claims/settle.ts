@@ -4,13 +4,14 @@ import type { Metrics } from '../../base/telemetry/metrics.ts';
 import type { Database } from '../../store/pool.ts';
 import type { Agent } from '../../store/queries/agents.ts';
 import {
+  type Acknowledged,
   parseReceipt,
   type Settled,
   type Settlement,
   settleDeliveries,
 } from '../../store/queries/settle-deliveries.ts';
 
-const nothing: Settled = { done: new Set(), changed: [] };
+const nothing: Settled = { done: new Set(), changed: [], acknowledged: [] };
 const outcomes = { done: 'acknowledged', pending: 'retried', dead: 'dead' } as const;
 
 interface SettleParts {
@@ -18,10 +19,11 @@ interface SettleParts {
   metrics: Pick<Metrics, 'settled'>;
   /** Called when an agent with `max_leased` may claim again. */
   freed: () => void;
+  onAcknowledged: (agentId: string, acknowledged: readonly Acknowledged[]) => void;
 }
 
 /** Creates the function that settles deliveries of an agent. It returns the receipts as the agent sent them. */
-export function createSettle({ database, metrics, freed }: SettleParts) {
+export function createSettle({ database, metrics, freed, onAcknowledged }: SettleParts) {
   return async function settle(
     agent: Agent,
     receipts: readonly string[],
@@ -29,7 +31,7 @@ export function createSettle({ database, metrics, freed }: SettleParts) {
   ): Promise<{ done: string[]; gone: string[] }> {
     // An invalid receipt is answered as gone, like the receipt of a lost lease.
     const known = [...new Set(receipts)].flatMap((text) => parseReceipt(text) ?? []);
-    const { done, changed } =
+    const { done, changed, acknowledged } =
       known.length === 0
         ? nothing
         : await settleDeliveries(database, agent.id, known, settlement, agent.maxLeased !== null);
@@ -38,6 +40,7 @@ export function createSettle({ database, metrics, freed }: SettleParts) {
     if (settlement.kind !== 'release')
       for (const [state, outcome] of Object.entries(outcomes))
         metrics.settled(agent.id, outcome, changed.filter((each) => each === state).length);
+    if (acknowledged.length > 0) onAcknowledged(agent.id, acknowledged);
     const isDone = (text: string) => done.has(text.toLowerCase());
     return { done: receipts.filter(isDone), gone: receipts.filter((text) => !isDone(text)) };
   };

@@ -21,6 +21,7 @@ import { countExpiring } from '../../store/queries/expiring.ts';
 import { deleteOldHistory } from '../../store/queries/history.ts';
 import { deleteExpiredAnswers } from '../../store/queries/idempotency.ts';
 import { deleteOldJobs } from '../../store/queries/jobs.ts';
+import { deleteOldLatency } from '../../store/queries/latency.ts';
 import { deleteOldOutages } from '../../store/queries/outages.ts';
 import { deleteOldRejections } from '../../store/queries/rejections.ts';
 import { deleteEndedSessions } from '../../store/queries/sessions.ts';
@@ -140,6 +141,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     if (sessions > 0) log('sessions_expired', { sessions });
     await deleteOldHistory(database);
     await deleteOldAgentHistory(database);
+    await deleteOldLatency(database);
     await deleteOldOutages(database);
     await deleteOldFailures(database);
     await recordTallies(database);

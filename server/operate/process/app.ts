@@ -18,6 +18,7 @@ import { parseNetwork } from '../../model/address.ts';
 import { pendingMigrations } from '../../store/migrate.ts';
 import { type Horizon, nearestWithin } from '../../store/partitions.ts';
 import { type Database, DatabaseUnavailable } from '../../store/pool.ts';
+import { addLatency } from '../../store/queries/latency.ts';
 import type { MetricsSnapshot, StartOrder } from '../primary/messages.ts';
 import { openBase } from './base.ts';
 import { composeAgents } from './compose/agents.ts';
@@ -26,6 +27,7 @@ import { composeLive, composeStatus } from './compose/live.ts';
 import { composePages } from './compose/pages.ts';
 import { composePeople } from './compose/people.ts';
 import { composeRejections } from './compose/rejections.ts';
+import { LatencyCounts } from './latency-counts.ts';
 import { routeTable } from './routes.ts';
 
 export interface App {
@@ -72,8 +74,9 @@ export async function startApp(
   const { metrics, observe, database, cells, limiter } = base;
   const rejections = composeRejections(base, join(workers, 'diagnose.js'));
   const clampMs = (ms: number) => nearestWithin(horizon, ms);
-  const agents = composeAgents(base, join(workers, 'filter.js'));
-  const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer, agents.committed);
+  const latency = new LatencyCounts((rows) => addLatency(base.database, rows));
+  const agents = composeAgents(base, join(workers, 'filter.js'), latency);
+  const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer, agents.committed, latency);
   const live = composeLive(base, order.history, ingest);
   const status = composeStatus(base, live.history, doctor);
   const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
@@ -222,7 +225,7 @@ export async function startApp(
       await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
       if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
       server.close();
-      await Promise.all([agents.closeLast(), ingest.close(), rejections.close(), limiter.close()]);
+      await Promise.all([agents.closeLast(), ingest.close(), latency.close(), rejections.close(), limiter.close()]);
       await cells.close();
       await database.close();
     },

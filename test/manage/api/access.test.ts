@@ -84,6 +84,7 @@ const answers: Record<OperationName, string> = {
   testAlert: '409 alert_url_unset',
   showHistory: '200',
   listWebhookHistory: '200',
+  listLatency: '200',
   listOutages: '200',
   showCounters: '200',
   showStatus: '200',

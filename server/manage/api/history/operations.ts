@@ -10,9 +10,11 @@ import {
   quartersSince,
   webhookHistorySchema,
 } from '../../../model/history.ts';
+import { type LatencyDays, latencyItemSchema, latencySpans } from '../../../model/latency.ts';
 import { outageSchema } from '../../../model/outages.ts';
 import type { Database } from '../../../store/pool.ts';
 import { HOUR, readHistory, readWebhookHistory, readWebhookQuarters } from '../../../store/queries/history.ts';
+import { readLatency } from '../../../store/queries/latency.ts';
 import { readOutages } from '../../../store/queries/outages.ts';
 import { done, operation } from '../operation.ts';
 import { flag, idList, listSchema } from '../paging.ts';
@@ -53,6 +55,14 @@ const outageQuery = z.strictObject({
     .max(OUTAGES_MAX)
     .default(OUTAGES_MAX)
     .describe(`newest outages, 1 to ${OUTAGES_MAX}`),
+});
+
+const latencyQuery = z.strictObject({
+  days: z
+    .enum(Object.keys(latencySpans) as `${LatencyDays}`[])
+    .default('1')
+    .describe('1: the last 24 hours; 7 or 30: days in UTC, with today'),
+  id: recordId.optional().describe('only this webhook or agent'),
 });
 
 const webhookHistoryQuery = z.strictObject({
@@ -107,6 +117,13 @@ export function historyOperations(database: Database, nowMs: () => number = Date
         const items = await readOutages(database, from ?? to - OUTAGE_DAYS * DAY_MS, to, limit);
         return done(200, { items });
       },
+    }),
+
+    listLatency: operation({
+      query: latencyQuery,
+      answers: { 200: listSchema(latencyItemSchema) },
+      handle: async ({ query: { days, id = null } }) =>
+        done(200, { items: await readLatency(database, Number(days) as LatencyDays, nowMs(), id) }),
     }),
 
     listWebhookHistory: operation({

@@ -14,10 +14,11 @@ import { type Agent, readAgents } from '../../../store/queries/agents.ts';
 import { derivedKeys, PreviousKey } from '../../../store/secrets/keys.ts';
 import { AgentCounts } from '../agent-counts.ts';
 import type { Base } from '../base.ts';
+import type { LatencyCounts } from '../latency-counts.ts';
 import { composeFilters } from './filters.ts';
 
 /** @param filterWorkerFile compiled workers/filter.js */
-export function composeAgents(base: Base, filterWorkerFile: string) {
+export function composeAgents(base: Base, filterWorkerFile: string, latency: LatencyCounts) {
   const { settings, keys, metrics, database, cells, limiter, log } = base;
   const filters = composeFilters(base, filterWorkerFile);
   const directory = new Directory<Agent>((ids, rowsMax) => readAgents(database, ids, rowsMax));
@@ -56,9 +57,15 @@ export function composeAgents(base: Base, filterWorkerFile: string) {
           marks,
           attemptsMax,
           judge: filters.judge,
+          onClaimed: (agentId, claimed) => latency.claimed(agentId, claimed),
           onFilterFailed: filters.failed,
         }),
-        settle: createSettle({ database, metrics: counts.ofSettlements(metrics), freed: () => notifier.committed() }),
+        settle: createSettle({
+          database,
+          metrics: counts.ofSettlements(metrics),
+          freed: () => notifier.committed(),
+          onAcknowledged: (agentId, acknowledged) => latency.acknowledged(agentId, acknowledged),
+        }),
         onOtherClient: (id, release) => log('agent_client_differs', { agent_id: id, client_release: release }),
         attemptsMax,
       }),

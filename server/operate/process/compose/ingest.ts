@@ -28,6 +28,7 @@ import { addSecretUses } from '../../../store/queries/webhook-secrets.ts';
 import { writeLastEvents } from '../../../store/queries/webhooks.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
+import type { LatencyCounts } from '../latency-counts.ts';
 
 const HOUR_MS = 3_600_000;
 const INGEST_PREFIX = '/in/';
@@ -50,6 +51,7 @@ export function composeIngest(
   clampMs: (ms: number) => number,
   onRejected: IngestParts['onRejected'],
   onCommitted: () => void,
+  latency: LatencyCounts,
 ) {
   const verifier = new Verifier({
     workerFile,
@@ -151,7 +153,10 @@ export function composeIngest(
   const store = {
     rows: new RowMaker(clampMs),
     events: spooled ?? events,
-    onStored: ({ id }: Webhook, receivedAtMs: number) => lastEvents.note(id, receivedAtMs),
+    onStored: ({ id }: Webhook, receivedAtMs: number) => {
+      lastEvents.note(id, receivedAtMs);
+      latency.stored(id, receivedAtMs);
+    },
   };
 
   const queued = () => events.queued + (spooled?.queued ?? 0);

@@ -21,6 +21,7 @@ import { eventPages } from '../../../pages/events.ts';
 import { framePages } from '../../../pages/frame.ts';
 import { invitationPages } from '../../../pages/invitation.ts';
 import { jobPages } from '../../../pages/jobs.ts';
+import { latencyPages } from '../../../pages/latency.ts';
 import { Notices } from '../../../pages/notices.ts';
 import { oidcPages } from '../../../pages/oidc.ts';
 import { overview } from '../../../pages/overview.ts';
@@ -111,6 +112,7 @@ export function composePages(
     ...agentPages,
     ...agentFilterPages,
     ...jobPages,
+    ...latencyPages,
     ...conditionPages,
     ...deliveryPages(database),
     ...statusPages(history),

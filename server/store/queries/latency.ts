@@ -1,0 +1,122 @@
+/** Latency histograms, by hour and by day. */
+import {
+  LATENCY_DAYS_KEPT,
+  LATENCY_HOURS_KEPT,
+  type LatencyDays,
+  type LatencyItem,
+  type LatencyStage,
+  latencySpans,
+  latencyStages,
+  quantileOf,
+  RETRIED,
+} from '../../model/latency.ts';
+import type { Database } from '../pool.ts';
+import { arrayOf } from '../sql.ts';
+
+const [HOUR, DAY] = [3_600, 86_400];
+
+/** How many events of a webhook or an agent took a time that is in a bucket. */
+export interface LatencyRow {
+  subjectId: string;
+  stage: number;
+  bucket: number;
+  count: number;
+  /** A time in the hour, Unix milliseconds. */
+  atMs: number;
+}
+
+/** Adds counts. Rows are locked in the order of the primary key, so concurrent processes cannot deadlock. */
+export async function addLatency({ query }: Pick<Database, 'query'>, rows: readonly LatencyRow[]): Promise<void> {
+  await query({
+    name: 'add-latency',
+    text: `
+      insert into latency (subject_id, step, at, stage, bucket, count)
+      select g.subject_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step), g.stage, g.bucket, sum(g.count)
+      from unnest($1::uuid[], $2::float8[], $3::smallint[], $4::smallint[], $5::bigint[]) g (subject_id, seconds, stage, bucket, count),
+        (values (${HOUR}), (${DAY})) s (step)
+      group by 1, 2, 3, 4, 5
+      order by 1, 2, 3, 4, 5
+      on conflict (subject_id, step, at, stage, bucket) do update set count = latency.count + excluded.count`,
+    values: [
+      arrayOf(rows.map(({ subjectId }) => subjectId)),
+      arrayOf(rows.map(({ atMs }) => atMs / 1_000)),
+      arrayOf(rows.map(({ stage }) => stage)),
+      arrayOf(rows.map(({ bucket }) => bucket)),
+      arrayOf(rows.map(({ count }) => count)),
+    ],
+  });
+}
+
+type Counts = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { stage: number; bucket: number; count: number };
+
+/**
+ * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest first.
+ * @param id of one webhook or agent; null: all
+ */
+export async function readLatency(
+  { query }: Pick<Database, 'query'>,
+  days: LatencyDays,
+  nowMs: number,
+  id: string | null = null,
+): Promise<LatencyItem[]> {
+  const step = latencySpans[days];
+  const first = Math.floor(nowMs / 1_000 / step) - (days * DAY) / step + 1;
+  const rows = await query<Counts>({
+    name: 'read-latency',
+    text: `
+      with counted as (
+        select subject_id, stage, bucket, sum(count)::float8 as count
+        from latency
+        where step = $1 and at >= to_timestamp($2) and ($3::uuid is null or subject_id = $3)
+        group by 1, 2, 3
+      ), subjects as (
+        select 'webhook' as kind, id, name from webhooks where deleted_at is null
+        union all
+        select 'agent', id, name from agents where revoked_at is null
+      )
+      select s.kind, s.id, s.name, c.stage, c.bucket, c.count
+      from counted c join subjects s on s.id = c.subject_id
+      order by s.name, s.id`,
+    values: [step, first * step, id],
+  });
+  const bySubject = new Map<string, Counts[]>();
+  for (const row of rows) bySubject.set(row.id, [...(bySubject.get(row.id) ?? []), row]);
+  return [...bySubject.values()].map(itemOf).sort((one, other) => slowest(other) - slowest(one));
+}
+
+function itemOf(rows: Counts[]): LatencyItem {
+  const { kind, id, name } = rows[0]!;
+  const timed = (stage: LatencyStage) => {
+    const counts = new Map(
+      rows.filter((row) => row.stage === latencyStages.indexOf(stage)).map(({ bucket, count }) => [bucket, count]),
+    );
+    if (counts.size === 0) return null;
+    const count = [...counts.values()].reduce((sum, one) => sum + one, 0);
+    return { count, p50_ms: quantileOf(counts, 0.5), p95_ms: quantileOf(counts, 0.95) };
+  };
+  const retries = rows.reduce((sum, { stage, count }) => sum + (stage === RETRIED ? count : 0), 0);
+  return {
+    kind,
+    id,
+    name,
+    stored: timed('stored'),
+    claimed: timed('claimed'),
+    acknowledged: timed('acknowledged'),
+    retries,
+  };
+}
+
+/** The longest p95 of a stage, milliseconds. */
+function slowest(item: LatencyItem): number {
+  return Math.max(...latencyStages.map((stage) => item[stage]?.p95_ms ?? 0));
+}
+
+/** Deletes what is older than it is kept. */
+export async function deleteOldLatency({ query }: Pick<Database, 'query'>): Promise<void> {
+  await query({
+    text: `
+      delete from latency
+      where step = ${HOUR} and at < now() - interval '${LATENCY_HOURS_KEPT} hours'
+        or step = ${DAY} and at < now() - interval '${LATENCY_DAYS_KEPT} days'`,
+  });
+}
