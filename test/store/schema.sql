@@ -172,6 +172,7 @@ CREATE TABLE public.alerts (
     checked_at timestamp with time zone NOT NULL,
     calm_since timestamp with time zone,
     ended_at timestamp with time zone,
+    undelivered integer,
     CONSTRAINT alerts_condition_check CHECK ((condition = ANY (ARRAY['pending'::text, 'dead_letters'::text, 'rejections'::text, 'silent'::text, 'spool'::text, 'cell'::text])))
 );
 
