@@ -6,10 +6,12 @@ import { isTimedId, uuidv7Time } from '../../store/ids.ts';
 /** The database has the same limit. */
 const TYPE_MAX = 200;
 
-/** What a text column can store: no NUL, and no half of a surrogate pair. */
+/** A half of a surrogate pair would be stored as another character. */
+const isUnicode = (value: string) => !/\p{Surrogate}/u.test(value);
+/** What a text column can store. */
 const text = z
   .string()
-  .refine((value) => !/\0|\p{Surrogate}/u.test(value), 'has a character that the database cannot store');
+  .refine((value) => !value.includes('\0') && isUnicode(value), 'has a character that the database cannot store');
 /** A line break would add another header. */
 const headerPart = text.regex(/^[^\r\n]*$/, 'has a line break');
 
@@ -29,11 +31,16 @@ export const archivedEvent = z
     bytes: z.int().min(0),
     /** Field lines; or an object, as `weir event export` writes them. */
     headers: z.union([text, z.record(headerPart, headerPart)]),
-    body: z.string().optional(),
+    body: z.string().refine(isUnicode, 'has a character that is not Unicode').optional(),
     body_base64: z.string().optional(),
   })
   .refine(({ body, body_base64 }) => (body === undefined) !== (body_base64 === undefined), 'needs body or body_base64')
   .refine((event) => bodyOf(event).length === event.bytes, 'bytes is not the length of the body')
+  // Node skips characters that are not of base64.
+  .refine(
+    ({ body_base64, bytes }) => body_base64 === undefined || body_base64.length === 4 * Math.ceil(bytes / 3),
+    'body_base64 is not base64',
+  )
   .refine(({ id }) => isTimedId(id), 'the id is not one of Weir')
   .refine(
     ({ id, received_at }) => !isTimedId(id) || Date.parse(uuidv7Time(id)) === Date.parse(received_at),

@@ -247,6 +247,11 @@ test('an export with bodies can be imported', async () => {
 test.each([
   ['that is not JSON', 'hello', /line 1 is not an archived event: it is not JSON/],
   ['with a wrong length', '{"bytes":7}', /bytes is not the length of the body/],
+  [
+    'with half of a surrogate pair in its body',
+    '{"body":"\\ud800","bytes":3}',
+    /body: has a character that is not Unicode/,
+  ],
   ['with another time than its id', '{"received_at":"2026-01-01T00:00:00Z"}', /received_at is not the time in the id/],
   [
     'with a NUL in its type',
@@ -268,6 +273,16 @@ test.each([
   const { code, err } = await weirOn(fresh.conninfo, 'event', 'import', path);
   expect([code, err]).toEqual([1, expect.stringMatching(reason)]);
   expect(await rows()).toEqual([]);
+});
+
+test('a line with a body that is not base64 is refused', async () => {
+  await store(Buffer.of(0xff));
+  await drop();
+  const [line] = (await linesOf(file)) as [{ body_base64: string }];
+  const path = join(directory, 'changed.ndjson');
+  await writeFile(path, JSON.stringify({ ...line, body_base64: `${line.body_base64}!!!!` }));
+  const { code, err } = await weirOn(fresh.conninfo, 'event', 'import', path);
+  expect([code, err]).toEqual([1, expect.stringContaining('body_base64 is not base64')]);
 });
 
 test('a compressed file that is cut off, and one that does not exist, are refused', async () => {
