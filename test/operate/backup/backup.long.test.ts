@@ -17,6 +17,7 @@ import type { TestApp } from '../../helpers/app.ts';
 import { type CommandResult, weirOn, weirWith } from '../../helpers/command.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { spawnWeir } from '../../helpers/weir.ts';
 
 let directory: string;
 let source: FreshDatabase;
@@ -126,6 +127,23 @@ test('a restored database equals the backup, and what arrived later is counted',
   expect((await restoreInto(second)).out).toMatch(
     /^Restored 1500 events of 20.*\nCounts, and hashes .* equal .*\nEvents that arrived after the backup and are not in it: 7\.\n.*SECRETS_KEY is not in the backup/,
   );
+});
+
+test('a role without privileges restores without a warning', async () => {
+  const role = `plain_${randomBytes(4).toString('hex')}`;
+  await target.database.query({ text: `create role ${role} login; alter database ${target.name} owner to ${role}` });
+  onTestFinished(async () => {
+    await target.database.query({ text: `reassign owned by ${role} to current_user; drop role ${role}` });
+  });
+  const into = target.conninfo.replace(/user='?\w+'?/, `user=${role}`);
+  expect(into).toContain(role);
+  // libpq writes the server's warnings to the standard error of its process.
+  const restoring = spawnWeir(
+    { DATABASE_URL: source.conninfo, SECRETS_KEY: someKey, DATA_DIR: directory },
+    { command: ['restore', file, '--into', into] },
+  );
+  expect([await restoring.ended, restoring.stderr()]).toEqual([0, expect.stringMatching(/^Restoring .*\n$/)]);
+  expect(restoring.lines[0]).toMatch(/^Restored 1500 events/);
 });
 
 test('a database that is not empty is refused and stays as it is', async () => {
