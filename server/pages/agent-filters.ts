@@ -1,10 +1,10 @@
 /** /agents/ID/filter: the form for the filter of one subscription, which tries it on stored events. */
 import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
-import { basis, field, withVersion } from './form.ts';
+import { basis, field, list, withVersion } from './form.ts';
 import { fieldError, formErrors } from './form-errors.ts';
 import { isId, namesOf } from './names.ts';
-import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { asProblem, type Page, type PageReply, type PageRequest, partOf, redirect, view } from './page.ts';
 
 type Agent = Success<Operations['showAgent']['answers']>['body'];
 type Tried = Success<Operations['testFilter']['answers']>['body'];
@@ -23,6 +23,9 @@ const updateFilter: Page = async (request) => {
   return withSubscription(request, webhookId, async (agent) => {
     const filter = field(form, 'filter');
     const was = form.get('was');
+    // The expression for the chosen types, which is then tried, edited or saved.
+    if (form.has('write'))
+      return formView(request, agent, webhookId, { filter: filterOfTypes(list(form, 'type')), was });
     if (form.has('try')) {
       if (filter.trim() === '') {
         const { errors, ...status } = fieldError('filter', 'Enter an expression to try.');
@@ -57,6 +60,24 @@ async function withSubscription(
   return work(agent.body, { filter: subscription.filter ?? '', was: agent.text });
 }
 
+const TYPES_EXPRESSION = /^event_type in (\[.*\])$/s;
+
+/** The expression that is true for these types; '' for none of them. */
+export function filterOfTypes(types: readonly string[]): string {
+  return types.length === 0 ? '' : `event_type in [${types.map((type) => JSON.stringify(type)).join(', ')}]`;
+}
+
+/** The types of an expression as filterOfTypes writes it; none for another one. */
+export function typesOfFilter(filter: string): string[] {
+  const [, list] = TYPES_EXPRESSION.exec(filter.trim()) ?? [];
+  try {
+    const types: unknown = JSON.parse(list ?? '[]');
+    return Array.isArray(types) ? types.filter((type) => typeof type === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
 interface Shown {
   filter: string;
   /** Version of the agent that the form was rendered from. */
@@ -72,8 +93,11 @@ async function formView(
   { filter, was, tried, errors = {} }: Shown,
   status: { status?: number } = {},
 ): Promise<PageReply> {
-  const webhooks = await namesOf(call, 'listWebhooks', [webhookId]);
+  const [webhooks, types] = await Promise.all([
+    namesOf(call, 'listWebhooks', [webhookId]),
+    partOf(call('listEventTypes', { id: webhookId })),
+  ]);
   const webhook = webhooks[webhookId] ?? webhookId;
-  const shown = { agent, webhookId, webhook, filter, was, tried, errors };
+  const shown = { agent, webhookId, webhook, filter, was, tried, errors, types, chosen: typesOfFilter(filter) };
   return view('agents/filter', `Filter of ${webhook} for ${agent.name}`, shown, status);
 }

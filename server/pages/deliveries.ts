@@ -173,7 +173,7 @@ function parsed(text: string): unknown {
 
 /** The filters of the list that the form belongs to. */
 function shownBy(form: PageRequest['form']) {
-  return filtersOf(form, ['state', 'agent_id', 'webhook_id', 'event_id', 'from', 'to']);
+  return filtersOf(form, ['agent_id', 'webhook_id', 'event_id', 'from', 'to', 'state']);
 }
 
 function afterAction(

@@ -1,5 +1,6 @@
 /** The filter of a subscription on the pages: its form, and the list of what it excluded. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { filterOfTypes, typesOfFilter } from '../../server/pages/agent-filters.ts';
 import { addAgent, send, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
@@ -26,7 +27,13 @@ async function post(path: string, fields: Record<string, string>) {
   return { status: answer.status, to: answer.headers.get('location') ?? '', text: await answer.text() };
 }
 
-const tagIn = (page: string) => /name="tag" value="([^"]+)"/.exec(page)![1]!.replaceAll('&quot;', '"');
+const wasIn = (page: string) =>
+  /name="was" value="([^"]+)"/
+    .exec(page)![1]!
+    .replaceAll('&quot;', '"')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&gt;', '>')
+    .replaceAll('&amp;', '&');
 const subscription = () => `/api/v1/agents/${agent.id}/subscriptions/${webhook.id}`;
 const setFilter = (filter: string | null) => operator.api('PUT', subscription(), { filter });
 
@@ -35,18 +42,18 @@ test('a filter that another user has changed since is not overwritten unnoticed'
   const fields = {
     webhook_id: webhook.id,
     filter: 'bytes > 1',
-    tag: tagIn(await get(`${form}?webhook_id=${webhook.id}`)),
+    was: wasIn(await get(`${form}?webhook_id=${webhook.id}`)),
   };
   await setFilter('bytes > 2');
   // Trying keeps the version of the form.
-  expect(tagIn((await post(form, { ...fields, try: '1' })).text)).toBe(fields.tag);
+  expect(wasIn((await post(form, { ...fields, try: '1' })).text)).toBe(fields.was);
   const refused = await post(form, fields);
   expect(refused.status).toBe(412);
-  expect(refused.text).toContain('It was changed by another user. Save again to overwrite that change.');
+  expect(refused.text).toContain('Save again to overwrite that.');
   expect(refused.text).toContain('>bytes &gt; 1</textarea>');
   const { body } = await operator.api('GET', `/api/v1/agents/${agent.id}`);
   expect(body.subscriptions).toEqual([{ webhook_id: webhook.id, filter: 'bytes > 2' }]);
-  expect(await post(form, { ...fields, tag: tagIn(refused.text) })).toMatchObject({ status: 303 });
+  expect(await post(form, { ...fields, was: wasIn(refused.text) })).toMatchObject({ status: 303 });
   await setFilter(null);
 });
 
@@ -65,9 +72,9 @@ test('filtered deliveries are replayed as a whole, and the replay is undone', as
   const page = await get(list);
   expect(page).toContain('<span class="tag ">filtered</span>');
   expect(page).toContain('The filter does not exclude them again');
-  expect(await get(`/deliveries?state=filtered&event_id=${events[0]}`)).not.toContain('action="/deliveries/replay"');
+  expect(await get(`/deliveries?state=filtered&event_id=${events[0]}`)).not.toContain('Replay filtered deliveries');
   expect(await get('/deliveries?state=filtered')).toContain('choose it below');
-  expect(await get('/deliveries?state=done')).not.toContain('action="/deliveries/replay"');
+  expect(await get('/deliveries?state=done')).not.toContain('Replay done deliveries');
 
   const replay = { state: 'filtered', agent_id: agent.id };
   const { status, to } = await post('/deliveries/replay', replay);
@@ -82,4 +89,35 @@ test('filtered deliveries are replayed as a whole, and the replay is undone', as
   expect(await get(undone.to)).toContain('2 deliveries are restored.');
   await post('/deliveries/replay', replay);
   expect((await agent.claim()).map(({ event }) => event.id).sort()).toEqual(events.sort());
+});
+
+test('boxes of the types of 7 days write the expression, and trying it counts the last 24 hours', async () => {
+  const typed = await app.addWebhook({ name: 'typed' });
+  const member = await addAgent(app, [typed]);
+  await operator.api('PATCH', `/api/v1/webhooks/${typed.id}`, { event_type_from: 'json:/type' });
+  for (const type of ['a', 'a', 'b "quoted"', 'c'])
+    await operator.api('POST', `/api/v1/webhooks/${typed.id}/test`, { body: JSON.stringify({ type }) });
+  const path = `/agents/${member.id}/filter`;
+  const page = await get(`${path}?webhook_id=${typed.id}`);
+  expect(page).toMatch(/value="a"> a <span class="muted">2</);
+  const body = new URLSearchParams({
+    csrf: await csrfToken(app.url, operator.cookie),
+    webhook_id: typed.id,
+    write: '1',
+  });
+  for (const type of ['a', 'b "quoted"']) body.append('type', type);
+  const headers = { cookie: operator.cookie, origin: app.url };
+  const written = await (await fetch(app.url + path, { method: 'POST', body, headers })).text();
+  expect(written).toContain('event_type in [&quot;a&quot;, &quot;b \\&quot;quoted\\&quot;&quot;]</textarea>');
+  expect([...written.matchAll(/name="type" value="([^"]*)" checked/g)].map(([, type]) => type)).toHaveLength(2);
+  const tried = await post(path, { webhook_id: typed.id, filter: 'event_type in ["a", "b \\"quoted\\""]', try: '1' });
+  expect(tried.text).toContain('<b>3 of 4</b> events of the last 24 hours would have been delivered.');
+});
+
+test.each([[[]], [['a']], [['a","b', 'ü \\ "']]])('the types %j are found again in their expression', (types) => {
+  expect(typesOfFilter(filterOfTypes(types))).toEqual(types);
+});
+
+test('another expression has no types that boxes could show', () => {
+  expect(typesOfFilter('event_type in ["a"] && bytes > 1')).toEqual([]);
 });

@@ -19,7 +19,7 @@ export const filterRows: readonly Row[] = [
         .requiredOption('--filter <expression>', 'CEL expression, as in weir agent subscribe'),
     run: async (call, { options: { webhook, filter, events } }) =>
       call('testFilter', { input: { webhook_id: await idOf(call, 'webhook', webhook), filter, events } }),
-    text: ({ items, passed, filtered, failed, undecided }) => {
+    text: ({ items, passed, filtered, failed, undecided, last_day: day }) => {
       if (items.length === 0) return 'The webhook has no events yet.\n';
       const rows = items.map((one) => [
         one.event_id,
@@ -29,7 +29,11 @@ export const filterRows: readonly Row[] = [
         one.reason ?? '',
       ]);
       const leftOut = undecided === 0 ? '' : ` ${undecided} left out: the filter took too long on others.`;
-      return `${table(['EVENT', 'RECEIVED', 'TYPE', 'VERDICT', 'REASON'], rows)}\n${passed} passed, ${filtered} filtered, ${failed} failed (they would be delivered).${leftOut}\n`;
+      const inLastDay =
+        day === null
+          ? ''
+          : `${day.exact ? '' : 'About '}${day.passed} of ${day.events} events of the last 24 hours would have been delivered.\n`;
+      return `${table(['EVENT', 'RECEIVED', 'TYPE', 'VERDICT', 'REASON'], rows)}\n${passed} passed, ${filtered} filtered, ${failed} failed (they would be delivered).${leftOut}\n${inLastDay}`;
     },
   }),
 ];

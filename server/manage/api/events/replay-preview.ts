@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { problemLater, type Result } from '../../../base/http/problem.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
+import { eventFilterOf } from '../../../model/event-filter.ts';
 import { idOf, nameOf } from '../../../model/fields.ts';
 import { verdicts } from '../../../model/filters/evaluate.ts';
 import type { Database } from '../../../store/pool.ts';
@@ -88,6 +89,37 @@ export async function previewReplay(
     }),
   };
   return { kind: 'done', value };
+}
+
+/** How many of a webhook's events of a span a filter lets through. `exact` false: estimated, as the numbers of a replay. */
+export interface FilterPreview {
+  events: number;
+  passed: number;
+  exact: boolean;
+}
+
+/**
+ * Judges a filter on the events of a webhook, within the limits of a replay.
+ * @param from ISO 8601, inclusive
+ * @returns null: too many other searches are running
+ */
+export async function previewFilter(
+  parts: Parts,
+  webhookId: string,
+  filter: string,
+  from: string,
+): Promise<FilterPreview | null> {
+  const { filter: ofWebhook } = eventFilterOf({ webhook_id: webhookId }, null, null);
+  const all = { from, to: null, before: null, downTo: null };
+  const tally = await parts.search.tally({ filter: ofWebhook, span: all, limit: COUNTED_EVENTS_MAX });
+  if (tally === null) return null;
+  const scale = await scaleOf(parts.database, ofWebhook, all, tally);
+  const pair = { webhookId, filter, agentId: '', agentName: '', webhookName: '' };
+  const shares = await judgeNewest(parts, ofWebhook, { ...all, from: tally.countedFrom ?? from }, [pair]);
+  const { share, complete } = shares.get(keyOf(pair))!;
+  const events = sum(tally.counts.values()) * scale;
+  const exact = tally.countedFrom === null && complete;
+  return { events: Math.round(events), passed: Math.round(events * share), exact };
 }
 
 /** By what to multiply counts, if not all events were counted. */

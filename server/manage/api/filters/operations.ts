@@ -3,10 +3,15 @@
 import { problem } from '../../../base/http/problem.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import type { Database } from '../../../store/pool.ts';
+import { previewFilter } from '../events/replay-preview.ts';
+import { EventSearch } from '../events/search.ts';
 import { done, operation } from '../operation.ts';
 import { triedSchema, tryFilter, tryInput } from './service.ts';
 
+const DAY_MS = 86_400_000;
+
 export function filterOperations({ database, judge }: { database: Database; judge: FilterJudge }) {
+  const search = new EventSearch(database);
   return {
     /** Changes nothing. */
     testFilter: operation({
@@ -15,7 +20,10 @@ export function filterOperations({ database, judge }: { database: Database; judg
       problems: ['webhook_unknown'],
       handle: async ({ input }) => {
         const tried = await tryFilter(database, (filters, events) => judge.judge(filters, events), input);
-        return tried === undefined ? problem('webhook_unknown') : done(200, tried);
+        if (tried === undefined) return problem('webhook_unknown');
+        const from = new Date(Date.now() - DAY_MS).toISOString();
+        const last_day = await previewFilter({ database, judge, search }, input.webhook_id, input.filter, from);
+        return done(200, { ...tried, last_day });
       },
     }),
   };

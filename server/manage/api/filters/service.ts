@@ -35,9 +35,17 @@ export const triedSchema = z.object({
       }),
     )
     .describe('the events, newest first'),
+  last_day: z
+    .object({
+      events: z.int().describe('events of the webhook in the last 24 hours'),
+      passed: z.int().describe('how many of them would be delivered'),
+      exact: z.boolean().describe('false: the numbers are estimated from the newest events'),
+    })
+    .nullable()
+    .describe('null: too many other searches are running'),
 });
 
-export type Tried = z.input<typeof triedSchema>;
+export type Tried = Omit<z.input<typeof triedSchema>, 'last_day'>;
 
 /** Judges each event by the filter at the same place. */
 export type Judge = (
