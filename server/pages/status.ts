@@ -34,11 +34,12 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     feedback: { address?: string } = {},
   ): Promise<PageReply> => {
     const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
-    const [shown, traffic, alerts, outageList] = await Promise.all([
+    const [shown, traffic, alerts, outageList, cells] = await Promise.all([
       call('showStatus', { query: { wait_seconds } }),
       partOf(call('showHistory', { query: { step: '3600' } })),
       alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
       readOutagesSince(call, Date.now() - OUTAGE_DAYS * DAY_MS),
+      partOf(call('listCells')),
     ]);
     if (shown.kind !== 'done') return asProblem(shown);
     const status = shown.body;
@@ -49,6 +50,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       test,
       alerts,
       outageList,
+      cells: cells?.items ?? [],
       refusals: refusalsOf(traffic?.points ?? []),
       alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
       processes: processesText(status),

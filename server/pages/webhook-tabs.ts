@@ -59,15 +59,17 @@ const tabs = {
   },
   settings: async (call: Call, webhook: Webhook) => {
     const { id, name } = webhook;
-    const [agents, activity, usage] = await Promise.all([
+    const [agents, activity, usage, cells] = await Promise.all([
       namesOf(call, 'listAgents', webhook.agent_ids),
       webhookActivity(call, [id]),
       webhookUsage(call, [id]),
+      call('listCells'),
     ]);
     const idSource =
       webhook.dedupe_header ?? (webhook.scheme_definition ?? presetNamed(webhook.signature_scheme)?.definition)?.id;
     return {
       agents,
+      cells: itemsOf(cells).items,
       typeFrom: eventTypeFromOf(webhook.event_type_from, webhook.signature_scheme),
       idSource: idSource?.replace(/^header:/, ''),
       disabling: disablingOf(name, activity[id]?.last_event_at ?? null),

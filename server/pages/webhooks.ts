@@ -106,6 +106,11 @@ const rotateWebhook: Page = async (request) => {
   return webhookView(request, 'secret', webhook.body, { secret, rotated: true }, { once: secret !== null });
 };
 
+const moveWebhook: Page = async ({ call, id, form }) => {
+  const moved = await call('moveWebhook', { id, input: { cell: number(form, 'cell') ?? 0 } });
+  return moved.kind === 'done' ? redirect(`/webhooks/${id}/settings`, 'webhook-moved') : asProblem(moved);
+};
+
 /** Requires the typed name, to prevent deleting the wrong webhook. */
 const deleteWebhook: Page = async (request) => {
   const { call, id, form } = request;
@@ -135,6 +140,7 @@ export const webhookPages = {
   updateWebhook,
   switchWebhook,
   rotateWebhook,
+  moveWebhook,
   deleteWebhook,
 };
 

@@ -275,6 +275,7 @@ export const pageRoutes = [
   ['GET', '/webhooks/:id/edit', 'editWebhook', 'operator', 'the form to edit the webhook'],
   ['POST', '/webhooks/:id/switch', 'switchWebhook', 'operator', 'disables or enables the webhook'],
   ['POST', '/webhooks/:id/rotate', 'rotateWebhook', 'operator', 'rotates the secret'],
+  ['POST', '/webhooks/:id/move', 'moveWebhook', 'administrator', 'stores new events of the webhook in another cell'],
   ['GET', '/webhooks/:id/test', 'newTest', 'operator', 'the form of a test request'],
   ['POST', '/webhooks/:id/test', 'testWebhook', 'operator', 'sends a signed test request'],
   ['POST', '/webhooks/:id/delete', 'deleteWebhook', 'operator', 'deletes the webhook'],

@@ -51,7 +51,7 @@ export const cellRows: readonly Row[] = [
         one.away === null ? (one.empty_at === null ? one.state : `empty at ${one.empty_at}`) : `away: ${one.away}`,
         one.address,
         String(one.webhooks),
-        one.events === null ? '' : `about ${one.events}`,
+        one.events === null ? '' : one.events === 0 && one.oldest_at !== null ? 'few' : `~${one.events}`,
         String(one.bytes ?? ''),
         String(one.replication_lag_bytes ?? ''),
         String(one.waiting),

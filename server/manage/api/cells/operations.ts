@@ -41,7 +41,7 @@ export function cellOperations(parts: OperationParts) {
   const describe = describeWebhook(parts.publicUrl);
   const by = (who: Person, actor: Actor) => new CellService(parts, actor, who.via.kind === 'local');
   const views = async (): Promise<CellView[]> => {
-    await cells.changed();
+    await cells.load();
     const home = cells.numbered(0).database;
     const use = await readCellUse(home);
     return Promise.all(cells.all().map((cell) => viewOf(cell, use, parts.retentionDays)));

@@ -1,0 +1,42 @@
+/** What pages show of cells, and the form that moves a webhook. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { send } from '../helpers/agents.ts';
+import type { TestWebhook } from '../helpers/app.ts';
+import { type CellApp, startCellApp } from '../helpers/cells.ts';
+
+let app: CellApp;
+let webhook: TestWebhook;
+beforeAll(async () => {
+  app = await startCellApp(1);
+  webhook = await app.webhookIn(0);
+  await send(webhook);
+});
+afterAll(() => app.stop());
+
+const page = async (path: string) =>
+  (await fetch(app.url + path, { headers: { cookie: app.administrator.cookie } })).text();
+
+test('the page Status has a row for each cell, and says which is away', async () => {
+  const [cell] = app.cells;
+  const rows = async () =>
+    /<table>(.*?)<\/table>/s.exec((await page('/status')).split('id="cells"')[1] ?? '')?.[1] ?? '';
+  expect(await rows()).toMatch(/0 <b>home<\/b>.*1 <b>test_\w+<\/b>/s);
+  await cell!.cutOff();
+  await expect.poll(rows, { timeout: 60_000 }).toContain('<span class="tag bad">away</span>');
+  await cell!.restore();
+  await expect.poll(rows, { timeout: 60_000 }).not.toContain('away');
+});
+
+test('an administrator moves a webhook on its page, others see where it is', async () => {
+  const path = `/webhooks/${webhook.id}/settings`;
+  expect(await page(path)).toMatch(/<dt>Cell<\/dt><dd>0 \(home\)/);
+  const token = /name="csrf" value="([^"]+)"/.exec(await page(path))![1]!;
+  const moved = await fetch(`${app.url}/webhooks/${webhook.id}/move`, {
+    method: 'POST',
+    headers: { cookie: app.administrator.cookie, origin: new URL(app.settings.PUBLIC_URL).origin },
+    body: new URLSearchParams({ csrf: token, cell: '1' }),
+    redirect: 'manual',
+  });
+  expect(await page(moved.headers.get('location')!)).toContain('New events go to the other cell.');
+  expect(await page(path)).toMatch(/<dt>Cell<\/dt><dd>1 \(test_/);
+});
