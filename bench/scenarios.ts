@@ -1,5 +1,6 @@
 /** All scenarios, in the order in which they run by default. */
 import { batch } from './batch.ts';
+import { cells } from './cells.ts';
 import { churn } from './churn.ts';
 import { deliver } from './deliver.ts';
 import { drain } from './drain.ts';
@@ -31,6 +32,7 @@ export const scenarios: readonly Scenario[] = [
   deliver,
   drain,
   churn,
+  cells,
   filter,
   persist,
   pages,

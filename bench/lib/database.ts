@@ -22,8 +22,8 @@ export interface BenchDatabase {
   secretsKey: string;
 }
 
-/** Creates the folder and a migrated database with today's partitions; `context.undo` removes both. */
-export async function openBenchDatabase({ undo, say }: BenchContext): Promise<BenchDatabase> {
+/** Creates the folder and a migrated database with today's partitions (or an empty one); `context.undo` removes both. */
+export async function openBenchDatabase({ undo, say }: BenchContext, { migrated = true } = {}): Promise<BenchDatabase> {
   const directory = await makeDirectory();
   undo(() => rm(directory, { recursive: true, force: true }));
   const dataDir = join(directory, 'db');
@@ -31,8 +31,10 @@ export async function openBenchDatabase({ undo, say }: BenchContext): Promise<Be
   undo(() => embedded.leave());
   const database = openDatabase(embedded.conninfo, { connectionsMax: 1, applicationName: 'weir-bench' });
   undo(() => database.close());
-  await migrate(database);
-  await createPartitions(database, Date.now());
+  if (migrated) {
+    await migrate(database);
+    await createPartitions(database, Date.now());
+  }
   return { directory, conninfo: embedded.conninfo, database, secretsKey: randomBytes(32).toString('base64') };
 }
 

@@ -15,8 +15,10 @@ interface RunningWeir extends Child {
   url: string;
   /** Origin of the server, without a path. */
   origin: string;
-  /** Adds a webhook with the same secret and rate limit. */
-  addWebhook(): Promise<Webhook>;
+  /** Adds a webhook with the same secret and rate limit. @param cell default: home */
+  addWebhook(cell?: number): Promise<Webhook>;
+  /** Adds a cell. @param file has its connection string */
+  addCell(file: string): Promise<unknown>;
   /** Adds an agent that is subscribed to these webhooks; resolves with its credential. */
   addAgent(webhookIds: readonly string[]): Promise<BenchAgent>;
   /** Sets the filter of a subscription of an agent. */
@@ -75,7 +77,9 @@ export async function startWeir(options: {
   const command = async <Answer>(...words: string[]) =>
     JSON.parse(await runToEnd([weirFile, ...words, '--json'], environment, directory)) as Answer;
   const limit = ['--rate-limit', '100000000'];
-  const addWebhook = () => command<Webhook>('webhook', 'add', '--name', 'bench', '--secret', secret, ...limit);
+  const addWebhook = (cell = 0) =>
+    command<Webhook>('webhook', 'add', '--name', 'bench', '--secret', secret, '--cell', String(cell), ...limit);
+  const addCell = (file: string) => command('cell', 'add', '--database-file', file);
   const addAgent = (webhookIds: readonly string[]) =>
     command<BenchAgent>(
       'agent',
@@ -99,6 +103,7 @@ export async function startWeir(options: {
       url,
       origin: new URL(url).origin,
       addWebhook,
+      addCell,
       addAgent,
       setFilter,
       addToken,
