@@ -16,7 +16,7 @@ import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.
 import { startWeir, type Webhook } from './lib/weir.ts';
 import { requireWrk, runWrk, writeScript } from './lib/wrk.ts';
 
-/** Of each load generator. */
+/** Connections of each load generator. */
 const CONNECTIONS = 64;
 const BODY_BYTES = 1024;
 const WARM_UP_SECONDS = 2;
