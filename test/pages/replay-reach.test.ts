@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { addPerson } from '../helpers/people.ts';
+import { until } from '../helpers/wait.ts';
 import { made } from '../helpers/webhooks.ts';
 
 let app: TestApp;
@@ -27,7 +28,11 @@ async function pageFor(role: 'viewer' | 'operator'): Promise<string> {
 }
 
 test('the box says how many further agents get the event, and the list why each would not', async () => {
-  const page = await pageFor('operator');
+  // The page waits a limited time for the filters, whose threads start with the first one.
+  const page = await until(async () => {
+    const shown = await pageFor('operator');
+    return shown.includes('excludes it</label>') ? null : shown;
+  });
   expect(page).toContain('Also if a subscription or filter excludes it: 1 further subscribed agent</label>');
   const notes = Object.fromEntries(
     [...page.matchAll(/<option value="([^"]+)">[^<(]*(?:\(([^)]*)\))?<\/option>/g)].map(([, id, note]) => [id, note]),
