@@ -27,6 +27,8 @@ test.each([
   ['ends too early', '{"name":"a"', 'unexpected end of input'],
   ['is a form', 'name=a', 'unexpected byte at position 2'],
   ['has a comma too many', '{"name":"a",}', 'unexpected byte at position 13'],
+  ['has a number that begins with 0', '{"name":01}', 'unexpected byte at position 10'],
+  ['has a comma too many after a number', '{"name":10,}', 'unexpected byte at position 12'],
   ['is Latin-1', Uint8Array.from(Buffer.from('{"name":"\xe9"}', 'latin1')), 'it is not valid UTF-8'],
   ['holds 10001 values', `[${'0,'.repeat(10_000)}0]`, 'at most 10000 values are allowed'],
   ['holds 90000 unknown members', members(90_000), 'at most 10000 values are allowed'],
