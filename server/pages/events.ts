@@ -47,13 +47,14 @@ const HOUR_MS = 3_600_000;
 /** Pause before a page goes on with a search: other requests get the connection. When two other searches run, it waits longer. */
 const CONTINUE_MS = 50;
 const BUSY_MS = 2_000;
-/** Longest wait for the filters that decide whom a replay reaches; after it the page does not say it. */
-const REACH_MS_MAX = 1_000;
 /** Largest body that is shown in a shell command; a longer command is unreadable. */
 const CURL_BYTES_MAX = 4_096;
 
-/** @param judge of filters, not the one of claims */
-export function eventPages(database: Database, judge: FilterJudge) {
+/**
+ * @param judge of filters, not the one of claims
+ * @param reachMs FILTER_TIMEOUT_MS: longest wait for the filters that decide whom a replay reaches; after it the page does not say it.
+ */
+export function eventPages(database: Database, judge: FilterJudge, reachMs: number) {
   const eventList: Page = async ({ call, query }) => {
     const { filters, listed } = await listBy(call, 'listEvents', filtersOf(query, filterNames));
     if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
@@ -112,7 +113,7 @@ export function eventPages(database: Database, judge: FilterJudge) {
       namesOf(call, 'listAgents'),
       choicesOf(call, 'listAgents', [], { revoked: 'false' }),
       allows(person.role, 'operator')
-        ? Promise.race([judgeEvent({ database, judge }, stored, null), delay(REACH_MS_MAX, null, { ref: false })])
+        ? Promise.race([judgeEvent({ database, judge }, stored, null), delay(reachMs, null, { ref: false })])
         : null,
       shown.view === 'diff' ? findPreviousOfType(database, event) : undefined,
     ]);

@@ -105,7 +105,7 @@ export function composePages(
     overview: withStart(overview, start),
     ...startPages(start),
     ...webhookPages,
-    ...eventPages(database, judge),
+    ...eventPages(database, judge, settings.FILTER_TIMEOUT_MS),
     ...webhookTestPages(database),
     ...searchPages(database),
     ...rejectionPages,
