@@ -90,6 +90,23 @@ describe('the guides', () => {
   });
 });
 
+test('forced colours mark the current page and tab, and draw the lines of a chart in several colours', async () => {
+  const webhook = await app.addWebhook({ name: 'contrast' });
+  const tab = await openTab(browser, app, administrator);
+  await tab.page.emulateMedia({ forcedColors: 'active' });
+  await tab.page.goto(`/webhooks/${webhook.id}`);
+  const outlines = await tab.page.evaluate(
+    `[...document.querySelectorAll('nav [aria-current]')].map((one) => getComputedStyle(one).outlineStyle)`,
+  );
+  expect(outlines).toEqual(['solid', 'solid']);
+  await tab.page.goto('/');
+  const colours = (await tab.page.evaluate(
+    `[...document.querySelectorAll('.legend li')].map((one) => getComputedStyle(one, '::before').backgroundColor)`,
+  )) as string[];
+  expect(new Set(colours).size).toBe(4);
+  await tab.close();
+});
+
 describe('on a phone', () => {
   const lists = [
     '/',
