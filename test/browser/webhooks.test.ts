@@ -56,7 +56,7 @@ describe('with JavaScript', () => {
       const { url, secret } = await readMade(page);
       expect(secret).toMatch(/^[0-9a-f]{64}$/);
       expect((await fetch(url, signedRequest({ secret }))).status).toBe(202);
-      await page.locator('#webhook-events tbody tr').waitFor();
+      await page.locator('#webhook-events [aria-label="Newest events"] tbody tr').waitFor();
       expect(await page.locator('.once').count()).toBe(1);
     });
   });
