@@ -102,7 +102,8 @@ test('it is edited, disabled, enabled, rotated with an overlap, and deleted by i
 test('a signed test request is sent and its response is shown', async () => {
   const made = await app.addWebhook({ name: 'tested' });
   await visitor.open(`/webhooks/${made.id}`);
-  await visitor.press('Send test');
+  await visitor.follow('Send test');
+  await visitor.press('Send');
   expect(visitor.text).toContain('The test request got a 202 response');
 });
 
