@@ -1,11 +1,14 @@
 /** Plans of claims that were made while the tables were empty: a connection keeps them while the tables grow. */
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { uuidText, uuidv7 } from '../../server/store/ids.ts';
 import { DAY_MS } from '../../server/store/partitions.ts';
 import type { Query } from '../../server/store/pool.ts';
-import { claimDeliveries } from '../../server/store/queries/claim-deliveries.ts';
+import { claimAndAck } from '../../server/store/queries/claim-deliveries.ts';
 import type { ClaimOrder } from '../../server/store/queries/claim-order.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+const randomReceipt = () => ({ deliveryId: uuidText(uuidv7(Date.now(), randomBytes(16))), lease: 1 });
 
 let fresh: FreshDatabase;
 beforeAll(async () => {
@@ -14,9 +17,11 @@ beforeAll(async () => {
 afterAll(() => fresh.drop());
 
 test.each([
-  ['one webhook', randomUUID()],
-  ['several webhooks', null],
-])('a claim of %s looks each event up by its key, in the partitions of its days', async (_, onlyWebhookId) => {
+  ['one webhook', randomUUID(), []],
+  ['several webhooks', null, []],
+  ['one webhook, with an acknowledgement,', randomUUID(), [randomReceipt()]],
+  ['several webhooks, with an acknowledgement,', null, [randomReceipt()]],
+])('a claim of %s looks each event up by its key, in the partitions of its days', async (_, onlyWebhookId, acks) => {
   const order: ClaimOrder = {
     cell: 0,
     agentId: randomUUID(),
@@ -41,10 +46,11 @@ test.each([
     plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
     return [];
   };
-  await claimDeliveries({ ...fresh.database, query: explain }, order);
+  await claimAndAck({ ...fresh.database, query: explain }, order, acks, () => {});
   const [plan] = plans;
   expect(plan).toMatch(/using deliveries_claimable on deliveries_live/);
-  expect(plan).toMatch(/using deliveries_live_pkey on deliveries_live/);
+  // Once for the lease, and once for the acknowledgement.
+  expect(plan!.match(/using deliveries_live_pkey on deliveries_live/g)).toHaveLength(1 + acks.length);
   const scans = plan!.split(/(?=->)/).filter((node) => /Scan .* on events/.test(node));
   expect(scans.length).toBeGreaterThan(0);
   for (const scan of scans) expect(scan).toMatch(/Index Cond: .*\(id = /);

@@ -1,19 +1,24 @@
 /** Leases deliveries, and waits for one when none can be claimed. */
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Metrics } from '../../base/telemetry/metrics.ts';
-import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
-import { bytesOf, utf8Of } from '../../store/byte-text.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
 import type { Directory } from '../../store/directory.ts';
 import { uuidv7Time } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
 import type { Agent } from '../../store/queries/agents.ts';
-import { claimDeliveries, oldestSinceMs } from '../../store/queries/claim-deliveries.ts';
+import { claimAndAck, claimDeliveries, oldestSinceMs } from '../../store/queries/claim-deliveries.ts';
 import type { Claimed, ClaimOrder } from '../../store/queries/claim-order.ts';
-import { receiptText, settleDeliveries } from '../../store/queries/settle-deliveries.ts';
+import {
+  type Acknowledged,
+  type Receipt,
+  type Settled,
+  settleDeliveries,
+} from '../../store/queries/settle-deliveries.ts';
 import { DatabaseUnavailable } from '../../store/unavailable.ts';
 import { type ClaimEvents, type ClaimResult, claimFiltered, type FilterFailed, lastInRound } from './claim-filtered.ts';
+import { deliveryOf, receiptOf } from './delivery.ts';
 import type { FilterJudge } from './judge.ts';
+import { knownReceipts, type ReceiptsAnswer, receiptsAnswer } from './settle.ts';
 import type { ClaimWaiters } from './waiters.ts';
 import type { ClaimMarks } from './watermarks.ts';
 
@@ -25,10 +30,12 @@ interface ClaimRequest {
   waitSeconds: number;
   /** Only deliveries of these webhooks; null: all. */
   webhookIds: readonly string[] | null;
+  /** Receipts to acknowledge in the statement of the claim; only if `acknowledges` is true of the agent. */
+  ack: readonly string[];
 }
 
-/** `deliveries`: JSON array. `gone`: the agent disconnected, and its deliveries are released. */
-type ClaimOutcome = { kind: 'claimed'; deliveries: string } | { kind: 'gone' };
+/** `deliveries`: JSON array. `settled`: null without `ack`. `gone`: the agent disconnected, and its deliveries are released. */
+type ClaimOutcome = { kind: 'claimed'; deliveries: string; settled: ReceiptsAnswer | null } | { kind: 'gone' };
 
 /** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */
 const CLAIM_BYTES_MAX = 16_777_216;
@@ -37,13 +44,14 @@ interface ClaimParts {
   database: Database;
   agents: Directory<Agent>;
   /** Whose deliveries are claimed in turn. */
-  cells: Pick<CellList, 'all'>;
+  cells: Pick<CellList, 'all' | 'known'>;
   waiters: ClaimWaiters;
   marks: ClaimMarks;
   metrics: Pick<Metrics, 'settled' | 'leasesExpired'>;
   judge: FilterJudge;
   /** The agent gets these deliveries. */
   onClaimed: (agentId: string, claimed: readonly Claimed[]) => void;
+  onAcknowledged: (agentId: string, acknowledged: readonly Acknowledged[]) => void;
   /** Filters of the agent's subscriptions failed. */
   onFilterFailed: (agentId: string, failure: FilterFailed) => void;
   /** DELIVERY_MAX_ATTEMPTS */
@@ -51,9 +59,9 @@ interface ClaimParts {
 }
 
 export function createClaim(parts: ClaimParts) {
-  const { database, agents, waiters, attemptsMax } = parts;
+  const { database, agents, cells, waiters, attemptsMax } = parts;
   const oneAtATime = queues();
-  return async function claim(exchange: Exchange, agent: Agent, request: ClaimRequest): Promise<ClaimOutcome> {
+  async function claim(exchange: Exchange, agent: Agent, request: ClaimRequest): Promise<ClaimOutcome> {
     const untilMs = performance.now() + request.waitSeconds * 1000;
     const order = {
       agentId: agent.id,
@@ -66,11 +74,16 @@ export function createClaim(parts: ClaimParts) {
       attemptsMax,
     };
     const lookInTurn = (current: Agent) => {
-      if (current.maxLeased === null && !current.filtered) return lookInCells(parts, order, current);
+      if (isOneStatement(current)) return lookInCells(parts, order, current);
       // Skip the claim of a disconnected client: its leases would only be released, and the claims behind it wait for them.
       return oneAtATime(agent.id, () => (exchange.aborted ? nothing : lookInCells(parts, order, current)));
     };
-    let looked = await lookInTurn(agent);
+    const acks = knownReceipts(request.ack);
+    const { commits } = waiters;
+    let looked = await (acks.length === 0
+      ? lookInTurn(agent)
+      : look(parts, { ...order, cell: HOME }, agent, acks).then((found) => ({ ...found, commitsBefore: commits })));
+    const settled = request.ack.length === 0 ? null : receiptsAnswer(request.ack, looked.settled);
     while (looked.claimed.length === 0 && !exchange.aborted && !exchange.draining) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
@@ -79,7 +92,10 @@ export function createClaim(parts: ClaimParts) {
       exchange.waited();
       if (exchange.aborted) break;
       // The limit and the filters may have been changed during the wait.
-      looked = await lookInTurn((await agents.find(agent.id, Date.now())) ?? agent);
+      const looking = lookInTurn((await agents.find(agent.id, Date.now())) ?? agent);
+      const again = await (settled === null ? looking : looking.catch(inOutage(null)));
+      if (again === null) break;
+      looked = again;
     }
     const { claimed } = looked;
     if (exchange.aborted) {
@@ -87,8 +103,18 @@ export function createClaim(parts: ClaimParts) {
       return { kind: 'gone' };
     }
     if (claimed.length > 0) parts.onClaimed(agent.id, claimed);
-    return { kind: 'claimed', deliveries: `[${claimed.map(deliveryJson).join(',')}]` };
-  };
+    return { kind: 'claimed', deliveries: JSON.stringify(claimed.map(deliveryOf)), settled };
+  }
+  /** Whether the claims of an agent can acknowledge: with several cells a claim takes several statements. */
+  const acknowledges = (agent: Agent) => cells.known && cells.all().length === 1 && isOneStatement(agent);
+  return { claim, acknowledges };
+}
+
+const HOME = 0;
+
+/** Whether a claim of the agent in one cell is one statement. */
+function isOneStatement({ maxLeased, filtered }: Agent): boolean {
+  return maxLeased === null && !filtered;
 }
 
 interface Looked {
@@ -97,22 +123,36 @@ interface Looked {
   complete: boolean;
   /** Number of notified commits before the query ran. */
   commitsBefore: number;
+  /** Receipts that are settled, as text. */
+  settled: ReadonlySet<string>;
 }
 
-const nothing: Looked = { claimed: [], complete: true, commitsBefore: 0 };
+const nothingSettled: Settled = { done: new Set(), changed: [], acknowledged: [] };
+const nothing: Looked = { claimed: [], complete: true, commitsBefore: 0, settled: nothingSettled.done };
+
+/**
+ * Returns `instead` during an outage. For a claim that has settled receipts: it is answered with no deliveries, because the agent must get
+ * their outcome. If the outage lasts, the next claim reports it.
+ */
+export function inOutage<T>(instead: T): (error: unknown) => T {
+  return (error) => {
+    if (error instanceof DatabaseUnavailable) return instead;
+    throw error;
+  };
+}
 
 type ClaimedBy = Omit<ClaimOrder, 'cell' | 'isLimited' | 'claimableFrom' | 'afterWebhookId' | 'onlyWebhookId' | 'days'>;
 
 /** Leases what can be claimed now in one cell after the other, until there is enough. One that is away is left out unless all are. */
 async function lookInCells(parts: ClaimParts, request: ClaimedBy, agent: Agent): Promise<Looked> {
   const cells = parts.cells.all();
-  const looked: Looked = { claimed: [], complete: true, commitsBefore: parts.waiters.commits };
+  const looked: Looked = { ...nothing, claimed: [], commitsBefore: parts.waiters.commits };
   let { max, bytesMax } = request;
   let away = 0;
   for (const { number } of parts.marks.inTurn(agent.id, cells)) {
     try {
       const { claimed, complete } = await look(parts, { ...request, cell: number, max, bytesMax }, agent);
-      if (cells.length === 1) return { claimed, complete, commitsBefore: looked.commitsBefore };
+      if (cells.length === 1) return { ...looked, claimed, complete };
       looked.claimed.push(...claimed);
       looked.complete &&= complete;
       max -= claimed.length;
@@ -132,6 +172,7 @@ async function look(
   parts: ClaimParts,
   request: ClaimedBy & Pick<ClaimOrder, 'cell'>,
   { id, maxLeased, filtered, onlyWebhookId }: Agent,
+  acks: readonly Receipt[] = [],
 ): Promise<Omit<Looked, 'commitsBefore'>> {
   const { database, judge } = parts;
   const { watermarks, turns, days } = parts.marks.of(request.cell);
@@ -144,9 +185,9 @@ async function look(
     days: days.forClaim(id, Date.now()),
   };
   const events = eventsOf(parts, id);
-  const { claimed, complete, oldestMs, lastWebhookId } = filtered
-    ? await claimFiltered({ database, judge }, order, events)
-    : await claimUnfiltered(database, order, events);
+  const { claimed, complete, oldestMs, lastWebhookId, settled } = filtered
+    ? { ...(await claimFiltered({ database, judge }, order, events)), settled: nothing.settled }
+    : await claimUnfiltered(database, order, acks, events);
   if (lastWebhookId !== null) turns.record(id, lastWebhookId);
   // A claim limited to some webhooks does not move the watermark: the other webhooks may have older deliveries.
   if (order.webhookIds === null && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
@@ -154,19 +195,33 @@ async function look(
     id,
     claimed.map(({ eventId }) => uuidv7Time(eventId)),
   );
-  return { claimed, complete };
+  return { claimed, complete, settled };
 }
 
-async function claimUnfiltered(database: Database, order: ClaimOrder, { ended }: ClaimEvents): Promise<ClaimResult> {
-  const claimed = await claimDeliveries(database, order, ended);
-  return { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
+async function claimUnfiltered(
+  database: Database,
+  order: ClaimOrder,
+  acks: readonly Receipt[],
+  { ended, acknowledged }: ClaimEvents & { acknowledged: (deliveries: readonly Acknowledged[]) => void },
+): Promise<ClaimResult & Pick<Looked, 'settled'>> {
+  const { claimed, settled } =
+    acks.length === 0
+      ? { claimed: await claimDeliveries(database, order, ended), settled: nothingSettled }
+      : await claimAndAck(database, order, acks, ended);
+  if (settled.acknowledged.length > 0) acknowledged(settled.acknowledged);
+  const result = { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
+  return { ...result, settled: settled.done };
 }
 
-function eventsOf({ metrics, onFilterFailed }: ClaimParts, agentId: string): ClaimEvents {
+function eventsOf({ metrics, onFilterFailed, onAcknowledged }: ClaimParts, agentId: string) {
   return {
-    failed: (failure) => onFilterFailed(agentId, failure),
-    excluded: (deliveries) => metrics.settled(agentId, 'filtered', deliveries),
-    ended: ({ expired, dead }) => {
+    failed: (failure: FilterFailed) => onFilterFailed(agentId, failure),
+    acknowledged: (deliveries: readonly Acknowledged[]) => {
+      metrics.settled(agentId, 'acknowledged', deliveries.length);
+      onAcknowledged(agentId, deliveries);
+    },
+    excluded: (deliveries: number) => metrics.settled(agentId, 'filtered', deliveries),
+    ended: ({ expired, dead }: { expired: number; dead: number }) => {
       metrics.leasesExpired(agentId, expired);
       metrics.settled(agentId, 'dead', dead);
     },
@@ -188,29 +243,4 @@ function queues() {
       if (last.get(agentId) === turn) last.delete(agentId);
     }
   };
-}
-
-function receiptOf({ id, lease }: Claimed) {
-  return { deliveryId: id, lease };
-}
-
-function deliveryJson(claimed: Claimed): string {
-  const body = utf8Of(claimed.body);
-  const event = {
-    id: claimed.eventId,
-    webhook_id: claimed.webhookId,
-    webhook_name: claimed.webhookName,
-    received_at: uuidv7Time(claimed.eventId),
-    event_type: claimed.eventType,
-    content_type: claimed.contentType,
-    headers: readStoredHeaders(utf8Of(claimed.headers) ?? bytesOf(claimed.headers).toString('utf8')),
-    ...(body === null ? { body_base64: bytesOf(claimed.body).toString('base64') } : { body }),
-  };
-  return JSON.stringify({
-    id: claimed.id,
-    receipt: receiptText(receiptOf(claimed)),
-    attempt: claimed.attempt,
-    leased_until: claimed.leasedUntil,
-    event,
-  });
 }

@@ -6,6 +6,7 @@ import type { Agent } from '../../store/queries/agents.ts';
 import {
   type Acknowledged,
   parseReceipt,
+  type Receipt,
   type Settled,
   type Settlement,
   settleDeliveries,
@@ -28,9 +29,8 @@ export function createSettle({ database, metrics, freed, onAcknowledged }: Settl
     agent: Agent,
     receipts: readonly string[],
     settlement: Settlement,
-  ): Promise<{ done: string[]; gone: string[] }> {
-    // An invalid receipt is answered as gone, like the receipt of a lost lease.
-    const known = [...new Set(receipts)].flatMap((text) => parseReceipt(text) ?? []);
+  ): Promise<ReceiptsAnswer> {
+    const known = knownReceipts(receipts);
     const { done, changed, acknowledged } =
       known.length === 0
         ? nothing
@@ -41,7 +41,23 @@ export function createSettle({ database, metrics, freed, onAcknowledged }: Settl
       for (const [state, outcome] of Object.entries(outcomes))
         metrics.settled(agent.id, outcome, changed.filter((each) => each === state).length);
     if (acknowledged.length > 0) onAcknowledged(agent.id, acknowledged);
-    const isDone = (text: string) => done.has(text.toLowerCase());
-    return { done: receipts.filter(isDone), gone: receipts.filter((text) => !isDone(text)) };
+    return receiptsAnswer(receipts, done);
   };
+}
+
+/** Each receipt once. An invalid one is left out, and so answered as gone, like the receipt of a lost lease. */
+export function knownReceipts(receipts: readonly string[]): Receipt[] {
+  return [...new Set(receipts)].flatMap((text) => parseReceipt(text) ?? []);
+}
+
+export interface ReceiptsAnswer {
+  done: string[];
+  gone: string[];
+}
+
+/** The receipts as the agent sent them. */
+export function receiptsAnswer(receipts: readonly string[], settled: ReadonlySet<string>): ReceiptsAnswer {
+  const answer: ReceiptsAnswer = { done: [], gone: [] };
+  for (const text of receipts) answer[settled.has(text.toLowerCase()) ? 'done' : 'gone'].push(text);
+  return answer;
 }

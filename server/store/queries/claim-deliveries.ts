@@ -2,10 +2,12 @@ import { asText } from '../byte-text.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
+import type { ClaimedRows } from './claim-and-ack.ts';
 import { claimInRound } from './claim-in-round.ts';
 import { claimOldest } from './claim-oldest.ts';
 import type { Claimed, ClaimOrder, JudgedDeliveries, LeasedRow } from './claim-order.ts';
 import { withRoom } from './claim-room.ts';
+import { type Receipt, type Settled, settledByAck } from './settle-deliveries.ts';
 
 /** Leases that a claim found expired without an acknowledgement, and how many of their deliveries became dead letters. */
 interface EndedLeases {
@@ -53,16 +55,45 @@ export async function claimDeliveries(
   judged: JudgedDeliveries | null = null,
 ): Promise<Claimed[]> {
   for (;;) {
-    const rows = order.isLimited
+    const { rows } = order.isLimited
       ? await withRoom(database, order.agentId, (query, room) =>
-          room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }, judged) : Promise.resolve([]),
+          room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }, judged, []) : nothing,
         )
-      : await claimOnce(database.query, order, judged);
-    const leased = rows.filter(({ state }) => state === 'leased');
-    onEnded({ expired: rows.filter(({ expired }) => expired).length, dead: rows.length - leased.length });
-    const claimed = await withEvents(database.query, order, leased);
+      : await claimOnce(database.query, order, judged, []);
+    const claimed = await leasedOf(database, order, rows, onEnded);
     if (claimed.length > 0 || rows.length === 0) return claimed;
   }
+}
+
+/**
+ * Claims as claimDeliveries does, and acknowledges in the same statement what was claimed before. For agents with neither `max_leased` nor
+ * filters: their claims take several statements.
+ */
+export async function claimAndAck(
+  database: Database,
+  order: ClaimOrder,
+  acks: readonly Receipt[],
+  onEnded: (ended: EndedLeases) => void,
+): Promise<{ claimed: Claimed[]; settled: Settled }> {
+  const { rows, acknowledged } = await claimOnce(database.query, order, null, acks);
+  const settled = await settledByAck(database, order.agentId, acks, acknowledged);
+  const claimed = await leasedOf(database, order, rows, onEnded);
+  const isOver = claimed.length > 0 || rows.length === 0;
+  return { claimed: isOver ? claimed : await claimDeliveries(database, order, onEnded), settled };
+}
+
+const nothing: Promise<ClaimedRows> = Promise.resolve({ rows: [], acknowledged: [] });
+
+/** Reports the leases that ended, and returns the others with their events. */
+function leasedOf(
+  { query }: Database,
+  order: ClaimOrder,
+  rows: readonly LeasedRow[],
+  onEnded: (ended: EndedLeases) => void,
+): Promise<Claimed[]> {
+  const leased = rows.filter(({ state }) => state === 'leased');
+  onEnded({ expired: rows.filter(({ expired }) => expired).length, dead: rows.length - leased.length });
+  return withEvents(query, order, leased);
 }
 
 /** When the oldest delivery that the claim saw became claimable, Unix milliseconds; null: it saw none. */
@@ -70,13 +101,20 @@ export function oldestSinceMs(claimed: readonly Claimed[]): number | null {
   return claimed.length === 0 ? null : Math.min(...claimed.map(({ sinceMs }) => sinceMs));
 }
 
-/** A row of the claim statement. */
-async function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<LeasedRow[]> {
+async function claimOnce(
+  query: Query,
+  order: ClaimOrder,
+  judged: JudgedDeliveries | null,
+  acks: readonly Receipt[],
+): Promise<ClaimedRows> {
   const { onlyWebhookId, webhookIds } = order;
   const isOfOne = judged === null && onlyWebhookId !== null && (webhookIds?.includes(onlyWebhookId) ?? true);
-  const rows = isOfOne ? await claimOldest(query, order, onlyWebhookId) : [];
+  if (!isOfOne) return claimInRound(query, order, judged, acks);
+  const oldest = await claimOldest(query, order, onlyWebhookId, acks);
   // Before it returns nothing, it looks at all webhooks: the agent may have more of them than when it was read.
-  return rows.length > 0 ? rows : claimInRound(query, order, judged);
+  return oldest.rows.length > 0
+    ? oldest
+    : { ...(await claimInRound(query, order, null, [])), acknowledged: oldest.acknowledged };
 }
 
 /** Adds the events of other days, and leaves out deliveries whose events retention has removed. Oldest first. */

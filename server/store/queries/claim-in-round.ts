@@ -1,10 +1,12 @@
 /** Leases deliveries of several webhooks in turn. */
 import type { Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
+import { type ClaimedRows, runClaim } from './claim-and-ack.ts';
 import { lease, leasedColumns, leaseValues, mayClaim, withEventOf } from './claim-lease.ts';
-import type { ClaimOrder, JudgedDeliveries, LeasedRow } from './claim-order.ts';
+import type { ClaimOrder, JudgedDeliveries } from './claim-order.ts';
 import { shareOf } from './claim-room.ts';
 import { unjudged } from './filter-deliveries.ts';
+import type { Receipt } from './settle-deliveries.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 
 const withHorizons = `
@@ -18,11 +20,15 @@ const isJudged = `and (not s.filtered
   or available_at <= s.up_to and (not (${unjudged('deliveries')}) or id = any ($14::uuid[])))`;
 
 /** @param judged null: the agent has no filters */
-export function claimInRound(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<LeasedRow[]> {
-  return query<LeasedRow>({
+export function claimInRound(
+  query: Query,
+  order: ClaimOrder,
+  judged: JudgedDeliveries | null,
+  acks: readonly Receipt[],
+): Promise<ClaimedRows> {
+  const statement = {
     name: judged === null ? 'claim-in-round' : 'claim-judged-in-round',
-    plan: 'keyed',
-    text: `
+    text: (leftOut: string) => `
       with candidates as materialized (
         select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name
         from agents a
@@ -36,7 +42,7 @@ export function claimInRound(query: Query, order: ClaimOrder, judged: JudgedDeli
           select received_at, id, event_id, webhook_id, available_at, bytes, state
           from deliveries
           where agent_id = $1 and webhook_id = s.webhook_id
-            and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz
+            and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz ${leftOut}
             ${judged === null ? '' : isJudged}
           order by available_at
           limit ${shareOf('$2', 's.of_all')}
@@ -73,5 +79,6 @@ export function claimInRound(query: Query, order: ClaimOrder, judged: JudgedDeli
           ]),
     ],
     place: { cell: order.cell },
-  });
+  };
+  return runClaim(query, statement, acks);
 }

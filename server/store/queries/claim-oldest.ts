@@ -1,7 +1,9 @@
 /** Leases the oldest deliveries of one webhook. */
 import type { Query } from '../pool.ts';
+import { type ClaimedRows, runClaim } from './claim-and-ack.ts';
 import { lease, leasedColumns, leaseValues, mayClaim, withEventOf } from './claim-lease.ts';
-import type { ClaimOrder, LeasedRow } from './claim-order.ts';
+import type { ClaimOrder } from './claim-order.ts';
+import type { Receipt } from './settle-deliveries.ts';
 
 /**
  * For an agent that has deliveries of one webhook only: no round over webhooks, so neither sorts nor windows over it.
@@ -15,11 +17,15 @@ import type { ClaimOrder, LeasedRow } from './claim-order.ts';
  *     in a round, the partitions of the days  699    125     48
  *     the oldest, the partitions of the days  462     93     43
  */
-export function claimOldest(query: Query, order: ClaimOrder, webhookId: string): Promise<LeasedRow[]> {
-  return query<LeasedRow>({
+export function claimOldest(
+  query: Query,
+  order: ClaimOrder,
+  webhookId: string,
+  acks: readonly Receipt[],
+): Promise<ClaimedRows> {
+  const statement = {
     name: 'claim-oldest',
-    plan: 'keyed',
-    text: `
+    text: (leftOut: string) => `
       update deliveries d
       set ${lease}
       from (
@@ -30,7 +36,7 @@ export function claimOldest(query: Query, order: ClaimOrder, webhookId: string):
             select received_at, id, event_id, webhook_id, available_at, bytes, state
             from deliveries
             where agent_id = $1 and webhook_id = $12
-              and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz
+              and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz ${leftOut}
               and exists (select from agents a where ${mayClaim})
             order by available_at
             limit $2
@@ -45,5 +51,6 @@ export function claimOldest(query: Query, order: ClaimOrder, webhookId: string):
         extract(epoch from c.available_at)::float8 * 1000 as "sinceMs", 1 as place`,
     values: [...leaseValues(order), webhookId],
     place: { cell: order.cell },
-  });
+  };
+  return runClaim(query, statement, acks);
 }

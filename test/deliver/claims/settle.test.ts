@@ -284,6 +284,23 @@ describe('a claim that settles', () => {
     expect(await row(fourth!)).toMatchObject({ state: 'leased', attempts: 1 });
   });
 
+  test.each([1, 2])(
+    'acknowledges an expired lease in time instead of claiming it again, with %i webhooks',
+    async (count) => {
+      const webhooks = await Promise.all(Array.from({ length: count }, () => app.addWebhook()));
+      agent = await addAgent(app, webhooks);
+      await send(webhooks[0]!);
+      const expired = await agent.claimOne();
+      await letPass(app.database, 3600);
+      await send(webhooks.at(-1)!);
+      const answer = await claim({ max: 10, ack: [expired.receipt] });
+      expect(answer.settled).toEqual(done(expired.receipt));
+      expect(answer.deliveries).toHaveLength(1);
+      expect(answer.deliveries[0].id).not.toBe(expired.id);
+      expect(await row(expired)).toMatchObject({ state: 'done', attempts: 1 });
+    },
+  );
+
   test('says what was lost, and settles the same when it is repeated', async () => {
     const [first, second] = await leased(2);
     await letPass(app.database, 3600);

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { release } from '../../../base/files/build.ts';
 import { releaseOf } from '../../../base/net/releases.ts';
-import type { createClaim } from '../../../deliver/claims/claim.ts';
+import { type createClaim, inOutage } from '../../../deliver/claims/claim.ts';
 import type { createSettle } from '../../../deliver/claims/settle.ts';
 import { COUNTED_MAX } from '../../../model/events.ts';
 import type { Database } from '../../../store/pool.ts';
@@ -11,7 +11,6 @@ import type { Agent } from '../../../store/queries/agents.ts';
 import { countDeliveries } from '../../../store/queries/delivery-counts.ts';
 import { readDatabaseClock } from '../../../store/queries/server-state.ts';
 import type { Settlement } from '../../../store/queries/settle-deliveries.ts';
-import { DatabaseUnavailable } from '../../../store/unavailable.ts';
 import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
 import { agentOperation, done, openOperation } from '../operation.ts';
 import {
@@ -30,7 +29,7 @@ import {
 interface AgentParts {
   database: Database;
   auth: AgentAuth;
-  claim: ReturnType<typeof createClaim>;
+  claims: ReturnType<typeof createClaim>;
   settle: ReturnType<typeof createSettle>;
   /** An agent opened a session with a client of another release. */
   onOtherClient: (agentId: string, release: string) => void;
@@ -38,16 +37,9 @@ interface AgentParts {
   attemptsMax: number;
 }
 
-/**
- * Answers a claim that has settled receipts with no deliveries during an outage, because the agent must get their outcome. If the outage
- * lasts, the next claim reports it.
- */
-function nothingInOutage(error: unknown) {
-  if (error instanceof DatabaseUnavailable) return { kind: 'claimed', deliveries: '[]' } as const;
-  throw error;
-}
+const claimedNothing = { kind: 'claimed', deliveries: '[]', settled: null } as const;
 
-export function ownAgentOperations({ database, auth, claim, settle, onOtherClient, attemptsMax }: AgentParts) {
+export function ownAgentOperations({ database, auth, claims, settle, onOtherClient, attemptsMax }: AgentParts) {
   function settlementOf({ delay_seconds, reason, release: isReleased }: Refusal): Settlement {
     if (isReleased) return { kind: 'release' };
     return { kind: 'nack', delaySeconds: delay_seconds ?? null, reason: reason ?? null, attemptsMax };
@@ -109,10 +101,13 @@ export function ownAgentOperations({ database, auth, claim, settle, onOtherClien
       answers: { 200: claimedSchema },
       handle: async ({ who, input, exchange }) => {
         const { max, lease_seconds: leaseSeconds, wait_seconds: waitSeconds, webhook_ids: webhookIds = null } = input;
-        const settled = await settleWithClaim(who, input);
-        const claiming = claim(exchange, who, { max, leaseSeconds, waitSeconds, webhookIds });
-        const claimed = await (settled === null ? claiming : claiming.catch(nothingInOutage));
+        // Refusals take statements of their own.
+        const ack = claims.acknowledges(who) && input.nack === undefined ? (input.ack ?? []) : [];
+        const before = ack.length > 0 ? null : await settleWithClaim(who, input);
+        const claiming = claims.claim(exchange, who, { max, leaseSeconds, waitSeconds, webhookIds, ack });
+        const claimed = await (before === null ? claiming : claiming.catch(inOutage(claimedNothing)));
         if (claimed.kind === 'gone') return claimed;
+        const settled = before ?? claimed.settled;
         // Already JSON: the schema would copy up to 16 MiB of bodies.
         const rest = settled === null ? '' : `,"settled":${JSON.stringify(settled)}`;
         const content = `{"deliveries":${claimed.deliveries}${rest}}`;

@@ -48,7 +48,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
       ...ownAgentOperations({
         database,
         auth,
-        claim: createClaim({
+        claims: createClaim({
           database,
           agents: directory,
           metrics: counts.ofClaims(metrics),
@@ -58,6 +58,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
           attemptsMax,
           judge: filters.judge,
           onClaimed: (agentId, claimed) => latency.claimed(agentId, claimed),
+          onAcknowledged: (agentId, acknowledged) => latency.acknowledged(agentId, acknowledged),
           onFilterFailed: filters.failed,
         }),
         settle: createSettle({
