@@ -19,6 +19,7 @@ import { profile } from './profile.ts';
 import { receive } from './receive.ts';
 import { search } from './search.ts';
 import { steady } from './steady.ts';
+import { volume } from './volume.ts';
 
 export const scenarios: readonly Scenario[] = [
   receive,
@@ -37,6 +38,7 @@ export const scenarios: readonly Scenario[] = [
   persist,
   pages,
   search,
+  volume,
   hmac,
   functions,
   profile,
