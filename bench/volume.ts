@@ -9,12 +9,13 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CommandError } from '../server/base/command/io.ts';
+import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
 import { createDays, DAY_MS } from '../server/store/partitions.ts';
 import { openAgent } from './lib/agent.ts';
 import { FILL_TIMEOUT_MS } from './lib/backlog.ts';
-import type { BenchDatabase } from './lib/database.ts';
+import { type BenchDatabase, postgresPids } from './lib/database.ts';
 import type { BenchContext, Goal, Outcome, Scenario } from './lib/outcome.ts';
-import { formatNumber, formatSpread, percentile, spreadOf } from './lib/stats.ts';
+import { formatNumber, formatSpread, spreadOf } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 
 const EVENTS = 5_000_000;
@@ -55,12 +56,16 @@ async function run(context: BenchContext): Promise<Outcome> {
     ),
     ...['history', 'history/webhooks', 'alerts', 'webhooks', 'agents', 'events'].map((path) => `/api/v1/${path}`),
   ];
-  const timed = new Map<string, number[]>();
+  const timed = new Map<string, Look[]>();
   const time = async (name: string, work: () => Promise<unknown>) => {
+    const read = async () => readProcessor(weir.processes, await postgresPids(opened.database));
+    const before = await read();
     const startMs = performance.now();
     await work();
-    const series = timed.get(name) ?? [];
-    timed.set(name, [...series, performance.now() - startMs]);
+    const ms = performance.now() - startMs;
+    const { postgres, ...ofWeir } = timeBetween(before, await read());
+    const weirMs = (ofWeir.eventLoop + ofWeir.signatures + ofWeir.other) / 1000;
+    timed.set(name, [...(timed.get(name) ?? []), { ms, postgresMs: postgres / 1000, weirMs }]);
   };
   const look = async (path: string) => {
     const response = await fetch(weir.origin + path, {
@@ -84,7 +89,9 @@ async function run(context: BenchContext): Promise<Outcome> {
         if (claimed.length === 0) throw new CommandError('there is nothing to claim: store more events');
         await client.ack(claimed);
       });
-    const slowest = [...timed].map(([path, ms]) => [percentile(ms, 0.5), path] as const).sort(([a], [b]) => b - a)[0]!;
+    const slowest = [...timed]
+      .map(([path, looks]) => [spreadOf(valuesOf(looks, 'ms')).median, path] as const)
+      .sort(([a], [b]) => b - a)[0]!;
     context.say(`round ${round} of ${context.rounds}: slowest: ${slowest[1]}, ${formatNumber(slowest[0])} ms`);
   }
   const slow = await slowStatements(opened);
@@ -161,22 +168,37 @@ async function slowStatements({ directory }: BenchDatabase): Promise<string[]> {
   return log.split('\n').filter((line) => / duration: [\d.]+ ms /.test(line));
 }
 
-function summarise(
-  timed: ReadonlyMap<string, number[]>,
-  slow: number,
-  events: number,
-  ids: readonly string[],
-): Outcome {
+interface Look {
+  ms: number;
+  /** Processor time, also of what else ran in between. */
+  postgresMs: number;
+  weirMs: number;
+}
+
+function valuesOf(looks: readonly Look[], of: keyof Look): number[] {
+  return looks.map((look) => look[of]);
+}
+
+function summarise(timed: ReadonlyMap<string, Look[]>, slow: number, events: number, ids: readonly string[]): Outcome {
   const shown = (path: string) => ids.reduce((text, id) => text.replace(id, '{id}'), path);
-  const goal = ([path, ms]: [string, number[]]): Goal => ({
+  const goal = ([path, looks]: [string, Look[]]): Goal => ({
     what: `${shown(path)}, p50:`,
-    value: spreadOf(ms).median,
+    value: spreadOf(valuesOf(looks, 'ms')).median,
     unit: 'ms',
     below: PAGE_MS,
   });
+  const columns = ['ms', 'postgresMs', 'weirMs'] as const;
   return {
-    tables: [{ header: ['', 'ms'], rows: [...timed].map(([path, ms]) => [shown(path), formatSpread(ms)]) }],
-    measures: [...timed].map(([path, values]) => ({ name: shown(path), unit: 'ms', values })),
+    tables: [
+      {
+        header: ['', 'ms', 'CPU of Postgres, ms', 'CPU of Weir, ms'],
+        rows: [...timed].map(([path, looks]) => [
+          shown(path),
+          ...columns.map((column) => formatSpread(valuesOf(looks, column))),
+        ]),
+      },
+    ],
+    measures: [...timed].map(([path, looks]) => ({ name: shown(path), unit: 'ms', values: valuesOf(looks, 'ms') })),
     ratios: [],
     goals: [...[...timed].map(goal), { what: `statements above ${STATEMENT_MS} ms:`, value: slow, unit: '', below: 1 }],
     notes: [
