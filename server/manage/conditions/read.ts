@@ -13,7 +13,8 @@ import {
 import { filterProblem } from '../../model/filters/expression.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
-import type { Cell, Cells } from '../../store/cells/cells.ts';
+import type { Cell } from '../../store/cells/cell.ts';
+import type { Cells } from '../../store/cells/cells.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
 import { isoTime } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';

@@ -2,7 +2,7 @@
 
 import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
-import type { Cell } from '../../store/cells/cells.ts';
+import type { Cell } from '../../store/cells/cell.ts';
 import type { Query } from '../../store/pool.ts';
 import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../store/queries/agent-activity.ts';
 import {

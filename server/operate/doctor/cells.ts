@@ -2,7 +2,7 @@
 import { weirCommand } from '../../base/command/name.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { advice, type Check, ok, problem } from '../../model/check.ts';
-import { Cell } from '../../store/cells/cells.ts';
+import { Cell } from '../../store/cells/cell.ts';
 import { describeConninfo } from '../../store/conninfo.ts';
 import { COPY_CONNECTIONS } from '../../store/copy-link.ts';
 import { openCell } from '../../store/open.ts';
@@ -30,7 +30,7 @@ export async function checkCells(home: Database, circumstances: Circumstances): 
   const checks: Check[] = [];
   for (const row of rows) {
     const keys = derivedKeys(circumstances.keys ?? [], 'cells');
-    const cell = Cell.open(row, self, { home, conninfo: '', keys, open: openCell });
+    const cell = Cell.open(row, self, { keys, open: openCell });
     try {
       checks.push(...(await checkCell(cell, circumstances, waiting.get(row.number) ?? 0)));
     } finally {

@@ -1,6 +1,7 @@
 /** Stores each event in the cell of its webhook. Each cell has its own connections and queues, opened at its first event. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Cell, Cells } from '../../store/cells/cells.ts';
+import type { Cell } from '../../store/cells/cell.ts';
+import type { Cells } from '../../store/cells/cells.ts';
 import type { EventGroup, EventStore } from './event-store.ts';
 import type { StoreOutcome } from './group-commit.ts';
 

@@ -8,7 +8,8 @@
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
 import { forgetCopies, readCopies, readPendingCopies, writeCopies } from '../queries/cell-copies.ts';
-import type { Cell, Cells } from './cells.ts';
+import type { Cell } from './cell.ts';
+import type { Cells } from './cells.ts';
 
 /** Objects copied in one transaction. */
 const AT_A_TIME = 500;

@@ -17,7 +17,8 @@ import type { Database } from '../pool.ts';
 import { hasOlderTransactions, isLastPart, readKeys, readMoment, writeKeys } from '../queries/dedupe-keys.ts';
 import { endMove, type Move, readMoves } from '../queries/webhook-moves.ts';
 import { DatabaseUnavailable } from '../unavailable.ts';
-import type { Cell, Cells } from './cells.ts';
+import type { Cell } from './cell.ts';
+import type { Cells } from './cells.ts';
 import { copyTo } from './copy.ts';
 
 const LOOK_EVERY_MS = 20;

@@ -9,7 +9,7 @@ import { type ConditionKind, conditionKinds, conditionOf } from '../../../server
 import type { HistoryCounts } from '../../../server/model/history.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
-import type { Cell } from '../../../server/store/cells/cells.ts';
+import type { Cell } from '../../../server/store/cells/cell.ts';
 import type { CommitFailure } from '../../../server/store/commit-probe.ts';
 import { firstKeptDay } from '../../../server/store/drop-partitions.ts';
 import { createPartitions } from '../../../server/store/partitions.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { runMaintenance } from '../../../server/operate/primary/maintenance.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
-import { Cell } from '../../../server/store/cells/cells.ts';
+import { Cell } from '../../../server/store/cells/cell.ts';
 import { createPartitions, missingPartitions, partitionName } from '../../../server/store/partitions.ts';
 import { type Database, openDatabase } from '../../../server/store/pool.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';

@@ -6,7 +6,7 @@ import { recordId } from '../../../model/fields.ts';
 import { confirmationInput } from '../../../model/users.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
-import type { Cell } from '../../../store/cells/cells.ts';
+import type { Cell } from '../../../store/cells/cell.ts';
 import { describeConninfo } from '../../../store/conninfo.ts';
 import { DAY_MS } from '../../../store/partitions.ts';
 import { readCellFigures, readCellUse, readReplicationLag } from '../../../store/queries/cells.ts';

@@ -19,7 +19,7 @@ import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '.
 import { WriteBehind } from '../../../receive/ingest/write-behind.ts';
 import { realDisk } from '../../../receive/spool/disk.ts';
 import { SpoolWriter } from '../../../receive/spool/writer.ts';
-import type { Cell } from '../../../store/cells/cells.ts';
+import type { Cell } from '../../../store/cells/cell.ts';
 import { type CommitFailure, probeCommit } from '../../../store/commit-probe.ts';
 import { PartitionRepair } from '../../../store/partitions.ts';
 import type { Database } from '../../../store/pool.ts';
