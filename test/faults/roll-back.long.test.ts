@@ -12,7 +12,7 @@ import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
-import { PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
+import { PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
 /** "db: serve the schema of a newer release that is compatible", and its last migration. */
 const EARLIER = 'f79993d5aea13ea95b6f7e0c7c34e035cd4e970b';
@@ -120,11 +120,33 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     return (await database.database.query<{ version: number }>({ text }))[0]!.version;
   };
 
+  /** By the command of the earlier release, which knows the columns of its schema. */
+  async function addWebhook(): Promise<{ id: string; path: string; secret: string }> {
+    const secret = 'a secret between friends';
+    const given = [
+      '--name',
+      'shop',
+      '--secret',
+      secret,
+      '--dedupe-header',
+      KEY_HEADER,
+      '--rate-limit',
+      '1000000',
+      '--json',
+    ];
+    const settings = { DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, WORKERS: 1, DATA_DIR: one.weir.dataDir };
+    const entry = join(directory, 'earlier/dist/server/cli/weir.js');
+    const command = spawnWeir(settings, { command: ['webhook', 'add', ...given], entry });
+    if ((await command.ended) !== 0) throw new Error(command.stderr());
+    const { id } = JSON.parse(command.lines.join('\n')) as { id: string };
+    return { id, path: `/in/${id}`, secret };
+  }
+
   test('upgrade, restart in between and roll back: with retries, every request is stored and delivered once', {
     timeout: TEST_MS,
   }, async () => {
     expect(await schema()).toBe(EARLIER_SCHEMA);
-    const webhook = await one.weir.addWebhook(undefined, { dedupe_header: KEY_HEADER });
+    const webhook = await addWebhook();
     const url = `http://127.0.0.1:${one.weir.port}`;
     const app = { ...database, url, settings: { PUBLIC_URL: url } } as unknown as TestApp;
     const agent = await addAgent(app, [{ ...webhook, url: url + webhook.path }]);

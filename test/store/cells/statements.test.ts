@@ -82,6 +82,7 @@ const ofOneCell: Record<string, string> = {
   'store/queries/dedupe-keys.ts writeKeys': 'the database of a cell',
   'store/queries/event-conditions.ts deliveredTo': 'part of a search',
   'store/queries/event-conditions.ts deliveryCondition': 'part of a search',
+  'store/queries/settle-deliveries.ts settleText': 'part of a settlement',
   'store/queries/store-deduped.ts findDeduped': 'the database of a cell',
   'store/queries/store-deduped.ts storeDeduped': 'the database of a cell',
   'store/queries/undelivered.ts undeliveredOf': 'part of other statements',
