@@ -84,7 +84,7 @@ describe('an error of a page', () => {
     ['nothing is there', '/nowhere', 404, 'There is nothing at this path.'],
     [
       'it is where a form is sent',
-      '/webhooks/00000000-0000-4000-8000-000000000000/test',
+      '/webhooks/00000000-0000-4000-8000-000000000000/rotate',
       405,
       'accepts only form submissions',
     ],

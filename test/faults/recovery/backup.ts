@@ -50,7 +50,7 @@ export function backupTests(chain: Chain): void {
     }
 
     const isHeld = async () => {
-      const text = `select from pg_stat_activity where wait_event_type = 'Lock' and query like 'lock table "agents"%'`;
+      const text = `select from pg_stat_activity where wait_event_type = 'Lock' and query like 'lock table "%'`;
       return (await chain.weir.database.query({ text })).length === 1;
     };
 

@@ -56,10 +56,12 @@ describe('a user is created', () => {
       updated_at: time,
       signed_in_at: null,
       role_until: null,
+      invited_until: null,
       generated_password: null,
+      invitation_url: null,
     });
     expect((await signIn(app, email)).body.user.role).toBe('operator');
-    const { generated_password, ...shown } = made.body;
+    const { generated_password, invitation_url, ...shown } = made.body;
     expect((await root.api('GET', at(made.body.id))).body).toEqual({ ...shown, signed_in_at: time });
     expect(await actions(made.body.id)).toEqual(['user.create']);
   });
