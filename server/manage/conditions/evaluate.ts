@@ -1,7 +1,7 @@
 /** Decides which alerts begin and which end. Their state is in the database, so each begins and ends once, also over restarts. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Settings } from '../../base/settings/read.ts';
-import { type ReportedKind, reportOf } from '../../model/conditions.ts';
+import { conditionOf, type ReportedKind, reportOf } from '../../model/conditions.ts';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
 import type { Database, Query } from '../../store/pool.ts';
@@ -91,9 +91,10 @@ function progressOf(
   const holding = new Map(held.map((one) => [keyOf(one.condition, one.subject.id), one]));
   const progress: AlertProgress[] = [];
   for (const alert of active) {
+    const agentId = conditionOf(alert.condition).subject === 'agent' ? alert.subject_id : null;
     const condition = holding.get(keyOf(alert.condition, alert.subject_id));
     if (condition !== undefined) {
-      progress.push({ id: alert.id, value: condition.value, checkedAt: now, calmSince: null, endedAt: null });
+      progress.push({ id: alert.id, agentId, value: condition.value, checkedAt: now, calmSince: null, endedAt: null });
       continue;
     }
     const elsewhere = alert.condition === 'spool' && alert.subject_id !== spool?.id;
@@ -101,7 +102,7 @@ function progressOf(
     const { id, value, checked_at: checkedAt } = alert;
     const calmSince = alert.calm_since ?? now;
     const isOver = nowMs - Date.parse(calmSince) >= calmMsOf(alert);
-    progress.push({ id, value, checkedAt, calmSince, endedAt: isOver ? now : null });
+    progress.push({ id, agentId, value, checkedAt, calmSince, endedAt: isOver ? now : null });
   }
   return progress;
 }

@@ -3,7 +3,7 @@ import type { AlertRequest } from '../../model/alerts.ts';
 import type { ReportedKind } from '../../model/conditions.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf, isoColumn, isoText } from '../sql.ts';
-import { undeliveredOf } from './undelivered.ts';
+import { countUndelivered } from './undelivered.ts';
 
 /** An alert as stored. */
 export interface AlertRow {
@@ -56,6 +56,8 @@ export async function insertAlert(query: Query, alert: AlertRow): Promise<void> 
 
 export interface AlertProgress {
   id: string;
+  /** Null: it is about something else. */
+  agentId: string | null;
   value: number;
   /** ISO times. */
   checkedAt: string;
@@ -66,14 +68,15 @@ export interface AlertProgress {
 /** Records what was found out about active alerts. Returns those that ended. */
 export async function updateAlerts(query: Query, alerts: readonly AlertProgress[]): Promise<AlertRow[]> {
   if (alerts.length === 0) return [];
+  const over = alerts.filter(({ endedAt }) => endedAt !== null).flatMap(({ agentId }) => agentId ?? []);
+  const left = over.length === 0 ? new Map<string | null, number>() : await countUndelivered(query, over);
   const times = (of: (alert: AlertProgress) => string | null) => arrayOf(alerts.map((alert) => of(alert) ?? 'null'));
   const rows = await query<AlertRow>({
     text: `
       update alerts a set value = g.value, checked_at = g.checked_at, calm_since = g.calm_since, ended_at = g.ended_at,
-        undelivered = case when g.ended_at is not null then (
-          select ${undeliveredOf('o.id')} from agents o where o.id::text = a.subject_id and o.revoked_at is not null) end
-      from unnest($1::uuid[], $2::float8[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
-        g (id, value, checked_at, calm_since, ended_at)
+        undelivered = g.undelivered
+      from unnest($1::uuid[], $2::float8[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::int[])
+        g (id, value, checked_at, calm_since, ended_at, undelivered)
       where a.id = g.id and a.ended_at is null
       returning ${alertColumns}`,
     values: [
@@ -82,6 +85,7 @@ export async function updateAlerts(query: Query, alerts: readonly AlertProgress[
       times(({ checkedAt }) => checkedAt),
       times(({ calmSince }) => calmSince),
       times(({ endedAt }) => endedAt),
+      arrayOf(alerts.map(({ agentId, endedAt }) => (endedAt === null ? undefined : left.get(agentId)) ?? 'null')),
     ],
   });
   return rows.filter(({ ended_at }) => ended_at !== null);

@@ -1,6 +1,7 @@
 /** Unfinished deliveries of revoked agents: no agent fetches them, until a user dismisses them or moves them to another agent. */
 import { summed, summedBy } from '../place.ts';
-import type { Database } from '../pool.ts';
+import type { Database, Query } from '../pool.ts';
+import { arrayOf } from '../sql.ts';
 import { userActed } from './delivery-history.ts';
 import { ACTED_MAX, insertTargets, type ReplayTarget, recordTargets, targetsMade } from './replay.ts';
 
@@ -29,6 +30,16 @@ export function readUndelivered({
       limit ${AGENTS_MAX}`,
     place: { each: summedBy(({ id }) => id), lenient: true },
   });
+}
+
+/** Counts the unfinished deliveries of those of these agents that are revoked. */
+export async function countUndelivered(query: Query, agentIds: readonly string[]): Promise<Map<string, number>> {
+  const rows = await query<{ id: string; count: number }>({
+    text: `select a.id, ${undeliveredOf('a.id')} as count from agents a where a.id = any ($1::uuid[]) and a.revoked_at is not null`,
+    values: [arrayOf(agentIds)],
+    place: { each: summedBy(({ id }) => id), lenient: true },
+  });
+  return new Map(rows.map(({ id, count }) => [id, count]));
 }
 
 /** Unfinished deliveries of the agent $1, oldest first, at most ACTED_MAX. */

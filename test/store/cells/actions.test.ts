@@ -1,5 +1,6 @@
 /** What people and agents do with events and deliveries that are in several cells. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { countUndelivered } from '../../../server/store/queries/undelivered.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';
@@ -106,10 +107,11 @@ test('filters judge in every cell, and a change counts when it is confirmed', as
   expect(await picky.claim()).toHaveLength(3);
 });
 
-test('what a revoked agent left in any cell moves to another one', async () => {
+test('what a revoked agent left in any cell is counted, and moves to another one', async () => {
   await sendToAll();
   const heir = await app.agentOf([]);
   await api('DELETE', `/agents/${agent.id}`);
+  expect(await countUndelivered(app.primary.database.query, [agent.id, heir.id])).toEqual(new Map([[agent.id, 3]]));
   expect(await api('POST', `/agents/${agent.id}/undelivered`, { to_agent_id: heir.id })).toMatchObject({ settled: 3 });
   expect(await heir.claim()).toHaveLength(3);
 });
