@@ -61,6 +61,8 @@ export async function startWeir(options: {
     METRICS_PORT: String(await freePort()),
     PUBLIC_URL: `http://127.0.0.1:${port}`,
     FRONTEND_PUBLIC_API_URL: '',
+    // Benches open many sessions from one address.
+    RATE_LIMIT_AGENT_AUTH_MAX: '1000000',
     WORKERS: String(processes),
     DATA_DIR: directory,
     DATABASE_URL: conninfo,

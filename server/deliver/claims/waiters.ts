@@ -18,7 +18,7 @@ export class ClaimWaiters {
   readonly #database: Database;
   readonly #marks: Pick<ClaimMarks, 'forCheck' | 'forget'>;
   readonly #waiting = new Map<string, Set<() => void>>();
-  #timer: NodeJS.Timeout | null = null;
+  #cancelCheck = () => {};
   #dueAtMs = Number.POSITIVE_INFINITY;
   #lastMs = 0;
   #fullScanMs = 0;
@@ -76,7 +76,7 @@ export class ClaimWaiters {
   /** Wakes all waiting claims. Later calls of `wait` resolve immediately. */
   close(): void {
     this.#closed = true;
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#cancelCheck();
     for (const wakes of [...this.#waiting.values()]) for (const wake of [...wakes]) wake();
   }
 
@@ -84,17 +84,16 @@ export class ClaimWaiters {
     this.#checkWithin(Math.max(0, this.#lastMs + CHECK_GAP_MS - performance.now()));
   }
 
-  /** One timer for all claims. A call can only make it fire earlier. */
+  /** One check for all claims. A call can only make it run earlier. */
   #checkWithin(ms: number): void {
     const dueAtMs = performance.now() + ms;
     if (this.#closed || dueAtMs >= this.#dueAtMs) return;
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#cancelCheck();
     this.#dueAtMs = dueAtMs;
-    this.#timer = setTimeout(() => void this.#check(), ms);
+    this.#cancelCheck = after(ms, () => void this.#check());
   }
 
   async #check(): Promise<void> {
-    this.#timer = null;
     this.#dueAtMs = Number.POSITIVE_INFINITY;
     if (this.#checking) return this.#checkWithin(CHECK_GAP_MS);
     this.#checking = true;
@@ -138,13 +137,25 @@ export class CommitNotifier {
     this.#waiters.committed();
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setTimeout(() => this.#notify(), Math.max(0, this.#lastMs + NOTIFY_GAP_MS - performance.now()));
+    after(Math.max(0, this.#lastMs + NOTIFY_GAP_MS - performance.now()), () => this.#notify());
   }
 
   #notify(): void {
     this.#scheduled = false;
     this.#lastMs = performance.now();
-    // A lost NOTIFY delays claims by at most a second, because waiting claims query once a second anyway.
-    this.#database.query({ text: `notify ${ARRIVALS_CHANNEL}` }).catch(() => {});
+    // A lost NOTIFY delays claims by at most a second, because waiting claims query once a second anyway. So its commit need not wait for
+    // the disk or a standby.
+    const text = `select set_config('synchronous_commit', 'off', true), pg_notify('${ARRIVALS_CHANNEL}', '')`;
+    this.#database.query({ text }).catch(() => {});
   }
+}
+
+/** Runs `work` in `ms` milliseconds; for 0 after this turn, because a timer takes a millisecond. Returns what cancels it. */
+function after(ms: number, work: () => void): () => void {
+  if (ms === 0) {
+    const immediate = setImmediate(work);
+    return () => clearImmediate(immediate);
+  }
+  const timer = setTimeout(work, ms);
+  return () => clearTimeout(timer);
 }

@@ -46,6 +46,15 @@ test('a notification between a query and its wait is not missed', async () => {
   await waiters.wait(agentId, WAIT_MS, commitsBefore, () => {});
 });
 
+test('the first commit after a pause is looked at in the next turn, without a timer', async () => {
+  holdTimers(0);
+  const waiters = new ClaimWaiters(fresh.database, new ClaimWatermarks());
+  onTestFinished(() => waiters.close());
+  const woken = waiters.wait(agentId, WAIT_MS, waiters.commits, () => {});
+  waiters.committed();
+  await woken;
+});
+
 test('deliveries below the watermark are not queried, except once in 15 seconds; then the next claim queries all', async () => {
   const clock = takeClock();
   // The first query ignores the watermarks, and runs before the watermark is learned.
