@@ -85,7 +85,7 @@ function timePanel(group, title) {
       x += width;
       return `<rect x="${(x - width).toFixed(1)}" y="${y}" width="${width.toFixed(1)}" height="${HEIGHT}" fill="${colours[part]}"/>`;
     });
-    return drawn.join('') + text(x + 8, y + 13, total(name).toFixed(0));
+    return drawn.join('') + text(x + 8, y + 13, Math.round(total(name)).toLocaleString('en'));
   });
 }
 
