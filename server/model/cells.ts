@@ -35,6 +35,20 @@ export const cellInput = {
   }),
 };
 
+/** A cell that an answer lacks. */
+const cellAwaySchema = z.object({
+  number: cellNumber.describe('its number'),
+  name: z.string().describe('its name'),
+  since: z.iso.datetime().describe('since when it cannot be reached'),
+});
+export type CellAway = z.output<typeof cellAwaySchema>;
+
+/** A member of every answer over all cells. */
+export const cellsAway = z
+  .array(cellAwaySchema)
+  .optional()
+  .describe('cells that cannot be reached, and what they have is not in this answer; absent: none');
+
 export const cellSchema = z.object({
   number: cellNumber.describe('0: home, the database of the settings'),
   name: z.string().describe('name of the cell'),

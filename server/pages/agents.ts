@@ -200,6 +200,7 @@ async function agentView(
     targets,
     deliveries: { pending: itemsOf(pending), leased: itemsOf(leased), dead: itemsOf(dead) },
     counts: counted.kind === 'done' ? counted.body : null,
+    cellsAway: itemsOf(pending).cells_away,
     activity: active,
     strip: active?.last_seen_at == null ? null : agentStrip(active, outages, now),
     samplesOf,

@@ -68,6 +68,7 @@ export const overview: Page = async ({ call, query }) => {
     sparkFrame,
     names: known,
     events: events?.items,
+    cellsAway: events?.cells_away,
   });
 };
 

@@ -58,7 +58,7 @@ export function redirect(to: string, notice?: string, headers: Record<string, st
 
 /** A list operation, as far as every list has the same body. */
 type Listed<Body> = { kind: 'done'; body: Body } | Invalid | Problem;
-type EmptyPage = { items: never[]; next_cursor: null };
+type EmptyPage = { items: never[]; next_cursor: null; cells_away?: undefined };
 
 /** A secondary list of a page; empty when the call failed. */
 export function itemsOf<Body>(called: Listed<Body>): Body | EmptyPage {

@@ -1,6 +1,7 @@
 /** /search: one field that finds things by a name, a type, an id or its beginning, or a text. */
 
 import { recordId } from '../model/fields.ts';
+import { PartialReads } from '../store/cells/partial-reads.ts';
 import type { Database } from '../store/pool.ts';
 import { eventsByIdStart, ID_DIGITS_MIN } from '../store/queries/event-lists.ts';
 import type { Call } from './call.ts';
@@ -28,11 +29,12 @@ export function searchPages(database: Database) {
     const digits = sought.toLowerCase().replaceAll('-', '');
     const isIdStart = /^[0-9a-f]+$/.test(digits) && digits.length >= ID_DIGITS_MIN && digits.length < 32;
     const from = new Date(Date.now() - BODIES_MS).toISOString();
+    const reads = new PartialReads(database);
     const [webhooks, agents, typed, byId, inBodies] = await Promise.all([
       call('listWebhooks', { query: { q: sought, limit } }),
       call('listAgents', { query: { q: sought, limit } }),
       call('listEvents', { query: { type: sought, limit } }),
-      isIdStart ? eventsByIdStart(database, digits, SHOWN_MAX) : [],
+      isIdStart ? eventsByIdStart(reads, digits, SHOWN_MAX) : [],
       partOf(call('listEvents', { query: { q: sought, from, limit } })),
     ]);
     const events = itemsOf(typed).items;
@@ -46,6 +48,7 @@ export function searchPages(database: Database) {
       complete: events.length > 0 || typed.kind === 'invalid' || (typed.kind === 'done' && typed.body.complete),
       byId,
       bodies,
+      cellsAway: (typed.kind === 'done' && typed.body.cells_away) || inBodies?.cells_away || reads.cellsAway,
       names: await namesOf(call, 'listWebhooks', ids),
     };
   }

@@ -28,7 +28,8 @@ const DAY_MS = 86_400_000;
 /** What each tab shows besides the webhook itself. */
 const tabs = {
   events: async (call: Call, webhook: Webhook, counted: Counted | undefined) => {
-    const events = itemsOf(await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } })).items;
+    const listed = itemsOf(await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } }));
+    const events = listed.items;
     const deliveries = await eventDeliveries(
       call,
       events.map(({ id }) => id),
@@ -42,6 +43,7 @@ const tabs = {
     const strip = isUsed ? webhookStrip(counted, outageList, nowMs) : null;
     return {
       events,
+      cellsAway: listed.cells_away,
       deliveries,
       refusals,
       outageList,

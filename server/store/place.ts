@@ -3,19 +3,24 @@
  * those tables says itself how it is spread, so that its callers use one Database. Without cells every statement runs at home.
  */
 
+import type { CellAway } from '../model/cells.ts';
+
 /** Combines what each cell returned, in the order of the cells; home is the first. Not called for a single cell. */
 export type Merge<Row> = (byCell: Row[][]) => Row[];
+
+/** A cell that is away has no rows, and is reported to the function. Absent: the statement rejects. */
+export type Lenient = true | ((away: CellAway) => void);
 
 /** Absent: at home. */
 export type Place<Row> =
   /** In the cell that the id of an event or a delivery names. */
   | { id: string }
   /** In each cell that one of the ids names; an id that is elsewhere finds no row. */
-  | { ids: readonly string[]; merge?: Merge<Row> }
+  | { ids: readonly string[]; merge?: Merge<Row>; lenient?: Lenient }
   /** In this cell. */
   | { cell: number }
-  /** In every cell. `lenient`: a cell that is away has no rows; otherwise the statement rejects. */
-  | { each: Merge<Row>; lenient?: boolean }
+  /** In every cell. */
+  | { each: Merge<Row>; lenient?: Lenient }
   /** A setting of the transaction, wherever its statements run. */
   | 'session';
 

@@ -5,10 +5,13 @@ import { isOutage } from './sql-states.ts';
 export class DatabaseUnavailable extends Error {
   /** SQLSTATE; undefined if the connection was lost, in which case the statement may have been committed. */
   readonly code: string | undefined;
+  /** The cell that it is; undefined: home, or the only database. */
+  readonly cell: { number: number; name: string } | undefined;
 
-  constructor(cause: Error & { code?: string }) {
+  constructor(cause: Error & { code?: string }, cell?: { number: number; name: string }) {
     super(cause.message.trim(), { cause });
     this.code = cause.code;
+    this.cell = cell;
   }
 }
 

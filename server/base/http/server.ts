@@ -8,7 +8,7 @@ import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
 import { Framing, framingProblem, framingWith } from './framing.ts';
-import { ProblemError, problem, problemLater } from './problem.ts';
+import { type Problem, ProblemError, problem, problemLater } from './problem.ts';
 import type { Method, Route } from './route.ts';
 import type { UnreadLimit } from './unread.ts';
 
@@ -28,8 +28,8 @@ interface ServerOptions {
   prepare: (exchange: Exchange) => void;
   /** Called once for each request, after it was answered or aborted. */
   onFinished: (exchange: Exchange) => void;
-  /** True if the error means that the database is unavailable. That is not a bug, so the answer is 503. */
-  isOutage: (error: unknown) => boolean;
+  /** The problem of a database that is unavailable, which is not a bug; null: the error is another one. */
+  outageProblem: (error: unknown) => Problem | null;
   /** Answers requests that match no route. */
   refuse: (exchange: Exchange, code: 'not_found' | 'method_not_allowed') => void;
   /** Called after a handler threw because of a bug and the exchange was answered 500. */
@@ -198,7 +198,8 @@ export class HttpServer implements ExchangeHost {
 
   failed(exchange: Exchange, error: unknown): void {
     if (error instanceof ProblemError) return exchange.problem(error.problem);
-    if (this.#options.isOutage(error)) return exchange.problem(problemLater('database_unavailable', 1));
+    const outage = this.#options.outageProblem(error);
+    if (outage !== null) return exchange.problem(outage);
     exchange.problem(problem('internal'));
     this.#options.onFailure(exchange, error);
   }

@@ -2,12 +2,14 @@
 
 import { CommandError } from '../../base/command/io.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
+import type { CellAway } from '../../model/cells.ts';
 import { isUuid } from '../../store/ids.ts';
 import { type BodyOf, type Call, type CallArguments, notFound } from './call.ts';
 
 interface Page {
   items: unknown[];
   next_cursor: string | null;
+  cells_away?: CellAway[] | undefined;
 }
 
 /** Operations that return pages. */
@@ -18,7 +20,7 @@ const PAGE_ITEMS_MAX = 200;
 
 /**
  * Reads a list of up to `limit` items, newest first, in as many pages as that takes. Returns it as one page, whose next_cursor is that
- * of the last page.
+ * of the last page, and whose cells_away are those of all.
  * @param onPage called after each page that is followed by another
  */
 export async function readList<Name extends PagedName>(
@@ -29,11 +31,14 @@ export async function readList<Name extends PagedName>(
   onPage: (page: BodyOf<Name>, items: number) => void = () => {},
 ): Promise<BodyOf<Name>> {
   const items: unknown[] = [];
+  const away = new Map<number, CellAway>();
   for (let cursor: string | undefined; ; ) {
     const left = Math.min(limit - items.length, PAGE_ITEMS_MAX);
     const page = (await call(name, { query: { ...query, cursor, limit: left } })) as BodyOf<Name> & Page;
     items.push(...page.items);
-    if (page.next_cursor === null || items.length >= limit) return { ...page, items };
+    for (const cell of page.cells_away ?? []) away.set(cell.number, cell);
+    if (page.next_cursor === null || items.length >= limit)
+      return { ...page, items, ...(away.size === 0 ? {} : { cells_away: [...away.values()] }) };
     onPage(page, items.length);
     cursor = page.next_cursor;
   }

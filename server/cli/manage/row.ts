@@ -10,6 +10,7 @@ import {
   printText,
   table,
 } from '../../base/command/io.ts';
+import type { CellAway } from '../../model/cells.ts';
 import { uuid } from '../command/arguments.ts';
 import { type Call, type Connection, documentOf, type OpenConnection, ProblemFailure } from './call.ts';
 import { idOf, keyOf, type Resource } from './lists.ts';
@@ -94,6 +95,13 @@ function printAnswer(io: CommandIo, { text, list }: Row, answer: unknown, given:
   else printText(io, `${list === undefined ? '' : listText(list, answer, given.options)}${more}`);
 }
 
+/** Says which cells an answer over all cells lacks. */
+function printCellsAway(io: CommandIo, answer: unknown): void {
+  const { cells_away = [] } = (answer ?? {}) as { cells_away?: readonly CellAway[] };
+  for (const { number, name } of cells_away)
+    printMessage(io, `weir: cell ${number} (${name}) cannot be reached: what it has is not in this list\n`);
+}
+
 function listText(list: Listing<unknown, object>, answer: unknown, options: object): string {
   const { items } = answer as { items: readonly unknown[] };
   if (items.length === 0) return `${list.whenEmpty(options)}\n`;
@@ -161,6 +169,7 @@ async function runRow(
   const id = typeof one.target === 'string' ? await idOf(call, one.target, key) : key;
   const given = { id, key, argument, options, io, connection };
   const answer = await one.run(call, given);
+  printCellsAway(io, answer);
   const failure = one.failure?.(answer, given) ?? null;
   if (options.json) printJson(io, one.json === undefined ? (answer ?? { id }) : one.json(answer));
   else if (failure === null) printAnswer(io, one, answer, given);

@@ -5,13 +5,14 @@
 
 import type { Exchange } from '../../base/http/exchange.ts';
 import { ParsedBody } from '../../base/http/parsed-body.ts';
-import { type Problem, ProblemError, problem, problemLater } from '../../base/http/problem.ts';
+import { type Problem, ProblemError, problem } from '../../base/http/problem.ts';
 import type { Handler } from '../../base/http/route.ts';
 import { isLoopback } from '../../base/net/loopback.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { record } from '../../store/audit/record.ts';
-import { type Database, DatabaseUnavailable } from '../../store/pool.ts';
+import type { Database } from '../../store/pool.ts';
+import { outageProblem } from '../api/outage.ts';
 import type { OperationName } from '../api/routes.ts';
 import { accessOf, type Runner } from '../api/run.ts';
 import { type AgentAuth, bearer } from '../auth/agent.ts';
@@ -93,8 +94,9 @@ function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, excha
       });
     } catch (error) {
       if (error instanceof ProblemError) return error.problem;
-      if (error instanceof DatabaseUnavailable) return problemLater('database_unavailable', 1);
-      throw error;
+      const outage = outageProblem(error);
+      if (outage === null) throw error;
+      return outage;
     }
   }
   return {

@@ -1,5 +1,6 @@
 /** Tools for agents and users that read stored events. An agent sees only those delivered to it. */
 import { z } from 'zod';
+import { cellsAway } from '../../model/cells.ts';
 import { deliveryStates } from '../../model/events.ts';
 import { idOf, receivedAt, sourceIp } from '../../model/fields.ts';
 import { queryOf, type Tool, tool } from './tool.ts';
@@ -89,20 +90,22 @@ const searchEvents = tool({
       .describe(
         'false: the search stopped at its time limit; call again with next_cursor, or narrow it by from and to',
       ),
+    cells_away: cellsAway,
   }),
   run: async (given, operations) => {
     const outcome = await operations.run('listEvents', { query: queryOf(given) });
     if (outcome.kind !== 'done') return outcome;
-    const { items, next_cursor, complete } = outcome.body;
+    const { items, next_cursor, complete, cells_away } = outcome.body;
     const events = items.map((event) => ({ ...describe(event), untrusted_content: typesOf(event) }));
     const markers = new Markers();
     const rest = next_cursor === null ? 'There are no more.' : `For older ones call again with cursor ${next_cursor}.`;
     const text = [
       `${events.length} found. ${rest}${complete ? '' : ' The search stopped at its time limit.'}`,
+      ...(cells_away ?? []).map(({ number }) => `Events of cell ${number} are missing: it cannot be reached.`),
       ...(events.length === 0 ? [] : [markers.warning]),
       ...events.flatMap(({ untrusted_content, ...rest }) => [JSON.stringify(rest), markers.block(untrusted_content)]),
     ].join('\n');
-    return { kind: 'answer', structured: { events, next_cursor, complete }, text };
+    return { kind: 'answer', structured: { events, next_cursor, complete, cells_away }, text };
   },
 });
 

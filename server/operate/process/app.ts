@@ -11,13 +11,14 @@ import { HttpServer } from '../../base/http/server.ts';
 import { UnreadLimit } from '../../base/http/unread.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { expectedAnswers } from '../../manage/api/openapi/document.ts';
+import { outageProblem } from '../../manage/api/outage.ts';
 import { type Doctor, DoctorRunner } from '../../manage/api/status/doctor.ts';
 import { type Awaited, alive, createReady } from '../../manage/api/status/health.ts';
 import type { Live, Sample } from '../../manage/live/counters.ts';
 import { parseNetwork } from '../../model/address.ts';
 import { pendingMigrations } from '../../store/migrate.ts';
 import { type Horizon, nearestWithin } from '../../store/partitions.ts';
-import { type Database, DatabaseUnavailable } from '../../store/pool.ts';
+import type { Database } from '../../store/pool.ts';
 import { addLatency } from '../../store/queries/latency.ts';
 import type { MetricsSnapshot, StartOrder } from '../primary/messages.ts';
 import { openBase } from './base.ts';
@@ -133,7 +134,7 @@ export async function startApp(
         observe.finished(exchange);
         ingest.finished(exchange);
       },
-      isOutage: (error) => error instanceof DatabaseUnavailable,
+      outageProblem,
       onFailure: observe.failed,
       refuse: (exchange, code) => pages.pages.refuse(exchange, code, client.whyMissing(exchange.path)),
     },

@@ -150,8 +150,9 @@ export class Cell implements CellDatabase {
   }
 
   #unavailable(reason: string, code?: string): DatabaseUnavailable {
-    const error = new Error(`cell ${this.number} (${this.name}): ${reason}`);
-    return new DatabaseUnavailable(code === undefined ? error : Object.assign(error, { code }));
+    const { number, name } = this;
+    const error = new Error(`cell ${number} (${name}): ${reason}`);
+    return new DatabaseUnavailable(code === undefined ? error : Object.assign(error, { code }), { number, name });
   }
 }
 

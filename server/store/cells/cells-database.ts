@@ -1,15 +1,19 @@
 /** One Database over all cells: each statement runs where its place says. */
 
-import { concatenated, type Place } from '../place.ts';
+import { concatenated, type Lenient, type Place } from '../place.ts';
 import type { Database, Query, Statement } from '../pool.ts';
+import { DatabaseUnavailable } from '../unavailable.ts';
 
 /** A place for the events of some webhooks. */
 export interface CellDatabase {
   /** 0: home. */
   readonly number: number;
+  readonly name: string;
   readonly database: Database;
   /** Why it cannot be used now; null: it can. */
   readonly away: string | null;
+  /** Since when it cannot be used, Unix milliseconds. */
+  readonly awaySinceMs: number;
 }
 
 export interface CellList {
@@ -92,9 +96,27 @@ async function spread<Row extends object>(
   const [chosen, merge] =
     'ids' in place
       ? [[...new Set(place.ids.map((id) => cells.of(id)))], place.merge ?? concatenated]
-      : [cells.all().filter(({ away }) => !(place.lenient && away !== null)), place.each];
-  if (chosen.length === 1) return run(chosen[0]!);
-  return merge(await Promise.all(chosen.map(run)));
+      : [cells.all(), place.each];
+  const { lenient } = place;
+  const read = lenient === undefined ? run : (cell: CellDatabase) => rowsUnlessAway(cell, lenient, run);
+  if (chosen.length === 1) return read(chosen[0]!);
+  return merge(await Promise.all(chosen.map(read)));
+}
+
+/** None also of a cell that goes away while it is read. */
+async function rowsUnlessAway<Row extends object>(
+  cell: CellDatabase,
+  lenient: Lenient,
+  run: (cell: CellDatabase) => Promise<Row[]>,
+): Promise<Row[]> {
+  try {
+    if (cell.away === null) return await run(cell);
+  } catch (error) {
+    if (!(error instanceof DatabaseUnavailable) || cell.away === null) throw error;
+  }
+  const { number, name, awaySinceMs } = cell;
+  if (lenient !== true) lenient({ number, name, since: new Date(awaySinceMs).toISOString() });
+  return [];
 }
 
 /** The transactions of one unit of work in cells other than home. */

@@ -3,7 +3,7 @@
 import type { z } from 'zod';
 import { eventDeliveriesSchema } from '../../model/events.ts';
 import { isTimedId, uuidv7Time } from '../ids.ts';
-import { newest } from '../place.ts';
+import { concatenated, newest } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf, isoText } from '../sql.ts';
 import { type NewEvent, newEventColumns } from './events.ts';
@@ -68,9 +68,14 @@ export async function readOldestTime({ query }: Pick<Database, 'query'>): Promis
     name: 'read-oldest-time',
     text: `select ${isoText('e.received_at')} as at from events e order by e.received_at limit 1`,
     values: [],
-    place: { each: (byCell) => byCell.flat().sort((a, b) => (a.at < b.at ? -1 : 1)) },
+    place: { each: (byCell) => byCell.flat().sort((a, b) => (a.at < b.at ? -1 : 1)), lenient: true },
   });
   return rows[0]?.at ?? null;
+}
+
+/** Rejects when a cell is away. */
+export async function askEveryCell({ query }: Pick<Database, 'query'>): Promise<void> {
+  await query({ text: 'select 1', place: { each: concatenated } });
 }
 
 /** Types of events by id; those without a type, or that do not exist any more, are omitted. */

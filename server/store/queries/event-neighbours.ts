@@ -43,7 +43,7 @@ export async function findNeighbours(
   const [row] = await query<Neighbours>({
     text: `select ${nearest('<', 'desc')} as older, ${nearest('>', 'asc')} as newer`,
     values: given.values,
-    place: { each: (byCell) => [byCell.flat().reduce(nearer)] },
+    place: { each: (byCell) => [byCell.flat().reduce(nearer)], lenient: true },
   });
   return row!;
 }
@@ -78,7 +78,7 @@ export async function findPreviousOfType(
       where e.webhook_id = $3 and e.event_type is not distinct from $4
       limit 1`,
     values: [uuidv7Time(id), id, webhook_id, event_type],
-    place: { each: newest(1, (event) => event.id) },
+    place: { each: newest(1, (event) => event.id), lenient: true },
   });
   return row;
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
 import { attemptSchema } from '../../../model/attempts.ts';
+import { cellsAway } from '../../../model/cells.ts';
 import {
   deadGroupsSchema,
   dismissedSchema,
@@ -13,6 +14,7 @@ import {
 import { inOrder, notInOrder } from '../../../model/event-filter.ts';
 import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../../model/events.ts';
 import { instant, recordId } from '../../../model/fields.ts';
+import { PartialReads } from '../../../store/cells/partial-reads.ts';
 import type { Database } from '../../../store/pool.ts';
 import { groupDeadLetters } from '../../../store/queries/dead-letters.ts';
 import { findDelivery, listDeliveries } from '../../../store/queries/deliveries.ts';
@@ -48,7 +50,7 @@ export function deliveryOperations(database: Database) {
     /** An agent sees only its own deliveries. */
     listDeliveries: readerOperation({
       query: listQuery,
-      answers: { 200: pageSchema(deliverySchema) },
+      answers: { 200: pageSchema(deliverySchema).extend({ cells_away: cellsAway }) },
       handle: async ({ who, query }) => {
         const { agent_id, webhook_id: webhookId = null, event_id: eventId = null, reason = null, from, to } = query;
         // Dead letters have an index. A filter by reason over all deliveries would read every delivery.
@@ -56,19 +58,20 @@ export function deliveryOperations(database: Database) {
         const agentId = agentIdOf(who) ?? agent_id ?? null;
         if (agent_id !== undefined && agent_id !== agentId) return done(200, { items: [], next_cursor: null });
         const filter = { agentId, webhookId, eventId, state, reason, from, to };
-        const rows = await listDeliveries(database, filter, query.cursor ?? null, query.limit + 1);
-        return done(
-          200,
-          pageOf(rows, query.limit, (row) => row),
-        );
+        const reads = new PartialReads(database);
+        const rows = await listDeliveries(reads, filter, query.cursor ?? null, query.limit + 1);
+        return done(200, { ...pageOf(rows, query.limit, (row) => row), cells_away: reads.cellsAway });
       },
     }),
 
     countDeliveries: operation({
       query: countQuery,
-      answers: { 200: deliveryCountsSchema },
-      handle: async ({ query: { agent_id: agentId = null, webhook_id: webhookId = null } }) =>
-        done(200, await countOrEstimateDeliveries(database, { agentId, webhookId })),
+      answers: { 200: deliveryCountsSchema.extend({ cells_away: cellsAway }) },
+      handle: async ({ query: { agent_id: agentId = null, webhook_id: webhookId = null } }) => {
+        const reads = new PartialReads(database);
+        const counts = await countOrEstimateDeliveries(reads, { agentId, webhookId });
+        return done(200, { ...counts, cells_away: reads.cellsAway });
+      },
     }),
 
     showDelivery: readerOperation({
@@ -93,10 +96,11 @@ export function deliveryOperations(database: Database) {
 
     groupDeadLetters: operation({
       query: countQuery,
-      answers: { 200: deadGroupsSchema },
+      answers: { 200: deadGroupsSchema.extend({ cells_away: cellsAway }) },
       handle: async ({ query: { agent_id: agentId = null, webhook_id: webhookId = null } }) => {
-        const { groups, complete } = await groupDeadLetters(database, { agentId, webhookId });
-        return done(200, { items: groups, complete });
+        const reads = new PartialReads(database);
+        const { groups, complete } = await groupDeadLetters(reads, { agentId, webhookId });
+        return done(200, { items: groups, complete, cells_away: reads.cellsAway });
       },
     }),
 

@@ -1,5 +1,6 @@
 /** Query parameters and inputs of the routes of events, and the page of the answer. */
 import { z } from 'zod';
+import { cellsAway } from '../../../model/cells.ts';
 import { eventFilters, inOrder, notInOrder } from '../../../model/event-filter.ts';
 import { eventSchema } from '../../../model/events.ts';
 import { example } from '../../../model/fields.ts';
@@ -55,6 +56,7 @@ export const eventPageSchema = pageSchema(eventSchema).extend({
     .boolean()
     .describe('false: the search reached its time limit before the page was full; next_cursor continues from there'),
   searched_to: z.iso.datetime().nullable().describe('time down to which an incomplete search looked'),
+  cells_away: cellsAway,
 });
 
 type EventOutput = z.output<typeof eventSchema>;

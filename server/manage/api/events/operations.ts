@@ -2,12 +2,14 @@
 import { z } from 'zod';
 import { problem, problemLater } from '../../../base/http/problem.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
+import { cellsAway } from '../../../model/cells.ts';
 import { eventCountQuery, eventFilterOf } from '../../../model/event-filter.ts';
 import { eventDeliveriesSchema, eventSchema } from '../../../model/events.ts';
 import { idOf } from '../../../model/fields.ts';
+import { PartialReads } from '../../../store/cells/partial-reads.ts';
 import { uuidv7Time } from '../../../store/ids.ts';
 import type { Database } from '../../../store/pool.ts';
-import { countDeliveriesOf } from '../../../store/queries/event-lists.ts';
+import { askEveryCell, countDeliveriesOf } from '../../../store/queries/event-lists.ts';
 import { findEvent } from '../../../store/queries/events.ts';
 import type { ReplayScope } from '../../../store/queries/recipients.ts';
 import { agentIdOf } from '../../auth/person.ts';
@@ -41,6 +43,7 @@ const COUNTED_EVENTS_MAX = 1_000;
 const eventCountSchema = z.object({
   count: z.int().describe(`matching events, at most ${COUNTED_EVENTS_MAX}`),
   exact: z.boolean().describe('false: there are more, or the time limit of the count was reached'),
+  cells_away: cellsAway,
 });
 
 const deliveriesQuery = z.strictObject({
@@ -72,11 +75,9 @@ export function eventOperations(
       problems: ['search_busy'],
       handle: async ({ who, query, isGone }) => {
         const { cursor = null, limit } = query;
-        const found = await search.find({
-          ...eventFilterOf(query, agentIdOf(who), cursor),
-          limit: limit + 1,
-          isGone,
-        });
+        const reads = new PartialReads(database);
+        const order = { ...eventFilterOf(query, agentIdOf(who), cursor), limit: limit + 1, isGone };
+        const found = await search.find(order, reads);
         if (found === null) return problemLater('search_busy', 1);
         const { items, next_cursor } = pageOf(found.rows, limit, describeEvent);
         const stoppedAt = next_cursor === null ? found.stoppedAt : null;
@@ -85,6 +86,7 @@ export function eventOperations(
           next_cursor: next_cursor ?? stoppedAt,
           complete: stoppedAt === null,
           searched_to: stoppedAt && uuidv7Time(stoppedAt),
+          cells_away: reads.cellsAway,
         });
       },
     }),
@@ -94,8 +96,11 @@ export function eventOperations(
       answers: { 200: eventCountSchema },
       problems: ['search_busy'],
       handle: async ({ query }) => {
-        const counted = await search.count({ ...eventFilterOf(query, null, null), limit: COUNTED_EVENTS_MAX });
-        return counted === null ? problemLater('search_busy', 1) : done(200, counted);
+        const reads = new PartialReads(database);
+        const order = { ...eventFilterOf(query, null, null), limit: COUNTED_EVENTS_MAX };
+        const counted = await search.count(order, reads);
+        if (counted === null) return problemLater('search_busy', 1);
+        return done(200, { ...counted, cells_away: reads.cellsAway });
       },
     }),
 
@@ -107,6 +112,8 @@ export function eventOperations(
       problems: ['exports_full', 'user_exports_full'],
       handle: async ({ who, query, exchange }) => {
         const { format } = query;
+        // Once the export is being sent, it cannot say that a cell is away.
+        await askEveryCell(database);
         const place = places.enter(who.id);
         if (place.kind === 'problem') return place;
         exchange.setHeader('content-disposition', `attachment; filename="events.${format}"`);
@@ -125,8 +132,12 @@ export function eventOperations(
     /** A separate route: states change all the time, events never. */
     countEventDeliveries: operation({
       query: deliveriesQuery,
-      answers: { 200: listSchema(eventDeliveriesSchema) },
-      handle: async ({ query }) => done(200, { items: await countDeliveriesOf(database, query.event_ids ?? []) }),
+      answers: { 200: listSchema(eventDeliveriesSchema).extend({ cells_away: cellsAway }) },
+      handle: async ({ query }) => {
+        const reads = new PartialReads(database);
+        const items = await countDeliveriesOf(reads, query.event_ids ?? []);
+        return done(200, { items, cells_away: reads.cellsAway });
+      },
     }),
 
     showEvent: readerOperation({

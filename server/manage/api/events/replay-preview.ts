@@ -111,7 +111,8 @@ export async function previewFilter(
 ): Promise<FilterPreview | null> {
   const { filter: ofWebhook } = eventFilterOf({ webhook_id: webhookId }, null, null);
   const all = { from, to: null, before: null, downTo: null };
-  const tally = await parts.search.tally({ filter: ofWebhook, span: all, limit: COUNTED_EVENTS_MAX });
+  const order = { filter: ofWebhook, span: all, limit: COUNTED_EVENTS_MAX };
+  const tally = await parts.search.tally(order, parts.database);
   if (tally === null) return null;
   const scale = await scaleOf(parts.database, ofWebhook, all, tally);
   const pair = { webhookId, filter, agentId: '', agentName: '', webhookName: '' };

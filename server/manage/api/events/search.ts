@@ -42,6 +42,13 @@ export interface EventTally {
   countedFrom: string | null;
 }
 
+interface SliceOrder {
+  database: Database;
+  untilMs: number;
+  /** Events of the first slice. */
+  first: number;
+}
+
 export class EventSearch {
   readonly #database: Database;
   readonly #msMax: number;
@@ -53,40 +60,47 @@ export class EventSearch {
     this.#msMax = msMax;
   }
 
-  /** Newest first. Null: SEARCHES_MAX other searches are running. */
-  async find({ filter, span, limit, isGone = () => false }: Search): Promise<SearchResult | null> {
+  /** Newest first. Null: SEARCHES_MAX other searches are running. @param database where to read instead */
+  async find(
+    { filter, span, limit, isGone = () => false }: Search,
+    database = this.#database,
+  ): Promise<SearchResult | null> {
     const rows: EventRecord[] = [];
     const read = async (slice: EventSpan) => {
-      rows.push(...(await listEvents(this.#database, filter, slice, limit - rows.length)));
+      rows.push(...(await listEvents(database, filter, slice, limit - rows.length)));
       return rows.length === limit;
     };
     const untilMs = performance.now() + this.#msMax;
-    const end = await this.#bySlices({ filter, span, isGone, untilMs, first: FIRST_SLICE_EVENTS }, read);
+    const order = { database, filter, span, isGone, untilMs, first: FIRST_SLICE_EVENTS };
+    const end = await this.#bySlices(order, read);
     return end === null ? null : { rows, stoppedAt: end.stoppedAt };
   }
 
   /** Counts the matches up to `limit`. `exact` is false if there may be more. Null: SEARCHES_MAX other searches are running. */
-  async count({ filter, span, limit }: Search): Promise<{ count: number; exact: boolean } | null> {
+  async count(
+    { filter, span, limit }: Search,
+    database = this.#database,
+  ): Promise<{ count: number; exact: boolean } | null> {
     let count = 0;
     const read = async (slice: EventSpan) => {
-      count += await countEvents(this.#database, filter, slice, limit + 1 - count);
+      count += await countEvents(database, filter, slice, limit + 1 - count);
       return count > limit;
     };
     const untilMs = performance.now() + (this.#msMax === Infinity ? this.#msMax : Math.min(COUNT_MS_MAX, this.#msMax));
     // Most counts reach their limit or the end in one large slice: two statements instead of four or six.
     const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
-    const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs, first }, read);
+    const end = await this.#bySlices({ database, filter, span, isGone: () => false, untilMs, first }, read);
     if (end === null) return null;
     return { count: Math.min(count, limit), exact: count <= limit && end.stoppedAt === null };
   }
 
   /** Counts the newest `limit` matches by webhook. Null: SEARCHES_MAX other searches are running. */
-  async tally({ filter, span, limit }: Search): Promise<EventTally | null> {
+  async tally({ filter, span, limit }: Search, database = this.#database): Promise<EventTally | null> {
     const counts = new Map<string, number>();
     let count = 0;
     let countedFrom: string | null = null;
     const read = async (slice: EventSpan) => {
-      for (const row of await countByWebhook(this.#database, filter, slice, limit + 1 - count)) {
+      for (const row of await countByWebhook(database, filter, slice, limit + 1 - count)) {
         count += row.count;
         counts.set(row.webhookId, (counts.get(row.webhookId) ?? 0) + row.count);
         if (countedFrom === null || row.oldestAt < countedFrom) countedFrom = row.oldestAt;
@@ -95,15 +109,15 @@ export class EventSearch {
     };
     const untilMs = performance.now() + this.#msMax;
     const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
-    const end = await this.#bySlices({ filter, span, isGone: () => false, untilMs, first }, read);
+    const end = await this.#bySlices({ database, filter, span, isGone: () => false, untilMs, first }, read);
     if (end === null) return null;
     if (count > limit) return { counts, countedFrom };
     return { counts, countedFrom: end.stoppedAt === null ? null : uuidv7Time(end.stoppedAt) };
   }
 
-  /** Reads the range slice by slice until `read` has enough or the time is over. @param first events of the first slice */
+  /** Reads the range slice by slice until `read` has enough or the time is over. */
   async #bySlices(
-    { filter, span, isGone, untilMs, first }: Omit<Required<Search>, 'limit'> & { untilMs: number; first: number },
+    { database, filter, span, isGone, untilMs, first }: Omit<Required<Search>, 'limit'> & SliceOrder,
     read: (slice: EventSpan) => Promise<boolean>,
   ): Promise<{ stoppedAt: string | null } | null> {
     if (isPlain(filter)) {
@@ -115,7 +129,7 @@ export class EventSearch {
     try {
       for (let events = first; ; events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX)) {
         const slice = { rows: events, bytes: filter.text === null ? null : SLICE_BYTES_MAX };
-        const downTo = (await sliceEnd(this.#database, filter, { ...span, before, downTo: null }, slice)) ?? null;
+        const downTo = (await sliceEnd(database, filter, { ...span, before, downTo: null }, slice)) ?? null;
         if ((await read({ ...span, before, downTo })) || downTo === null) return { stoppedAt: null };
         if (isGone() || performance.now() >= untilMs) return { stoppedAt: downTo };
         if (!holdsPlace && this.#running >= SEARCHES_MAX) return null;

@@ -2,6 +2,8 @@
 
 import { problem } from '../../../base/http/problem.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
+import { cellsAway } from '../../../model/cells.ts';
+import { PartialReads } from '../../../store/cells/partial-reads.ts';
 import type { Database } from '../../../store/pool.ts';
 import { previewFilter } from '../events/replay-preview.ts';
 import { EventSearch } from '../events/search.ts';
@@ -16,14 +18,16 @@ export function filterOperations({ database, judge }: { database: Database; judg
     /** Changes nothing. */
     testFilter: operation({
       input: tryInput,
-      answers: { 200: triedSchema },
+      answers: { 200: triedSchema.extend({ cells_away: cellsAway }) },
       problems: ['webhook_unknown'],
       handle: async ({ input }) => {
-        const tried = await tryFilter(database, (filters, events) => judge.judge(filters, events), input);
+        const reads = new PartialReads(database);
+        const tried = await tryFilter(reads, (filters, events) => judge.judge(filters, events), input);
         if (tried === undefined) return problem('webhook_unknown');
         const from = new Date(Date.now() - DAY_MS).toISOString();
-        const last_day = await previewFilter({ database, judge, search }, input.webhook_id, input.filter, from);
-        return done(200, { ...tried, last_day });
+        const parts = { database: reads, judge, search };
+        const last_day = await previewFilter(parts, input.webhook_id, input.filter, from);
+        return done(200, { ...tried, last_day, cells_away: reads.cellsAway });
       },
     }),
   };

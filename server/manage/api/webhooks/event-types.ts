@@ -1,8 +1,10 @@
 /** GET /api/v1/webhooks/{id}/event-types: the types of a webhook's events of the last seven days, with their numbers. */
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
+import { cellsAway } from '../../../model/cells.ts';
 import { eventTypeSchema } from '../../../model/events.ts';
 import { recordId } from '../../../model/fields.ts';
+import { PartialReads } from '../../../store/cells/partial-reads.ts';
 import type { Database } from '../../../store/pool.ts';
 import { countEventTypes, TYPED_EVENTS_MAX } from '../../../store/queries/event-types.ts';
 import { findWebhook } from '../../../store/queries/webhooks.ts';
@@ -14,6 +16,7 @@ const typesSchema = z.object({
   items: z.array(eventTypeSchema).describe('the most frequent type first, at most 100'),
   complete: z.boolean().describe(`false: only the newest ${TYPED_EVENTS_MAX} events are counted`),
   since: z.iso.datetime().describe('events received at this time or later are counted'),
+  cells_away: cellsAway,
 });
 
 export function listEventTypes(database: Database) {
@@ -23,9 +26,10 @@ export function listEventTypes(database: Database) {
     handle: async ({ id }) => {
       if ((await findWebhook(database.query, id)) === undefined) return problem('webhook_unknown');
       const from = new Date(Date.now() - SPAN_MS).toISOString();
-      const { items, counted, since } = await countEventTypes(database, id, from);
+      const reads = new PartialReads(database);
+      const { items, counted, since } = await countEventTypes(reads, id, from);
       const complete = counted < TYPED_EVENTS_MAX;
-      return done(200, { items, complete, since: complete ? from : since! });
+      return done(200, { items, complete, since: complete ? from : since!, cells_away: reads.cellsAway });
     },
   });
 }
