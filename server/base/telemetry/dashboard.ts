@@ -1,5 +1,5 @@
 /** The Grafana dashboard: one panel for each metric of the table. */
-import { type MetricName, metricTable } from './metric-table.ts';
+import { cellMetrics, type MetricName, metricTable } from './metric-table.ts';
 
 interface Row {
   title: string;
@@ -141,6 +141,8 @@ function choice(name: string, label: string, query: string) {
 
 function panel(name: MetricName, labels: readonly string[], wholeDatabase: boolean) {
   const [, meaning] = metricTable[name];
+  // Without cells no series has it.
+  const cell = cellMetrics.has(name) ? ['cell'] : [];
   // The first phrase, as far as a title has room.
   const title = meaning.split(/[,;:(]| {2}/)[0]!.trim();
   return {
@@ -150,7 +152,7 @@ function panel(name: MetricName, labels: readonly string[], wholeDatabase: boole
     datasource,
     fieldConfig: { defaults: { unit: unitOf(name), min: 0, custom: { showPoints: 'never' } }, overrides: [] },
     options: { legend: { displayMode: 'list', placement: 'bottom' }, tooltip: { mode: 'multi', sort: 'desc' } },
-    targets: queries(name, wholeDatabase ? labels : ['instance', ...labels]).map(({ expr, legend }, i) => ({
+    targets: queries(name, [...(wholeDatabase ? [] : ['instance']), ...labels, ...cell]).map(({ expr, legend }, i) => ({
       refId: String.fromCharCode(65 + i),
       datasource,
       expr,

@@ -130,6 +130,44 @@ export const metricTable = {
 
 export type MetricName = keyof typeof metricTable;
 
+/** Metrics of a database. When there are cells, each has the label `cell`: the number, 0 for home. */
+export const cellMetrics: ReadonlySet<string> = new Set([
+  'weir_commit_seconds',
+  'weir_commit_events',
+  'weir_events_committed_total',
+  'weir_events_duplicate_total',
+  'weir_events_in_doubt_total',
+  'weir_queue_events',
+  'weir_queue_fill_ratio',
+  'weir_database_up',
+  'weir_database_bytes',
+  'weir_deliveries_pending',
+  'weir_deliveries_oldest_pending_seconds',
+  'weir_deliveries_leased',
+  'weir_deliveries_dead',
+] satisfies MetricName[]);
+
+/** The labels of a series of a cell. Home gets its label on the metrics page, when there are cells: see withCells. */
+export function cellLabels(cell: number): Record<string, string> {
+  return cell === 0 ? {} : { cell: String(cell) };
+}
+
+type Family = { name: string; values: MetricSample[] };
+
+/** Labels the series of home, if any series has the label `cell`. */
+export function withCells<F extends Family>(snapshots: readonly (readonly F[])[]): F[][] {
+  const isCell = ({ labels }: MetricSample) => labels.cell !== undefined;
+  if (!snapshots.some((snapshot) => snapshot.some(({ values }) => values.some(isCell))))
+    return snapshots.map((snapshot) => [...snapshot]);
+  const labelled = (sample: MetricSample) =>
+    isCell(sample) ? sample : { ...sample, labels: { ...sample.labels, cell: '0' } };
+  return snapshots.map((snapshot) =>
+    snapshot.map((family) =>
+      cellMetrics.has(family.name) ? { ...family, values: family.values.map(labelled) } : family,
+    ),
+  );
+}
+
 /** Returns one metric in prom-client's JSON form. @param aggregator how to combine series with the same labels. */
 export function metricFamily(name: MetricName, values: MetricSample[], aggregator: 'sum' | 'max' = 'sum') {
   const [type, help] = metricTable[name];

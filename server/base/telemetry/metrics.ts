@@ -3,7 +3,7 @@ import { Gauge, Registry } from 'prom-client';
 import { type ProblemCode, problems } from '../../model/errors.ts';
 import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
 import { limitNames, type Policy } from '../ratelimit/limiter.ts';
-import { type MetricName, metricFamily, metricTable } from './metric-table.ts';
+import { cellLabels, type MetricName, metricFamily, metricTable } from './metric-table.ts';
 import { Distribution, HotCounter, type MetricSample } from './series.ts';
 import { type Stage, stageNames } from './stages.ts';
 
@@ -28,6 +28,12 @@ interface RouteCounts {
   seconds: Distribution;
 }
 
+/** Group commits of one cell. */
+interface CommitCounts {
+  seconds: Distribution;
+  events: Distribution;
+}
+
 /** The metrics registry of a process, with one method per measurement. */
 export class Metrics {
   readonly registry = new Registry();
@@ -37,8 +43,7 @@ export class Metrics {
   readonly #problems = new HotCounter(Object.keys(problems).map((code) => ({ code })));
   readonly #uncounted = new HotCounter(limitNames.map((limit) => ({ limit })));
   readonly #poolWait = new Distribution(secondsBuckets, {});
-  readonly #commitSeconds = new Distribution(secondsBuckets, {});
-  readonly #commitEvents = new Distribution(sizeBuckets, {});
+  readonly #commits = new Map<number, CommitCounts>();
   readonly #verifyBatches = new Distribution(sizeBuckets, {});
   readonly #committed = new HotCounter();
   readonly #repeated = new HotCounter();
@@ -60,6 +65,7 @@ export class Metrics {
   readonly #agents = new Set<string>();
 
   constructor() {
+    this.#commitsOf(0);
     this.#register('weir_stage_seconds', (name) => this.#stages.flatMap((stage) => stage.samples(name)));
     this.#register('weir_request_seconds', (name) =>
       [...this.#routes.values()].flatMap(({ seconds }) => seconds.samples(name)),
@@ -73,8 +79,10 @@ export class Metrics {
     this.#register('weir_problems_total', () => this.#problems.samples());
     this.#register('weir_requests_uncounted_total', () => this.#uncounted.samples());
     this.#register('weir_pool_wait_seconds', (name) => this.#poolWait.samples(name));
-    this.#register('weir_commit_seconds', (name) => this.#commitSeconds.samples(name));
-    this.#register('weir_commit_events', (name) => this.#commitEvents.samples(name));
+    const commits = (of: keyof CommitCounts) => (name: string) =>
+      [...this.#commits.values()].flatMap((counts) => counts[of].samples(name));
+    this.#register('weir_commit_seconds', commits('seconds'));
+    this.#register('weir_commit_events', commits('events'));
     this.#register('weir_verify_batch_requests', (name) => this.#verifyBatches.samples(name));
     this.#register('weir_events_committed_total', () => this.#committed.samples());
     this.#register('weir_events_duplicate_total', () => this.#repeated.samples());
@@ -136,14 +144,25 @@ export class Metrics {
     this.#aborted.add(1, { route });
   }
 
-  committed(events: number, seconds: number): void {
-    this.#committed.add(events);
-    this.#commitEvents.observe(events);
-    this.#commitSeconds.observe(seconds);
+  committed(events: number, seconds: number, cell: number): void {
+    const counts = this.#commitsOf(cell);
+    this.#committed.add(events, counts.events.labels);
+    counts.events.observe(events);
+    counts.seconds.observe(seconds);
   }
 
-  repeated(events: number): void {
-    this.#repeated.add(events);
+  #commitsOf(cell: number): CommitCounts {
+    let counts = this.#commits.get(cell);
+    if (counts === undefined) {
+      const labels = cellLabels(cell);
+      counts = { seconds: new Distribution(secondsBuckets, labels), events: new Distribution(sizeBuckets, labels) };
+      this.#commits.set(cell, counts);
+    }
+    return counts;
+  }
+
+  repeated(events: number, cell: number): void {
+    this.#repeated.add(events, cellLabels(cell));
   }
 
   spooled(events: number): void {
@@ -154,9 +173,9 @@ export class Metrics {
     return this.#spooled.total;
   }
 
-  inDoubt(events: number, found: number): void {
-    this.#inDoubt.add(found, { outcome: 'stored' });
-    this.#inDoubt.add(events - found, { outcome: 'not_stored' });
+  inDoubt(events: number, found: number, cell: number): void {
+    this.#inDoubt.add(found, { outcome: 'stored', ...cellLabels(cell) });
+    this.#inDoubt.add(events - found, { outcome: 'not_stored', ...cellLabels(cell) });
   }
 
   verified(secret: 'current' | 'previous'): void {
@@ -212,7 +231,9 @@ export class Metrics {
 
   /** Total commits by duration (see secondsBuckets), and total events committed. */
   commits(): { events: number; durations: readonly number[] } {
-    return { events: this.#committed.total, durations: this.#commitSeconds.counts };
+    const [home, ...others] = [...this.#commits.values()].map(({ seconds }) => seconds.counts);
+    const durations = others.reduce((sum, counts) => sum.map((count, i) => count + counts[i]!), home!);
+    return { events: this.#committed.total, durations };
   }
 
   /** Registers a gauge. `read` is called when the metrics page is rendered. */
@@ -236,9 +257,14 @@ export class Metrics {
     this.#register(name, () => [{ labels: {}, value: read() }]);
   }
 
-  #register(name: MetricName, samples: (name: string) => MetricSample[]): void {
+  /** Registers a gauge with several series. `read` is called when the metrics page is rendered. */
+  gauges(name: MetricName, read: () => MetricSample[], aggregator?: 'max'): void {
+    this.#register(name, read, aggregator);
+  }
+
+  #register(name: MetricName, samples: (name: string) => MetricSample[], aggregator?: 'max'): void {
     // prom-client's registry only calls get() of a metric.
-    const metric = { name, get: () => metricFamily(name, samples(name)) };
+    const metric = { name, get: () => metricFamily(name, samples(name), aggregator) };
     this.registry.registerMetric(metric as unknown as Gauge);
   }
 }

@@ -80,7 +80,8 @@ export const ruleTable = {
   },
   WeirDatabaseDown: {
     ...about('database'),
-    expr: promql`${'weir_database_up'} < ${'weir_processes'}`,
+    // With cells, the label cell of the alert names the one that is meant.
+    expr: promql`${'weir_database_up'} < ignoring (cell) group_left () ${'weir_processes'}`,
     forMinutes: 1,
   },
   WeirQueueNearlyFull: {

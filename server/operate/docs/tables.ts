@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { settingGroups } from '../../base/settings/table.ts';
 import type { Setting } from '../../base/settings/values.ts';
 import { logEvents } from '../../base/telemetry/log.ts';
-import { metricTable } from '../../base/telemetry/metric-table.ts';
+import { cellMetrics, metricTable } from '../../base/telemetry/metric-table.ts';
 import { operationRoutes, plainRoutes } from '../../manage/api/routes.ts';
 import { type Rule, ruleTable } from '../../manage/conditions/rules.ts';
 import { conditionKinds, conditionOf, reportedKinds, reportOf } from '../../model/conditions.ts';
@@ -110,7 +110,11 @@ function errorsTable(): string {
 function metricsTable(): string {
   return markdownTable(
     ['metric', 'type', 'meaning'],
-    Object.entries(metricTable).map(([name, [type, meaning]]) => [`\`${name}\``, type, meaning]),
+    Object.entries(metricTable).map(([name, [type, meaning]]) => [
+      `\`${name}\``,
+      type,
+      cellMetrics.has(name) ? `${meaning}; with cells by \`cell\`` : meaning,
+    ]),
   );
 }
 

@@ -1,20 +1,28 @@
 /** Metrics of the whole database. However often the page is scraped, they are read at most every few seconds. */
 
 import { SharedCheck } from '../../base/http/shared-check.ts';
-import type { Database, Query } from '../../store/pool.ts';
+import type { CellDatabase, CellList } from '../../store/cells/cells-database.ts';
 import { readAgentNames } from '../../store/queries/agents.ts';
 import { type DeliveryDepths, readDeliveryDepths, withinTimeout } from '../../store/queries/delivery-counts.ts';
 import { readDatabaseBytes, readDatabaseClock } from '../../store/queries/server-state.ts';
 import { readTemporaryAgents } from '../../store/queries/temporary-agents.ts';
 
-export interface DatabaseFigures extends DeliveryDepths {
-  /** Agents that have their own series, by id. */
-  names: { id: string; name: string }[];
+/** Figures of one database. */
+interface CellFigures extends DeliveryDepths {
+  /** Number of the cell; 0: home. */
+  cell: number;
   databaseBytes: number;
-  /** Unix milliseconds. */
-  readAtMs: number;
   /** How far the clock of the database was ahead of the one of this machine. Its times are by its own clock. */
   clockAheadMs: number;
+}
+
+export interface DatabaseFigures {
+  /** Agents that have their own series, by id. */
+  names: { id: string; name: string }[];
+  /** Home first, then the other cells that answered. */
+  cells: CellFigures[];
+  /** Unix milliseconds. */
+  readAtMs: number;
 }
 
 /** Maximum number of agents with their own series: active agents first, then oldest first. All others share one series. */
@@ -26,14 +34,14 @@ const BUSY_SHARE_MAX = 0.05;
 const PATIENCE_MS = 1_000;
 
 export class FigureReader {
-  readonly #database: Database;
+  readonly #cells: Pick<CellList, 'all'>;
   readonly #check: SharedCheck<boolean>;
   #newest: DatabaseFigures | null = null;
   #tookMs = 0;
 
   /** @param nowMs monotonic clock, milliseconds. */
-  constructor(database: Database, nowMs: () => number = () => performance.now()) {
-    this.#database = database;
+  constructor(cells: Pick<CellList, 'all'>, nowMs: () => number = () => performance.now()) {
+    this.#cells = cells;
     this.#check = new SharedCheck({
       ask: async () => {
         const startedMs = nowMs();
@@ -56,20 +64,32 @@ export class FigureReader {
   }
 
   async #read(): Promise<void> {
-    const depths = await readDeliveryDepths(this.#database);
-    this.#newest = await withinTimeout(this.#database, async (query) => ({
-      exact: depths.exact,
-      agents: await withoutTemporary(query, depths.agents),
-      names: await readAgentNames({ query }, AGENT_SERIES_MAX),
-      databaseBytes: await readDatabaseBytes({ query }),
-      readAtMs: Date.now(),
-      clockAheadMs: (await readDatabaseClock({ query })) - Date.now(),
-    }));
+    const [home, ...others] = this.#cells.all();
+    const cells = [
+      await readCell(home!),
+      ...(await Promise.all(others.map((cell) => (cell.away === null ? readCell(cell).catch(() => null) : null)))),
+    ].filter((figures) => figures !== null);
+    this.#newest = await withinTimeout(home!.database, async (query) => {
+      // The backlog of a temporary agent raises no alert: a developer may stop it at any time.
+      const temporary = await readTemporaryAgents({ query });
+      return {
+        names: await readAgentNames({ query }, AGENT_SERIES_MAX),
+        cells: cells.map((figures) => ({
+          ...figures,
+          agents: figures.agents.filter(({ agentId }) => !temporary.has(agentId)),
+        })),
+        readAtMs: Date.now(),
+      };
+    });
   }
 }
 
-/** The backlog of a temporary agent raises no alert: a developer may stop it at any time. */
-async function withoutTemporary(query: Query, agents: DeliveryDepths['agents']): Promise<DeliveryDepths['agents']> {
-  const temporary = await readTemporaryAgents({ query });
-  return agents.filter(({ agentId }) => !temporary.has(agentId));
+async function readCell({ number: cell, database }: CellDatabase): Promise<CellFigures> {
+  const depths = await readDeliveryDepths(database);
+  return withinTimeout(database, async (query) => ({
+    ...depths,
+    cell,
+    databaseBytes: await readDatabaseBytes({ query }),
+    clockAheadMs: (await readDatabaseClock({ query })) - Date.now(),
+  }));
 }

@@ -1,6 +1,6 @@
 /** Metrics of the primary itself, as families of samples, and the labels of agents. */
 
-import { metricFamily } from '../../base/telemetry/metric-table.ts';
+import { cellLabels, metricFamily } from '../../base/telemetry/metric-table.ts';
 import { cpuSeconds, deliveryOutcomes } from '../../base/telemetry/metrics.ts';
 import { DAY_MS, type Horizon } from '../../store/partitions.ts';
 import { AGENT_SERIES_MAX, type DatabaseFigures } from './database-figures.ts';
@@ -40,13 +40,18 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
     metricFamily('weir_filter_failures_total', zeros),
   ];
   if (figures === null) return counters;
-  const depths = (read: (depth: DatabaseFigures['agents'][number]) => number) => [
-    ...zeros,
-    ...figures.agents.map((depth) => ({ labels: { agent: depth.agentId }, value: read(depth) })),
-  ];
-  const waited = depths(({ waitingSinceMs }) =>
-    waitingSinceMs === null ? 0 : Math.max(0, nowMs + figures.clockAheadMs - waitingSinceMs) / 1000,
+  const depths = (read: (depth: Cell['agents'][number], cell: Cell) => number) =>
+    figures.cells.flatMap((cell) => {
+      const own = cellLabels(cell.cell);
+      return [
+        ...zeros.map(({ labels, value }) => ({ labels: { ...labels, ...own }, value })),
+        ...cell.agents.map((depth) => ({ labels: { agent: depth.agentId, ...own }, value: read(depth, cell) })),
+      ];
+    });
+  const waited = depths(({ waitingSinceMs }, { clockAheadMs }) =>
+    waitingSinceMs === null ? 0 : Math.max(0, nowMs + clockAheadMs - waitingSinceMs) / 1000,
   );
+  const isExact = figures.cells.every(({ exact }) => exact);
   return [
     ...counters,
     metricFamily(
@@ -62,12 +67,16 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
       'weir_deliveries_dead',
       depths(({ dead }) => dead),
     ),
-    metricFamily('weir_deliveries_exact', [{ labels: {}, value: Number(figures.exact) }]),
-    metricFamily('weir_database_bytes', [{ labels: {}, value: figures.databaseBytes }]),
+    metricFamily('weir_deliveries_exact', [{ labels: {}, value: Number(isExact) }]),
+    metricFamily(
+      'weir_database_bytes',
+      figures.cells.map(({ cell, databaseBytes }) => ({ labels: cellLabels(cell), value: databaseBytes })),
+    ),
     metricFamily('weir_database_read_timestamp_seconds', [{ labels: {}, value: Math.floor(figures.readAtMs / 1000) }]),
   ];
 }
 
+type Cell = DatabaseFigures['cells'][number];
 type Labels = Record<string, string>;
 type Family = { values: { labels: Labels }[] };
 

@@ -2,12 +2,13 @@
 import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
 import { release } from '../../base/files/build.ts';
-import { type MetricName, metricTable } from '../../base/telemetry/metric-table.ts';
+import { type MetricName, metricTable, withCells } from '../../base/telemetry/metric-table.ts';
 import type { Horizon } from '../../store/partitions.ts';
 import type { DatabaseFigures } from './database-figures.ts';
 import { AgentSeries, databaseFamilies, primaryFamilies } from './families.ts';
 import type { MetricsSnapshot } from './messages.ts';
 
+type Family = Parameters<typeof withCells>[0][number][number];
 type Metric = { name: string; type: string; help: string; values: { value: number }[] };
 
 export class MetricsPage {
@@ -129,7 +130,8 @@ export class MetricsPage {
     };
     const families = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];
     const all = [...living, this.#ended, own as MetricsSnapshot, families, spool];
-    return AggregatorRegistry.aggregate(all.map((snapshot) => this.#agents.label(snapshot))).metrics();
+    const named = all.map((snapshot) => this.#agents.label(snapshot));
+    return AggregatorRegistry.aggregate(withCells(named as Family[][])).metrics();
   }
 
   /** Listens; rejects with the system error when the port is not available. */

@@ -202,8 +202,8 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
   };
 }
 
-async function openPage({ state, database, log, undo, spool, alerts }: ServingParts, members: Members) {
-  const figures = new FigureReader(database);
+async function openPage({ state, cells, log, undo, spool, alerts }: ServingParts, members: Members) {
+  const figures = new FigureReader(cells);
   const page = new MetricsPage(
     () => members.collectMetrics(),
     () => figures.figures(),

@@ -16,7 +16,8 @@ export interface Observers {
   failed(exchange: Exchange, error: unknown): void;
   databaseError(error: Error): void;
   secretUnreadable(webhookId: string): void;
-  store: StoreObserver;
+  /** @param cell its number; 0: home */
+  store(cell: number): StoreObserver;
   /** Called after events were spooled. */
   spooled(events: number): void;
   verifier: VerifyObserver;
@@ -78,10 +79,10 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
     },
     databaseError: (error) => log('database_error', { reason: error.message.trim() }),
     secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),
-    store: {
-      committed: (events, ms) => metrics.committed(events, ms / 1000),
+    store: (cell) => ({
+      committed: (events, ms) => metrics.committed(events, ms / 1000, cell),
       inDoubt(events, found) {
-        metrics.inDoubt(events, found);
+        metrics.inDoubt(events, found, cell);
         log('commit_in_doubt', { events, found });
       },
       refused: (rows, sqlState, message) =>
@@ -91,9 +92,9 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
           reason: message,
           request_ids: [...new Set(rows.flatMap(({ requestId }) => requestId ?? []))].slice(0, REQUEST_IDS_MAX),
         }),
-      repeated: (events) => metrics.repeated(events),
+      repeated: (events) => metrics.repeated(events, cell),
       connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
-    },
+    }),
     spooled(events) {
       metrics.spooled(events);
       const nowMs = performance.now();

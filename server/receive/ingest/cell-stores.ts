@@ -47,8 +47,14 @@ export class CellStores {
     return this.#sum(({ queued }) => queued);
   }
 
-  get longestQueue(): number {
-    return Math.max(...this.#all().map(({ longestQueue }) => longestQueue));
+  /** Events that wait for their commit, and those of the longest queue, by the number of the cell. */
+  queues(): { cell: number; queued: number; longest: number }[] {
+    const stores: [number, EventStore][] = [...this.#others].map(([{ number }, { store }]) => [number, store]);
+    return [[0, this.#home] as const, ...stores].map(([cell, { queued, longestQueue: longest }]) => ({
+      cell,
+      queued,
+      longest,
+    }));
   }
 
   /** Whether events of home can be committed. */

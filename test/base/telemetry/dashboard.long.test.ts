@@ -97,10 +97,10 @@ describe('in a Prometheus that scrapes Weir', () => {
         const real = expr.replaceAll('$__rate_interval', '1h').replaceAll(/\$(job|instance)/g, '.*');
         const [first] = await query(real);
         expect([title, first === undefined]).toEqual([title, false]);
-        // Without an agent there is only the series of all others, which has no name.
+        // Without cells there is no series of one, and without an agent only the series of all others, which has no name.
         const labels = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!);
         expect(Object.keys(first!.metric)).toEqual(
-          expect.arrayContaining(labels.filter((label) => label !== 'agent_name')),
+          expect.arrayContaining(labels.filter((label) => !['agent_name', 'cell'].includes(label))),
         );
       }
   });

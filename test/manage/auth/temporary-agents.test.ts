@@ -121,8 +121,9 @@ test('the backlog of a temporary agent is neither a condition nor a metric', asy
   const agents = items.map((condition: { agent_id: string }) => condition.agent_id);
   expect(agents).toContain(other.id);
   expect(agents).not.toContain(agent.id);
-  const figures = (await new FigureReader(app.database).figures())!;
-  for (const ids of [figures.agents.map(({ agentId }) => agentId), figures.names.map(({ id }) => id)]) {
+  const home = { number: 0, name: 'home', database: app.database, away: null, awaySinceMs: 0 };
+  const figures = (await new FigureReader({ all: () => [home] }).figures())!;
+  for (const ids of [figures.cells[0]!.agents.map(({ agentId }) => agentId), figures.names.map(({ id }) => id)]) {
     expect(ids).toContain(other.id);
     expect(ids).not.toContain(agent.id);
   }

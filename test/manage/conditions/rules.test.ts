@@ -249,6 +249,16 @@ test.each(Object.entries(scenarios))(
   },
 );
 
+test('with cells, the alert of a database that does not commit names the cell', () => {
+  const series = {
+    [`weir_database_up{${machine},cell="0"}`]: '2x120',
+    [`weir_database_up{${machine},cell="1"}`]: '1x120',
+    [`weir_processes{${machine}}`]: '2x120',
+  };
+  const labels = { ...machineLabels, cell: '1' };
+  expect(check([unitTest('WeirDatabaseDown', ruleTable.WeirDatabaseDown, series, 30, labels)])).toContain('SUCCESS');
+});
+
 test('an alert that does not fire is reported', () => {
   const { fires } = scenarios.WeirDatabaseDown;
   expect(() => check([unitTest('WeirDatabaseDown', ruleTable.WeirDatabaseDown, fires, 30, null)])).toThrow('FAILED');

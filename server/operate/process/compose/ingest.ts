@@ -1,6 +1,7 @@
 /** The parts of a process that take webhooks in. */
 
 import type { Exchange } from '../../../base/http/exchange.ts';
+import { cellLabels } from '../../../base/telemetry/metric-table.ts';
 import { statusOfRefusal } from '../../../model/history.ts';
 import { refusesBatches, storeBatch } from '../../../receive/ingest/batch.ts';
 import { CellStores } from '../../../receive/ingest/cell-stores.ts';
@@ -22,7 +23,6 @@ import { SpoolWriter } from '../../../receive/spool/writer.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import { type CommitFailure, probeCommit } from '../../../store/commit-probe.ts';
 import { PartitionRepair } from '../../../store/partitions.ts';
-import type { Database } from '../../../store/pool.ts';
 import { addHistory } from '../../../store/queries/history.ts';
 import { addSecretUses } from '../../../store/queries/webhook-secrets.ts';
 import { writeLastEvents } from '../../../store/queries/webhooks.ts';
@@ -61,21 +61,26 @@ export function composeIngest(
   });
   const limits = { queueEventsMax: settings.QUEUE_EVENTS_MAX, commitEventsMax: settings.COMMIT_EVENTS_MAX };
   const repairs = new Set<PartitionRepair>();
-  const healthOf = (at: Database) => {
-    const repair = new PartitionRepair(at, {
+  const healths = new WeakMap<Cell, CommitHealth>();
+  const healthOf = (cell: Cell) => {
+    const known = healths.get(cell);
+    if (known !== undefined) return known;
+    const repair = new PartitionRepair(cell.database, {
       made: (partitions) => log('partitions_created', { partitions, newest: partitions.at(-1) }),
       failed: (error) => log('partitions_failed', { reason: error.message }),
     });
     repairs.add(repair);
-    return new CommitHealth({
-      probe: () => probeCommit(at, clampMs(Date.now())),
+    const health = new CommitHealth({
+      probe: () => probeCommit(cell.database, clampMs(Date.now())),
       onPartitionMissing: () => repair.begin(),
-      observer: observe.store,
+      observer: observe.store(cell.number),
       nowMs: () => performance.now(),
     });
+    healths.set(cell, health);
+    return health;
   };
-  const openStore = (cell: Cell, health: CommitHealth) => {
-    const observer = health.listening(observe.store);
+  const openStore = (cell: Cell) => {
+    const observer = healthOf(cell).listening(observe.store(cell.number));
     return new EventStore({
       conninfo: cell.conninfo,
       ...limits,
@@ -98,8 +103,8 @@ export function composeIngest(
       },
     });
   };
-  const health = healthOf(cells.numbered(0).database);
-  const events = new CellStores(cells, (cell) => openStore(cell, cell.number === 0 ? health : healthOf(cell.database)));
+  const health = healthOf(cells.numbered(0));
+  const events = new CellStores(cells, openStore);
   const writer =
     spoolFolder === undefined
       ? null
@@ -160,13 +165,28 @@ export function composeIngest(
   };
 
   const queued = () => events.queued + (spooled?.queued ?? 0);
-  metrics.gauge('weir_queue_events', queued);
-  const longest = () => Math.max(events.longestQueue, spooled?.queued ?? 0);
-  metrics.gauge('weir_queue_fill_ratio', () => longest() / settings.QUEUE_EVENTS_MAX, 'max');
+  // What waits for the spool counts as home's.
+  const spooling = (cell: number) => (cell === 0 ? (spooled?.queued ?? 0) : 0);
+  metrics.gauges('weir_queue_events', () =>
+    events.queues().map(({ cell, queued }) => ({ labels: cellLabels(cell), value: queued + spooling(cell) })),
+  );
+  const fill = (longest: number, cell: number) => Math.max(longest, spooling(cell)) / settings.QUEUE_EVENTS_MAX;
+  metrics.gauges(
+    'weir_queue_fill_ratio',
+    () => events.queues().map(({ cell, longest }) => ({ labels: cellLabels(cell), value: fill(longest, cell) })),
+    'max',
+  );
   metrics.gauge('weir_verify_queue_requests', () => verifier.queued);
   metrics.gauge('weir_threads', () => verifier.threads);
   metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');
-  metrics.gauge('weir_database_up', () => Number(events.available && !health.failing));
+  const isUp = (cell: Cell) =>
+    (cell.number === 0 ? events.available : cell.away === null) && !(healths.get(cell)?.failing ?? false);
+  metrics.gauges('weir_database_up', () =>
+    cells
+      .all()
+      .filter(({ state }) => state !== 'adding')
+      .map((cell) => ({ labels: cellLabels(cell.number), value: Number(isUp(cell)) })),
+  );
 
   const unknownUrls = new UnknownUrls();
   const handshake = createHandshake(parts);

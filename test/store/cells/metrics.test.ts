@@ -1,0 +1,70 @@
+/** The metrics page of an installation with cells: the metrics of a database have the number of the cell. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { cellMetrics } from '../../../server/base/telemetry/metric-table.ts';
+import { FigureReader } from '../../../server/operate/primary/database-figures.ts';
+import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
+import { send, type TestAgent } from '../../helpers/agents.ts';
+import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { until } from '../../helpers/wait.ts';
+
+let app: CellApp;
+let webhooks: TestWebhook[];
+let agent: TestAgent;
+beforeAll(async () => {
+  app = await startCellApp(1);
+  webhooks = [await app.webhookIn(0), await app.webhookIn(1)];
+  agent = await app.agentOf(webhooks);
+});
+afterAll(() => app.stop());
+
+function pageOf({ app: served }: TestApp, cells: CellApp['primary'] | TestApp['database']): MetricsPage {
+  const home = { number: 0, name: 'home', away: null, awaySinceMs: 0 };
+  const figures = new FigureReader('all' in cells ? cells : { all: () => [{ ...home, database: cells }] });
+  return new MetricsPage(
+    async () => [await served.metrics()],
+    () => figures.figures(),
+    async () => [],
+    () => 0,
+    (error) => expect.fail(error.message),
+  );
+}
+/** Value of each series of a metric by its cell; the labels after it must be these. */
+const byCell = (text: string, name: string, others = '') =>
+  Object.fromEntries(
+    text.split('\n').flatMap((line) => {
+      const found = new RegExp(`^${name}\\{(.*)\\} (\\S+)$`).exec(line);
+      if (found === null || !found[1]!.includes(others)) return [];
+      return [[/\bcell="(\d+)"/.exec(found[1]!)?.[1] ?? 'none', Number(found[2])]];
+    }),
+  );
+
+test('events, commits, deliveries and sizes are reported by cell', async () => {
+  await send(webhooks[0]!);
+  await send(webhooks[1]!);
+  await send(webhooks[1]!);
+  const text = await pageOf(app, app.primary).render();
+  expect(byCell(text, 'weir_events_committed_total')).toEqual({ 0: 1, 1: 2 });
+  expect(byCell(text, 'weir_commit_seconds_count')).toEqual({ 0: 1, 1: 2 });
+  expect(byCell(text, 'weir_queue_events')).toEqual({ 0: 0, 1: 0 });
+  expect(byCell(text, 'weir_deliveries_pending', agent.id)).toEqual({ 0: 1, 1: 2 });
+  expect(Object.keys(byCell(text, 'weir_database_bytes'))).toEqual(['0', '1']);
+  expect(byCell(text, 'weir_database_up')).toEqual({ 0: 1, 1: 1 });
+});
+
+test('a cell that is away is not up, and has no figures of its database', async () => {
+  await app.cells[0]!.cutOff();
+  await until(async () => app.primary.find(1)!.away !== null);
+  await until(async () => byCell(await pageOf(app, app.primary).render(), 'weir_database_up')[1] === 0);
+  const text = await pageOf(app, app.primary).render();
+  expect(Object.keys(byCell(text, 'weir_database_bytes'))).toEqual(['0']);
+  await app.cells[0]!.restore();
+});
+
+test('without cells no metric has the label', async () => {
+  const single = await startTestApp();
+  const text = await pageOf(single, single.database).render();
+  await single.stop();
+  expect(text).not.toMatch(/\bcell="/);
+  for (const name of cellMetrics) expect(text).toContain(`# TYPE ${name} `);
+});
