@@ -3,6 +3,7 @@ import { every } from '../../base/net/every.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import { copyToAll } from '../../store/cells/copy.ts';
 import { finishMoves } from '../../store/cells/move.ts';
+import { readCellWork } from '../../store/queries/cell-copies.ts';
 import { noteMark, raiseMark } from '../../store/queries/cells.ts';
 
 const COPY_EVERY_MS = 1_000;
@@ -22,9 +23,13 @@ export function runCells(cells: Cells): () => Promise<void> {
   };
   const keepUp = async () => {
     if (cells.all().length === 1) return;
-    await copyToAll(cells);
-    // What does not answer now is finished when it does.
-    await finishMoves(cells).catch(() => {});
+    try {
+      const work = await readCellWork(home!.database);
+      if (work.cells.length > 0) await copyToAll(cells, work.cells);
+      if (work.moves) await finishMoves(cells);
+    } catch {
+      // What does not answer now is finished when it does.
+    }
   };
   const stops = [every(COPY_EVERY_MS, keepUp), every(MARK_EVERY_MS, mark)];
   return async () => {

@@ -29,10 +29,9 @@ export async function copyTo({ number, database }: Pick<Cell, 'number' | 'databa
   }
 }
 
-/** Copies to every cell that answers. Never rejects: what is not copied is copied later. */
-export async function copyToAll(cells: Pick<Cells, 'all'>): Promise<void> {
+/** Copies to every cell that answers. Never rejects: what is not copied is copied later. @param only numbers of cells; absent: all */
+export async function copyToAll(cells: Pick<Cells, 'all'>, only?: readonly number[]): Promise<void> {
   const [home, ...others] = cells.all();
-  await Promise.all(
-    others.filter(({ away }) => away === null).map((cell) => copyTo(cell, home!.database).catch(() => {})),
-  );
+  const reached = others.filter(({ number, away }) => away === null && (only?.includes(number) ?? true));
+  await Promise.all(reached.map((cell) => copyTo(cell, home!.database).catch(() => {})));
 }

@@ -1,11 +1,27 @@
 /** Configuration on its way from home to a cell. */
-import type { Query } from '../pool.ts';
+import type { Database, Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
 
 export interface PendingCopy {
   kind: 'webhook' | 'agent';
   id: string;
   version: number;
+}
+
+/**
+ * Reads which cells do not have some configuration yet, and whether a webhook moves. One statement for all cells, planned once: the primary asks
+ * every second. Call at home.
+ */
+export async function readCellWork({ query }: Pick<Database, 'query'>): Promise<{ cells: number[]; moves: boolean }> {
+  const [row] = await query<{ cells: number[]; moves: boolean }>({
+    name: 'read-cell-work',
+    text: `
+      select array(select distinct cell::int from cell_copies) as cells,
+        exists (select from webhooks where moving_from is not null) as moves`,
+    values: [],
+    plan: 'once',
+  });
+  return row!;
 }
 
 /** Reads what a cell does not have yet, at most `limit`, webhooks first: subscriptions refer to them. Call at home. */
