@@ -40,3 +40,11 @@ test('an administrator moves a webhook on its page, others see where it is', asy
   expect(await page(moved.headers.get('location')!)).toContain('New events go to the other cell.');
   expect(await page(path)).toMatch(/<dt>Cell<\/dt><dd>1 \(test_/);
 });
+
+test('the page Status says until when a cell is draining', async () => {
+  await send(webhook);
+  const { cell } = await app.json('cell', 'drain', '1');
+  const row = (await page('/status')).split('id="cells"')[1]!.replace(/<[^>]+>/g, '');
+  const day = cell.empty_at.slice(0, 10);
+  expect(row).toMatch(new RegExp(`draining\\s+until\\s+${day} 00:00:00 UTC`));
+});

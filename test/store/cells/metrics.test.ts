@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cellMetrics } from '../../../server/base/telemetry/metric-table.ts';
 import { FigureReader } from '../../../server/operate/primary/database-figures.ts';
 import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
+import type { CellList } from '../../../server/store/cells/cells-database.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';
@@ -18,9 +19,8 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-function pageOf({ app: served }: TestApp, cells: CellApp['primary'] | TestApp['database']): MetricsPage {
-  const home = { number: 0, name: 'home', away: null, awaySinceMs: 0 };
-  const figures = new FigureReader('all' in cells ? cells : { all: () => [{ ...home, database: cells }] });
+function pageOf({ app: served }: TestApp, cells: Pick<CellList, 'all'>): MetricsPage {
+  const figures = new FigureReader(cells);
   return new MetricsPage(
     async () => [await served.metrics()],
     () => figures.figures(),
@@ -63,7 +63,8 @@ test('a cell that is away is not up, and has no figures of its database', async 
 
 test('without cells no metric has the label', async () => {
   const single = await startTestApp();
-  const text = await pageOf(single, single.database).render();
+  const home = { number: 0, name: 'home', database: single.database, away: null, awaySinceMs: 0 };
+  const text = await pageOf(single, { all: () => [home] }).render();
   await single.stop();
   expect(text).not.toMatch(/\bcell="/);
   for (const name of cellMetrics) expect(text).toContain(`# TYPE ${name} `);

@@ -108,11 +108,13 @@ test('a drained cell gives its webhooks away, and is removed when it is empty', 
   const drained = await app.json('cell', 'drain', '1');
   expect(drained.cell).toMatchObject({ number: 1, state: 'draining', webhooks: 0 });
   expect(drained.cell.empty_at).not.toBeNull();
+  expect((await app.weir('cell', 'list')).out).toContain(`draining until ${drained.cell.empty_at}`);
   expect(uuidv7Cell(await send(webhook))).not.toBe(1);
   const early = await app.weir('cell', 'remove', '1');
   expect(early).toMatchObject({ code: 1, err: expect.stringContaining('drain it') });
   // Retention.
   await app.cells[0]!.database.query({ text: 'truncate events; truncate deliveries' });
+  expect((await app.weir('cell', 'list')).out).toMatch(/ drained /);
   expect((await app.weir('cell', 'remove', '1')).out).toContain('removed');
   const { items } = await app.json('cell', 'list');
   expect(items.map(({ number }: { number: number }) => number)).toEqual([0, 2]);

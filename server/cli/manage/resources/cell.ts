@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { Argument } from 'commander';
 import { CommandError, type CommandIo, printMessage, readLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
+import type { CellView } from '../../../model/cells.ts';
 import { type Call, notFound } from '../call.ts';
 import { type Row, row } from '../row.ts';
 
@@ -48,7 +49,7 @@ export const cellRows: readonly Row[] = [
       cells: (one) => [
         String(one.number),
         one.name,
-        one.away === null ? (one.empty_at === null ? one.state : `empty at ${one.empty_at}`) : `away: ${one.away}`,
+        stateOf(one),
         one.address,
         String(one.webhooks),
         one.events === null ? '' : one.events === 0 && one.oldest_at !== null ? 'few' : `~${one.events}`,
@@ -121,6 +122,13 @@ export const cellRows: readonly Row[] = [
     text: ({ id }) => `Cell ${id}: removed. Its database can be deleted.\n`,
   }),
 ];
+
+/** When a draining cell will be empty, or that it is. */
+function stateOf({ away, state, empty_at }: CellView): string {
+  if (away !== null) return `away: ${away}`;
+  if (state !== 'draining') return state;
+  return empty_at === null ? 'drained' : `draining until ${empty_at}`;
+}
 
 /** The number of a cell that was given by number or name. */
 export async function cellOf(call: Call, given: string): Promise<number> {
