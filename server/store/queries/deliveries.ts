@@ -57,7 +57,8 @@ export async function listDeliveries(
       order by deliveries.received_at desc, id desc
       limit $1`,
     values,
-    place: { each: newest(limit, ({ id }) => id) },
+    // The deliveries of an event are in its cell.
+    place: eventId ? { id: eventId } : { each: newest(limit, ({ id }) => id) },
   });
   return withTypes(database, rows);
 }

@@ -67,12 +67,15 @@ test('a list has the rows of the other cells, and its cursor finds the rows of t
   expect([idsOf(rest), rest.body.cells_away]).toEqual([[second, first], undefined]);
 });
 
-test('one event of a cell that is away is refused with its name, others are found', async () => {
+test('one event of a cell that is away, and its deliveries, are refused with its name, others are found', async () => {
   await takeAway();
-  expect((await api('GET', `/events/${first}`)).status).toBe(200);
-  const { status, body } = await api('GET', `/events/${second}`);
-  expect([status, body.code]).toEqual([503, 'database_unavailable']);
-  expect(body.detail).toContain(`Cell 1 (${app.cells[0]!.name}) cannot be reached`);
+  for (const path of ['/events/', '/deliveries?event_id=']) {
+    const found = await api('GET', path + first);
+    expect([found.status, found.body.cells_away]).toEqual([200, undefined]);
+    const { status, body } = await api('GET', path + second);
+    expect([status, body.code]).toEqual([503, 'database_unavailable']);
+    expect(body.detail).toContain(`Cell 1 (${app.cells[0]!.name}) cannot be reached`);
+  }
 });
 
 test('an export is refused before it begins', async () => {
