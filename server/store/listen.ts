@@ -11,7 +11,7 @@ import { outliveClose, weirConninfo } from './conninfo.ts';
 export const LISTENER_NAME = 'weir-listener';
 const CHANGES_CHANNEL = 'weir_changes';
 export const APPLIED_CHANNEL = 'weir_applied';
-/** Events were committed in some process; the payload is unused. */
+/** Events were committed; the payload names the process. */
 export const ARRIVALS_CHANNEL = 'weir_arrivals';
 
 const HEARTBEAT_MS = 300;
@@ -23,8 +23,8 @@ const RECONNECT = { firstMs: 100, maxMs: 1_000 };
 interface ListenerEvents {
   /** A payload of weir_changes, e.g. `webhook:<id>`; resolves when every process has applied the change. */
   change(payload: string): Promise<void>;
-  /** Events were committed, by any process on any machine. */
-  arrived(): void;
+  /** Events were committed, by the process `by` on any machine. */
+  arrived(by: string): void;
   /** The database has just answered. */
   alive(): void;
   /** The connection was lost; awaited before each reconnection attempt. */
@@ -97,7 +97,7 @@ export class ChangeListener {
       void client.end().catch(() => {});
     });
     client.on('notification', ({ channel, payload }) => {
-      if (channel === ARRIVALS_CHANNEL) this.#events.arrived();
+      if (channel === ARRIVALS_CHANNEL) this.#events.arrived(payload ?? '');
       else void this.#onChange(client, payload ?? '');
     });
     await client.connect();

@@ -152,7 +152,7 @@ export async function listen(conninfo: string, app: App): Promise<ChangeListener
   const listener = new ChangeListener(conninfo, {
     // If the database cannot be queried, the cached state is already discarded, which is what matters.
     change: (payload) => app.change(payload).catch(() => {}),
-    arrived: () => app.arrived(),
+    arrived: (by) => app.arrived(by),
     alive: () => app.recordHeartbeat(),
     up: () => {
       up = true;

@@ -84,11 +84,13 @@ export function createClaim(parts: ClaimParts) {
       ? lookInTurn(agent)
       : look(parts, { ...order, cell: HOME }, agent, acks).then((found) => ({ ...found, commitsBefore: commits })));
     const settled = request.ack.length === 0 ? null : receiptsAnswer(request.ack, looked.settled);
-    while (looked.claimed.length === 0 && !exchange.aborted && !exchange.draining) {
+    for (let inVain = false; looked.claimed.length === 0 && !exchange.aborted && !exchange.draining; inVain = true) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
       if (looked.complete)
-        await waiters.wait(agent.id, leftMs, looked.commitsBefore, (wake) => exchange.whenGone(wake));
+        await waiters.wait(agent.id, { timeoutMs: leftMs, commitsBefore: looked.commitsBefore, inVain }, (wake) =>
+          exchange.whenGone(wake),
+        );
       exchange.waited();
       if (exchange.aborted) break;
       // The limit and the filters may have been changed during the wait.

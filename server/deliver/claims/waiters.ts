@@ -1,8 +1,10 @@
 /**
  * Wakes waiting claims. One query finds which of their agents have deliveries to claim. It runs after each notified commit, and
- * at least once a second: a lost notification, an expired lease or the end of a nack's delay costs at most one second.
+ * at least once a second: a lost notification, an expired lease or the end of a nack's delay costs at most one second. An agent that had
+ * work after the last commit is not asked for: its claim looks.
  */
 
+import { randomUUID } from 'node:crypto';
 import { ARRIVALS_CHANNEL } from '../../store/listen.ts';
 import type { Database } from '../../store/pool.ts';
 import { agentsWithWork } from '../../store/queries/claim-room.ts';
@@ -18,6 +20,8 @@ export class ClaimWaiters {
   readonly #database: Database;
   readonly #marks: Pick<ClaimMarks, 'forCheck' | 'forget'>;
   readonly #waiting = new Map<string, Set<() => void>>();
+  /** Agents that had work after the last commit: the next one wakes their claims without a query, until one finds nothing. */
+  readonly #busy = new Set<string>();
   #cancelCheck = () => {};
   #dueAtMs = Number.POSITIVE_INFINITY;
   #lastMs = 0;
@@ -25,6 +29,8 @@ export class ClaimWaiters {
   #checking = false;
   #closed = false;
   #commits = 0;
+  /** `#commits` at the last check. */
+  #commitsChecked = 0;
 
   constructor(database: Database, marks: Pick<ClaimMarks, 'forCheck' | 'forget'>) {
     this.#database = database;
@@ -46,10 +52,16 @@ export class ClaimWaiters {
   /**
    * Resolves when the agent may have deliveries to claim, after `timeoutMs`, or when the caller ends the wait.
    * @param commitsBefore `commits` from before the claim's query
+   * @param inVain the claim was woken before, and found nothing
    * @param giveUp gets the callback that ends the wait
    */
-  wait(agentId: string, timeoutMs: number, commitsBefore: number, giveUp: (wake: () => void) => void): Promise<void> {
+  wait(
+    agentId: string,
+    { timeoutMs, commitsBefore, inVain }: { timeoutMs: number; commitsBefore: number; inVain: boolean },
+    giveUp: (wake: () => void) => void,
+  ): Promise<void> {
     if (this.#closed) return Promise.resolve();
+    if (inVain) this.#busy.delete(agentId);
     return new Promise((resolve) => {
       const wakes = this.#waiting.get(agentId) ?? new Set();
       this.#waiting.set(agentId, wakes);
@@ -77,7 +89,7 @@ export class ClaimWaiters {
   close(): void {
     this.#closed = true;
     this.#cancelCheck();
-    for (const wakes of [...this.#waiting.values()]) for (const wake of [...wakes]) wake();
+    for (const agentId of [...this.#waiting.keys()]) this.#wake(agentId);
   }
 
   #checkSoon(): void {
@@ -100,16 +112,26 @@ export class ClaimWaiters {
     this.#lastMs = performance.now();
     const isFullScan = this.#lastMs >= this.#fullScanMs + FULL_SCAN_EVERY_MS;
     if (isFullScan) this.#fullScanMs = this.#lastMs;
+    const isAfterCommit = this.#commits !== this.#commitsChecked;
+    this.#commitsChecked = this.#commits;
+    if (isAfterCommit && !isFullScan) for (const agentId of this.#busy) this.#wake(agentId);
     const agents = [...this.#waiting.keys()].map((id) => ({
       id,
       claimableFrom: isFullScan ? '-infinity' : this.#marks.forCheck(id),
     }));
     // If the database is unavailable, the query runs again in a second. The claims keep waiting until their own timeout.
-    const ready = await agentsWithWork(this.#database, agents).catch(() => []);
+    const ready = agents.length === 0 ? [] : await agentsWithWork(this.#database, agents).catch(() => []);
     this.#checking = false;
-    if (isFullScan) for (const agentId of ready) this.#marks.forget(agentId);
-    for (const agentId of ready) for (const wake of [...(this.#waiting.get(agentId) ?? [])]) wake();
+    for (const agentId of ready) {
+      if (isFullScan) this.#marks.forget(agentId);
+      if (isAfterCommit) this.#busy.add(agentId);
+      this.#wake(agentId);
+    }
     if (this.#waiting.size > 0) this.#checkWithin(CHECK_EVERY_MS);
+  }
+
+  #wake(agentId: string): void {
+    for (const wake of [...(this.#waiting.get(agentId) ?? [])]) wake();
   }
 }
 
@@ -118,6 +140,8 @@ const NOTIFY_GAP_MS = 10;
 
 /** Notifies waiting claims of commits: directly in this process, and in other processes by a NOTIFY outside the commit. */
 export class CommitNotifier {
+  /** Names this process to the others. */
+  readonly #name = randomUUID();
   readonly #database: Database;
   readonly #waiters: ClaimWaiters;
   readonly #isWanted: () => boolean;
@@ -140,12 +164,17 @@ export class CommitNotifier {
     after(Math.max(0, this.#lastMs + NOTIFY_GAP_MS - performance.now()), () => this.#notify());
   }
 
+  /** A process has notified the others of its commits. @param by its name: of this process's own, the claims here know already */
+  arrived(by: string): void {
+    if (by !== this.#name) this.#waiters.committed();
+  }
+
   #notify(): void {
     this.#scheduled = false;
     this.#lastMs = performance.now();
     // A lost NOTIFY delays claims by at most a second, because waiting claims query once a second anyway. So its commit need not wait for
     // the disk or a standby.
-    const text = `select set_config('synchronous_commit', 'off', true), pg_notify('${ARRIVALS_CHANNEL}', '')`;
+    const text = `select set_config('synchronous_commit', 'off', true), pg_notify('${ARRIVALS_CHANNEL}', '${this.#name}')`;
     this.#database.query({ text }).catch(() => {});
   }
 }

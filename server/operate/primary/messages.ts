@@ -47,8 +47,8 @@ export type ToProcess =
   | { kind: 'changes_lost' }
   /** A payload of weir_changes; answered by `applied` with the same number. */
   | { kind: 'change'; number: number; payload: string }
-  /** Events were committed: waiting claims check again. */
-  | { kind: 'arrived' }
+  /** Events were committed by the process `by`: waiting claims check again. */
+  | { kind: 'arrived'; by: string }
   | { kind: 'horizon'; horizon: Horizon }
   /** What the start waits for has changed. */
   | { kind: 'awaited'; awaited: Awaited }

@@ -227,7 +227,7 @@ function createListener({ conninfo, cells, log, spool, revive }: ServingParts, m
       if (payload.startsWith('cell:')) await cells.changed();
       await members.applyEverywhere(payload);
     },
-    arrived: () => members.broadcast({ kind: 'arrived' }),
+    arrived: (by) => members.broadcast({ kind: 'arrived', by }),
     alive: () => members.broadcast({ kind: 'heartbeat' }),
     lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
     up: () => {

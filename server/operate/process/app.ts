@@ -35,7 +35,7 @@ export interface App {
   /** The listening port; tests let the kernel choose a free one. */
   port: number;
   recordHeartbeat(): void;
-  arrived(): void;
+  arrived(by: string): void;
   changesLost(): void;
   change(payload: string): Promise<void>;
   setHorizon(horizon: Horizon): void;
@@ -171,7 +171,7 @@ export async function startApp(
     recordHeartbeat: () => {
       for (const cache of Object.values(caches)) cache.recordHeartbeat(Date.now());
     },
-    arrived: () => agents.arrived(),
+    arrived: (by) => agents.arrived(by),
     changesLost: () => {
       for (const cache of Object.values(caches)) cache.invalidateAll();
       // Without an answer, the next statement on events reads them.

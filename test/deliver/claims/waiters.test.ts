@@ -1,8 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { ClaimWaiters } from '../../../server/deliver/claims/waiters.ts';
+import { ClaimWaiters, CommitNotifier } from '../../../server/deliver/claims/waiters.ts';
 import { ClaimWatermarks } from '../../../server/deliver/claims/watermarks.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
+import { ChangeListener } from '../../../server/store/listen.ts';
 import type { Database } from '../../../server/store/pool.ts';
 import { holdTimers, takeClock } from '../../helpers/clock.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
@@ -43,16 +44,64 @@ test('a notification between a query and its wait is not missed', async () => {
   onTestFinished(() => waiters.close());
   const commitsBefore = waiters.commits;
   waiters.committed();
-  await waiters.wait(agentId, WAIT_MS, commitsBefore, () => {});
+  await waiters.wait(agentId, { timeoutMs: WAIT_MS, commitsBefore, inVain: false }, () => {});
 });
 
 test('the first commit after a pause is looked at in the next turn, without a timer', async () => {
   holdTimers(0);
   const waiters = new ClaimWaiters(fresh.database, new ClaimWatermarks());
   onTestFinished(() => waiters.close());
-  const woken = waiters.wait(agentId, WAIT_MS, waiters.commits, () => {});
+  const woken = waiters.wait(agentId, { timeoutMs: WAIT_MS, commitsBefore: waiters.commits, inVain: false }, () => {});
   waiters.committed();
   await woken;
+});
+
+test('an agent that had work after the last commit is woken by the next without a query, until a claim finds nothing', async () => {
+  holdTimers(CHECK_EVERY_MS);
+  let queries = 0;
+  const query: Database['query'] = (statement) => {
+    queries++;
+    return fresh.database.query(statement);
+  };
+  const waiters = new ClaimWaiters({ ...fresh.database, query }, new ClaimWatermarks());
+  onTestFinished(() => waiters.close());
+  const woken = async (inVain = false) => {
+    const waiting = waiters.wait(agentId, { timeoutMs: WAIT_MS, commitsBefore: waiters.commits, inVain }, () => {});
+    waiters.committed();
+    await waiting;
+    return queries;
+  };
+  expect(await woken()).toBe(1);
+  expect(await woken()).toBe(1);
+  expect(await woken(true)).toBe(2);
+  expect(await woken()).toBe(2);
+});
+
+test('the NOTIFY of a process is not news to its own claims', async () => {
+  const waiters = new ClaimWaiters(fresh.database, new ClaimWatermarks());
+  const notifier = new CommitNotifier(fresh.database, waiters, () => true);
+  const notified: string[] = [];
+  let isUp = false;
+  const listener = new ChangeListener(fresh.conninfo, {
+    change: async () => {},
+    arrived: (by) => notified.push(by),
+    alive: () => {},
+    lost: async () => {},
+    up: () => {
+      isUp = true;
+    },
+    down: () => {},
+  });
+  onTestFinished(() => listener.stop());
+  listener.start();
+  await until(() => isUp);
+  notifier.committed();
+  await until(() => notified.length > 0);
+  const { commits } = waiters;
+  notifier.arrived(notified[0]!);
+  expect(waiters.commits).toBe(commits);
+  notifier.arrived('another process');
+  expect(waiters.commits).toBe(commits + 1);
 });
 
 test('deliveries below the watermark are not queried, except once in 15 seconds; then the next claim queries all', async () => {
@@ -68,7 +117,8 @@ test('deliveries below the watermark are not queried, except once in 15 seconds;
   };
   const waiters = new ClaimWaiters({ ...fresh.database, query }, watermarks);
   onTestFinished(() => waiters.close());
-  const waiting = () => waiters.wait(agentId, WAIT_MS, waiters.commits, () => {});
+  const waiting = () =>
+    waiters.wait(agentId, { timeoutMs: WAIT_MS, commitsBefore: waiters.commits, inVain: false }, () => {});
   await waiting();
 
   watermarks.learn(agentId, Date.now(), performance.now());

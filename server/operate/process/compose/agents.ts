@@ -77,8 +77,8 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     directory,
     /** Call it after this process has committed events. */
     committed: () => notifier.committed(),
-    /** Call it after any process has committed events. */
-    arrived: () => waiters.committed(),
+    /** Call it after any process has committed events. @param by the process, as its notifier names it */
+    arrived: (by: string) => notifier.arrived(by),
     close: () => waiters.close(),
     /** Judges filters outside of claims. */
     tryJudge: filters.tryJudge,
