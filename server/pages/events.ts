@@ -6,6 +6,7 @@ import { problem } from '../base/http/problem.ts';
 import type { FilterJudge } from '../deliver/claims/judge.ts';
 import { describeEvent } from '../manage/api/events/filter.ts';
 import { judgeEvent } from '../manage/api/events/replay.ts';
+import { isTestHeader } from '../manage/api/webhooks/test-request.ts';
 import { eventCountQuery, eventFilterOf } from '../model/event-filter.ts';
 import { DEFAULT_SCHEME } from '../model/signatures/presets.ts';
 import { allows } from '../model/users.ts';
@@ -25,7 +26,7 @@ import { formErrors, noErrors } from './form-errors.ts';
 import { lifeOf } from './life.ts';
 import { choicesOf, idsOf, listBy, namesOf } from './names.ts';
 import { asProblem, type Page, redirect, view } from './page.ts';
-import { commandSignatureHeader, signedCurl } from './samples/curl.ts';
+import { commandDefinition, type SignedTarget, signedCurl } from './samples/curl.ts';
 import { isEditable, sendAgainPages } from './send-again.ts';
 import { address } from './show.ts';
 
@@ -138,7 +139,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
       diff: shown.view === 'diff' ? diffOf(body, previous) : null,
       deliveries: listed,
       life: lifeOf({ event, verified, deliveries: listed, attempts }),
-      curl: known !== null && body.length <= CURL_BYTES_MAX && isUtf8(body) ? curlOf(known, event, body) : null,
+      curl: known && curlOf(known, event, body),
     });
   };
 
@@ -220,16 +221,18 @@ function presetsOf({ cursor: _, ...filters }: Filters): Preset[] {
 }
 
 function curlOf(
-  webhook: { url: string; has_secret: boolean; signature_scheme: string; signature_header: string | null },
-  event: { content_type: string | null },
+  webhook: SignedTarget & { url: string; dedupe_header: string | null },
+  { headers, content_type }: { headers: Record<string, string>; content_type: string | null },
   body: Buffer,
 ): string | null {
-  // Other schemes need more than one line of shell.
-  if (webhook.signature_scheme !== DEFAULT_SCHEME) return null;
+  const definition = commandDefinition(webhook);
+  if (definition === null || body.length > CURL_BYTES_MAX || !isUtf8(body)) return null;
   return signedCurl({
     url: webhook.url,
     body,
-    contentType: event.content_type ?? 'application/octet-stream',
-    signatureHeader: commandSignatureHeader(webhook),
+    contentType: content_type ?? 'application/octet-stream',
+    definition,
+    headers: Object.fromEntries(Object.entries(headers).filter(([name]) => isTestHeader(name))),
+    idHeader: webhook.dedupe_header,
   });
 }

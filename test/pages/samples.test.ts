@@ -11,13 +11,13 @@ test.each([
   ['Go', `body := "{\\"a\\":\\"$(id) \${b} it's <%= c %> \\\\n\\"}"\n`],
   ['PHP', `$body = '{"a":"$(id) \${b} it\\'s <%= c %> \\\\n"}';\n`],
 ])('a sample in %s contains the body as a literal of the language', (language, expected) => {
-  const { code } = sendSamples('http://x/in/1', body, null).find((sample) => sample.language === language)!;
+  const { code } = sendSamples('http://x/in/1', body, 'none').find((sample) => sample.language === language)!;
   expect(code).toContain(expected);
 });
 
-test('a signed text that a shell would expand has no samples', () => {
+test('a signed text that is written differently in each language has only the command', () => {
   const definition = { algorithm: 'hmac-sha256', header: 'X-Signature' } as const;
   expect(sendSamples('http://x/in/1', '{}', { ...definition, content: 'v0:{body}' })).toHaveLength(5);
   for (const text of ['$', '`', '"', '\\', "'", '\n'])
-    expect(sendSamples('http://x/in/1', '{}', { ...definition, content: `${text}{body}` })).toEqual([]);
+    expect(sendSamples('http://x/in/1', '{}', { ...definition, content: `${text}{body}` })).toHaveLength(1);
 });

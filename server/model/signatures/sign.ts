@@ -120,8 +120,8 @@ function privateKey(given: Uint8Array): KeyObject {
   }
 }
 
-/** Sets a member of a JSON object. @param path names from the outermost object on. */
-function withMember(body: Buffer, path: readonly string[], member: unknown): Buffer {
+/** Sets a member of a JSON object. @param path names from the outermost object on. @throws CannotSign when the body is not an object */
+export function withMember(body: Buffer, path: readonly string[], member: unknown): Buffer {
   let value: unknown;
   try {
     value = JSON.parse(body.toString('utf8'));

@@ -1,33 +1,19 @@
 /** Requests as shell commands. */
+import type { SchemeDefinition } from '../../model/signatures/definition.ts';
+import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
+import { selectedDefinition } from '../../model/webhook-schemes.ts';
+import { shellText, shellWord } from './shell.ts';
+import { SET_ID, type ShellSigning, shellSigning } from './shell-signing.ts';
 
-/** Characters that terminals do not show or that control them: controls, formats such as bidirectional overrides, line separators. */
-const invisible = /[\p{C}\p{Zl}\p{Zp}]/u;
-/** Escaped in `$'...'`: invisible characters, quote, backslash, and `!`, which an interactive shell may expand there. */
-const escapedInAnsi = /[\p{C}\p{Zl}\p{Zp}'\\!]/gu;
+/** The members of a webhook that say how its requests are signed. */
+export type SignedTarget = Parameters<typeof selectedDefinition>[0] & { has_secret: boolean };
 
-/**
- * Quotes any text as one word of bash, zsh or ksh; without invisible characters, of any POSIX shell. Invisible characters are escaped as
- * `$'\x1b'`: a terminal acts on some control characters of a pasted line even within quotes. A word cannot contain NUL.
- */
-export function shellWord(text: string): string {
-  // `=` needs quotes: zsh replaces a word `=ls` with the path of ls.
-  if (/^[A-Za-z0-9_./:@%+-]+$/.test(text)) return text;
-  if (!invisible.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
-  return `$'${text.replace(escapedInAnsi, escapedBytes)}'`;
-}
-
-/** Escapes the UTF-8 bytes of one character: `\xNN` means a byte in every locale, `\u` does not. */
-function escapedBytes(character: string): string {
-  if (character === '\n') return '\\n';
-  return [...Buffer.from(character)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
-}
-
-/** The header that a command signs in, of the default scheme; null: the webhook has no secret. */
-export function commandSignatureHeader(webhook: {
-  has_secret: boolean;
-  signature_header: string | null;
-}): string | null {
-  return webhook.has_secret ? (webhook.signature_header ?? 'X-Hub-Signature-256') : null;
+/** How a command signs; `none`: the webhook verifies no signature; null: this build does not know the scheme. */
+export function commandDefinition(webhook: SignedTarget): SchemeDefinition | 'none' | null {
+  const definition = selectedDefinition(webhook);
+  if (definition === null || webhook.signature_scheme !== DEFAULT_SCHEME) return definition;
+  // The default scheme accepts two headers unless the webhook names one.
+  return webhook.has_secret ? { ...definition, header: webhook.signature_header ?? 'X-Hub-Signature-256' } : 'none';
 }
 
 interface SignedCurl {
@@ -35,19 +21,44 @@ interface SignedCurl {
   /** UTF-8 text. */
   body: Buffer;
   contentType: string;
-  /** Null when the webhook has no secret. */
-  signatureHeader: string | null;
+  definition: SchemeDefinition | 'none';
+  /** More headers, names in lower case. Those of the signature replace them. */
+  headers?: Readonly<Record<string, string>>;
+  /** Header that gets a new id, so that the request is no duplicate. Null: only that of the scheme. */
+  idHeader?: string | null;
 }
 
-/** A command that sends a body, signed with $WEIR_SECRET when the webhook has a secret. Null when no shell can represent the body. */
-export function signedCurl({ url, body, contentType, signatureHeader }: SignedCurl): string | null {
+/**
+ * A command that sends a body, signed as shellSigning says. Null when no shell can represent the body, or when it cannot carry the time or
+ * signature that the scheme puts into it.
+ */
+export function signedCurl(wanted: SignedCurl): string | null {
+  const { url, body, contentType, definition, headers = {}, idHeader = null } = wanted;
   if (body.includes(0)) return null;
-  const lines = [`BODY=${shellWord(body.toString('utf8'))}`];
-  if (signatureHeader !== null)
-    lines.push(`SIGNATURE=$(printf %s "$BODY" | openssl dgst -sha256 -hmac "$WEIR_SECRET" -r | cut -d' ' -f1)`);
-  lines.push(`curl ${shellWord(url)} \\`);
-  if (signatureHeader !== null) lines.push(`  -H ${shellWord(`${signatureHeader}: sha256=`)}"$SIGNATURE" \\`);
-  // --data-binary would read a file when the body begins with @.
-  lines.push(`  -H ${shellWord(`Content-Type: ${contentType}`)} --data-raw "$BODY"`);
-  return lines.join('\n');
+  const signing = definition === 'none' ? unsigned(body) : shellSigning(definition, url, body);
+  if (signing === null) return null;
+  const sent = new Map(signing.headers);
+  const before = new Set(signing.before);
+  if (idHeader !== null && !sent.has(idHeader)) {
+    before.add(SET_ID);
+    sent.set(idHeader, [{ name: 'ID' }]);
+  }
+  const signed = new Set([...sent.keys()].map((name) => name.toLowerCase()));
+  // curl leaves out a header without a value.
+  for (const [name, value] of Object.entries(headers))
+    if (!signed.has(name) && value !== '') sent.set(name, [{ text: value }]);
+  const fields = [...sent].map(([name, value]) => `  -H ${shellText([{ text: `${name}: ` }, ...value])} \\`);
+  return [
+    ...before,
+    `BODY=${shellText(signing.body)}`,
+    ...signing.after,
+    `curl ${shellWord(url)} \\`,
+    ...fields,
+    // --data-binary would read a file when the body begins with @.
+    `  -H ${shellWord(`Content-Type: ${contentType}`)} --data-raw "$BODY"`,
+  ].join('\n');
+}
+
+function unsigned(body: Buffer): ShellSigning {
+  return { before: [], body: [{ text: body.toString() }], after: [], headers: [] };
 }

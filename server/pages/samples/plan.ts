@@ -1,4 +1,4 @@
-/** What every sample of a signed request needs to know: the parts that are signed, and the headers. */
+/** What the samples in programming languages need to know of a signed request: the parts that are signed, and the headers. */
 import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { fieldOf, headerOf } from '../../model/signatures/sources.ts';
 
@@ -29,10 +29,10 @@ interface Header {
 /** Characters that every language writes in the same way between quotes. */
 const plain = /^[ !#%&()*+,\-./0-9:;<=>?@A-Z[\]^_a-z{|}~]*$/;
 
-/** Null for a scheme that is not an HMAC over the body, the time and an id. @param definition null: the webhook verifies no signature */
-export function planOf(url: string, body: string, definition: SchemeDefinition | null): Plan | null {
+/** Null for a scheme that is not an HMAC over the body, the time and an id. @param definition `none`: the webhook verifies no signature */
+export function planOf(url: string, body: string, definition: SchemeDefinition | 'none'): Plan | null {
   const unsigned = { url, body, hash: 'sha256', encoding: 'hex', secret: 'text' } as const;
-  if (definition === null)
+  if (definition === 'none')
     return { ...unsigned, content: [], headers: [], usesId: false, usesTime: false, milliseconds: false };
   const { algorithm, header, timestamp, id, items = '', pair = '', key = '', prefix = '' } = definition;
   const { content: signed = '{body}', encoding = 'hex', secret = 'text' } = definition;

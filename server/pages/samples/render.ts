@@ -1,7 +1,7 @@
 /** Samples of code: templates below views/samples/, one file for each purpose and language, and the literals of each language. */
 import { Eta } from 'eta';
 import { builtFile } from '../../base/files/build.ts';
-import { shellWord } from './curl.ts';
+import { shellWord } from './shell.ts';
 
 export interface Sample {
   /** Label of its tab. */

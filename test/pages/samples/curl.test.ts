@@ -7,9 +7,12 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { shellWord, signedCurl } from '../../../server/pages/samples/curl.ts';
+import { presets } from '../../../server/model/signatures/presets.ts';
+import { signedCurl } from '../../../server/pages/samples/curl.ts';
+import { shellWord } from '../../../server/pages/samples/shell.ts';
 
 const SECRET = 'geheim';
+const definition = { algorithm: 'hmac-sha256', header: 'X-Sig', prefix: 'sha256=' } as const;
 const run = promisify(execFile);
 let server: Server;
 let url: string;
@@ -71,7 +74,7 @@ describe.each(texts)('of a text with %s', (_, text) => {
   test('curl sends the bytes with their signature', async () => {
     received = [];
     const body = Buffer.from(text);
-    const line = signedCurl({ url, body, contentType: 'text/plain', signatureHeader: 'X-Sig' })!;
+    const line = signedCurl({ url, body, contentType: 'text/plain', definition })!;
     // The line ends belong to the command.
     expect(line.split('\n')).toHaveLength(5);
     expect(line).not.toMatch(/[^\P{C}\n]/u);
@@ -94,16 +97,25 @@ test('names and types of headers execute nothing', async () => {
   received = [];
   const header = "x-`touch`|~'$home!";
   const contentType = 'text/plain; a="$(id)`id`\\"\t!x';
-  await runLine(signedCurl({ url, body: Buffer.from('a'), contentType, signatureHeader: header })!);
+  await runLine(signedCurl({ url, body: Buffer.from('a'), contentType, definition: { ...definition, header } })!);
   expect(received[0]!.headers).toMatchObject({ 'content-type': contentType });
   expect(received[0]!.headers[header]).toMatch(/^sha256=[0-9a-f]{64}$/);
 });
 
 test('a body with NUL has no command', () => {
-  expect(signedCurl({ url, body: Buffer.from('a\0b'), contentType: 'text/plain', signatureHeader: null })).toBeNull();
+  expect(signedCurl({ url, body: Buffer.from('a\0b'), contentType: 'text/plain', definition: 'none' })).toBeNull();
 });
 
 test('without a secret the command has no signature', () => {
-  const line = signedCurl({ url, body: Buffer.from('a'), contentType: 'text/plain', signatureHeader: null });
+  const line = signedCurl({ url, body: Buffer.from('a'), contentType: 'text/plain', definition: 'none' });
   expect(line).not.toContain('openssl');
+});
+
+test('every preset has a command, and no other writes a time into a body that is not JSON', () => {
+  const command = (body: string, given: (typeof presets)[number]['definition']) =>
+    signedCurl({ url, body: Buffer.from(body), contentType: 'text/plain', definition: { header: 'x-own', ...given } });
+  const without = (body: string) =>
+    presets.filter(({ definition }) => command(body, definition) === null).map(({ name }) => name);
+  expect(without('{"value":[{}]}')).toEqual([]);
+  expect(without('text')).toEqual(['linear', 'mailgun', 'microsoft-graph']);
 });

@@ -1,0 +1,163 @@
+/** “Send it again with curl” on the page of an event: bash runs the command of each kind of scheme against a real server. */
+import { execFile } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { SchemeDefinition } from '../../../server/model/signatures/definition.ts';
+import { isAsymmetric } from '../../../server/model/signatures/keys.ts';
+import { presets } from '../../../server/model/signatures/presets.ts';
+import { signRequest } from '../../../server/model/signatures/sign.ts';
+import { generateSecret } from '../../../server/model/webhook-schemes.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { startPagesApp } from '../../helpers/browser.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+
+const run = promisify(execFile);
+let app: TestApp;
+let operator: TestPerson;
+let directory: string;
+beforeAll(async () => {
+  app = await startPagesApp();
+  operator = await addPerson(app, 'operator');
+  directory = await mkdtemp(join(tmpdir(), 'weir-again-'));
+});
+afterAll(async () => {
+  await rm(directory, { recursive: true });
+  await app.stop();
+});
+
+interface Signing {
+  /** Members of the webhook. */
+  fields: Record<string, unknown>;
+  definition: SchemeDefinition;
+}
+
+/** What two presets of one kind have in common: all that changes the steps of the command. */
+function kindOf({
+  algorithm,
+  header,
+  items,
+  pair,
+  prefix,
+  encoding,
+  content,
+  timestamp,
+  secret,
+  id,
+}: SchemeDefinition) {
+  const source = (from: string | undefined) => from?.split(':')[0];
+  const time = timestamp && [source(timestamp.from), timestamp.unit];
+  const marks = [header !== undefined, items, pair, prefix !== undefined];
+  return JSON.stringify([algorithm, ...marks, encoding, content, time, secret, source(id)]);
+}
+
+/** One preset of each kind. */
+const kinds = new Map<string, [string, Signing]>();
+for (const { name, definition, publicKeyDefinition } of presets) {
+  const fields = { signature_scheme: name, ...(name === 'token' ? { signature_header: 'x-own' } : {}) };
+  const header = { token: 'x-own', sha256: 'x-hub-signature-256' }[name];
+  const signed = header === undefined ? definition : { ...definition, header };
+  if (!kinds.has(kindOf(definition))) kinds.set(kindOf(definition), [name, { fields, definition: signed }]);
+  if (publicKeyDefinition !== undefined)
+    kinds.set(`${name}, key`, [`${name} with a public key`, { fields, definition: publicKeyDefinition }]);
+}
+const custom: SchemeDefinition = {
+  algorithm: 'hmac-sha512',
+  header: 'x-own',
+  prefix: `it's $HOME `,
+  content: 'a\n`b`{method}:{timestamp}x{body}!',
+  timestamp: { from: 'header:x-time', unit: 's', tolerance: 60 },
+};
+kinds.set('custom', [
+  'a custom one whose texts a shell would expand',
+  { fields: { signature_scheme: 'custom', scheme_definition: custom }, definition: custom },
+]);
+
+/** Quotes, line ends and characters that shells expand; a form for Twilio. */
+const bodies = {
+  json: '{"note": "it\'s Größe, $(id) `id` \\\\ !x",\n "n": 1, "value": [{"clientState": "old", "id": 7}, {}]}\n',
+  form: 'Body=it%27s+%24%28id%29&To=%2B1&From=%2B2&To=%2B3',
+};
+
+/** A key pair in the form that the scheme takes, or a secret; `variables` are those of the command. */
+async function keysOf(definition: SchemeDefinition) {
+  if (!isAsymmetric(definition.algorithm)) {
+    const secret = definition.algorithm === 'microsoft-graph' ? 'a "state" \\ of $it' : generateSecret(definition);
+    return { signing: secret, fields: { secret }, variables: { WEIR_SECRET: secret } };
+  }
+  const pair =
+    definition.algorithm === 'ed25519'
+      ? generateKeyPairSync('ed25519')
+      : generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const signing = pair.privateKey.export({ format: 'pem', type: 'pkcs8' }) as string;
+  const file = join(directory, 'private.pem');
+  await writeFile(file, signing);
+  const fields = { public_key: pair.publicKey.export({ format: 'pem', type: 'spki' }), secret: null };
+  return { signing, fields, variables: { WEIR_PRIVATE_KEY: file } };
+}
+
+/** The command on the page of the newest event of a webhook. */
+async function commandOf(webhookId: string) {
+  const [event] = (await operator.api('GET', `/api/v1/events?webhook_id=${webhookId}`)).body.items;
+  const page = (await operator.browse('GET', `/events/${event.id}`)).text;
+  const [, command] = /aria-label="The command"><code>([^<]*)</.exec(page)!;
+  const code = command!
+    .replaceAll('&#39;', "'")
+    .replaceAll('&quot;', '"')
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>');
+  return { event, code: code.replaceAll('&amp;', '&') };
+}
+
+test.each([...kinds.values()])('the command for the scheme %s is accepted', async (_, { fields, definition }) => {
+  const { signing, fields: keys, variables } = await keysOf(definition);
+  const name = JSON.stringify(fields).slice(0, 60);
+  const webhook = (await operator.api('POST', '/api/v1/webhooks', { name, ...fields, ...keys })).body;
+  const isForm = definition.algorithm === 'twilio';
+  const body = Buffer.from(isForm ? bodies.form : bodies.json);
+  const contentType = isForm ? 'application/x-www-form-urlencoded' : 'application/json; charset=utf-8';
+  const request = { body, method: 'POST', url: webhook.url, id: 'evt-17', timeMs: Date.now() };
+  // Weir's signer makes the whole body of this one.
+  const notes = () => ({ ...JSON.parse(bodies.json), value: [{ clientState: signing, id: 7 }] });
+  const signed =
+    definition.algorithm === 'microsoft-graph'
+      ? { headers: {}, body: Buffer.from(JSON.stringify(notes())) }
+      : signRequest(definition, Buffer.from(signing), request);
+  const first = await fetch(webhook.url, {
+    method: 'POST',
+    headers: { 'content-type': contentType, 'x-kind': `it's "new"`, ...signed.headers },
+    body: new Uint8Array(signed.body),
+  });
+  expect(first.status).toBe(202);
+
+  const { event, code } = await commandOf(webhook.id);
+  expect(code).not.toContain(signing);
+  const { stdout } = await run('bash', ['-c', `${code} -sS`], { env: { ...process.env, ...variables } });
+  expect(JSON.parse(stdout)).toMatchObject({ webhook_id: webhook.id });
+  const again = (await operator.api('GET', `/api/v1/events?webhook_id=${webhook.id}`)).body.items;
+  expect(again.map(({ id }: { id: string }) => id)).toEqual([JSON.parse(stdout).id, event.id]);
+  const stored = (await operator.api('GET', `/api/v1/events/${again[0].id}`)).body;
+  expect(stored).toMatchObject({ content_type: contentType, headers: { 'x-kind': `it's "new"` } });
+  const text = (await operator.api('GET', `/api/v1/events/${again[0].id}/body`)).text;
+  const changes = ['linear', 'mailgun', 'microsoft-graph'].includes(webhook.signature_scheme);
+  expect(changes ? JSON.parse(text).note : text).toBe(changes ? JSON.parse(bodies.json).note : body.toString());
+});
+
+test('a request again is not a duplicate of the first', async () => {
+  const input = { name: 'once', secret: 'a secret', dedupe_header: 'x-delivery' };
+  const webhook = (await operator.api('POST', '/api/v1/webhooks', input)).body;
+  const { headers } = signRequest(presets[0]!.definition, Buffer.from('a secret'), {
+    body: Buffer.from('{}'),
+    method: 'POST',
+    url: webhook.url,
+    id: '',
+    timeMs: 0,
+  });
+  await fetch(webhook.url, { method: 'POST', headers: { ...headers, 'x-delivery': '17' }, body: '{}' });
+  const { code } = await commandOf(webhook.id);
+  const { stdout } = await run('bash', ['-c', `${code} -sS`], { env: { ...process.env, WEIR_SECRET: 'a secret' } });
+  expect(JSON.parse(stdout)).not.toHaveProperty('duplicate');
+});
