@@ -51,7 +51,7 @@ export const overview: Page = async ({ call, query }) => {
     now: nowMs,
     conditions: cards?.filter(({ snoozed }) => snoozed === null),
     snoozed: cards?.filter(({ snoozed }) => snoozed !== null),
-    traffic: traffic && trafficOf(traffic.points, ranges[range].text, outageList),
+    traffic: traffic && trafficOf(traffic.points, ranges[range].text, outageList, null),
     outageList,
     refusals: refusalsOf(traffic?.points ?? []),
     unaccepted: unacceptedOf(traffic?.points ?? []),

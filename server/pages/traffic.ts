@@ -3,7 +3,7 @@ import { type HistoryCounts, historyColumns, noCounts } from '../model/history.t
 import type { Outage } from '../model/outages.ts';
 import { chart } from './chart.ts';
 import { bandsOf } from './outage-list.ts';
-import { count } from './show.ts';
+import { address, count } from './show.ts';
 
 const chartFrame = { width: 900, height: 200, left: 44, bottom: 18 };
 
@@ -11,6 +11,9 @@ const chartFrame = { width: 900, height: 200, left: 44, bottom: 18 };
 type Counts = HistoryCounts & { refused: number };
 const shown = ['accepted', 'rejected', 'limited', 'refused'] as const;
 const words = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited', refused: 'refused' };
+
+/** Smallest share of the height at which a value above 0 is drawn (chart.js has it too): 3 of 10,000 requests would not be seen. */
+const DRAWN_SHARE_MIN = 0.02;
 
 /** The counts with `refused`. */
 export function withRefused<Counted extends HistoryCounts>(counted: Counted): Counted & Counts {
@@ -21,13 +24,20 @@ export function withRefused<Counted extends HistoryCounts>(counted: Counted): Co
 /**
  * The chart, drawn by the server, in which the interval that is not over is marked, with the same numbers for the script that replaces it.
  * @param text the span in words, such as “the last 24 hours”.
+ * @param webhookId null: all webhooks
  */
 export function trafficOf(
   counted: readonly ({ at: string } & HistoryCounts)[],
   text: string,
   outages: readonly Outage[],
+  webhookId: string | null,
 ) {
-  const points = counted.map(withRefused);
+  const stepMs = Date.parse(counted[1]!.at) - Date.parse(counted[0]!.at);
+  const points = counted.map((point) => {
+    const at = { webhook_id: webhookId, from: point.at, to: new Date(Date.parse(point.at) + stepMs).toISOString() };
+    return { ...withRefused(point), events: address('/events', at), rejections: address('/rejections', at) };
+  });
+  const greatest = Math.max(...points.flatMap((point) => shown.map((name) => point[name])));
   const totals = shown.map((name) => points.reduce((sum, point) => sum + point[name], 0));
   const busiest = points.reduce((most, point) => (point.accepted > most.accepted ? point : most), points[0]!);
   const peak = busiest.accepted === 0 ? '' : `; most accepted at ${busiest.at.slice(0, 16).replace('T', ' ')} UTC`;
@@ -39,16 +49,21 @@ export function trafficOf(
       { from: (points.length - 2) / (points.length - 1), to: 1, running: true },
     ],
     chart: chart(
-      Object.fromEntries(shown.map((name) => [words[name], points.map((point) => point[name])])),
+      Object.fromEntries(shown.map((name) => [words[name], points.map((point) => drawn(point[name], greatest))])),
       points.length,
       chartFrame,
     ),
     legend: shown.map((name, i) => ({ name: words[name], total: totals[i]! })),
     label: `Requests in ${text}: ${shown.map((name, i) => `${count(totals[i]!)} ${words[name]}`).join(', ')}${peak}`,
+    /** The list of all their events. */
+    events: address('/events', { webhook_id: webhookId }),
+    refusals: webhookId === null ? '/status#refusals' : '#refusals',
     /** Times in Unix seconds, then the values of each line. */
     data: [points.map(({ at }) => Date.parse(at) / 1_000), ...shown.map((name) => points.map((point) => point[name]))],
   };
 }
+
+const drawn = (value: number, greatest: number) => (value > 0 ? Math.max(value, greatest * DRAWN_SHARE_MIN) : 0);
 
 /** The counts of all points together. */
 export function sumOf(points: readonly HistoryCounts[]): HistoryCounts {

@@ -48,7 +48,7 @@ const tabs = {
       refusals,
       outageList,
       strip,
-      traffic: isUsed && points.length > 0 ? trafficOf(points, 'the last 24 hours', outageList) : null,
+      traffic: isUsed && points.length > 0 ? trafficOf(points, 'the last 24 hours', outageList, webhook.id) : null,
       waiting: await waitingOf(call, webhook, events, deliveries),
     };
   },

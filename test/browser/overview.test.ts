@@ -78,3 +78,22 @@ test('the chart shows values under the pointer and by arrow keys, and is drawn a
   expect(tab.complaints).toEqual([]);
   await tab.close();
 });
+
+test('a point of the chart leads to the events of its time, by a click or by keys', async () => {
+  const tab = await openTab(browser, app, viewer);
+  const { page } = tab;
+  await page.goto('/');
+  const plot = page.locator('.uplot');
+  await plot.focus();
+  await page.keyboard.press('ArrowLeft');
+  const shown = await page.getByRole('link', { name: 'Show events' }).getAttribute('href');
+  const given = new URL(shown!, page.url()).searchParams;
+  expect(Date.parse(given.get('to')!) - Date.parse(given.get('from')!)).toBe(1_800_000);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(({ pathname, search }) => pathname + search === shown);
+  await page.goBack();
+  await plot.click({ position: { x: 200, y: 80 } });
+  await page.waitForURL(/\/events\?from=/);
+  expect(tab.complaints).toEqual([]);
+  await tab.close();
+});

@@ -48,3 +48,26 @@ test('the page of a webhook has a chart per hour, counts on its tabs, and the sh
       .trim(),
   ).toBe('Events 1,980Rejections 15SettingsSecret');
 });
+
+test('the values of a chart lead to the events, rejections and refusals of their time', async () => {
+  const { id } = await app.addWebhook({ name: 'Linked' });
+  const minuteMs = Date.now();
+  await addHistory(app.database, [{ webhookId: id, minuteMs, accepted: 3, rejected: 2, too_large: 1 }]);
+  await storeEvents(app.database, id, 3, minuteMs);
+  const newestRow = (page: string) => page.split('id="traffic-values"')[1]!.split('<tbody>')[1]!.split('</tr>')[0]!;
+  const row = newestRow(await get(`/webhooks/${id}`));
+  const [events, rejections, refusals] = [...row.matchAll(/href="([^"]*)"/g)].map(([, href]) =>
+    href!.replaceAll('&amp;', '&'),
+  );
+  expect(refusals).toBe('#refusals');
+  const { searchParams } = new URL(events!, app.url);
+  const hourMs = minuteMs - (minuteMs % 3_600_000);
+  expect(Object.fromEntries(searchParams)).toEqual({
+    webhook_id: id,
+    from: new Date(hourMs).toISOString(),
+    to: new Date(hourMs + 3_600_000).toISOString(),
+  });
+  expect(rejections).toBe(`/rejections?${searchParams}`);
+  expect((await get(events!)).match(/id="go-/g)).toHaveLength(3);
+  expect(newestRow(await get('/'))).toContain('href="/status#refusals"');
+});

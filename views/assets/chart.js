@@ -5,6 +5,8 @@
  */
 if (window.weirCharts === undefined) {
   const HEIGHT = 220;
+  /** Smallest share of the height at which a value above 0 is drawn (traffic.ts has it too). */
+  const DRAWN_SHARE_MIN = 0.02;
   const locale = document.documentElement.lang;
   const number = new Intl.NumberFormat(locale);
   const plots = new Set();
@@ -26,9 +28,7 @@ if (window.weirCharts === undefined) {
     const bands = JSON.parse(place.dataset.bands ?? '[]');
     const names = place.dataset.names.split(',');
     const still = place.querySelector('svg');
-    const readout = document.createElement('p');
-    readout.className = 'readout';
-    readout.setAttribute('aria-live', 'polite');
+    const readout = readoutOf(place);
     const style = (selector) => getComputedStyle(place.closest('section').querySelector(selector), '::before');
     const colours = names.map((_, i) => style(`.legend > :nth-child(${i + 1})`).backgroundColor);
     const text = getComputedStyle(still.querySelector('text')).fill;
@@ -63,22 +63,27 @@ if (window.weirCharts === undefined) {
         ],
         hooks: {
           drawClear: [(plot) => drawBands(plot, filled)],
-          setCursor: [({ cursor }) => tellValues(readout, data, names, cursor.idx)],
+          setCursor: [({ cursor }) => tellValues(readout, place, data, names, cursor.idx)],
         },
       },
-      data,
+      drawnOf(data),
       place,
     );
     still.replaceWith(plot.root);
     place.append(readout);
-    tellValues(readout, data, names, null);
+    tellValues(readout, place, data, names, null);
     place.removeAttribute('data-plot');
     Object.assign(plot.root, {
       tabIndex: 0,
       role: 'img',
-      ariaLabel: `${place.dataset.label}. Use the arrow keys to read values.`,
+      ariaLabel: `${place.dataset.label}. Use the arrow keys to read values, Enter to show the events.`,
     });
-    plot.root.addEventListener('keydown', (event) => move(event, plot, data));
+    const [, link] = readout.children;
+    plot.root.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter') link.click();
+      else move(event, plot, data);
+    });
+    plot.over.addEventListener('click', () => link.click());
     plot.source = { place, data: JSON.stringify(data), still };
     plots.add(plot);
   };
@@ -106,12 +111,40 @@ if (window.weirCharts === undefined) {
     plot.setCursor({ left: plot.valToPos(data[0][at], 'x'), top: 0 });
   };
 
-  const tellValues = (readout, data, names, at) => {
-    const values = at == null ? null : names.map((name, i) => `${number.format(data[i + 1][at])} ${name}`).join(', ');
-    readout.textContent =
-      values === null
-        ? 'Point at the chart to read values.'
-        : `${localText(new Date(data[0][at] * 1000)).slice(0, 16)}: ${values}`;
+  /** Where the values at the cursor are told, with a link to the events of that time. */
+  const readoutOf = (place) => {
+    const readout = document.createElement('p');
+    readout.className = 'readout';
+    const values = document.createElement('span');
+    values.setAttribute('aria-live', 'polite');
+    const link = document.createElement('a');
+    link.textContent = 'Show events';
+    link.href = place.dataset.events;
+    // htmx would keep this address, which changes with the cursor.
+    link.setAttribute('hx-boost', 'false');
+    readout.append(values, ' ', link);
+    return readout;
+  };
+
+  const tellValues = ({ children: [text, link] }, place, data, names, at) => {
+    link.hidden = at == null;
+    if (at == null) {
+      text.textContent = 'Point at the chart to read values; click it to show the events.';
+      return;
+    }
+    const values = names.map((name, i) => `${number.format(data[i + 1][at])} ${name}`).join(', ');
+    const [seconds, stepSeconds] = [data[0][at], data[0][1] - data[0][0]];
+    text.textContent = `${localText(new Date(seconds * 1000)).slice(0, 16)}: ${values}`;
+    const address = new URL(place.dataset.events, location.href);
+    for (const [name, time] of Object.entries({ from: seconds, to: seconds + stepSeconds }))
+      address.searchParams.set(name, new Date(time * 1000).toISOString());
+    link.href = address.pathname + address.search;
+  };
+
+  /** The values as they are drawn: 3 of 10,000 requests would not be seen. */
+  const drawnOf = ([times, ...lines]) => {
+    const least = DRAWN_SHARE_MIN * Math.max(...lines.flat());
+    return [times, ...lines.map((line) => line.map((value) => (value > 0 ? Math.max(value, least) : value)))];
   };
 
   /** `14:00`, at midnight and for steps of days `11-22`. */
