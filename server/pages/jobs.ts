@@ -4,7 +4,7 @@ import { filtersOf } from './filters.ts';
 import { list } from './form.ts';
 import { formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, idsOf, listBy, namesOf } from './names.ts';
-import { asProblem, listOf, type Page, type PageRequest, redirect, view } from './page.ts';
+import { asProblem, listOf, type Page, type PageRequest, partOf, redirect, view } from './page.ts';
 
 const names = Object.keys(filterLabels) as FilterName[];
 type Filters = Partial<Record<FilterName, string>>;
@@ -67,14 +67,20 @@ async function formView(
   if (listed.kind !== 'done' && listed.kind === 'invalid') return asProblem(listed);
   const { limit: _, ...shown } = filters;
   const isUnknown = errors.agent_ids !== undefined;
-  const [previewed, webhooks, agents] = await Promise.all([
+  const { webhook_id: webhookId } = shown;
+  const [previewed, webhooks, agents, counted] = await Promise.all([
     call('replayEvents', {
       input: { ...inputOf(shown, isUnknown ? noRecipients : chosen), preview: true },
     }),
     namesOf(call, 'listWebhooks', [shown.webhook_id]),
     choicesOf(call, 'listAgents', chosen.agentIds, { revoked: 'false' }),
+    webhookId === undefined ? null : partOf(call('listEventTypes', { id: webhookId })),
   ]);
+  // Without any type there is nothing to choose.
+  const types = counted?.items.some(({ event_type }) => event_type !== null) ? counted : null;
+  const { type: _type, ...others } = shown;
+  const chipped = types === null ? shown : others;
   const preview = previewed.kind === 'done' && previewed.status === 200 ? previewed.body : null;
-  const data = { filters: shown, preview, chips: chipsOf(shown, webhooks), agents, chosen, errors };
+  const data = { filters: shown, preview, chips: chipsOf(chipped, webhooks), agents, chosen, types, errors };
   return view('events/replay', 'Replay events', data, status);
 }

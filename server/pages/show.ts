@@ -19,6 +19,12 @@ export function count(value: number): string {
   return value.toLocaleString('en-US');
 }
 
+/** `12`, or an estimate: `about 12,000`, and `few` where a sample found none. */
+export function about(value: number, exact: boolean): string {
+  if (exact) return count(value);
+  return value === 0 ? 'few' : `about ${count(value)}`;
+}
+
 /** `0.8 ms`, `12 ms`, `1.5 s` */
 export function milliseconds(value: number): string {
   if (value >= 1000) return `${(value / 1000).toFixed(value >= 10_000 ? 0 : 1)} s`;

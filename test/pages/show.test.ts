@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { address, bytes, milliseconds, plural, span, timeField, utc } from '../../server/pages/show.ts';
+import { about, address, bytes, milliseconds, plural, span, timeField, utc } from '../../server/pages/show.ts';
 
 test.each([
   [0, '0 B'],
@@ -20,6 +20,14 @@ test.each([
   [42_000, '42 s'],
 ])('%f ms are %s', (value, text) => {
   expect(milliseconds(value)).toBe(text);
+});
+
+test.each([
+  [0, true, '0'],
+  [0, false, 'few'],
+  [12_000, false, 'about 12,000'],
+])('a number %i, exact: %s, is %s', (value, exact, text) => {
+  expect(about(value, exact)).toBe(text);
 });
 
 const NOW_MS = Date.UTC(2026, 0, 31, 12, 0, 0);
