@@ -51,7 +51,11 @@ const agentList: Page = async ({ call, query }) => {
   return view('agents/list', 'Agents', { filters, ...list, webhooks, activity, strips, agentState, now });
 };
 
-const newAgent: Page = (request) => formView(request, 'New agent', {}, noErrors);
+/** `webhook_id` of the address: the webhook from whose page the user came. */
+const newAgent: Page = (request) => {
+  const webhookIds = request.query.getAll('webhook_id').filter(isId);
+  return formView(request, 'New agent', { webhook_ids: webhookIds }, noErrors);
+};
 
 const createAgent: Page = async (request) => {
   const input = agentOf(request.form);

@@ -29,6 +29,8 @@ test('each step follows the one before it, and the checklist ends with the last'
   expect(await get('/start')).toContain(`href="/webhooks/${webhook.id}"`);
   await send(webhook);
   expect(await next()).toBe('Create an agent');
+  const [, form] = /href="(\/agents\/new[^"]*)"/.exec(await get('/start'))!;
+  expect(await get(form!)).toContain(`name="webhook_ids" value="${webhook.id}" checked`);
   const agent = await addAgent(app, [webhook]);
   expect(await next()).toBe('Waiting for the first acknowledged delivery…');
   expect(await get('/start')).toContain(`href="/agents/${agent.id}"`);
