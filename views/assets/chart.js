@@ -111,7 +111,7 @@ if (window.weirCharts === undefined) {
     plot.setCursor({ left: plot.valToPos(data[0][at], 'x'), top: 0 });
   };
 
-  /** Where the values at the cursor are told, with a link to the events of that time. */
+  /** Shows the values at the cursor, with a link to the events of that time. */
   const readoutOf = (place) => {
     const readout = document.createElement('p');
     readout.className = 'readout';

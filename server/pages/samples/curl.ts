@@ -24,7 +24,7 @@ interface SignedCurl {
   definition: SchemeDefinition | 'none';
   /** More headers, names in lower case. Those of the signature replace them. */
   headers?: Readonly<Record<string, string>>;
-  /** Header that gets a new id, so that the request is no duplicate. Null: only that of the scheme. */
+  /** Header that gets a new id, so that the request is not a duplicate. Null: only that of the scheme. */
   idHeader?: string | null;
 }
 

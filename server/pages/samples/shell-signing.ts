@@ -137,7 +137,7 @@ function edited(sent: Buffer, path: readonly string[], member: unknown): string 
   }
 }
 
-/** The notifications with another clientState; null: there are none. */
+/** The notifications with another clientState; null: the body has none. */
 function withState(sent: Buffer, clientState: string): string | null {
   try {
     const given = JSON.parse(sent.toString());
