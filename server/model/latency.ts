@@ -17,6 +17,8 @@ export type LatencyDays = keyof typeof latencySpans;
 /** How long rows of an hour and of a day are kept. */
 export const LATENCY_HOURS_KEPT = 48;
 export const LATENCY_DAYS_KEPT = 31;
+/** Webhooks, and agents, in one result. */
+export const LATENCY_SUBJECTS_MAX = 200;
 
 /** The bucket of a time. 0: below a millisecond. */
 export function bucketOf(ms: number): number {

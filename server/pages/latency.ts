@@ -1,5 +1,5 @@
 /** /latency: how long events take, for each webhook and agent, the slowest first. */
-import { type LatencyDays, latencySpans } from '../model/latency.ts';
+import { LATENCY_SUBJECTS_MAX, type LatencyDays, latencySpans } from '../model/latency.ts';
 import { filtersOf } from './filters.ts';
 import { type Page, view } from './page.ts';
 
@@ -17,6 +17,7 @@ const latency: Page = async ({ call, query }) => {
     days,
     id: filters.id ?? null,
     spans,
+    most: LATENCY_SUBJECTS_MAX,
     webhooks: of('webhook'),
     agents: of('agent'),
   });

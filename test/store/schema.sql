@@ -724,6 +724,8 @@ ALTER TABLE ONLY public.webhooks
 
 CREATE INDEX agent_history_age ON public.agent_history USING btree (at);
 
+CREATE INDEX agents_newest ON public.agents USING btree (created_at, id);
+
 CREATE INDEX alert_requests_pending ON public.alert_requests USING btree (next_attempt_at) WHERE (state = 'pending'::text);
 
 CREATE UNIQUE INDEX alerts_active ON public.alerts USING btree (condition, subject_id) WHERE (ended_at IS NULL);
@@ -762,6 +764,8 @@ CREATE INDEX delivery_actions_created_at ON public.delivery_actions USING btree 
 
 CREATE INDEX history_age ON public.history USING btree (step, at);
 
+CREATE INDEX history_refused ON public.history USING btree (step, at) WHERE ((step = 60) AND (((((rejected + limited) + length_required) + too_large) + unavailable) > 0));
+
 CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (expires_at);
 
 CREATE INDEX jobs_newest ON public.jobs USING btree (created_at, id);
@@ -785,6 +789,8 @@ CREATE UNIQUE INDEX users_email ON public.users USING btree (lower(email));
 CREATE INDEX webhooks_changed ON public.webhooks USING btree (updated_at) WHERE (deleted_at IS NULL);
 
 CREATE INDEX webhooks_moving ON public.webhooks USING btree (id) WHERE (moving_from IS NOT NULL);
+
+CREATE INDEX webhooks_newest ON public.webhooks USING btree (created_at, id) WHERE (deleted_at IS NULL);
 
 CREATE TRIGGER agents_announce AFTER INSERT OR DELETE OR UPDATE OF name, lookup_id, secret_hash, generation, revoked_at, max_leased ON public.agents FOR EACH ROW EXECUTE FUNCTION public.announce_agent();
 

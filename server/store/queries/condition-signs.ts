@@ -38,7 +38,8 @@ export interface RefusedRequests {
 }
 
 /**
- * Reads the webhooks with refused requests in the 60 minutes before a time, most refused first. Reads one row a webhook and minute.
+ * Reads the webhooks with refused requests in the 60 minutes before a time, most refused first. Reads one row a minute of each of them:
+ * the index history_refused leaves out all others.
  * @param nowMs Unix milliseconds.
  */
 export function readRefusedRequests(
@@ -53,19 +54,24 @@ export function readRefusedRequests(
         ${isoColumn('h.rejected_from')}, ${isoColumn('h.rejected_to')}, h.rejected_minutes, ${isoColumn('h.verified_at')},
         ${isoColumn('r.newest_at')}, r.newest_is_fixed
       from (
-        select webhook_id, sum(accepted)::float8 as accepted, sum(rejected)::float8 as rejected, sum(limited)::float8 as limited,
+        select distinct webhook_id from history
+        where step = 60 and at >= $1::timestamptz - interval '1 hour' and at <= $1
+          and rejected + limited + length_required + too_large + unavailable > 0
+      ) refusing join webhooks w on w.id = refusing.webhook_id
+      cross join lateral (
+        select sum(accepted)::float8 as accepted, sum(rejected)::float8 as rejected, sum(limited)::float8 as limited,
           sum(length_required + too_large + unavailable)::float8 as refused,
           coalesce(max(rejected) filter (where at > $1::timestamptz - interval '2 minutes'), 0)::float8 as minute_max,
           min(at) filter (where rejected > 0 and at > $1::timestamptz - interval '2 minutes') as minute_at,
           min(at) filter (where rejected > 0) as rejected_from, max(at) filter (where rejected > 0) as rejected_to,
           (count(*) filter (where rejected > 0))::int as rejected_minutes,
           max(at) filter (where accepted > 0 or duplicates > 0) as verified_at
-        from history where step = 60 and at >= $1::timestamptz - interval '1 hour' and at <= $1
-        group by webhook_id having sum(rejected + limited + length_required + too_large + unavailable) > 0
-      ) h join webhooks w on w.id = h.webhook_id
+        from history
+        where webhook_id = w.id and step = 60 and at >= $1::timestamptz - interval '1 hour' and at <= $1
+      ) h
       left join lateral (
         select received_at as newest_at, accepted_event_id is not null or coalesce(checked_reason = 'verifies_now', false) as newest_is_fixed
-        from rejections where webhook_id = h.webhook_id order by id desc limit 1
+        from rejections where webhook_id = w.id order by id desc limit 1
       ) r on true
       where w.deleted_at is null
       order by h.rejected + h.limited + h.refused desc, w.id

@@ -101,7 +101,25 @@ export async function readHistory(
 
 type WebhookHistory = z.output<typeof webhookHistorySchema>;
 
-/** Reads the last 24 hours of the webhooks, those with most events first. @param sinceMs start of the first hour, Unix milliseconds. @param webhookIds null: all. */
+/** SQL: the ids of the webhooks with most events since $1, and of the newest ones, $2 of each: those fill a list of fewer with events. */
+const busiest = `
+  (select w.id
+   from (
+     select webhook_id, sum(accepted) as accepted from history
+     where step = ${HOUR} and at >= $1 and webhook_id <> '${ALL_WEBHOOKS}'
+     group by webhook_id
+   ) h join webhooks w on w.id = h.webhook_id
+   where w.deleted_at is null
+   order by h.accepted desc, w.created_at desc, w.id
+   limit $2)
+  union
+  (select id from webhooks where deleted_at is null order by created_at desc, id limit $2)`;
+
+/**
+ * Reads the last 24 hours of the webhooks, those with most events first. Of all webhooks, it adds up the events alone; it reads the rest of
+ * those that it returns.
+ * @param sinceMs start of the first hour, Unix milliseconds. @param webhookIds null: all.
+ */
 export async function readWebhookHistory(
   { query }: Pick<Database, 'query'>,
   sinceMs: number,
@@ -109,24 +127,22 @@ export async function readWebhookHistory(
   webhookIds: readonly string[] | null = null,
 ): Promise<WebhookHistory[]> {
   const rows = await query<Omit<WebhookHistory, 'hours'> & { places: number[]; counts: number[] }>({
-    name: 'read-webhook-history',
+    name: webhookIds === null ? 'read-busiest-webhooks' : 'read-webhook-history',
     text: `
-      with counted as (
-        select h.webhook_id, ${total},
-          array_agg(extract(epoch from h.at - $1::timestamptz)::int / ${HOUR}) as places, array_agg(h.accepted::float8) as counts
-        from history h
-        where h.step = ${HOUR} and h.at >= $1 and h.webhook_id <> '${ALL_WEBHOOKS}'
-          and ($3::uuid[] is null or h.webhook_id = any($3))
-        group by h.webhook_id
-      )
+      with chosen as materialized (${webhookIds === null ? busiest : 'select unnest($3::uuid[]) as id'})
       select w.id as webhook_id, w.name, w.enabled, ${isoColumn('w.last_event_at')},
-        ${historyColumns.map((name) => `coalesce(c.${name}, 0) as ${name}`).join(', ')},
-        coalesce(c.places, '{}') as places, coalesce(c.counts, '{}') as counts
-      from webhooks w left join counted c on c.webhook_id = w.id
-      where w.deleted_at is null and ($3::uuid[] is null or w.id = any($3))
-      order by coalesce(c.accepted, 0) desc, w.created_at desc, w.id
+        ${historyColumns.map((name) => `c.${name}`).join(', ')}, c.places, c.counts
+      from chosen join webhooks w using (id)
+      cross join lateral (
+        select ${total}, coalesce(array_agg(extract(epoch from h.at - $1::timestamptz)::int / ${HOUR}), '{}') as places,
+          coalesce(array_agg(h.accepted::float8), '{}') as counts
+        from history h
+        where h.webhook_id = w.id and h.step = ${HOUR} and h.at >= $1
+      ) c
+      where w.deleted_at is null
+      order by c.accepted desc, w.created_at desc, w.id
       limit $2`,
-    values: [new Date(sinceMs).toISOString(), limit, webhookIds],
+    values: [new Date(sinceMs).toISOString(), limit, ...(webhookIds === null ? [] : [arrayOf(webhookIds)])],
   });
   return rows.map(({ places, counts, ...webhook }) => {
     const hours = Array.from({ length: HOURS_SHOWN }, () => 0);

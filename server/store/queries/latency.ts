@@ -2,6 +2,7 @@
 import {
   LATENCY_DAYS_KEPT,
   LATENCY_HOURS_KEPT,
+  LATENCY_SUBJECTS_MAX,
   type LatencyDays,
   type LatencyItem,
   type LatencyStage,
@@ -47,10 +48,16 @@ export async function addLatency({ query }: Pick<Database, 'query'>, rows: reado
   });
 }
 
+/** SQL: those of a kind whose p95 of a stage is in the highest bucket. @param gone column that is not null of those that are not shown */
+const slowest = (kind: LatencyItem['kind'], table: string, gone: string) => `
+  (select '${kind}' as kind, t.id, t.name from slow join ${table} t on t.id = slow.subject_id
+   where t.${gone} is null order by slow.bucket desc nulls last, t.id limit ${LATENCY_SUBJECTS_MAX})`;
+
 type Counts = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { stage: number; bucket: number; count: number };
 
 /**
- * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest first.
+ * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest first, at most
+ * LATENCY_SUBJECTS_MAX of each.
  * @param id of one webhook or agent; null: all
  */
 export async function readLatency(
@@ -69,19 +76,30 @@ export async function readLatency(
         from latency
         where step = $1 and at >= to_timestamp($2) and ($3::uuid is null or subject_id = $3)
         group by 1, 2, 3
+      ), slow as (
+        select subject_id, max(bucket) filter (where stage <> ${RETRIED} and below < 0.95 * of_all) as bucket
+        from (
+          select *, sum(count) over (partition by subject_id, stage order by bucket) - count as below,
+            sum(count) over (partition by subject_id, stage) as of_all
+          from counted
+        ) c
+        group by subject_id
       ), subjects as (
-        select 'webhook' as kind, id, name from webhooks where deleted_at is null
+        ${slowest('webhook', 'webhooks', 'deleted_at')}
         union all
-        select 'agent', id, name from agents where revoked_at is null
+        ${slowest('agent', 'agents', 'revoked_at')}
       )
       select s.kind, s.id, s.name, c.stage, c.bucket, c.count
-      from counted c join subjects s on s.id = c.subject_id
+      from subjects s join counted c on c.subject_id = s.id
       order by s.name, s.id`,
     values: [step, first * step, id],
   });
   const bySubject = new Map<string, Counts[]>();
-  for (const row of rows) bySubject.set(row.id, [...(bySubject.get(row.id) ?? []), row]);
-  return [...bySubject.values()].map(itemOf).sort((one, other) => slowest(other) - slowest(one));
+  for (const row of rows) {
+    const counts = bySubject.get(row.id) ?? [];
+    if (counts.push(row) === 1) bySubject.set(row.id, counts);
+  }
+  return [...bySubject.values()].map(itemOf).sort((one, other) => longestOf(other) - longestOf(one));
 }
 
 function itemOf(rows: Counts[]): LatencyItem {
@@ -107,7 +125,7 @@ function itemOf(rows: Counts[]): LatencyItem {
 }
 
 /** The longest p95 of a stage, milliseconds. */
-function slowest(item: LatencyItem): number {
+function longestOf(item: LatencyItem): number {
   return Math.max(...latencyStages.map((stage) => item[stage]?.p95_ms ?? 0));
 }
 

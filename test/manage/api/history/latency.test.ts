@@ -1,6 +1,12 @@
 /** Latency: histograms from receipt to commit, first claim and acknowledgement. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { BUCKETS, bucketOf, type LatencyItem, quantileOf } from '../../../../server/model/latency.ts';
+import {
+  BUCKETS,
+  bucketOf,
+  LATENCY_SUBJECTS_MAX,
+  type LatencyItem,
+  quantileOf,
+} from '../../../../server/model/latency.ts';
 import { addLatency, deleteOldLatency, type LatencyRow } from '../../../../server/store/queries/latency.ts';
 import { addAgent, send, startAgentApp, storeEvents } from '../../../helpers/agents.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';
@@ -131,6 +137,18 @@ describe('the latency of webhooks and agents', () => {
     expect(week).toContain(`<a href="/webhooks/${webhook.id}">shown</a>`);
     expect(week.split('data-label="Acknowledged, p50">')[1]).toMatch(/^1 min \d+ s</);
     expect(await page(`/latency?days=7&id=${webhook.id}`)).toContain('Show all webhooks and agents');
+  });
+
+  test('is of the slowest webhooks, up to the limit', async () => {
+    const added = await app.database.query<{ id: string }>({
+      text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of many' from generate_series(1, $1) returning id`,
+      values: [LATENCY_SUBJECTS_MAX + 1],
+    });
+    const [fast, ...slow] = added.map(({ id }) => id);
+    await addLatency(app.database, [row(fast!, 200_000), ...slow.map((id) => row(id, 300_000, { stage: 2 }))]);
+    const listed = (await list()).filter(({ kind }) => kind === 'webhook').map(({ id }) => id);
+    expect(listed.sort()).toEqual(slow.sort());
+    expect((await list(`?id=${fast}`)).map(({ id }) => id)).toEqual([fast]);
   });
 
   test('is kept by hour for two days and by day for 31', async () => {
