@@ -12,6 +12,8 @@ interface Entry<Row> {
   checkedAtMs: number;
   /** The row must be read again before use: it was announced as changed, or announcements may have been missed. */
   changed: 'announced' | 'perhaps' | null;
+  /** It was looked up since it was last considered for eviction. */
+  used: boolean;
 }
 
 /** Without a heartbeat for this long, rows are rechecked before use. */
@@ -19,7 +21,10 @@ const SILENCE_MS = 1_000;
 /** With `keepsServing`: how long a request waits for the check, and the interval of checks while the database does not answer. */
 const PATIENCE_MS = 500;
 const RETRY_EVERY_MS = 500;
-const ROWS_MAX = 20_000;
+/** Rows that are read at the start: the newest. */
+const PRELOADED_MAX = 20_000;
+/** Rows in memory. Beyond it, each request for another row is a query, and evicts one. */
+const ROWS_MAX = 100_000;
 /** Ids that do not exist are cached separately, so that a flood of them evicts no row. */
 const ABSENT_MAX = 10_000;
 /** Limit on concurrent look-ups; further misses are rejected. */
@@ -48,11 +53,11 @@ export class Directory<Row extends { readonly id: string }> {
     this.#keepsServing = keepsServing;
   }
 
-  /** Reads all rows, so that a new process does not query them under load. A row that changes during the read is left out. */
+  /** Reads the newest rows, so that a new process does not query them under load. A row that changes during the read is left out. */
   async preload(): Promise<void> {
     const since = { changed: new Set<string>(), missed: false };
     this.#preloads.add(since);
-    const rows = await this.#read(null, ROWS_MAX).finally(() => this.#preloads.delete(since));
+    const rows = await this.#read(null, PRELOADED_MAX).finally(() => this.#preloads.delete(since));
     const unchanged = rows.filter(({ id }) => !since.changed.has(id));
     if (since.missed) this.seed(unchanged.filter(({ id }) => !this.#rows.has(id) && !this.#absent.has(id)));
     else for (const row of unchanged) this.#keep(row.id, row);
@@ -60,8 +65,7 @@ export class Directory<Row extends { readonly id: string }> {
 
   /** Adds rows that were read in the past, by another process. They are checked before use, as after a lost connection. */
   seed(rows: readonly Row[]): void {
-    for (const row of rows)
-      remember(this.#rows, row.id, { row, checkedAtMs: Number.NEGATIVE_INFINITY, changed: 'perhaps' }, ROWS_MAX);
+    for (const row of rows) this.#remember(row, Number.NEGATIVE_INFINITY, 'perhaps');
   }
 
   /** Number of cached rows. */
@@ -82,6 +86,7 @@ export class Directory<Row extends { readonly id: string }> {
   find(id: string, nowMs: number): Row | null | Promise<Row | null | undefined> {
     const entry = this.#rows.get(id);
     if (entry !== undefined) {
+      entry.used = true;
       if (entry.changed === null && this.#isFresh(entry.checkedAtMs, nowMs)) return entry.row;
       if (this.#keepsServing() && entry.changed !== 'announced') return this.#currentOrLast(id, entry.row);
       return this.#load(id).catch(() => undefined);
@@ -177,18 +182,28 @@ export class Directory<Row extends { readonly id: string }> {
     this.#loads.delete(id);
     this.#rows.delete(id);
     this.#absent.delete(id);
-    if (row === null) remember(this.#absent, id, nowMs, ABSENT_MAX);
-    else remember(this.#rows, id, { row, checkedAtMs: nowMs, changed: null }, ROWS_MAX);
+    if (row !== null) return this.#remember(row, nowMs, null);
+    if (this.#absent.size >= ABSENT_MAX) this.#absent.delete(this.#absent.keys().next().value!);
+    this.#absent.set(id, nowMs);
+  }
+
+  #remember(row: Row, checkedAtMs: number, changed: Entry<Row>['changed']): void {
+    if (this.#rows.size >= ROWS_MAX) this.#evict();
+    this.#rows.set(row.id, { row, checkedAtMs, changed, used: false });
+  }
+
+  /** Evicts the oldest row that was not looked up since it was last considered: one that is in use stays. */
+  #evict(): void {
+    for (const [id, entry] of this.#rows) {
+      this.#rows.delete(id);
+      if (!entry.used) return;
+      entry.used = false;
+      this.#rows.set(id, entry);
+    }
   }
 }
 
 /** A time far in the future is not recent: the clock was set back since, and the row would stay current until it is there again. */
 function isRecent(atMs: number, nowMs: number): boolean {
   return Math.abs(nowMs - atMs) <= SILENCE_MS;
-}
-
-/** Evicts the oldest entry at the limit; an evicted id that is still used is loaded again by its next request. */
-function remember<T>(map: Map<string, T>, id: string, value: T, sizeMax: number): void {
-  if (map.size >= sizeMax) map.delete(map.keys().next().value as string);
-  map.set(id, value);
 }

@@ -104,6 +104,20 @@ test('a flood of unknown ids evicts no row', async () => {
   expect([asked.length, directory.size]).toEqual([before, 10]);
 });
 
+test('at the limit of rows in memory, one that was not looked up again is evicted before an older one that was', async () => {
+  const [used, other] = [row(), row()];
+  const { directory } = table([used, other]);
+  await directory.find(used.id, now());
+  directory.recordHeartbeat(now());
+  expect(directory.find(used.id, now())).toEqual(used);
+  const unused = Array.from({ length: 99_999 }, () => row());
+  directory.seed(unused);
+  expect(directory.size).toBe(100_000);
+  await directory.find(other.id, now());
+  expect([directory.size, directory.known(unused[0]!.id)]).toEqual([100_000, undefined]);
+  expect([directory.known(used.id), directory.known(other.id)]).toEqual([used, other]);
+});
+
 test('lookups of unknown ids beyond the limit fail, others succeed', async () => {
   const { directory } = table([]);
   const finds = await Promise.all(Array.from({ length: 1500 }, () => directory.find(randomUUID(), now())));

@@ -8,9 +8,8 @@ import type { Acknowledged } from '../../store/queries/settle-deliveries.ts';
 
 const EVERY_MS = 60_000;
 const HOUR_MS = 3_600_000;
-/** Counts of a webhook or an agent: the buckets of each stage, then the retries. */
+/** Places of the counts of a webhook or an agent: the buckets of each stage, then the retries. */
 const RETRIES = BUCKETS * latencyStages.length;
-const PLACES = RETRIES + 1;
 /** A delivery that could first be claimed so long after the receipt of its event was not created with it. */
 const LATE_MS = 60_000;
 /** Such deliveries that this process remembers until they are acknowledged. */
@@ -22,7 +21,11 @@ const stageStart = Object.fromEntries(latencyStages.map((stage, place) => [stage
 
 export class LatencyCounts {
   readonly #nowMs: () => number;
-  readonly #counts = new Map<string, Float64Array>();
+  /**
+   * Of a webhook or an agent: a place, its count, another place, its count, and so on. Times of a minute are in few places: 0.3 KB each instead
+   * of 3 KB for all places, which were 200 MB of a process with 70,000 webhooks in use.
+   */
+  readonly #counts = new Map<string, number[]>();
   readonly #rows: WriteBehind<LatencyRow>;
   /** Ids of deliveries under lease that are not timed. */
   readonly #late = new Set<string>();
@@ -37,7 +40,7 @@ export class LatencyCounts {
 
   /** A request was stored. @param receivedMs Unix milliseconds */
   stored(webhookId: string, receivedMs: number): void {
-    this.#of(webhookId)[stageStart.stored + bucketOf(this.#nowMs() - receivedMs)]!++;
+    this.#add(webhookId, stageStart.stored + bucketOf(this.#nowMs() - receivedMs));
   }
 
   /**
@@ -75,36 +78,36 @@ export class LatencyCounts {
   }
 
   #count(agentId: string, webhookId: string, place: number): void {
-    this.#of(agentId)[place]!++;
-    this.#of(webhookId)[place]!++;
+    this.#add(agentId, place);
+    this.#add(webhookId, place);
   }
 
-  #of(subjectId: string): Float64Array {
-    let counts = this.#counts.get(subjectId);
+  #add(subjectId: string, place: number): void {
+    const counts = this.#counts.get(subjectId);
     if (counts === undefined) {
-      counts = new Float64Array(PLACES);
-      this.#counts.set(subjectId, counts);
+      this.#counts.set(subjectId, [place, 1]);
+      return;
     }
-    return counts;
+    for (let i = 0; i < counts.length; i += 2)
+      if (counts[i] === place) {
+        counts[i + 1]!++;
+        return;
+      }
+    counts.push(place, 1);
   }
 
-  /** Moves the counts into rows of this hour. What had no counts since the last time is forgotten. */
+  /** Moves the counts into rows of this hour. */
   #collect(): void {
     const atMs = Math.floor(this.#nowMs() / HOUR_MS) * HOUR_MS;
     // What was never acknowledged here would fill it.
     if (this.#late.size >= LATE_MAX) this.#late.clear();
-    for (const [subjectId, counts] of this.#counts) {
-      let isIdle = true;
-      for (let place = 0; place < PLACES; place++) {
-        const count = counts[place]!;
-        if (count === 0) continue;
-        isIdle = false;
+    for (const [subjectId, counts] of this.#counts)
+      for (let i = 0; i < counts.length; i += 2) {
+        const [place, count] = [counts[i]!, counts[i + 1]!];
         const stage = place === RETRIES ? RETRIED : Math.floor(place / BUCKETS);
         const bucket = place % BUCKETS;
         this.#rows.note(`${atMs} ${subjectId} ${place}`, { subjectId, stage, bucket, count, atMs });
-        counts[place] = 0;
       }
-      if (isIdle) this.#counts.delete(subjectId);
-    }
+    this.#counts.clear();
   }
 }

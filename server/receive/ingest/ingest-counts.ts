@@ -11,7 +11,7 @@ import { WriteBehind } from './write-behind.ts';
 const EVERY_MS = 10_000;
 const MINUTE_MS = 60_000;
 /** Rows that wait for the database. Beyond it the objects go on counting, and their counts belong to a later minute. */
-export const ROWS_MAX = 20_000;
+export const ROWS_MAX = 100_000;
 
 export class IngestCounts {
   readonly #nowMs: () => number;

@@ -1,6 +1,8 @@
 /** Collects one value per id from requests and writes all of them every few seconds in one statement. No request waits for the write. */
 
 const EVERY_MS = 5_000;
+/** Values of one write. A statement with 20,000 took a second, during which other processes waited for its rows. */
+const VALUES_MAX = 2_000;
 /** Time limit of the last write when the process exits. */
 const LAST_WRITE_MS = 1_000;
 
@@ -38,7 +40,7 @@ export class WriteBehind<Value = number> {
     this.#values.set(id, before === undefined ? value : this.#merge(before, value));
   }
 
-  /** Writes the collected values after any write under way. After an error the values are kept for the next write. */
+  /** Writes the collected values after any write under way, VALUES_MAX at a time. After an error those that are left are kept for the next flush. */
   flush(): Promise<void> {
     this.#collect();
     this.#writing = this.#writing.then(() => this.#flush());
@@ -51,13 +53,28 @@ export class WriteBehind<Value = number> {
   }
 
   async #flush(): Promise<void> {
-    if (this.#values.size === 0) return;
-    const values = this.#values;
+    const left = this.#values;
     this.#values = new Map();
-    try {
-      await this.#write(values);
-    } catch {
-      for (const [id, value] of values) this.note(id, value);
+    while (left.size > 0) {
+      const some = firstOf(left);
+      try {
+        await this.#write(some);
+      } catch {
+        const since = this.#values;
+        this.#values = left;
+        for (const [id, value] of since) this.note(id, value);
+        return;
+      }
+      for (const id of some.keys()) left.delete(id);
     }
   }
+}
+
+function firstOf<Value>(values: ReadonlyMap<string, Value>): Map<string, Value> {
+  const some = new Map<string, Value>();
+  for (const [id, value] of values) {
+    if (some.size === VALUES_MAX) break;
+    some.set(id, value);
+  }
+  return some;
 }

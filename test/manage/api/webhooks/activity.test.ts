@@ -92,6 +92,27 @@ test('values that the database did not accept are written with the next ones', a
   ]);
 });
 
+test('many values are written 2,000 at a time, and those that are left after an error with the next ones', async () => {
+  const written: number[][] = [];
+  let works = true;
+  const gathered = new WriteBehind(
+    async (notes) => {
+      if (!works) throw new Error('the database is away');
+      works = written.length !== 1;
+      written.push([...notes.values()]);
+    },
+    (one, other) => one + other,
+  );
+  for (let i = 0; i < 5_000; i++) gathered.note(`webhook ${i}`, 1);
+  await gathered.flush();
+  expect(written.map(({ length }) => length)).toEqual([2_000, 2_000]);
+  works = true;
+  gathered.note('webhook 4999', 1);
+  await gathered.close();
+  expect(written[2]).toHaveLength(1_000);
+  expect(written.flat().reduce((sum, count) => sum + count, 0)).toBe(5_001);
+});
+
 test.each(['?webhook_ids=', '?webhook_ids=somewhere', `?webhook_ids=${Array(201).fill(randomUUID()).join(',')}`])(
   'invalid ids are refused: %.30s',
   async (query) => {
