@@ -1,6 +1,7 @@
 /** Metrics of the whole database. However often the page is scraped, they are read at most every few seconds. */
 
 import { SharedCheck } from '../../base/http/shared-check.ts';
+import { within } from '../../base/net/within.ts';
 import type { CellDatabase, CellList } from '../../store/cells/cells-database.ts';
 import { readAgentNames } from '../../store/queries/agents.ts';
 import { type DeliveryDepths, readDeliveryDepths, withinTimeout } from '../../store/queries/delivery-counts.ts';
@@ -30,8 +31,9 @@ export const AGENT_SERIES_MAX = 100;
 /** Minimum cache lifetime. A slow read extends it, so that reads take at most BUSY_SHARE_MAX of the time. */
 const KEPT_MS = 5_000;
 const BUSY_SHARE_MAX = 0.05;
-/** Longest wait of a scrape. A scrape that times out returns the previous figures. */
+/** Longest wait of the first scrape, and of one that then returns the previous figures. A read of 1,000,000 deliveries takes longer. */
 const PATIENCE_MS = 1_000;
+const AGAIN_PATIENCE_MS = 50;
 
 export class FigureReader {
   readonly #cells: Pick<CellList, 'all'>;
@@ -57,9 +59,10 @@ export class FigureReader {
     });
   }
 
-  /** Returns the latest figures within PATIENCE_MS; null before the first successful read. */
+  /** Returns the latest figures within AGAIN_PATIENCE_MS; null before the first successful read, which it awaits for PATIENCE_MS. */
   async figures(): Promise<DatabaseFigures | null> {
-    await this.#check.answer();
+    const read = this.#check.answer();
+    await (this.#newest === null ? read : within(AGAIN_PATIENCE_MS, read));
     return this.#newest;
   }
 

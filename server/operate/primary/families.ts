@@ -45,7 +45,7 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
       const own = cellLabels(cell.cell);
       return [
         ...zeros.map(({ labels, value }) => ({ labels: { ...labels, ...own }, value })),
-        ...cell.agents.map((depth) => ({ labels: { agent: depth.agentId, ...own }, value: read(depth, cell) })),
+        ...withOthers(cell.agents, agents).map((depth) => ({ labels: { agent: depth.agentId, ...own }, value: read(depth, cell) })),
       ];
     });
   const waited = depths(({ waitingSinceMs }, { clockAheadMs }) =>
@@ -77,6 +77,23 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
 }
 
 type Cell = DatabaseFigures['cells'][number];
+type Depth = Cell['agents'][number];
+
+/** The agents that have their own series, and the sum of all others: the page would add up the samples of thousands of agents one by one. */
+function withOthers(depths: readonly Depth[], agents: readonly string[]): Depth[] {
+  const own = new Set(agents);
+  const others: Depth = { agentId: OTHER.agent, pending: 0, leased: 0, dead: 0, waitingSinceMs: null };
+  for (const { agentId, pending, leased, dead, waitingSinceMs } of depths) {
+    if (own.has(agentId)) continue;
+    others.pending += pending;
+    others.leased += leased;
+    others.dead += dead;
+    if (waitingSinceMs !== null)
+      others.waitingSinceMs = Math.min(waitingSinceMs, others.waitingSinceMs ?? waitingSinceMs);
+  }
+  return [...depths.filter(({ agentId }) => own.has(agentId)), others];
+}
+
 type Labels = Record<string, string>;
 type Family = { values: { labels: Labels }[] };
 
