@@ -84,12 +84,9 @@ export class NewestEvents {
     const rows = await readNewest(this.#database, watched, fromMs, LOOK_EVENTS_MAX).catch(() => null);
     if (rows !== null) {
       this.#lastLookMs = nowMs;
-      for (const webhookId of watched)
-        this.#take(
-          webhookId,
-          rows.filter((row) => row.watched === webhookId).map(({ event }) => event),
-          fromMs,
-        );
+      const found = new Map(watched.map((webhookId): [string | null, NewEvent[]] => [webhookId, []]));
+      for (const row of rows) found.get(row.watched)!.push(row.event);
+      for (const [webhookId, events] of found) this.#take(webhookId, events, fromMs);
     }
     if (this.#watches.size > 0) this.#timer = setTimeout(() => void this.#look(), this.#everyMs);
     else {

@@ -41,10 +41,13 @@ export class Streams {
   readonly #parts: StreamsParts;
   readonly #newest: NewestEvents;
   readonly #clients = new Set<StreamClient>();
+  /** By the webhook that they watch; null: all webhooks. */
+  readonly #watching = new Map<string | null, Set<StreamClient>>();
   /** Streams that are admitted but not yet open; they count toward the limits. */
   readonly #opening = new Set<Person>();
   #timer: NodeJS.Timeout | null = null;
   #closed = false;
+  #first: { of: Live | null; text: string } | null = null;
   #recheckDueMs = Number.POSITIVE_INFINITY;
   /**
    * Ends the streams whose session, token or user is no longer valid or has another role, with one query for all of them. While
@@ -55,7 +58,7 @@ export class Streams {
   constructor(parts: StreamsParts) {
     this.#parts = parts;
     this.#newest = new NewestEvents(parts.database, (webhookId, found) => {
-      for (const client of this.#clients) if (client.webhookId === webhookId) client.events(found, performance.now());
+      for (const client of this.#watching.get(webhookId) ?? []) client.events(found, performance.now());
     });
   }
 
@@ -91,15 +94,14 @@ export class Streams {
     }
     const client = new StreamClient(answer, person, webhookId, after, performance.now());
     this.#clients.add(client);
+    this.#watching.set(webhookId, (this.#watching.get(webhookId) ?? new Set()).add(client));
     exchange.whenGone(() => this.#forget(client));
     this.#timer ??= setInterval(() => this.#everySecond(), EVERY_MS);
     if (this.#recheckDueMs === Number.POSITIVE_INFINITY) this.#recheckDueMs = performance.now() + RECHECK_MS;
-    const { seconds, latest } = this.#parts.history;
-    client.send(frame('history', JSON.stringify(seconds)), performance.now());
-    if (latest !== null) client.send(frame('counters', JSON.stringify(latest)), performance.now());
+    client.send(this.#firstFrames(), performance.now());
     if (after !== null) await this.#catchUp(client, after);
     // Announcements made while the stream was opening did not reach it.
-    await this.recheck();
+    await this.#check([client]);
     return { kind: 'streaming' };
   }
 
@@ -122,8 +124,20 @@ export class Streams {
   }
 
   #countOf(userId: string): number {
-    const people = [...this.#opening, ...[...this.#clients].map(({ person }) => person)];
-    return people.filter(({ id }) => id === userId).length;
+    let count = 0;
+    for (const { id } of this.#opening) if (id === userId) count++;
+    for (const { person } of this.#clients) if (person.id === userId) count++;
+    return count;
+  }
+
+  /** What a stream begins with. Many open at once after a restart: they share the text, which takes a millisecond to make. */
+  #firstFrames(): string {
+    const { seconds, latest } = this.#parts.history;
+    if (this.#first === null || this.#first.of !== latest) {
+      const counters = latest === null ? '' : frame('counters', JSON.stringify(latest));
+      this.#first = { of: latest, text: frame('history', JSON.stringify(seconds)) + counters };
+    }
+    return this.#first.text;
   }
 
   /** Reads from before the last known event, because some events committed after it have a lower id. */
@@ -145,8 +159,11 @@ export class Streams {
 
   async #recheck(): Promise<void> {
     if (this.#clients.size === 0) return;
-    const clients = [...this.#clients];
     this.#recheckDueMs = performance.now() + RECHECK_MS;
+    await this.#check([...this.#clients]);
+  }
+
+  async #check(clients: readonly StreamClient[]): Promise<void> {
     try {
       const standing = await readCurrentRoles(
         this.#parts.database,
@@ -180,6 +197,9 @@ export class Streams {
   #forget(client: StreamClient): void {
     if (!this.#clients.delete(client)) return;
     this.#newest.unwatch(client.webhookId);
+    const watching = this.#watching.get(client.webhookId);
+    watching?.delete(client);
+    if (watching?.size === 0) this.#watching.delete(client.webhookId);
     if (this.#clients.size > 0) return;
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;

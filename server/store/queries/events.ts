@@ -3,7 +3,7 @@
 import type { z } from 'zod';
 import { eventSchema } from '../../model/events.ts';
 import { uuidv7Time } from '../ids.ts';
-import { newest, summed } from '../place.ts';
+import { newest, type Place, summed } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { Placeholders, selectList } from '../sql.ts';
 import { type EventFilter, type EventSpan, matching, spanConditions, where } from './event-conditions.ts';
@@ -133,6 +133,9 @@ export const newEventColumns = selectList(newEventSchema, 'e', {
   content_type: 'left(e.content_type, 200)',
 });
 
+/** Watched webhooks whose events are looked for one after the other. For more, the keys of all events since then are read once. */
+const ONE_BY_ONE_MAX = 20;
+
 /**
  * Reads the newest events since `fromMs`, newest first, for each watched webhook (null: all webhooks).
  * @param limit maximum number of events for each watched webhook.
@@ -143,21 +146,51 @@ export async function readNewest(
   fromMs: number,
   limit: number,
 ): Promise<{ watched: string | null; event: NewEvent }[]> {
-  const rows = await database.query<NewEvent & { watched: string | null }>({
-    name: 'newest-events',
-    text: `
-      select w.id as watched, e.*
-      from unnest($1::uuid[]) as w (id)
-      cross join lateral (
-        select ${newEventColumns} from events e
-        where e.received_at >= $2 and (w.id is null or e.webhook_id = w.id)
-        order by e.received_at desc, e.id desc
-        limit $3
-      ) e
-      order by e.received_at desc, e.id desc`,
-    values: [`{${watched.map((id) => id ?? 'null').join(',')}}`, new Date(fromMs).toISOString(), limit],
-    plan: 'once',
-    place: { each: (byCell) => newestOfEach(byCell.flat(), limit), lenient: true },
-  });
-  return rows.map(({ watched, ...event }) => ({ watched, event }));
+  const together = watched.length > ONE_BY_ONE_MAX ? watched.filter((id) => id !== null) : [];
+  const oneByOne = together.length > 0 ? watched.filter((id) => id === null) : watched;
+  const values = (ids: readonly (string | null)[]) => [
+    `{${ids.map((id) => id ?? 'null').join(',')}}`,
+    new Date(fromMs).toISOString(),
+    limit,
+  ];
+  const place: Place<NewestRow> = { each: (byCell) => newestOfEach(byCell.flat(), limit), lenient: true };
+  const [rows, more] = await Promise.all([
+    oneByOne.length === 0
+      ? []
+      : database.query<NewestRow>({
+          name: 'newest-events',
+          text: newestOneByOne,
+          values: values(oneByOne),
+          plan: 'once',
+          place,
+        }),
+    // Planned with the time: a plan for any time would read whole partitions.
+    together.length === 0 ? [] : database.query<NewestRow>({ text: newestTogether, values: values(together), place }),
+  ]);
+  return [...rows, ...more].map(({ watched, ...event }) => ({ watched, event }));
 }
+
+type NewestRow = NewEvent & { watched: string | null };
+
+const newestOneByOne = `
+  select w.id as watched, e.*
+  from unnest($1::uuid[]) as w (id)
+  cross join lateral (
+    select ${newEventColumns} from events e
+    where e.received_at >= $2 and (w.id is null or e.webhook_id = w.id)
+    order by e.received_at desc, e.id desc
+    limit $3
+  ) e
+  order by e.received_at desc, e.id desc`;
+
+const newestTogether = `
+  with recent as materialized (
+    select received_at, id, webhook_id from events where received_at >= $2
+  ), placed as (
+    select *, row_number() over (partition by webhook_id order by received_at desc, id desc) as place
+    from recent where webhook_id = any ($1::uuid[])
+  )
+  select e.webhook_id as watched, ${newEventColumns}
+  from placed p join events e on e.received_at = p.received_at and e.id = p.id and e.webhook_id = p.webhook_id and e.received_at >= $2
+  where p.place <= $3
+  order by e.received_at desc, e.id desc`;
