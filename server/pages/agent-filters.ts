@@ -101,3 +101,13 @@ async function formView(
   const shown = { agent, webhookId, webhook, filter, was, tried, errors, types, chosen: typesOfFilter(filter) };
   return view('agents/filter', `Filter of ${webhook} for ${agent.name}`, shown, status);
 }
+
+/** Subscriptions on the page of an agent. */
+const SUBSCRIPTIONS_SHOWN = 100;
+
+/** The subscriptions that the page of an agent shows: of more than SUBSCRIPTIONS_SHOWN, those with a filter first. */
+export function shownSubscriptions<One extends { filter: string | null }>(all: readonly One[]): readonly One[] {
+  if (all.length <= SUBSCRIPTIONS_SHOWN) return all;
+  const [filtered, others] = [true, false].map((is) => all.filter(({ filter }) => (filter !== null) === is));
+  return [...filtered!, ...others!].slice(0, SUBSCRIPTIONS_SHOWN);
+}

@@ -5,6 +5,7 @@ import type { Operations } from '../manage/api/operations.ts';
 import { agentFields, agentForm } from '../model/agents.ts';
 import { PENDING_SECONDS } from '../model/conditions.ts';
 import { agentActivity } from './activity.ts';
+import { shownSubscriptions } from './agent-filters.ts';
 import { agentStrip } from './agent-strip.ts';
 import { filtersOf } from './filters.ts';
 import { basis, confirmation, confirmationError, field, list, withVersion } from './form.ts';
@@ -187,22 +188,25 @@ async function agentView(
   const deliveriesIn = (state: string) =>
     call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
   const now = Date.now();
-  const [pending, leased, dead, counted, activity, webhooks, targets, outages] = await Promise.all([
+  const subscriptions = shownSubscriptions(agent.subscriptions);
+  const [pending, leased, dead, counted, activity, targets, outages] = await Promise.all([
     deliveriesIn('pending'),
     deliveriesIn('leased'),
     deliveriesIn('dead'),
     call('countDeliveries', { query: { agent_id: agent.id } }),
     agentActivity(call, [agent.id]),
-    namesOf(call, 'listWebhooks', agent.webhook_ids),
     agent.revoked ? choicesOf(call, 'listAgents', [], { revoked: 'false' }) : null,
     readOutagesSince(call, now - DAY_MS),
   ]);
+  const deliveries = { pending: itemsOf(pending), leased: itemsOf(leased), dead: itemsOf(dead) };
+  const named = [...subscriptions, ...Object.values(deliveries).flatMap(({ items }) => items)];
   const active = activity[agent.id];
   const shown = {
     agent,
-    webhooks,
+    subscriptions,
+    webhooks: await namesOf(call, 'listWebhooks', [...new Set(named.map((one) => one.webhook_id))]),
     targets,
-    deliveries: { pending: itemsOf(pending), leased: itemsOf(leased), dead: itemsOf(dead) },
+    deliveries,
     counts: counted.kind === 'done' ? counted.body : null,
     cellsAway: itemsOf(pending).cells_away,
     activity: active,

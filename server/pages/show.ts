@@ -59,6 +59,16 @@ export function shortId(id: string): string {
   return `…${id.slice(-8)}`;
 }
 
+/** Names in one cell of a table. */
+const NAMES_SHOWN = 10;
+
+/** The names of some webhooks or agents, at most NAMES_SHOWN: `shop, mail and 3 more`. One without a name is shown by its id. */
+export function names(ids: readonly string[], byId: Readonly<Record<string, string>>): string {
+  const shown = ids.slice(0, NAMES_SHOWN).map((id) => byId[id] ?? shortId(id));
+  const more = ids.length - shown.length;
+  return shown.join(', ') + (more > 0 ? ` and ${count(more)} more` : '');
+}
+
 /** `2026-11-21 09:54:24 UTC`; weir.js replaces it with the browser's time zone. */
 export function utc(iso: string): string {
   return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`;

@@ -21,6 +21,8 @@ type Counted = Awaited<ReturnType<typeof webhookHistory>>[string];
 type Feedback = { address?: string; status?: number; once?: boolean };
 
 const ROWS_SHOWN = '20';
+/** Subscribed agents by name on the tab Settings. */
+const AGENTS_SHOWN = 100;
 /** A webhook is new for so long after it was created, or until its first event. */
 const NEW_MS = 3_600_000;
 const DAY_MS = 86_400_000;
@@ -62,7 +64,7 @@ const tabs = {
   settings: async (call: Call, webhook: Webhook) => {
     const { id, name } = webhook;
     const [agents, activity, usage, cells] = await Promise.all([
-      namesOf(call, 'listAgents', webhook.agent_ids),
+      namesOf(call, 'listAgents', webhook.agent_ids.slice(0, AGENTS_SHOWN)),
       webhookActivity(call, [id]),
       webhookUsage(call, [id]),
       call('listCells'),
@@ -71,6 +73,7 @@ const tabs = {
       webhook.dedupe_header ?? (webhook.scheme_definition ?? presetNamed(webhook.signature_scheme)?.definition)?.id;
     return {
       agents,
+      agentsShown: AGENTS_SHOWN,
       cells: itemsOf(cells).items,
       typeFrom: eventTypeFromOf(webhook.event_type_from, webhook.signature_scheme),
       idSource: idSource?.replace(/^header:/, ''),

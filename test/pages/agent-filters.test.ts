@@ -121,3 +121,23 @@ test.each([[[]], [['a']], [['a","b', 'ü \\ "']]])('the types %j are found again
 test('another expression has no types that boxes could show', () => {
   expect(typesOfFilter('event_type in ["a"] && bytes > 1')).toEqual([]);
 });
+
+test('the page of an agent shows 100 of its subscriptions, those with a filter first', async () => {
+  const wide = await addAgent(app, []);
+  const added = await app.database.query<{ id: string }>({
+    text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of 110' from generate_series(1, 110) returning id`,
+  });
+  await app.database.query({
+    text: `insert into subscriptions (webhook_id, agent_id, filter)
+           select id, $2, case when id = $3 then 'bytes > 7' end from unnest($1::uuid[]) id`,
+    values: [`{${added.map(({ id }) => id)}}`, wide.id, added.at(-1)!.id],
+  });
+  const page = await get(`/agents/${wide.id}`);
+  expect(page).toContain('and 10 more');
+  const links = page
+    .split('Subscribed webhooks</dt>')[1]!
+    .split('</dd>')[0]!
+    .match(/href="\/webhooks\/[^"]+"/g)!;
+  expect(links).toHaveLength(100);
+  expect(links[0]).toContain(added.at(-1)!.id);
+});

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { about, address, bytes, milliseconds, plural, span, timeField, utc } from '../../server/pages/show.ts';
+import { about, address, bytes, milliseconds, names, plural, span, timeField, utc } from '../../server/pages/show.ts';
 
 test.each([
   [0, '0 B'],
@@ -68,4 +68,14 @@ test.each([
   ['yesterday', 'yesterday'],
 ])('%s is displayed in a field as %s', (given, shown) => {
   expect(timeField(given)).toBe(shown);
+});
+
+test.each([
+  [0, ''],
+  [2, 'first, …00000001'],
+  [10, 'first, …00000001, …00000002, …00000003, …00000004, …00000005, …00000006, …00000007, …00000008, …00000009'],
+  [1_012, /^first, .*, …00000009 and 1,002 more$/],
+])('the names of %i ids are %s', (count, text) => {
+  const ids = Array.from({ length: count }, (_, i) => `id-${String(i).padStart(8, '0')}`);
+  expect(names(ids, { 'id-00000000': 'first' })).toMatch(typeof text === 'string' ? new RegExp(`^${text}$`) : text);
 });
