@@ -17,41 +17,52 @@ beforeAll(async () => {
 afterAll(() => fresh.drop());
 
 test.each([
-  ['one webhook', randomUUID(), []],
-  ['several webhooks', null, []],
-  ['one webhook, with an acknowledgement,', randomUUID(), [randomReceipt()]],
-  ['several webhooks, with an acknowledgement,', null, [randomReceipt()]],
-])('a claim of %s looks each event up by its key, in the partitions of its days', async (_, onlyWebhookId, acks) => {
-  const order: ClaimOrder = {
-    cell: 0,
-    agentId: randomUUID(),
-    generation: 1,
-    isLimited: false,
-    max: 500,
-    leaseSeconds: 60,
-    address: '192.0.2.1',
-    webhookIds: null,
-    bytesMax: 1_000_000,
-    attemptsMax: 10,
-    claimableFrom: '-infinity',
-    afterWebhookId: null,
-    onlyWebhookId,
-    days: { from: new Date(Date.now() - DAY_MS).toISOString(), to: new Date(Date.now() + DAY_MS).toISOString() },
-  };
-  const plans: string[] = [];
-  // After a vacuum, Postgres knows that the table is empty.
-  await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
-  const explain: Query = async ({ text, values = [], plan = 'keyed' }) => {
-    const rows = await fresh.database.query<{ 'QUERY PLAN': string }>({ text: `explain ${text}`, values, plan });
-    plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
-    return [];
-  };
-  await claimAndAck({ ...fresh.database, query: explain }, order, acks, () => {});
-  const [plan] = plans;
-  expect(plan).toMatch(/using deliveries_claimable on deliveries_live/);
-  // Once for the lease, and once for the acknowledgement.
-  expect(plan!.match(/using deliveries_live_pkey on deliveries_live/g)).toHaveLength(1 + acks.length);
-  const scans = plan!.split(/(?=->)/).filter((node) => /Scan .* on events/.test(node));
-  expect(scans.length).toBeGreaterThan(0);
-  for (const scan of scans) expect(scan).toMatch(/Index Cond: .*\(id = /);
-});
+  ['one webhook', randomUUID(), false, []],
+  ['several webhooks', null, false, []],
+  ['many webhooks', null, true, []],
+  ['one webhook, with an acknowledgement,', randomUUID(), false, [randomReceipt()]],
+  ['several webhooks, with an acknowledgement,', null, false, [randomReceipt()]],
+  ['many webhooks, with an acknowledgement,', null, true, [randomReceipt()]],
+])(
+  'a claim of %s looks each event up by its key, in the partitions of its days',
+  async (...[, onlyWebhookId, isOfMany, acks]) => {
+    const order: ClaimOrder = {
+      cell: 0,
+      agentId: randomUUID(),
+      generation: 1,
+      isLimited: false,
+      max: 500,
+      leaseSeconds: 60,
+      address: '192.0.2.1',
+      webhookIds: null,
+      bytesMax: 1_000_000,
+      attemptsMax: 10,
+      claimableFrom: '-infinity',
+      afterWebhookId: null,
+      onlyWebhookId,
+      isOfMany,
+      days: { from: new Date(Date.now() - DAY_MS).toISOString(), to: new Date(Date.now() + DAY_MS).toISOString() },
+    };
+    const plans: string[] = [];
+    // After a vacuum, Postgres knows that the table is empty.
+    await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
+    const explain: Query = async ({ text, values = [], plan = 'keyed' }) => {
+      const rows = await fresh.database.query<{ 'QUERY PLAN': string }>({ text: `explain ${text}`, values, plan });
+      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+      return [];
+    };
+    await claimAndAck({ ...fresh.database, query: explain }, order, acks, () => {});
+    const [plan] = plans;
+    expect(plan).toMatch(/using deliveries_claimable on deliveries_live/);
+    // Once for the lease, and once for the acknowledgement.
+    expect(plan!.match(/using deliveries_live_pkey on deliveries_live/g)).toHaveLength(1 + acks.length);
+    const scans = plan!.split(/(?=->)/).filter((node) => /Scan .* on events/.test(node));
+    expect(scans.length).toBeGreaterThan(0);
+    for (const scan of scans) expect(scan).toMatch(/Index Cond: .*\(id = /);
+    // An agent of many webhooks has as many subscriptions.
+    if (isOfMany)
+      expect(plan).toMatch(
+        /using subscriptions_pkey on subscriptions s .*\n *Index Cond: \(\(webhook_id = .*\(agent_id = /,
+      );
+  },
+);

@@ -143,7 +143,10 @@ export function inOutage<T>(instead: T): (error: unknown) => T {
   };
 }
 
-type ClaimedBy = Omit<ClaimOrder, 'cell' | 'isLimited' | 'claimableFrom' | 'afterWebhookId' | 'onlyWebhookId' | 'days'>;
+type ClaimedBy = Omit<
+  ClaimOrder,
+  'cell' | 'isLimited' | 'claimableFrom' | 'afterWebhookId' | 'onlyWebhookId' | 'isOfMany' | 'days'
+>;
 
 /** Leases what can be claimed now in one cell after the other, until there is enough. One that is away is left out unless all are. */
 async function lookInCells(parts: ClaimParts, request: ClaimedBy, agent: Agent): Promise<Looked> {
@@ -173,7 +176,7 @@ async function lookInCells(parts: ClaimParts, request: ClaimedBy, agent: Agent):
 async function look(
   parts: ClaimParts,
   request: ClaimedBy & Pick<ClaimOrder, 'cell'>,
-  { id, maxLeased, filtered, onlyWebhookId }: Agent,
+  { id, maxLeased, filtered, onlyWebhookId, isOfMany }: Agent,
   acks: readonly Receipt[] = [],
 ): Promise<Omit<Looked, 'commitsBefore'>> {
   const { database, judge } = parts;
@@ -184,6 +187,7 @@ async function look(
     claimableFrom: watermarks.forClaim(id, performance.now()),
     afterWebhookId: turns.last(id),
     onlyWebhookId,
+    isOfMany,
     days: days.forClaim(id, Date.now()),
   };
   const events = eventsOf(parts, id);
@@ -191,8 +195,8 @@ async function look(
     ? { ...(await claimFiltered({ database, judge }, order, events)), settled: nothing.settled }
     : await claimUnfiltered(database, order, acks, events);
   if (lastWebhookId !== null) turns.record(id, lastWebhookId);
-  // A claim limited to some webhooks does not move the watermark: the other webhooks may have older deliveries.
-  if (order.webhookIds === null && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
+  // A claim that looks at some webhooks only does not move the watermark: the other webhooks may have older deliveries.
+  if (order.webhookIds === null && !isOfMany && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
   days.record(
     id,
     claimed.map(({ eventId }) => uuidv7Time(eventId)),

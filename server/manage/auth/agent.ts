@@ -3,6 +3,7 @@
  * presented token is never logged, and a refusal does not say which part was wrong.
  */
 import { timingSafeEqual } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { type Problem, problem, problemLater } from '../../base/http/problem.ts';
 import { overLimit } from '../../base/http/rate-limit.ts';
@@ -10,7 +11,7 @@ import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { parseCredential } from '../../model/credential.ts';
 import type { Directory } from '../../store/directory.ts';
 import type { Database } from '../../store/pool.ts';
-import { type Agent, findAgentByLookupId, recordAgentSeen } from '../../store/queries/agents.ts';
+import { type Agent, findAgentByLookupId, recordAgentsSeen } from '../../store/queries/agents.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../store/secrets/keys.ts';
 import { type ReadClaim, readSession, signSession } from './agent-session.ts';
 import type { AgentReader } from './person.ts';
@@ -31,7 +32,7 @@ interface AgentAuthParts {
 }
 
 /** Verified sessions in memory. At this number all are forgotten: each is verified once more. */
-const SESSIONS_MAX = 1_000;
+const SESSIONS_MAX = 20_000;
 
 export class AgentAuth {
   readonly #parts: AgentAuthParts;
@@ -144,12 +145,17 @@ export function bearer(exchange: Exchange): string {
 
 /** Each process writes an agent at most once per interval. */
 const LAST_SEEN_EVERY_MS = 60_000;
+/** Pause after a write: with thousands of agents, those that are seen in between share the next one. */
+const WRITE_GAP_MS = 200;
 
 /** Stores when and from which address each agent was last seen, so that an operator can tell an idle agent from a stopped one. */
 export class LastSeen {
   readonly #database: Database;
   /** Time of the last write of this process, by agent id. Bounded by the number of agents. */
   readonly #writtenMs = new Map<string, number>();
+  /** Addresses to write, by agent id. */
+  #seen = new Map<string, string>();
+  #writing = false;
 
   constructor(database: Database) {
     this.#database = database;
@@ -159,6 +165,20 @@ export class LastSeen {
   record(agentId: string, address: string, nowMs: number): void {
     if (nowMs - (this.#writtenMs.get(agentId) ?? -Infinity) < LAST_SEEN_EVERY_MS) return;
     this.#writtenMs.set(agentId, nowMs);
-    recordAgentSeen(this.#database, agentId, address).catch(() => this.#writtenMs.delete(agentId));
+    this.#seen.set(agentId, address);
+    if (!this.#writing) void this.#write();
+  }
+
+  async #write(): Promise<void> {
+    this.#writing = true;
+    while (this.#seen.size > 0) {
+      const seen = this.#seen;
+      this.#seen = new Map();
+      await recordAgentsSeen(this.#database, seen).catch(() => {
+        for (const agentId of seen.keys()) this.#writtenMs.delete(agentId);
+      });
+      await delay(WRITE_GAP_MS, undefined, { ref: false });
+    }
+    this.#writing = false;
   }
 }

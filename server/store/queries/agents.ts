@@ -48,10 +48,10 @@ export function listAgents(
       from agents a
       where ${isShown} and ($1::boolean is null or (a.revoked_at is not null) = $1)
         and ($2::text is null or strpos(lower(a.name), lower($2)) > 0)
-        and ($3::uuid is null or (a.created_at, a.id) < (select l.created_at, l.id from agents l where l.id = $3))
+        ${before === null ? '' : 'and (a.created_at, a.id) < ((select l.created_at from agents l where l.id = $4), $4)'}
       order by a.created_at desc, a.id desc
-      limit $4`,
-    values: [revoked, contains, before, limit],
+      limit $3`,
+    values: [revoked, contains, limit, ...(before === null ? [] : [before])],
   });
 }
 
@@ -125,9 +125,13 @@ export async function revokeAgent(query: Query, id: string): Promise<void> {
   });
 }
 
+/** Above this number of webhooks of an agent, its claims look for those with deliveries first. */
+const MANY_WEBHOOKS = 100;
+
 const ofDeliveries = `
   exists (select from ${subscribedWebhooks('agents.id')} s where filter is not null) as filtered,
-  (select case when count(*) = 1 then min(webhook_id::text) end from ${subscribedWebhooks('agents.id')} s) as "onlyWebhookId"`;
+  (select case when count(*) = 1 then min(webhook_id::text) end from ${subscribedWebhooks('agents.id')} s) as "onlyWebhookId",
+  (select count(*) > ${MANY_WEBHOOKS} from ${subscribedWebhooks('agents.id')} s) as "isOfMany"`;
 
 /** An agent that is not revoked. A session is valid while its generation equals the agent's. */
 export interface Agent {
@@ -138,6 +142,8 @@ export interface Agent {
   readonly filtered: boolean;
   /** The only webhook of which the agent may have deliveries; null: none or several. */
   readonly onlyWebhookId: string | null;
+  /** It may have deliveries of more than MANY_WEBHOOKS webhooks. */
+  readonly isOfMany: boolean;
   /** Limit on its deliveries under lease at a time; null: none. */
   readonly maxLeased: number | null;
 }
@@ -193,12 +199,26 @@ export function readAgentNames(
   });
 }
 
-/** Records a request of the agent: the time and the client address. Of two requests that are recorded at once, the later one is kept. */
-export async function recordAgentSeen({ query }: Pick<Database, 'query'>, id: string, address: string): Promise<void> {
+/**
+ * Records requests of agents: the time and the client address of each. Of two requests that are recorded at once, the later one is kept. Rows
+ * are locked in the order of their ids, so concurrent processes cannot deadlock.
+ * @param seen client address by agent id
+ */
+export async function recordAgentsSeen(
+  { query }: Pick<Database, 'query'>,
+  seen: ReadonlyMap<string, string>,
+): Promise<void> {
   await query({
-    name: 'agent-sighting',
-    text: `update agents set last_seen_at = now(), last_seen_from = $2
-           where id = $1 and coalesce(last_seen_at < now(), true)`,
-    values: [id, address],
+    name: 'agent-sightings',
+    text: `
+      with locked as (
+        select a.id, s.address from agents a join unnest($1::uuid[], $2::inet[]) s (id, address) using (id)
+        where coalesce(a.last_seen_at < now(), true)
+        order by a.id for no key update of a
+      )
+      update agents a set last_seen_at = now(), last_seen_from = locked.address
+      from locked
+      where a.id = locked.id`,
+    values: [arrayOf(seen.keys()), arrayOf(seen.values())],
   });
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { asText } from '../byte-text.ts';
 import { uuidv7Time } from '../ids.ts';
 import type { Database, Query } from '../pool.ts';
@@ -109,12 +110,20 @@ async function claimOnce(
 ): Promise<ClaimedRows> {
   const { onlyWebhookId, webhookIds } = order;
   const isOfOne = judged === null && onlyWebhookId !== null && (webhookIds?.includes(onlyWebhookId) ?? true);
-  if (!isOfOne) return claimInRound(query, order, judged, acks);
+  if (!isOfOne) return inRound(query, order, judged, acks);
   const oldest = await claimOldest(query, order, onlyWebhookId, acks);
   // Before it returns nothing, it looks at all webhooks: the agent may have more of them than when it was read.
   return oldest.rows.length > 0
     ? oldest
     : { ...(await claimInRound(query, order, null, [])), acknowledged: oldest.acknowledged };
+}
+
+/** A claim of an agent of many webhooks looks once more, from another webhook on: another claim may have locked all that it looked at. */
+async function inRound(...[query, order, judged, acks]: Parameters<typeof claimInRound>): Promise<ClaimedRows> {
+  const first = await claimInRound(query, order, judged, acks);
+  if (first.rows.length > 0 || !order.isOfMany || judged !== null) return first;
+  const again = await claimInRound(query, { ...order, afterWebhookId: randomUUID() }, null, []);
+  return { ...first, rows: again.rows };
 }
 
 /** Adds the events of other days, and leaves out deliveries whose events retention has removed. Oldest first. */

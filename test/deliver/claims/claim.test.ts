@@ -2,8 +2,10 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/store/partitions.ts';
+import type { Query } from '../../../server/store/pool.ts';
 import { claimDeliveries } from '../../../server/store/queries/claim-deliveries.ts';
-import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents } from '../../helpers/agents.ts';
+import type { ClaimOrder } from '../../../server/store/queries/claim-order.ts';
+import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { signatureOf, signedRequest } from '../../helpers/requests.ts';
 import { made } from '../../helpers/webhooks.ts';
@@ -13,6 +15,24 @@ beforeAll(async () => {
   app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 3 });
 });
 afterAll(() => app.stop());
+
+const orderOf = (agent: TestAgent, max: number): ClaimOrder => ({
+  agentId: agent.id,
+  generation: 1,
+  max,
+  leaseSeconds: 60,
+  webhookIds: null,
+  bytesMax: 1_000_000,
+  attemptsMax: 10,
+  cell: 0,
+  isLimited: false,
+  isOfMany: false,
+  address: '192.0.2.1',
+  claimableFrom: '-infinity',
+  afterWebhookId: null,
+  onlyWebhookId: null,
+  days: { from: '-infinity', to: 'infinity' },
+});
 
 const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
 
@@ -200,26 +220,43 @@ describe('the order', () => {
     const webhooks = await Promise.all(Array.from({ length: 20 }, () => app.addWebhook()));
     const agent = await addAgent(app, webhooks);
     for (const { id } of webhooks) await storeEvents(app.database, id, 60);
-    const order = {
-      agentId: agent.id,
-      generation: 1,
-      max: 100,
-      leaseSeconds: 60,
-      webhookIds: null,
-      bytesMax: 1_000_000,
-      attemptsMax: 10,
-      cell: 0,
-      isLimited: false,
-      address: '192.0.2.1',
-      claimableFrom: '-infinity',
-      afterWebhookId: null,
-      onlyWebhookId: null,
-      days: { from: '-infinity', to: 'infinity' },
-    };
+    const order = orderOf(agent, 100);
     await app.database.transaction(async (query) => {
       expect(await claimDeliveries({ ...app.database, query }, order)).toHaveLength(100);
       expect(await agent.claim({ max: 100 })).toHaveLength(100);
     });
+  });
+
+  test('of many webhooks takes those with deliveries in turn, and locks nothing of those that it does not reach', async () => {
+    const agent = await addAgent(app, []);
+    const added = await app.database.query<{ id: string }>({
+      text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of many' from generate_series(1, 105) returning id`,
+    });
+    const ids = added.map(({ id }) => id).sort();
+    await app.database.query({
+      text: 'insert into subscriptions (webhook_id, agent_id) select id, $2 from unnest($1::uuid[]) id',
+      values: [`{${ids}}`, agent.id],
+    });
+    const busy = [ids[3]!, ids[50]!, ids[104]!];
+    for (const id of busy) await storeEvents(app.database, id, 2);
+    const claimAfter = async (afterWebhookId: string | null, query: Query = app.database.query) => {
+      const order = { ...orderOf(agent, 1), isOfMany: true, afterWebhookId };
+      return (await claimDeliveries({ ...app.database, query }, order)).map(({ webhookId }) => webhookId);
+    };
+    await app.database.transaction(async (query) => {
+      expect(await claimAfter(null, query)).toEqual([busy[0]]);
+      const free = await app.database.query({
+        text: `select from deliveries where agent_id = $1 and state in ('pending', 'leased') for update skip locked`,
+        values: [agent.id],
+      });
+      expect(free).toHaveLength(5);
+    });
+    expect(await claimAfter(busy[0]!)).toEqual([busy[1]]);
+    expect(await claimAfter(busy[1]!)).toEqual([busy[2]]);
+    expect(await claimAfter(busy[2]!)).toEqual([busy[0]]);
+    expect(await claimAfter(busy[0]!)).toEqual([busy[1]]);
+    expect(await claimAfter(busy[1]!)).toEqual([busy[2]]);
+    expect(await claimAfter(busy[2]!)).toEqual([]);
   });
 
   test('returns to a delivery after others that wait longer', async () => {

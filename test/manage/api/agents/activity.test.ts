@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { LastSeen } from '../../../../server/manage/auth/agent.ts';
-import { recordAgentSeen } from '../../../../server/store/queries/agents.ts';
+import { recordAgentsSeen } from '../../../../server/store/queries/agents.ts';
 import { readDeliveryDepths } from '../../../../server/store/queries/delivery-counts.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
@@ -132,17 +132,33 @@ test('the last request is written at most once a minute, and retried after a fai
   lastSeen.record(id, '192.0.2.3', 60_000);
   expect(writes).toHaveLength(2);
   lastSeen.record(id, '192.0.2.4', 60_001);
-  expect(writes).toEqual(['192.0.2.1', '192.0.2.2', '192.0.2.4']);
   await until(async () => (await of(id))[0].last_seen_from === '192.0.2.4');
+  expect(writes).toEqual(['{192.0.2.1}', '{192.0.2.2}', '{192.0.2.4}']);
+});
+
+test('agents that are seen during a write share the next one', async () => {
+  const agents = [await addAgent(app), await addAgent(app), await addAgent(app)];
+  let writes = 0;
+  const lastSeen = new LastSeen({
+    ...app.database,
+    query: (statement) => {
+      writes++;
+      return app.database.query(statement);
+    },
+  });
+  for (const [i, { id }] of agents.entries()) lastSeen.record(id, `2001:db8::${i + 1}`, 0);
+  for (const [i, { id }] of agents.entries())
+    await until(async () => (await of(id))[0].last_seen_from === `2001:db8::${i + 1}`);
+  expect(writes).toBe(2);
 });
 
 test('the later of two requests that are recorded at once is kept', async () => {
   const { id } = await addAgent(app);
   await app.database.transaction(async (query) => {
-    await recordAgentSeen({ query }, randomUUID(), '192.0.2.1');
-    await recordAgentSeen(app.database, id, '192.0.2.2');
+    await recordAgentsSeen({ query }, new Map([[randomUUID(), '192.0.2.1']]));
+    await recordAgentsSeen(app.database, new Map([[id, '192.0.2.2']]));
     // The transaction began before the other request.
-    await recordAgentSeen({ query }, id, '192.0.2.1');
+    await recordAgentsSeen({ query }, new Map([[id, '192.0.2.1']]));
   });
   expect((await of(id))[0].last_seen_from).toBe('192.0.2.2');
 });
