@@ -1,7 +1,9 @@
 /** All scenarios, in the order in which they run by default. */
 import { batch } from './batch.ts';
+import { breadth } from './breadth.ts';
 import { cells } from './cells.ts';
 import { churn } from './churn.ts';
+import { crowd } from './crowd.ts';
 import { deliver } from './deliver.ts';
 import { drain } from './drain.ts';
 import { fanOut } from './fan-out.ts';
@@ -39,6 +41,8 @@ export const scenarios: readonly Scenario[] = [
   pages,
   search,
   volume,
+  breadth,
+  crowd,
   hmac,
   functions,
   profile,

@@ -1,6 +1,6 @@
 /** The database of one scenario: embedded Postgres in its own folder, fsync on, removed with the scenario. */
 import { randomBytes } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { makeDirectory } from '../../server/operate/load/environment.ts';
@@ -63,4 +63,16 @@ export async function settledRows(database: Database, table: string, fromMs = 0)
     before = now;
     await delay(SETTLED_MS);
   }
+}
+
+/** Has Postgres log each statement that takes longer, also those of maintenance and alerts. */
+export async function logSlowStatements({ database }: BenchDatabase, ms: number): Promise<void> {
+  await database.query({ text: `alter system set log_min_duration_statement = ${ms}` });
+  await database.query({ text: 'select pg_reload_conf()' });
+}
+
+/** Statements that Postgres logged as slow, without their texts beyond the first line. */
+export async function slowStatements({ directory }: BenchDatabase): Promise<string[]> {
+  const log = await readFile(join(directory, 'db/postgres.log'), 'utf8');
+  return log.split('\n').filter((line) => / duration: [\d.]+ ms /.test(line));
 }

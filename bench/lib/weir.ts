@@ -15,6 +15,10 @@ interface RunningWeir extends Child {
   url: string;
   /** Origin of the server, without a path. */
   origin: string;
+  /** URL of the page with the metrics. */
+  metricsUrl: string;
+  /** From the start of the program to its listener. */
+  startMs: number;
   /** Adds a webhook with the same secret and rate limit. @param cell default: home */
   addWebhook(cell?: number): Promise<Webhook>;
   /** Adds a cell. @param file has its connection string */
@@ -49,16 +53,18 @@ export async function startWeir(options: {
   secret: string;
   /** NODE_OPTIONS of Weir's processes. */
   nodeOptions?: string;
+  /** More settings. */
+  settings?: Readonly<Record<string, string>>;
 }): Promise<RunningWeir> {
-  const { conninfo, secretsKey, processes, secret, nodeOptions } = options;
+  const { conninfo, secretsKey, processes, secret, nodeOptions, settings } = options;
   const directory = join(options.directory, `weir-${processes}`);
   mkdirSync(directory);
-  const port = await freePort();
+  const [port, metricsPort] = [await freePort(), await freePort()];
   const environment = {
     ...process.env,
     HOST: '127.0.0.1',
     PORT: String(port),
-    METRICS_PORT: String(await freePort()),
+    METRICS_PORT: String(metricsPort),
     PUBLIC_URL: `http://127.0.0.1:${port}`,
     FRONTEND_PUBLIC_API_URL: '',
     // Benches open many sessions from one address.
@@ -68,7 +74,9 @@ export async function startWeir(options: {
     DATABASE_URL: conninfo,
     SECRETS_KEY: secretsKey,
     LOG_LEVEL: 'info',
+    ...settings,
   };
+  const startedMs = performance.now();
   const child = await startChild({
     name: `Weir with WORKERS=${processes}`,
     args: [weirFile, 'start'],
@@ -76,6 +84,7 @@ export async function startWeir(options: {
     directory,
     readyText: '"event":"listening"',
   });
+  const startMs = performance.now() - startedMs;
   const command = async <Answer>(...words: string[]) =>
     JSON.parse(await runToEnd([weirFile, ...words, '--json'], environment, directory)) as Answer;
   const limit = ['--rate-limit', '100000000'];
@@ -104,6 +113,8 @@ export async function startWeir(options: {
       processes: nodeChildren(child.pid),
       url,
       origin: new URL(url).origin,
+      metricsUrl: `http://127.0.0.1:${metricsPort}/metrics`,
+      startMs,
       addWebhook,
       addCell,
       addAgent,

@@ -34,12 +34,25 @@ export function requireWrk(): void {
   if (error !== undefined) throw new CommandError(`wrk cannot be run (${error.message}); get it: apt-get install wrk`);
 }
 
-/** Writes the script for one repeated request. Header values and body must not contain `]==]`. */
-export function writeScript(path: string, { headers, body }: BenchRequest): void {
+/**
+ * Writes the script for one repeated request. Header values and body must not contain `]==]`.
+ * @param paths of the requests, in turns; default: that of the URL
+ */
+export function writeScript(path: string, { headers, body }: BenchRequest, paths: readonly string[] = []): void {
+  if (paths.length > 0) writeFileSync(`${path}.paths`, paths.join('\n'));
+  const inTurns = [
+    'local paths, place = {}, 0',
+    `for line in io.lines("${path}.paths") do paths[#paths + 1] = line end`,
+    'function request()',
+    '  place = place % #paths + 1',
+    '  return wrk.format(nil, paths[place])',
+    'end',
+  ];
   const lines = [
     'wrk.method = "POST"',
     `wrk.body = [==[${body}]==]`,
     ...Object.entries(headers).map(([name, value]) => `wrk.headers["${name}"] = [==[${value}]==]`),
+    ...(paths.length > 0 ? inTurns : []),
     'function done(summary, latency)',
     '  local e = summary.errors',
     `  io.write(string.format('${MARK}{"requests":%d,"microseconds":%d,"status":%d,"socket":%d,"p50":%d,"p99":%d}\\n',`,

@@ -89,7 +89,7 @@ export function nodeChildren(pid: number): number[] {
 }
 
 /** Resident memory of a process in bytes; 0 when the process has exited. */
-function residentBytes(pid: number): number {
+export function residentBytes(pid: number): number {
   try {
     const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
     return Number(line?.[1] ?? 0) * 1024;

@@ -1,0 +1,200 @@
+/**
+ * Scenario `breadth`: a Weir with 100,000 webhooks, 10,000 agents and 50,000 subscriptions, 4,000,000 events of 30 days and 1,000,000 pending
+ * deliveries, beside an empty one.
+ *
+ *     first:       starts of both in turns
+ *     each round:  ingest: empty | one webhook | all webhooks in turns, claims: empty | 4 webhooks | 10,000 webhooks, pages and metrics
+ *     last:        both without requests
+ *
+ * Postgres logs each statement that takes longer than a second, also those of maintenance and alerts.
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { CommandError } from '../server/base/command/io.ts';
+import { createCredential } from '../server/model/credential.ts';
+import { residentBytes } from '../server/operate/load/child.ts';
+import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
+import { openAgent } from './lib/agent.ts';
+import { reportBreadth, STATEMENT_MS, type Started } from './lib/breadth-report.ts';
+import { type BenchDatabase, logSlowStatements, openBenchDatabase, slowStatements } from './lib/database.ts';
+import { addFirst, addSecrets, fillInstallation } from './lib/installation.ts';
+import { Looks, lookWith } from './lib/looks.ts';
+import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import { measureRest } from './lib/rest.ts';
+import { formatNumber } from './lib/stats.ts';
+import { startWeir } from './lib/weir.ts';
+import { measureWindow, totalUs, type Window } from './lib/window.ts';
+import { requireWrk, writeScript } from './lib/wrk.ts';
+
+const SIZE = {
+  webhooks: 100_000,
+  agents: 10_000,
+  subscriptions: 50_000,
+  ofFirstAgent: 10_000,
+  pending: 1_000_000,
+  days: 30,
+};
+const EVENTS = 4_000_000;
+const BODY_BYTES = 1024;
+const CONNECTIONS = 256;
+const SECRET = 'a secret of every webhook';
+/** Webhooks of the installation have the common limit. */
+const SETTINGS = { RATE_LIMIT_INGEST_MAX: '1000000000' };
+const LOOKS = 5;
+const CLAIMS = 20;
+/** The first maintenance is over, and most connections of the pools are closed. */
+const SETTLE_MS = 70_000;
+const IDLE_MS = 60_000;
+
+export const breadth: Scenario = {
+  name: 'breadth',
+  summary: '100,000 webhooks, 10,000 agents, 4,000,000 events (--events N) and 1,000,000 pending, beside an empty Weir',
+  defaults: { rounds: 3, seconds: 5 },
+  run,
+};
+
+type Weir = Awaited<ReturnType<typeof startWeir>>;
+interface Server extends Started {
+  bench: BenchDatabase;
+  weir: Weir;
+}
+
+async function run(context: BenchContext): Promise<Outcome> {
+  requireWrk();
+  const events = context.events ?? EVENTS;
+  const bench = await openBenchDatabase(context);
+  const [wide, narrow] = [createCredential('wa'), createCredential('wa')];
+  const first = await addFirst(bench.database, wide);
+  const beganMs = performance.now();
+  await fillInstallation(context, bench.database, { ...SIZE, events }, first);
+  await addSecrets(bench.database, bench.secretsKey, SECRET);
+  const filledS = (performance.now() - beganMs) / 1000;
+  const [other] = await bench.database.query<{ id: string; webhookId: string }>({
+    text: `update agents a set lookup_id = $2, secret_hash = $3
+           from (select agent_id, webhook_id from subscriptions where agent_id <> $1 limit 1) s
+           where a.id = s.agent_id returning a.id, s.webhook_id as "webhookId"`,
+    values: [first.agentId, narrow.lookupId, narrow.secretHash],
+  });
+  await logSlowStatements(bench, STATEMENT_MS);
+  const empty = await startInTurns(context, 'empty', await openBenchDatabase(context));
+  const full = await startInTurns(context, 'full', bench);
+
+  const webhookIds = await bench.database.query<{ id: string }>({
+    text: `select id from webhooks where name like 'volume %' order by random()`,
+  });
+  const request = signedRequest(SECRET, benchBody(BODY_BYTES));
+  const script = (name: string, paths: readonly string[] = []) => {
+    const path = join(bench.directory, `${name}.lua`);
+    writeScript(path, request, paths);
+    return path;
+  };
+  const emptyAgent = await addAgentOf(empty);
+  const loads = [
+    { name: 'empty: one webhook', server: empty, url: emptyAgent.url, script: script('one') },
+    {
+      name: 'full: one webhook',
+      server: full,
+      url: `${full.weir.origin}/in/${other!.webhookId}`,
+      script: script('one'),
+    },
+    {
+      name: 'full: all webhooks in turns',
+      server: full,
+      url: full.weir.origin,
+      script: script(
+        'all',
+        webhookIds.map(({ id }) => `/in/${id}`),
+      ),
+    },
+  ].map((load) => ({ ...load, windows: [] as Window[] }));
+  const clients = await Promise.all(
+    (
+      [
+        ['empty: claim of 100, with its ack', empty, emptyAgent.credential],
+        ['claim of 100, with its ack, of 4 webhooks', full, narrow.text],
+        ['claim of 100, with its ack, of 10,000 webhooks', full, wide.text],
+      ] as const
+    ).map(async ([name, { bench, weir }, credential]) => {
+      const client = await openAgent(weir.origin, credential);
+      context.undo(() => client.close());
+      return { name, client, looks: new Looks(bench.database, weir.processes) };
+    }),
+  );
+  const looks = new Looks(bench.database, [full.weir.pid, ...full.weir.processes]);
+  const look = lookWith(full.weir.origin, await full.weir.addToken());
+  const places = placesOf(first, other!.id, webhookIds[Math.floor(webhookIds.length / 2)]!.id);
+
+  for (let round = 1; round <= context.rounds; round++) {
+    for (const { name, server, windows, url, script } of loads) {
+      const { processes } = server.weir;
+      const order = { url, script, processes, table: 'events', empties: false, connections: CONNECTIONS };
+      const window = await measureWindow(context, server.bench.database, order);
+      windows.push(window);
+      context.say(
+        `${name}: ${formatNumber(window.requestsPerSecond)} requests/s, ${formatNumber(totalUs(window))} us, Postgres ${formatNumber(window.us.postgres)}`,
+      );
+    }
+    for (const { name, client, looks } of clients)
+      for (let i = 0; i < CLAIMS; i++)
+        await looks.time(name, async () => {
+          const claimed = await client.claim({ max: 100, waitSeconds: 0 });
+          if (claimed.length === 0) throw new CommandError(`${name}: there is nothing to claim: store more events`);
+          await client.ack(claimed);
+        });
+    for (const path of places)
+      for (let i = 0; i < LOOKS; i++) {
+        context.signal.throwIfAborted();
+        await looks.time(path, () => look(path));
+      }
+    for (let i = 0; i < LOOKS; i++) {
+      await delay(1_000);
+      await looks.time('/metrics', async () => (await fetch(full.weir.metricsUrl)).text());
+    }
+    context.say(`round ${round} of ${context.rounds}: slowest: ${looks.slowest.join(' ms ')}`);
+  }
+  const loadedMb = [empty, full].map(({ weir }) => residentBytes(weir.processes[0]!) / 1e6);
+  await delay(SETTLE_MS, undefined, { signal: context.signal });
+  const rest = await measureRest(context, [empty, full], IDLE_MS);
+  const slow = await slowStatements(bench);
+  for (const line of slow) context.say(line);
+  const size = `${formatNumber(events)} events of ${SIZE.days} days with their history, filled in ${formatNumber(filledS)} s.`;
+  return reportBreadth({ size, servers: [empty, full], loadedMb, loads, clients, looks, rest, slow: slow.length });
+}
+
+async function startInTurns(context: BenchContext, name: string, bench: BenchDatabase): Promise<Server> {
+  const server: Omit<Server, 'weir'> = { name, bench, startMs: [], startMb: [] };
+  for (let start = 1; ; start++) {
+    const directory = join(bench.directory, `start-${start}`);
+    await mkdir(directory, { mode: 0o711 });
+    const weir = await startWeir({ ...bench, directory, processes: 1, secret: SECRET, settings: SETTINGS });
+    server.startMs.push(weir.startMs);
+    server.startMb.push(residentBytes(weir.processes[0]!) / 1e6);
+    if (start > context.rounds) {
+      context.undo(() => weir.stop());
+      return { ...server, weir };
+    }
+    await weir.stop();
+  }
+}
+
+/** A webhook with an agent: events of both Weirs become deliveries. */
+async function addAgentOf({ weir }: Server) {
+  const { id, url } = await weir.addWebhook();
+  return { url, ...(await weir.addAgent([id])) };
+}
+
+function placesOf(first: { webhookId: string; agentId: string }, agentId: string, webhookId: string): string[] {
+  return [
+    ...['/', '/events', '/deliveries', '/deliveries?state=pending', '/deliveries?state=dead', '/webhooks', '/agents'],
+    ...[`/webhooks?cursor=${webhookId}`, '/webhooks?q=none+has+it', '/agents?q=none+has+it', '/status', '/latency'],
+    ...[`/webhooks/${webhookId}`, `/webhooks/${webhookId}/settings`, `/agents/${agentId}`, `/agents/${first.agentId}`],
+    ...[`/deliveries?agent_id=${first.agentId}`, '/rejections', '/webhooks/new?scheme=sha256', '/agents/new'],
+    ...['conditions', 'agents/activity', 'deliveries/counts', 'deliveries/dead', 'webhooks/activity', 'history'].map(
+      (path) => `/api/v1/${path}`,
+    ),
+    ...['history/webhooks', 'history/latency', 'webhooks/usage', 'webhooks?limit=200', 'agents?limit=200'].map(
+      (path) => `/api/v1/${path}`,
+    ),
+  ];
+}
