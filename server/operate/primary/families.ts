@@ -45,7 +45,10 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
       const own = cellLabels(cell.cell);
       return [
         ...zeros.map(({ labels, value }) => ({ labels: { ...labels, ...own }, value })),
-        ...withOthers(cell.agents, agents).map((depth) => ({ labels: { agent: depth.agentId, ...own }, value: read(depth, cell) })),
+        ...withOthers(cell.agents, agents).map((depth) => ({
+          labels: { agent: depth.agentId, ...own },
+          value: read(depth, cell),
+        })),
       ];
     });
   const waited = depths(({ waitingSinceMs }, { clockAheadMs }) =>
