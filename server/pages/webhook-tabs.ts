@@ -32,6 +32,8 @@ const tabs = {
   events: async (call: Call, webhook: Webhook, counted: Counted | undefined) => {
     const listed = itemsOf(await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } }));
     const events = listed.items;
+    // A webhook whose events cannot be read now does not wait for its first one.
+    const isHidden = listed.cells_away?.some(({ number }) => number === webhook.cell) ?? false;
     const deliveries = await eventDeliveries(
       call,
       events.map(({ id }) => id),
@@ -41,17 +43,18 @@ const tabs = {
     const refusals = refusalsOf(points);
     const nowMs = Date.now();
     const outageList = await readOutagesSince(call, nowMs - DAY_MS);
-    const isUsed = events.length > 0 || refusals.length > 0;
+    const isUsed = events.length > 0 || refusals.length > 0 || isHidden;
     const strip = isUsed ? webhookStrip(counted, outageList, nowMs) : null;
     return {
       events,
       cellsAway: listed.cells_away,
+      isHidden,
       deliveries,
       refusals,
       outageList,
       strip,
       traffic: isUsed && points.length > 0 ? trafficOf(points, 'the last 24 hours', outageList, webhook.id) : null,
-      waiting: await waitingOf(call, webhook, events, deliveries),
+      waiting: isHidden ? null : await waitingOf(call, webhook, events, deliveries),
     };
   },
   rejections: async (call: Call, { id }: Webhook) => {

@@ -120,6 +120,13 @@ test('pages of an event and a webhook that are elsewhere open as before', async 
     expect([path, (await app.administrator.browse('GET', path)).status]).toEqual([path, 200]);
 });
 
+test('the page of a webhook whose cell is away does not wait for its first request', async () => {
+  await takeAway();
+  const { text } = await app.administrator.browse('GET', `/webhooks/${webhooks[1]!.id}`);
+  expect(text).toContain('cannot be reached');
+  expect(text).not.toMatch(/First request|No events yet|Try it/);
+});
+
 test('a command prints the list, and says on stderr that a cell is away', async () => {
   await takeAway();
   const listed = await app.weir('event', 'list', '--json');
