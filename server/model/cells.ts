@@ -56,7 +56,7 @@ export const cellSchema = z.object({
   state: z
     .enum(['adding', 'active', 'draining'])
     .describe('adding: its configuration is copied; draining: it gets no new events'),
-  away: z.string().nullable().describe('why it cannot be used now; null: it can'),
+  away: z.string().nullable().describe('why it cannot be used now, or stores nothing; null: it is used'),
   webhooks: z.int().describe('webhooks whose new events are stored there'),
   waiting: z.int().describe('changes of webhooks and agents that it does not have yet'),
   events: z.number().nullable().describe('stored events, about; null: it is away'),

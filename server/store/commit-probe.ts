@@ -27,8 +27,12 @@ const PROBE_BYTES = 8_192;
 /** Prevents a probe that waits for a lock from staying on the server after its caller has left. */
 const LOCK_TIMEOUT_MS = 700;
 
-/** Rejects like the commit of an event that arrives at `receivedAtMs` (Unix milliseconds). */
-export async function probeCommit(database: Pick<Database, 'query'>, receivedAtMs: number): Promise<void> {
+/** Rejects like the commit of an event that arrives at `receivedAtMs` (Unix milliseconds). @param timeoutMs default: that of a query */
+export async function probeCommit(
+  database: Pick<Database, 'query'>,
+  receivedAtMs: number,
+  timeoutMs?: number,
+): Promise<void> {
   const at = `'${new Date(receivedAtMs).toISOString()}'`;
   const nilId = `'00000000-0000-0000-0000-000000000000'`;
   await database.query({
@@ -46,5 +50,6 @@ export async function probeCommit(database: Pick<Database, 'query'>, receivedAtM
         end;
       end
       $probe$`,
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
 }

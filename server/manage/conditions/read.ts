@@ -91,7 +91,7 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
     const held: Held[] = [
       ...(failure === null ? [] : [databaseCondition(failure)]),
       ...((spool?.events ?? 0) > 0 ? [spoolCondition(basename(spoolFolder!), spool!.events)] : []),
-      ...parts.cells.all().flatMap((cell) => (cell.away === null ? [] : [cellCondition(cell)])),
+      ...parts.cells.all().flatMap((cell) => (cell.trouble === null ? [] : [cellCondition(cell)])),
       ...liveConditions(history),
       ...dead.map((one): Held => ({ kind: 'dead_letters', subject: agent(one.agent_id), value: one.dead })),
       ...waiting.map(
@@ -174,13 +174,15 @@ function spoolCondition(id: string, events: number): Held {
   return { kind: 'spool', subject: { id, name: hostname() }, value: events };
 }
 
-function cellCondition({ number, name, away, awaySinceMs }: Cell): Held {
-  return {
+function cellCondition({ number, name, away, failure, troubleSinceMs }: Cell): Held {
+  const held = {
     kind: 'cell',
     subject: { id: String(number), name: `${number} (${name})` },
-    cause: away!,
-    since: isoTime(awaySinceMs),
-  };
+    since: isoTime(troubleSinceMs),
+  } as const;
+  if (failure === null) return { ...held, cause: away! };
+  const { finding, fix, said } = explainCommitFailure(failure);
+  return { ...held, cause: finding, fix: `${sentence(fix)} Postgres said: ${said}` };
 }
 
 function liveConditions({ latest }: Pick<History, 'latest'>): Held[] {

@@ -42,8 +42,8 @@ export interface Machine {
   startedMs: number;
   /** Null when the machine has no spool. */
   spool: MachineSpool | null;
-  /** Those that cannot be used. */
-  cells: readonly Pick<Cell, 'number' | 'name' | 'awaySinceMs'>[];
+  /** Those that are in trouble. */
+  cells: readonly Pick<Cell, 'number' | 'name' | 'troubleSinceMs'>[];
 }
 
 /**
@@ -94,11 +94,11 @@ export async function readReported(
     ),
     ...(spool === null || spool.events === 0 ? [] : [spoolCondition(spool, nowMs)]),
     ...cells.map(
-      ({ number, name, awaySinceMs }): ReportedCondition => ({
+      ({ number, name, troubleSinceMs }): ReportedCondition => ({
         condition: 'cell',
         subject: { id: String(number), name: `${number} (${name})` },
-        sinceMs: awaySinceMs,
-        value: Math.floor((nowMs - awaySinceMs) / 1000),
+        sinceMs: troubleSinceMs,
+        value: Math.floor((nowMs - troubleSinceMs) / 1000),
         threshold: null,
         begins: true,
       }),

@@ -52,7 +52,7 @@ export class Alerts {
   /** @param nowMs Unix milliseconds. */
   async evaluate(nowMs: number): Promise<void> {
     const { database, log, settings, startedMs } = this.#parts;
-    const cells = this.#parts.cells.all().filter(({ away }) => away !== null);
+    const cells = this.#parts.cells.all().filter(({ trouble }) => trouble !== null);
     const spool = await this.#spool();
     try {
       const carried = this.#spoolAlert?.carried ?? null;

@@ -14,12 +14,15 @@ const MARK_EVERY_MS = 10_000;
 export function runCells(cells: Cells): () => Promise<void> {
   const [home] = cells.all();
   const mark = async () => {
-    for (const { number, database, away, state } of cells.all().slice(1))
-      if (away === null && state !== 'adding')
-        await raiseMark(database)
-          .then((raised) => noteMark(home!.database, number, raised))
-          // The next mark is as good.
-          .catch(() => {});
+    for (const cell of cells.all().slice(1)) {
+      if (cell.away !== null || cell.state === 'adding') continue;
+      // For the alerts: no event is stored by this process.
+      await cell.probe();
+      await raiseMark(cell.database)
+        .then((raised) => noteMark(home!.database, cell.number, raised))
+        // The next mark is as good.
+        .catch(() => {});
+    }
   };
   const keepUp = async () => {
     if (cells.all().length === 1) return;

@@ -5,6 +5,7 @@ import { openLimiter } from '../../base/ratelimit/open.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { Metrics } from '../../base/telemetry/metrics.ts';
+import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts';
 import { Changes } from '../../store/announce.ts';
 import { Cells } from '../../store/cells/cells.ts';
 import { copyToAll } from '../../store/cells/copy.ts';
@@ -58,8 +59,15 @@ export async function openBase(order: StartOrder, log: Log): Promise<Base> {
     conninfo,
     keys: derivedKeys(keys, 'cells'),
     open,
-    onAway: ({ number, name }, reason) =>
-      reason === null ? log('cell_back', { cell: number, name }) : log('cell_away', { cell: number, name, reason }),
+    onTrouble: ({ number, name, failure }, trouble) => {
+      if (trouble === null) return log('cell_back', { cell: number, name });
+      const explained = failure && explainCommitFailure(failure);
+      log('cell_away', {
+        cell: number,
+        name,
+        reason: explained === null ? trouble : `${explained.finding} (${explained.said})`,
+      });
+    },
   });
   cells.watch();
   const changes = new Changes(conninfo, () => copyToAll(cells));

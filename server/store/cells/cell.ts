@@ -1,8 +1,10 @@
 /** One cell as a process knows it: its database, and whether it can be used. */
+import { type CommitFailure, probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../conninfo.ts';
 import type { Database } from '../pool.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells.ts';
 import { unseal } from '../secrets/seal.ts';
+import { isOutage } from '../sql-states.ts';
 import { DatabaseUnavailable } from '../unavailable.ts';
 import type { CellDatabase } from './cells-database.ts';
 
@@ -13,8 +15,8 @@ export interface CellParts {
   keys: readonly Buffer[];
   /** Opens the pool of a cell. */
   open: (conninfo: string) => Database;
-  /** A cell cannot be used any more, or (null) can be again. */
-  onAway?: (cell: Cell, reason: string | null) => void;
+  /** A cell is in trouble (see Cell.trouble), or (null) no more. */
+  onTrouble?: (cell: Cell, reason: string | null) => void;
 }
 
 /** Home, or another Postgres server. */
@@ -25,10 +27,12 @@ export class Cell implements CellDatabase {
   readonly database: Database;
   readonly #pool: Database;
   readonly #self: CellSelf | null;
-  readonly #onAway: NonNullable<CellParts['onAway']>;
+  readonly #onTrouble: NonNullable<CellParts['onTrouble']>;
   #row: CellRow | null = null;
   #away: string | null = null;
-  #awaySinceMs = 0;
+  #failure: CommitFailure | null = null;
+  #troubleSinceMs: number | null = null;
+  #probing: Promise<void> | null = null;
   /** The highest mark that was seen in the cell or at home. */
   #mark = 0;
 
@@ -37,13 +41,13 @@ export class Cell implements CellDatabase {
     conninfo: string,
     pool: Database,
     self: CellSelf | null,
-    onAway: NonNullable<CellParts['onAway']>,
+    onTrouble: NonNullable<CellParts['onTrouble']>,
   ) {
     this.number = number;
     this.conninfo = conninfo;
     this.#pool = pool;
     this.#self = self;
-    this.#onAway = onAway;
+    this.#onTrouble = onTrouble;
     this.database =
       number === 0
         ? pool
@@ -59,9 +63,9 @@ export class Cell implements CellDatabase {
   }
 
   /** @param self what home says of itself */
-  static open(row: CellRow, self: CellSelf, { keys, open, onAway = () => {} }: CellParts): Cell {
+  static open(row: CellRow, self: CellSelf, { keys, open, onTrouble = () => {} }: CellParts): Cell {
     const conninfo = unseal(row.sealed, keys, row.id)?.toString() ?? null;
-    const cell = new Cell(row.number, conninfo ?? '', open(conninfo ?? 'host=/nonexistent'), self, onAway);
+    const cell = new Cell(row.number, conninfo ?? '', open(conninfo ?? 'host=/nonexistent'), self, onTrouble);
     cell.take(row);
     if (conninfo === null) cell.#becomes('its connection string cannot be read with SECRETS_KEY');
     return cell;
@@ -79,9 +83,19 @@ export class Cell implements CellDatabase {
     return this.#away;
   }
 
-  /** Since when it cannot be used, Unix milliseconds. */
-  get awaySinceMs(): number {
-    return this.#awaySinceMs;
+  /** Why it stores no events although it answers, such as a full disk; null: it stores them, as far as is known. */
+  get failure(): CommitFailure | null {
+    return this.#away === null ? this.#failure : null;
+  }
+
+  /** Why the requests to its webhooks are refused or spooled: it is away, or stores nothing. Null: they are stored. */
+  get trouble(): string | null {
+    return this.#away ?? this.#failure?.reason ?? null;
+  }
+
+  /** Since when it is in trouble, Unix milliseconds; 0: it is not. */
+  get troubleSinceMs(): number {
+    return this.#troubleSinceMs ?? 0;
   }
 
   /** When it was added, Unix milliseconds. */
@@ -110,6 +124,32 @@ export class Cell implements CellDatabase {
     } catch (error) {
       this.#becomes(oneLine(withoutSecrets((error as Error).message, this.conninfo)));
     }
+    if (this.failure !== null) await this.probe();
+  }
+
+  /** The server refused an event: whether it stores any is found out now, and then by `ask`. */
+  refused(sqlState: string): void {
+    if (this.number !== 0 && this.#failure === null && isOutage(sqlState)) void this.probe();
+  }
+
+  /** Finds out whether it stores events, by a trial commit. Never rejects. */
+  probe(): Promise<void> {
+    this.#probing ??= this.#probe().finally(() => {
+      this.#probing = null;
+    });
+    return this.#probing;
+  }
+
+  async #probe(): Promise<void> {
+    if (this.#away !== null) return;
+    try {
+      await probeCommit(this.#pool, Date.now(), ASK_TIMEOUT_MS);
+      this.#fails(null);
+    } catch (error) {
+      const { code, message } = error as Error & { code?: string };
+      // An error of the connection is found by `ask`, and a partition is created by the maintenance.
+      if (code !== undefined) this.#fails(isOutage(code) ? { sqlState: code, reason: oneLine(message) } : null);
+    }
   }
 
   /** A connection was lost: the cell is used again when it was asked. A server that comes back may be another one. */
@@ -130,10 +170,20 @@ export class Cell implements CellDatabase {
   }
 
   #becomes(away: string | null): void {
-    const changed = (away === null) !== (this.#away === null);
     this.#away = away;
-    if (changed) this.#awaySinceMs = Date.now();
-    if (changed) this.#onAway(this, away);
+    this.#report();
+  }
+
+  #fails(failure: CommitFailure | null): void {
+    this.#failure = failure;
+    this.#report();
+  }
+
+  #report(): void {
+    const { trouble } = this;
+    if ((trouble === null) === (this.#troubleSinceMs === null)) return;
+    this.#troubleSinceMs = trouble === null ? null : Date.now();
+    this.#onTrouble(this, trouble);
   }
 
   async #guarded<T>(run: () => Promise<T>): Promise<T> {

@@ -340,13 +340,23 @@ test.each(reports)('$kind holds while a process reports it', async ({ kind, calm
   expect(await kinds(held)).toMatchObject([{ severity: conditionOf(kind).severity, text }]);
 });
 
-test('cell holds while a cell cannot be used', async () => {
-  const cell = { number: 2, name: 'far', away: null as string | null, awaySinceMs: nowMs };
-  const held = async () => (await read({ cell: cell as Cell })).filter(({ kind }) => kind === 'cell');
-  expect(await held()).toEqual([]);
-  cell.away = 'connection refused';
-  expect(await held()).toMatchObject([
-    { id: 'cell:2', severity: 'critical', text: 'Cell 2 (far) cannot be used: connection refused.', since: iso(nowMs) },
+test('cell holds while a cell cannot be used, or stores nothing', async () => {
+  const held = async (trouble: Pick<Cell, 'away' | 'failure' | 'trouble'>) => {
+    const cell = { number: 2, name: 'far', troubleSinceMs: nowMs, ...trouble } as Cell;
+    return (await read({ cell })).filter(({ kind }) => kind === 'cell');
+  };
+  expect(await held({ away: null, failure: null, trouble: null })).toEqual([]);
+  const away = 'connection refused';
+  expect(await held({ away, failure: null, trouble: away })).toMatchObject([
+    { id: 'cell:2', severity: 'critical', text: `Cell 2 (far) cannot be used: ${away}.`, since: iso(nowMs) },
+  ]);
+  const failure = { sqlState: '53100', reason: 'No space left on device' };
+  expect(await held({ away: null, failure, trouble: failure.reason })).toMatchObject([
+    {
+      id: 'cell:2',
+      text: 'Cell 2 (far) cannot be used: its disk is full.',
+      fix: expect.stringMatching(/^Free space on the disk .* Postgres said: 53100: No space left on device$/),
+    },
   ]);
 });
 

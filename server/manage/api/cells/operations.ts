@@ -12,6 +12,7 @@ import { DAY_MS } from '../../../store/partitions.ts';
 import { readCellFigures, readCellUse, readReplicationLag } from '../../../store/queries/cells.ts';
 import { readWebhooksIn } from '../../../store/queries/webhook-moves.ts';
 import type { Person } from '../../auth/person.ts';
+import { explainCommitFailure } from '../../conditions/commit-failure.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 import { describeWebhook } from '../webhooks/operations.ts';
@@ -130,7 +131,7 @@ async function viewOf(
     name,
     address: describeConninfo(conninfo),
     state,
-    away: cell.away,
+    away: cell.failure === null ? cell.away : explainCommitFailure(cell.failure).finding,
     webhooks: webhooks.get(number) ?? 0,
     waiting: waiting.get(number) ?? 0,
     events: size?.events ?? null,

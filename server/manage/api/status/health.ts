@@ -14,7 +14,7 @@ const readiness = z.object({
       migrations: state('whether the schema fits this release; migrating: the start is changing it'),
       threads: state('HMAC threads'),
       cells: state(
-        'degraded: some cells do not answer (cells_away), and their webhooks are refused or spooled; absent without cells',
+        'degraded: some cells do not answer or store nothing (cells_away), and their webhooks are refused or spooled; absent without cells',
       ).optional(),
       draining: state('failing: this process is stopping'),
       rate_limit_store: state(
@@ -23,7 +23,7 @@ const readiness = z.object({
       secrets: state('degraded: no key decrypts some stored webhook secrets'),
     })
     .describe('state of each check'),
-  cells_away: z.array(z.int()).optional().describe('numbers of the cells that do not answer'),
+  cells_away: z.array(z.int()).optional().describe('numbers of the cells that do not answer, or store nothing'),
 });
 
 /** For the OpenAPI document. */
@@ -40,7 +40,7 @@ interface ReadinessParts {
   /** Resolves within a second, with false if an event received now would not be stored. */
   commits: () => Promise<boolean>;
   /** Home first. */
-  cells: () => readonly { number: number; away: string | null }[];
+  cells: () => readonly { number: number; trouble: string | null }[];
   /** True while another cell than home takes events of known webhooks. */
   othersCommit: () => boolean;
   /** True if an event that cannot be committed would be spooled. Does not query the database. */
@@ -86,7 +86,7 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
       return parts.othersCommit() ? 'degraded' : 'failing';
     };
     const cells = parts.cells();
-    const away = cells.filter((cell) => cell.away !== null);
+    const away = cells.filter((cell) => cell.trouble !== null);
     const checks = {
       database: stores ? 'ok' : await unstored(),
       migrations: awaited === 'migrations' ? 'migrating' : schemaChecks[schema],

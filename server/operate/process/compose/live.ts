@@ -31,7 +31,7 @@ export function composeLive(
   });
   const lag = new LoopLag();
   metrics.gauge('weir_streams', () => streams.size);
-  metrics.gauge('weir_cells_away', () => cells.all().filter(({ away }) => away !== null).length, 'max');
+  metrics.gauge('weir_cells_away', () => cells.all().filter(({ trouble }) => trouble !== null).length, 'max');
   metrics.gauge('weir_resident_bytes', () => process.memoryUsage.rss());
   metrics.gauge('weir_event_loop_lag_seconds', () => lag.largest / 1000, 'max');
 
