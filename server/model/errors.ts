@@ -58,8 +58,15 @@ export const problems = {
     status: 409,
     detail: 'The cell has webhooks or events: drain it, and wait until retention has removed its last event.',
   },
-  cell_unfit: { status: 409, detail: 'New events cannot go to this cell: it is draining, or does not answer.' },
-  webhook_moving: { status: 409, detail: 'The webhook is moving to another cell: repeat this in a moment.' },
+  cell_unfit: {
+    status: 409,
+    detail: 'New events cannot go to this cell: it is draining, does not answer, or stores nothing.',
+  },
+  webhook_moving: {
+    status: 409,
+    detail:
+      'The webhook is moving to another cell. Weir finishes the move when both cells answer: repeat this in a moment, or move it back.',
+  },
   alert_url_unset: { status: 409, detail: 'ALERT_URL is unset: set it, then restart Weir or send HUP to its primary.' },
   name_taken: { status: 409, detail: 'Another active agent has this name.' },
   email_taken: { status: 409, detail: 'Another user has this email address.' },

@@ -9,7 +9,8 @@
  *     4. moving_from = null                     the webhook is at `to`
  *
  * The statement that stores an event with its key reads the webhook's row itself (store-deduped.ts), so a process that was frozen does not
- * store at `from` after 3. What is interrupted between 2 and 4 is finished by any primary.
+ * store at `from` after 3, and the drain of a spool reads it too. What is interrupted before 2 has changed nothing; between 2 and 4 it is
+ * finished by any primary, or put back by a move to `from`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { uuidAt } from '../ids.ts';
@@ -38,13 +39,19 @@ export async function copyKeys(from: Cell, to: Cell, webhookId: string, sinceMs:
   }
 }
 
-/** Steps 3 and 4 of all moves that are not finished. Rejects when one of its databases does not answer: it is finished later. */
-export async function finishMoves(cells: Cells): Promise<void> {
+/**
+ * Steps 3 and 4 of the moves that are not finished: of all, or of one webhook. Rejects when a database does not answer, after the others
+ * are finished: it is finished later.
+ */
+export async function finishMoves(cells: Cells, webhookId?: string): Promise<void> {
   const home = cells.numbered(0).database;
-  for (const move of await readMoves(home)) await finishMove(cells, home, move);
+  const moves = (await readMoves(home)).filter(({ id }) => webhookId === undefined || id === webhookId);
+  const ends = await Promise.allSettled(moves.map((move) => finishMove(cells, home, move)));
+  for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }
 
-async function finishMove(cells: Cells, home: Database, { id, from, to, sinceMs }: Move): Promise<void> {
+async function finishMove(cells: Cells, home: Database, move: Move): Promise<void> {
+  const { id, from, to, sinceMs } = move;
   const [source, target] = [cells.numbered(from), cells.numbered(to)];
   for (const cell of [source, target]) if (cell.number !== 0) await copyTo(cell, home);
   const moment = await readMoment(source.database);
@@ -54,6 +61,6 @@ async function finishMove(cells: Cells, home: Database, { id, from, to, sinceMs 
     await delay(LOOK_EVERY_MS);
   }
   await copyKeys(source, target, id, sinceMs);
-  await endMove(home, id);
+  await endMove(home, move);
   if (target.number !== 0) await copyTo(target, home);
 }

@@ -57,13 +57,13 @@ export async function readMoment({ query }: Pick<Database, 'query'>): Promise<st
   return row!.at;
 }
 
-/** Whether a serving process has a transaction there that began before a moment, and may not see what was committed before it. */
+/** Whether a transaction there that stores events began before a moment, and may not see what was committed before it. */
 export async function hasOlderTransactions({ query }: Pick<Database, 'query'>, moment: string): Promise<boolean> {
   const [row] = await query<{ any: boolean }>({
     text: `
       select exists (
         select from pg_stat_activity
-        where datname = current_database() and application_name = 'weir' and pid <> pg_backend_pid() and xact_start <= $1::timestamptz
+        where datname = current_database() and application_name in ('weir', 'weir-spool') and pid <> pg_backend_pid() and xact_start <= $1::timestamptz
       ) as any`,
     values: [moment],
   });

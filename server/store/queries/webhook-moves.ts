@@ -30,17 +30,38 @@ export async function beginMove(query: Query, id: string, to: number, sinceMs: n
   return row?.from;
 }
 
-export async function endMove({ query }: Pick<Database, 'query'>, id: string): Promise<void> {
-  await query({ text: 'update webhooks set moving_from = null, moving_since = null where id = $1', values: [id] });
+/** Ends this move, unless it is over: two programs may finish it, and the webhook may be on its next one. */
+export async function endMove({ query }: Pick<Database, 'query'>, { id, from, to, sinceMs }: Move): Promise<void> {
+  await query({
+    text: `
+      update webhooks set moving_from = null, moving_since = null
+      where id = $1 and moving_from = $2 and cell = $3 and moving_since = $4`,
+    values: [id, from, to, new Date(sinceMs).toISOString()],
+  });
 }
 
-/** Where the new events of a webhook are stored, and whether it is moving there. Undefined: there is no such webhook. */
+/**
+ * Puts a webhook back to the cell that it is leaving. That cell has all its keys: the other one stores none before the end of the move.
+ * Returns false when it does not move from there.
+ */
+export async function undoMove(query: Query, id: string, from: number): Promise<boolean> {
+  const rows = await query({
+    text: `
+      update webhooks set cell = moving_from, moving_from = null, moving_since = null, updated_at = now()
+      where id = $1 and moving_from = $2
+      returning id`,
+    values: [id, from],
+  });
+  return rows.length > 0;
+}
+
+/** Where the new events of a webhook are stored, and from where it is moving there. Undefined: there is no such webhook. */
 export async function readCellOf(
   { query }: Pick<Database, 'query'>,
   id: string,
-): Promise<{ cell: number; moving: boolean } | undefined> {
-  const [row] = await query<{ cell: number; moving: boolean }>({
-    text: 'select cell, moving_from is not null as moving from webhooks where id = $1 and deleted_at is null',
+): Promise<{ cell: number; movingFrom: number | null } | undefined> {
+  const [row] = await query<{ cell: number; movingFrom: number | null }>({
+    text: 'select cell, moving_from as "movingFrom" from webhooks where id = $1 and deleted_at is null',
     values: [id],
   });
   return row;

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { copyKeys, finishMoves } from '../../../server/store/cells/move.ts';
 import { uuidv7Cell } from '../../../server/store/ids.ts';
-import { beginMove } from '../../../server/store/queries/webhook-moves.ts';
+import { beginMove, endMove } from '../../../server/store/queries/webhook-moves.ts';
 import { send } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';
@@ -70,13 +70,7 @@ test('a move that was interrupted is finished by the primary, and no key is stor
   // What a command does before it is killed.
   await copyKeys(app.primary.numbered(1), app.primary.numbered(2), webhook.id, null);
   await app.database.transaction((query) => beginMove(query, webhook.id, 2, Date.now()));
-  await until(async () => {
-    const [row] = await app.database.query<{ moving_from: number | null }>({
-      text: 'select moving_from from webhooks where id = $1',
-      values: [webhook.id],
-    });
-    return row!.moving_from === null;
-  });
+  await until(async () => (await movingFrom(webhook)) === null);
   expect(await sendKeyed(webhook, 'known')).toBe(id);
   expect(uuidv7Cell(await sendKeyed(webhook, 'new'))).toBe(2);
 });
@@ -100,6 +94,45 @@ test('while a webhook moves, neither cell stores an event with a key', async () 
   });
   await finishMoves(app.primary).catch(() => {});
   expect(uuidv7Cell(await sendKeyed(webhook, 'one'))).toBe(2);
+});
+
+const movingFrom = async ({ id }: TestWebhook) => {
+  const text = 'select moving_from from webhooks where id = $1';
+  const [row] = await app.database.query<{ moving_from: number | null }>({ text, values: [id] });
+  return row!.moving_from;
+};
+
+test('a move to a cell that does not answer holds up no other move, and can be put back', async () => {
+  const webhook = await app.webhookIn(1, '--dedupe-header', 'x-id');
+  const other = await app.webhookIn(1);
+  const known = await sendKeyed(webhook, 'known');
+  await app.cells[1]!.cutOff();
+  await until(() => app.primary.numbered(2).away !== null);
+  await app.database.transaction((query) => beginMove(query, webhook.id, 2, Date.now()));
+  await app.json('cell', 'move', other.id, '--to', '0');
+  expect(uuidv7Cell(await send(other))).toBe(0);
+  const again = await app.weir('cell', 'move', webhook.id, '--to', '2');
+  expect(again).toMatchObject({ code: 1, err: expect.stringContaining('Weir finishes the move') });
+  await app.json('cell', 'move', webhook.id, '--to', '1');
+  expect(await sendKeyed(webhook, 'known')).toBe(known);
+  expect(uuidv7Cell(await sendKeyed(webhook, 'new'))).toBe(1);
+  await app.cells[1]!.restore();
+  await until(() => app.primary.numbered(2).away === null);
+});
+
+test('the end of a move that is over does not end the next one', async () => {
+  const webhook = await app.webhookIn(1);
+  await app.cells[1]!.cutOff();
+  await until(() => app.primary.numbered(2).away !== null);
+  const [first, second] = [Date.now() - 1_000, Date.now()];
+  const begin = (sinceMs: number) => app.database.transaction((query) => beginMove(query, webhook.id, 2, sinceMs));
+  await begin(first);
+  await app.json('cell', 'move', webhook.id, '--to', '1');
+  await begin(second);
+  await endMove(app.database, { id: webhook.id, from: 1, to: 2, sinceMs: first });
+  expect(await movingFrom(webhook)).toBe(1);
+  await app.cells[1]!.restore();
+  await until(async () => (await movingFrom(webhook)) === null);
 });
 
 test('a drained cell gives its webhooks away, and is removed when it is empty', async () => {

@@ -3,16 +3,21 @@ import { ProblemError, problem, type Result } from '../../../base/http/problem.t
 import type { Actor } from '../../../store/audit/actor.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { copyKeys, finishMoves } from '../../../store/cells/move.ts';
+import type { Query } from '../../../store/pool.ts';
 import { readDatabaseBytes } from '../../../store/queries/server-state.ts';
-import { beginMove, readCellOf } from '../../../store/queries/webhook-moves.ts';
+import { beginMove, readCellOf, undoMove } from '../../../store/queries/webhook-moves.ts';
 import { findWebhook, lockWebhook, type WebhookRecord } from '../../../store/queries/webhooks.ts';
+import { DatabaseUnavailable } from '../../../store/unavailable.ts';
 import { asItIs, type ChangeParts, Changer } from '../change.ts';
 
 interface MoveParts extends ChangeParts {
   cells: Cells;
 }
 
-/** Resolves when new events go to the cell. One that goes there already is not changed. */
+/**
+ * Resolves when new events go to the cell. One that goes there already is not changed, and one that is leaving the cell is put back.
+ * A move that has begun when a database fails is finished by the primary.
+ */
 export async function moveWebhook(
   parts: MoveParts,
   actor: Actor,
@@ -23,32 +28,38 @@ export async function moveWebhook(
   await cells.changed();
   const to = cells.find(number);
   if (to === undefined) return problem('cell_unknown');
-  if (to.state !== 'active' || to.away !== null) return problem('cell_unfit');
   const now = await readCellOf(database, webhookId);
   if (now === undefined) return problem('webhook_unknown');
-  if (now.moving) return problem('webhook_moving');
+  const change = (work: (query: Query) => Promise<boolean>) =>
+    new Changer<WebhookRecord>(parts, actor, {
+      name: 'webhook',
+      unknown: 'webhook_unknown',
+      lock: lockWebhook,
+      find: findWebhook,
+    }).change(webhookId, 'move', asItIs, async (query) => {
+      if (!(await work(query))) throw new ProblemError(problem('webhook_moving'));
+    });
+  if (now.movingFrom === number) return change((query) => undoMove(query, webhookId, number));
+  if (now.movingFrom !== null) return problem('webhook_moving');
   if (now.cell === number) return { kind: 'done', value: (await findWebhook(database.query, webhookId))! };
+  if (to.state !== 'active' || to.trouble !== null) return problem('cell_unfit');
   const sinceMs = Date.now();
   await copyKeys(cells.numbered(now.cell), to, webhookId, null);
-  const changer = new Changer<WebhookRecord>(parts, actor, {
-    name: 'webhook',
-    unknown: 'webhook_unknown',
-    lock: lockWebhook,
-    find: findWebhook,
-  });
-  const begun = await changer.change(webhookId, 'move', asItIs, async (query) => {
-    if ((await beginMove(query, webhookId, number, sinceMs)) === undefined)
-      throw new ProblemError(problem('webhook_moving'));
-  });
+  const begun = await change(async (query) => (await beginMove(query, webhookId, number, sinceMs)) !== undefined);
   if (begun.kind === 'problem') return begun;
-  await finishMoves(cells);
+  try {
+    await finishMoves(cells, webhookId);
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) return problem('webhook_moving');
+    throw error;
+  }
   return begun;
 }
 
 /** The active cell that has the fewest bytes; home counts as one. Without other cells: home. */
 export async function placeForEvents(cells: Cells): Promise<number> {
   if (!cells.known) await cells.load();
-  const fit = cells.all().filter(({ state, away }) => state === 'active' && away === null);
+  const fit = cells.all().filter(({ state, trouble }) => state === 'active' && trouble === null);
   if (fit.length <= 1) return fit[0]?.number ?? 0;
   const sized = await Promise.all(
     fit.map(async ({ number, database }) => ({
