@@ -3,12 +3,13 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printJson, printMessage, printText, table } from '../../base/command/io.ts';
 import { acquireLock } from '../../base/files/lock.ts';
+import { drainOf } from '../../receive/spool/cell-target.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
-import { Drain } from '../../receive/spool/drain.ts';
 import { foldersIn, lockFolder } from '../../receive/spool/folder.ts';
 import { parseName } from '../../receive/spool/names.ts';
-import { addCounts, noTotals, SpoolStore } from '../../receive/spool/store.ts';
+import { addCounts, noTotals } from '../../receive/spool/store.ts';
+import type { DrainObserver } from '../../receive/spool/store-rows.ts';
 import { type CommandSession, withDatabase } from '../command/session.ts';
 
 /** `weir spool list|drain DIR`: for the spool of a machine that does not come back. */
@@ -74,32 +75,35 @@ async function spoolsOf(directory: string): Promise<string[]> {
   }
 }
 
-async function drain(io: CommandIo, { conninfo, database, settings }: CommandSession, folder: string) {
+/** One cell after the other: one that is away holds up no others. */
+async function drain(io: CommandIo, { cells, settings }: CommandSession, folder: string) {
   const counts = noTotals();
   const lock = await lockFolder(folder);
-  const target = new SpoolStore(conninfo, database, () => settings.RETENTION_DAYS);
+  const retentionDays = () => settings.RETENTION_DAYS;
+  const observer: DrainObserver = {
+    committed: (more) => addCounts(counts, more),
+    refused(sqlState, message) {
+      counts.refused++;
+      printMessage(io, `The database refuses an event, which is kept: ${message} (${sqlState})\n`);
+    },
+    damaged: (name) => printMessage(io, `${name} is damaged inside; its other events are stored, and it is kept\n`),
+  };
   try {
-    const outcome = await new Drain({
-      disk: realDisk,
-      folder,
-      target,
-      observer: {
-        committed: (more) => addCounts(counts, more),
-        refused(sqlState, message) {
-          counts.refused++;
-          printMessage(io, `The database refuses an event, which is kept: ${message} (${sqlState})\n`);
-        },
-        damaged: (name) => printMessage(io, `${name} is damaged inside; its other events are stored, and it is kept\n`),
-      },
-    }).run();
-    if (outcome.kind === 'unavailable')
+    await cells.load();
+    await Promise.all(cells.all().map((cell) => cell.ask()));
+    const reasons: string[] = [];
+    for (const cell of cells.all()) {
+      const { drain, target } = drainOf({ cells, folder, retentionDays, observer }, cell);
+      const outcome = await drain.run().finally(() => target.close());
+      if (outcome.kind === 'unavailable') reasons.push(outcome.reason);
+    }
+    if (reasons.length > 0)
       throw new CommandError(
-        `${folder} is not drained: ${outcome.reason}. Run the command again; nothing is stored twice.`,
+        `${folder} is not drained: ${reasons.join('; ')}. Run the command again; nothing is stored twice.`,
       );
     const { webhookDeleted: webhook_deleted, ...rest } = counts;
     return { folder, ...rest, webhook_deleted };
   } finally {
-    target.close();
     await lock.release();
   }
 }

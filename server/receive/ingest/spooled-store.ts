@@ -17,24 +17,26 @@ import { type CommitOutcome, GroupCommit, type Lane, type StoreOutcome } from '.
  */
 export const SPOOL_AFTER_MS = 3_000;
 
-export class SpooledStore {
-  readonly #events: Pick<CellStores, 'store'>;
-  readonly #spool: GroupCommit<EventRow>;
+interface SpooledStoreParts {
+  events: Pick<CellStores, 'store'>;
+  /** Opens the writer of a cell. */
+  writer: (cell: number) => SpoolWriter;
+  limits: QueueLimits;
+  /** Called with the number of events of each flush, after it. */
+  onSpooled: (events: number) => void;
+}
 
-  /** @param onSpooled called with the number of events of each flush, after it. */
-  constructor(
-    events: Pick<CellStores, 'store'>,
-    writer: SpoolWriter,
-    limits: QueueLimits,
-    onSpooled: (events: number) => void,
-  ) {
-    this.#events = events;
-    this.#spool = new GroupCommit([new SpoolLane(writer)], limits, {
-      committed: onSpooled,
-      repeated() {},
-      inDoubt() {},
-      refused() {},
-    });
+interface CellSpool {
+  writer: SpoolWriter;
+  commits: GroupCommit<EventRow>;
+}
+
+export class SpooledStore {
+  readonly #parts: SpooledStoreParts;
+  readonly #spools = new Map<number, CellSpool>();
+
+  constructor(parts: SpooledStoreParts) {
+    this.#parts = parts;
   }
 
   /** Like EventStore.store. A spooled event may turn out to be a duplicate later, when it is drained. */
@@ -42,18 +44,39 @@ export class SpooledStore {
     const { rows, cell } = group;
     const settle = (outcome: StoreOutcome) => {
       if (outcome.kind === 'stored' || outcome.kind === 'refused') return group.settle(outcome);
-      this.#spool.add({
+      this.#spool(cell).commits.add({
         rows,
         // Report the failure of the commit: the full spool is not its cause.
         settle: (spooled) => group.settle(spooled.kind === 'stored' ? spooled : outcome),
       });
     };
-    this.#events.store({ rows, cell, settle });
+    this.#parts.events.store({ rows, cell, settle });
   }
 
   /** Events waiting for a flush. */
   get queued(): number {
-    return this.#spool.queued;
+    return [...this.#spools.values()].reduce((sum, { commits }) => sum + commits.queued, 0);
+  }
+
+  /** Those of one cell, limited by QUEUE_EVENTS_MAX. */
+  queuedIn(cell: number): number {
+    return this.#spools.get(cell)?.commits.queued ?? 0;
+  }
+
+  /** Closes the files. Drain the queues first. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#spools.values()].map(({ writer }) => writer.close()));
+  }
+
+  #spool(cell: number): CellSpool {
+    const known = this.#spools.get(cell);
+    if (known !== undefined) return known;
+    const { writer: open, limits, onSpooled } = this.#parts;
+    const writer = open(cell);
+    const observer = { committed: onSpooled, repeated() {}, inDoubt() {}, refused() {} };
+    const spool = { writer, commits: new GroupCommit([new SpoolLane(writer)], limits, observer) };
+    this.#spools.set(cell, spool);
+    return spool;
   }
 }
 

@@ -1,27 +1,56 @@
 /** Drains into the cells: each event goes where its id says. */
+import type { Cell } from '../../store/cells/cell.ts';
+import type { Cells } from '../../store/cells/cells.ts';
 import { uuidText } from '../../store/ids.ts';
+import { realDisk } from './disk.ts';
+import { Drain } from './drain.ts';
+import type { SegmentName } from './names.ts';
 import { type Frame, idsOf, rowsAt } from './segment.ts';
-import type { DrainTarget, StoreResult } from './store.ts';
+import { type DrainTarget, SpoolStore, type StoreResult } from './store.ts';
+import type { DrainObserver } from './store-rows.ts';
 
-interface CellTargetParts<Cell> {
-  /** The cell of an event. Throws when it is not known. */
-  cellOf: (id: string) => Cell;
-  open: (cell: Cell) => DrainTarget;
+interface CellDrainParts {
+  cells: Cells;
+  folder: string;
+  /** RETENTION_DAYS */
+  retentionDays: () => number;
+  observer: DrainObserver;
+}
+
+/** Where the events of a file are stored: those of a cell that was removed at home, as `Cells.of` says. */
+export function cellOfFile(cells: Cells, { cell }: SegmentName): Cell {
+  return cells.find(cell) ?? cells.numbered(0);
+}
+
+/** A drain of the files of one cell. The caller closes the target. */
+export function drainOf(
+  { cells, folder, retentionDays, observer }: CellDrainParts,
+  cell: Cell,
+): { drain: Drain; target: CellTarget } {
+  const target = new CellTarget(cells, cell, retentionDays);
+  const takes = (file: SegmentName) => cellOfFile(cells, file) === cell;
+  return { drain: new Drain({ disk: realDisk, folder, takes, target, observer }), target };
 }
 
 /**
- * A transaction in each cell. When one fails, those before it are committed: the next attempt skips their events by their ids.
+ * A transaction in each cell: the files of a cell have events of this cell only, unless it was removed, or they are older than the cells. When
+ * one fails, those before it are committed: the next attempt skips their events by their ids.
  */
-export class CellTarget<Cell extends { number: number }> implements DrainTarget {
-  readonly #parts: CellTargetParts<Cell>;
-  readonly #targets = new Map<Cell, DrainTarget>();
+export class CellTarget implements DrainTarget {
+  readonly #cells: Cells;
+  readonly #own: Cell;
+  readonly #retentionDays: () => number;
+  readonly #targets = new Map<Cell, SpoolStore>();
 
-  constructor(parts: CellTargetParts<Cell>) {
-    this.#parts = parts;
+  constructor(cells: Cells, own: Cell, retentionDays: () => number) {
+    this.#cells = cells;
+    this.#own = own;
+    this.#retentionDays = retentionDays;
   }
 
-  /** The cells connect when they get events. */
-  async connect(): Promise<void> {}
+  connect(): Promise<void> {
+    return this.#in(this.#own).connect();
+  }
 
   async store(columns: readonly string[], rows: Frame): Promise<StoreResult> {
     const total = { kind: 'committed' as const, stored: 0, duplicates: 0, known: 0, webhookDeleted: 0 };
@@ -45,17 +74,23 @@ export class CellTarget<Cell extends { number: number }> implements DrainTarget 
   #split(columns: readonly string[], rows: Frame): [DrainTarget, Frame][] {
     const places = new Map<Cell, number[]>();
     for (const [place, id] of idsOf(columns, rows).entries()) {
-      const cell = this.#parts.cellOf(uuidText(id));
+      const cell = this.#cells.of(uuidText(id));
       const known = places.get(cell);
       if (known === undefined) places.set(cell, [place]);
       else known.push(place);
     }
-    const targetOf = (cell: Cell) => {
-      const target = this.#targets.get(cell) ?? this.#parts.open(cell);
-      this.#targets.set(cell, target);
-      return target;
-    };
-    if (places.size === 1) return [...places.keys()].map((cell) => [targetOf(cell), rows]);
-    return [...places].map(([cell, own]) => [targetOf(cell), rowsAt(rows, own)]);
+    if (places.size === 1) return [...places.keys()].map((cell) => [this.#in(cell), rows]);
+    return [...places].map(([cell, own]) => [this.#in(cell), rowsAt(rows, own)]);
+  }
+
+  #in(cell: Cell): SpoolStore {
+    const known = this.#targets.get(cell);
+    if (known !== undefined) return known;
+    const target = new SpoolStore(cell.conninfo, cell.database, this.#retentionDays, {
+      cell,
+      claimIn: (number, keys) => this.#in(this.#cells.numbered(number)).claim(keys),
+    });
+    this.#targets.set(cell, target);
+    return target;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Moves the events of the spool into the database: the files of an installation, oldest first, one at a time. Only one drain works in a
- * folder (see folder.ts). It may be killed anywhere: a file is removed only after its events are committed, and an event that is
+ * Moves the events of the spool into the database: files of an installation, oldest first, one at a time. Only one process drains a
+ * folder (see folder.ts), and each file has one drain. It may be killed anywhere: a file is removed only after its events are committed, and an event that is
  * stored again is skipped by its id.
  */
 import { join } from 'node:path';
@@ -28,10 +28,10 @@ export class Drain {
 
   /** Drains until no file is left, the database fails, or `stop` is called. Rejects with errors of fs. */
   async run(): Promise<DrainOutcome> {
-    const { disk, folder, target } = this.#parts;
+    const { disk, folder, takes, target } = this.#parts;
     try {
       for (;;) {
-        const [oldest] = await waitingFiles(disk, folder);
+        const [oldest] = (await waitingFiles(disk, folder)).filter((name) => takes?.(name) ?? true);
         if (oldest === undefined) return { kind: 'empty' };
         if (this.#stopping) return { kind: 'stopped' };
         await target.connect().catch((error: Error) => unavailable(error.message.trim()));
@@ -101,7 +101,7 @@ export class Drain {
 }
 
 /** Files with events for the database, oldest first; one that a drain has begun is the first. */
-async function waitingFiles(disk: Disk, folder: string): Promise<SegmentName[]> {
+export async function waitingFiles(disk: Disk, folder: string): Promise<SegmentName[]> {
   const names = (await disk.list(folder)).map(({ name }) => parseName(name));
   const rank = ({ state, stem }: SegmentName) => `${state === 'draining' ? 0 : 1} ${stem}`;
   return names

@@ -1,5 +1,5 @@
 /**
- * Names of segment files: when and by which process the file was created, and what it is.
+ * Names of segment files: when and by which process the file was created, for which cell, and what it is.
  *
  *     open ──the drain takes it──▶ draining ──all its events are in the database──▶ removed
  *                                      └── a frame inside it is damaged: kept as damaged
@@ -16,6 +16,8 @@ export interface SegmentName {
   /** Unix milliseconds; no event in the file is older. */
   createdMs: number;
   pid: number;
+  /** The cell of its events; 0: home, or several in a file that was written before the installation had cells. */
+  cell: number;
   state: SegmentState;
 }
 
@@ -23,11 +25,12 @@ export interface SegmentName {
  * The version is that of the file's format. Format 1 has none in its names. A release that does not know a format leaves its files alone
  * for their names: one that cannot read the head of a file would find no frame in it, and remove it.
  */
-const shape = /^((\d{13})-(\d+)-[0-9a-f]{8}(?:-v2)?)\.([a-z]+)$/;
+const shape = /^((\d{13})-(\d+)-[0-9a-f]{8}(?:-v2)?(?:-c([1-9]\d{0,3}))?)\.([a-z]+)$/;
 
 /** A name that no other process uses, also on a machine with several process namespaces. */
-export function newStem(nowMs: number): string {
-  return `${String(Math.floor(nowMs)).padStart(13, '0')}-${process.pid}-${randomBytes(4).toString('hex')}-v2`;
+export function newStem(nowMs: number, cell = 0): string {
+  const unique = `${String(Math.floor(nowMs)).padStart(13, '0')}-${process.pid}-${randomBytes(4).toString('hex')}`;
+  return `${unique}-v2${cell === 0 ? '' : `-c${cell}`}`;
 }
 
 export function fileName(stem: string, state: SegmentState): string {
@@ -36,9 +39,15 @@ export function fileName(stem: string, state: SegmentState): string {
 
 /** Null for other files. */
 export function parseName(name: string): SegmentName | null {
-  const [, stem, created, pid, state] = shape.exec(name) ?? [];
+  const [, stem, created, pid, cell, state] = shape.exec(name) ?? [];
   if (stem === undefined || !segmentStates.includes(state as SegmentState)) return null;
-  return { stem, createdMs: Number(created), pid: Number(pid), state: state as SegmentState };
+  return {
+    stem,
+    createdMs: Number(created),
+    pid: Number(pid),
+    cell: Number(cell ?? 0),
+    state: state as SegmentState,
+  };
 }
 
 /** True while the events of the file are on their way to the database. */

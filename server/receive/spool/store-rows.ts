@@ -1,11 +1,11 @@
 /** Stores the rows of a drain, and moves those that the database refuses out of the way. */
 import { join } from 'node:path';
 import type { Disk } from './disk.ts';
-import { fileName, newStem } from './names.ts';
+import { fileName, newStem, type SegmentName } from './names.ts';
 import { encodeHead, type Frame, frameOf, keyedLayout, splitRows } from './segment.ts';
 import type { DrainCounts, DrainTarget } from './store.ts';
 
-interface DrainObserver {
+export interface DrainObserver {
   committed(counts: DrainCounts): void;
   /** The database refuses the content of an event; it is kept in a file `refused`. */
   refused(sqlState: string, message: string): void;
@@ -16,6 +16,8 @@ interface DrainObserver {
 export interface DrainParts {
   disk: Disk;
   folder: string;
+  /** Which files are drained; absent: all. */
+  takes?: (name: SegmentName) => boolean;
   target: DrainTarget;
   observer: DrainObserver;
 }

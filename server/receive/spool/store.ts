@@ -1,10 +1,12 @@
 /** Stores spooled events in the database, each one once however often it is tried. */
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Cell } from '../../store/cells/cell.ts';
 import { CopyConnection } from '../../store/copy.ts';
 import { copyData } from '../../store/copy-rows.ts';
 import { createDays } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
 import { sqlStateKind } from '../../store/sql-states.ts';
+import { applyClaimsSql, claimSql, isElsewhere, type MovedKey, movedKeysSql } from './moved-keys.ts';
 import { type Frame, receivedTimes } from './segment.ts';
 
 /** The outcome of one transaction, in numbers of events. */
@@ -42,6 +44,7 @@ export type StoreResult =
 
 /** A transaction that takes longer is treated as a lost connection. */
 const TIMEOUT_MS = 60_000;
+const MOVING = 'a webhook is moving to another cell';
 
 /** Where a drain stores its events. */
 export interface DrainTarget {
@@ -54,24 +57,36 @@ export interface DrainTarget {
   close(): void;
 }
 
+interface InCells {
+  cell: Pick<Cell, 'number' | 'away'>;
+  /** SpoolStore.claim of another cell. */
+  claimIn: (cell: number, keys: readonly MovedKey[]) => Promise<Map<string, string>>;
+}
+
 /** One connection, used for one transaction at a time. */
 export class SpoolStore implements DrainTarget {
   readonly #conninfo: string;
   readonly #database: Database;
   readonly #retentionDays: () => number;
+  readonly #inCells: InCells | null;
   #connection: CopyConnection | null = null;
 
   /**
    * @param database for partitions
    * @param retentionDays RETENTION_DAYS: a key expires with its event.
+   * @param inCells absent: all events are in this database
    */
-  constructor(conninfo: string, database: Database, retentionDays: () => number) {
+  constructor(conninfo: string, database: Database, retentionDays: () => number, inCells: InCells | null = null) {
     this.#conninfo = conninfo;
     this.#database = database;
     this.#retentionDays = retentionDays;
+    this.#inCells = inCells;
   }
 
+  /** A cell that is away may be another server when it answers, so it is not tried. */
   async connect(): Promise<void> {
+    const away = this.#inCells?.cell.away ?? null;
+    if (away !== null) throw new Error(`cell ${this.#number}: ${away}`);
     const onClosed = () => {
       this.#connection = null;
     };
@@ -79,14 +94,8 @@ export class SpoolStore implements DrainTarget {
   }
 
   async store(columns: readonly string[], rows: Frame): Promise<StoreResult> {
-    const deadline = new AbortController();
-    void delay(TIMEOUT_MS, null, { signal: deadline.signal, ref: false }).then(
-      () => this.#connection?.close(`no commit within ${TIMEOUT_MS} ms`),
-      () => {},
-    );
     try {
-      await this.connect();
-      return await this.#transact(this.#connection!, columns, rows);
+      return await this.#inTime((connection) => this.#transact(connection, columns, rows));
     } catch (error) {
       const { code = '', message } = error as Error & { code?: string };
       // The transaction is open, or its outcome is unknown: the server rolls it back when the connection ends.
@@ -94,9 +103,22 @@ export class SpoolStore implements DrainTarget {
       const kind = sqlStateKind(code);
       if (kind === 'data') return { kind: 'refused', sqlState: code, message };
       return { kind: 'unavailable', reason: message.trim(), partitionMissing: kind === 'partition_missing' };
-    } finally {
-      deadline.abort();
     }
+  }
+
+  /**
+   * Claims deduplication keys for spooled events that are stored in other cells. Returns the event of each key by the event that claims it.
+   * Rejects when the keys of one of the webhooks are not here.
+   */
+  async claim(keys: readonly MovedKey[]): Promise<Map<string, string>> {
+    const sql = claimSql(this.#number, keys, this.#retentionDays());
+    const lines = await this.#inTime((connection) => connection.run(sql)).catch((error: Error) => {
+      this.close();
+      throw new Error(error.message);
+    });
+    const owners = new Map(lines.map((line) => line.split(' ') as [string, string]));
+    if ([...owners.values()].includes('')) throw new Error(`a webhook has left cell ${this.#number}`);
+    return owners;
   }
 
   async createPartitions(columns: readonly string[], rows: Frame): Promise<void> {
@@ -108,6 +130,24 @@ export class SpoolStore implements DrainTarget {
     this.#connection = null;
   }
 
+  get #number(): number {
+    return this.#inCells?.cell.number ?? 0;
+  }
+
+  async #inTime<T>(work: (connection: CopyConnection) => Promise<T>): Promise<T> {
+    const deadline = new AbortController();
+    void delay(TIMEOUT_MS, null, { signal: deadline.signal, ref: false }).then(
+      () => this.#connection?.close(`no commit within ${TIMEOUT_MS} ms`),
+      () => {},
+    );
+    try {
+      await this.connect();
+      return await work(this.#connection!);
+    } finally {
+      deadline.abort();
+    }
+  }
+
   async #transact(connection: CopyConnection, columns: readonly string[], rows: Frame): Promise<StoreResult> {
     if (!columns.every((name) => /^[a-z_]+$/.test(name))) throw new Error(`bad column names: ${columns}`);
     await connection.run(`begin; ${createStaging}`);
@@ -117,11 +157,24 @@ export class SpoolStore implements DrainTarget {
     );
     if (copied.kind === 'lost') throw new Error(copied.message);
     if (copied.kind === 'refused') throw Object.assign(new Error(copied.message), { code: copied.sqlState });
-    const [text] = await connection.run(storeSql(columns, this.#retentionDays()));
+    if (this.#inCells !== null) await this.#claimMoved(connection, this.#inCells);
+    const [text] = await connection.run(storeSql(columns, this.#retentionDays(), this.#number));
+    const [stored, fresh, webhookDeleted, elsewhere] = text!.split(' ').map(Number) as [number, number, number, number];
+    if (elsewhere > 0) throw new Error(MOVING);
     await connection.run('commit');
-    const [stored, fresh, webhookDeleted] = text!.split(' ').map(Number) as [number, number, number];
     // `fresh`: without a key, or with a key that no other event has.
     return { kind: 'committed', stored, duplicates: rows.events - fresh, known: fresh - stored, webhookDeleted };
+  }
+
+  /** Compares the keys of webhooks that are in other cells there, and takes them out of the rows. */
+  async #claimMoved(connection: CopyConnection, { claimIn }: InCells): Promise<void> {
+    const [text] = await connection.run(movedKeysSql(this.#number));
+    const moved = JSON.parse(text!) as MovedKey[];
+    if (moved.some(({ moving }) => moving)) throw new Error(MOVING);
+    for (const cell of new Set(moved.map((each) => each.cell))) {
+      const keys = moved.filter((each) => each.cell === cell);
+      await connection.run(applyClaimsSql(await claimIn(cell, keys)));
+    }
   }
 }
 
@@ -133,8 +186,10 @@ const createStaging = 'create temp table spooled (like events, key bytea) on com
  * already conflicts with itself, also while its first commit is still in progress. Retention has a mark up to which it has removed
  * the events of a webhook; events from before that mark move it back, or they would be kept too long. No NOTIFY: it is outside commits
  * (see waiters.ts), and waiting claims query once a second anyway.
+ *
+ * The last number counts the keys that must not be stored in this cell (see cells/move.ts); then the transaction is rolled back.
  */
-function storeSql(columns: readonly string[], retentionDays: number): string {
+function storeSql(columns: readonly string[], retentionDays: number, cell: number): string {
   const list = columns.join(', ');
   return `
     with claimed as (
@@ -162,5 +217,6 @@ function storeSql(columns: readonly string[], retentionDays: number): string {
     )
     select concat_ws(' ', (select count(*) from stored), (select count(*) from fresh),
       (select count(*) from stored left join webhooks on webhooks.id = webhook_id
-       where webhooks.id is null or webhooks.deleted_at is not null))`;
+       where webhooks.id is null or webhooks.deleted_at is not null),
+      (select count(*) from pg_temp.spooled join webhooks on webhooks.id = webhook_id where key is not null and ${isElsewhere(cell)}))`;
 }

@@ -1,5 +1,6 @@
 /**
- * Appends events to the spool: one writer in each process, each with its own files, so nothing is locked between processes.
+ * Appends events to the spool: one writer in each process for each cell, each with its own files, so nothing is locked between processes, and
+ * the events of a cell that is away hold up no others.
  *
  * The drain takes a file by renaming it, whether its process lives or not, and reads it afterwards. So a writer looks at the name of its
  * file after each flush. If the name is still there, the drain has not read the file yet, and will find the frame. Otherwise the drain may
@@ -18,6 +19,8 @@ interface WriterParts {
   disk: Disk;
   /** Folder of the installation; all its processes write there. */
   folder: string;
+  /** The cell of the events; absent: home. */
+  cell?: number;
   /** INGEST_SPOOL_BYTES_MAX, for the folder. */
   bytesMax: number;
   /** INGEST_SPOOL_HOURS_MAX, in milliseconds. */
@@ -136,8 +139,8 @@ export class SpoolWriter {
   async #segmentFor(bytes: number): Promise<Segment | null> {
     if (this.#fits(bytes)) return this.#segment;
     await this.#leave();
-    const { disk, folder, bytesMax, nowMs } = this.#parts;
-    const path = join(folder, fileName(newStem(nowMs()), 'open'));
+    const { disk, folder, cell, bytesMax, nowMs } = this.#parts;
+    const path = join(folder, fileName(newStem(nowMs(), cell), 'open'));
     const layout = keyedLayout();
     const head = encodeHead(layout);
     const file = await disk.create(path);
@@ -155,15 +158,15 @@ export class SpoolWriter {
     return this.#segment;
   }
 
-  /** The folder's size, with every open file at its full size, and the age of its oldest waiting file. */
+  /** The folder's size, with every open file at its full size, and the age of the oldest waiting file of the cell. */
   async #look(): Promise<{ bytes: number; oldestMs: number }> {
-    const { disk, folder } = this.#parts;
+    const { disk, folder, cell = 0 } = this.#parts;
     let bytes = 0;
     let oldestMs = Number.POSITIVE_INFINITY;
     for (const file of await disk.list(folder)) {
       const name = parseName(file.name);
       bytes += name?.state === 'open' ? Math.max(file.bytes, this.#segmentBytes) : file.bytes;
-      if (name !== null && isWaiting(name)) oldestMs = Math.min(oldestMs, name.createdMs);
+      if (name?.cell === cell && isWaiting(name)) oldestMs = Math.min(oldestMs, name.createdMs);
     }
     return { bytes, oldestMs };
   }

@@ -120,11 +120,23 @@ test('names of segments are read as they were written, and other names are refus
     stem,
     createdMs: 1_700_000_000_123,
     pid: process.pid,
+    cell: 0,
     state: 'open',
   });
+  const ofCell = newStem(1_700_000_000_123, 4_095);
+  expect(parseName(fileName(ofCell, 'draining'))).toMatchObject({ stem: ofCell, cell: 4_095, state: 'draining' });
   const { stem: old } = parseName('1700000000123-7-0123abcd.open')!;
   expect(old).toBe('1700000000123-7-0123abcd');
   expect(newStem(5) < newStem(1_700_000_000_000)).toBe(true);
-  for (const name of ['', 'x', `${stem}.tmp`, `${stem}.open.gz`, `${stem}`, `${old}-v3.open`, 'lost+found'])
+  for (const name of [
+    '',
+    'x',
+    `${stem}.tmp`,
+    `${stem}.open.gz`,
+    `${stem}`,
+    `${old}-v3.open`,
+    `${old}-v2-c0.open`,
+    'lost+found',
+  ])
     expect(parseName(name)).toBe(null);
 });

@@ -96,6 +96,10 @@ export function composeIngest(
           if (cell.number === 0) observer.connection(up, reason);
           else if (!up) cell.lost(reason);
         },
+        refused: (rows, sqlState, message) => {
+          observer.refused(rows, sqlState, message);
+          cell.refused(sqlState);
+        },
         committed: (events, ms) => {
           observer.committed(events, ms);
           if (events > 0) onCommitted();
@@ -105,19 +109,26 @@ export function composeIngest(
   };
   const health = healthOf(cells.numbered(0));
   const events = new CellStores(cells, openStore);
-  const writer =
-    spoolFolder === undefined
-      ? null
-      : new SpoolWriter({
-          disk: realDisk,
-          folder: spoolFolder,
-          bytesMax: settings.INGEST_SPOOL_BYTES_MAX,
-          ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
-          writers: settings.WORKERS,
-          nowMs: Date.now,
-          onFailed: (error) => log('spool_failed', { reason: error.message }),
-        });
-  const spooled = writer && new SpooledStore(events, writer, limits, observe.spooled);
+  const openWriter = (folder: string, cell: number) =>
+    new SpoolWriter({
+      disk: realDisk,
+      folder,
+      cell,
+      bytesMax: settings.INGEST_SPOOL_BYTES_MAX,
+      ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
+      writers: settings.WORKERS,
+      nowMs: Date.now,
+      onFailed: (error) => log('spool_failed', { reason: error.message }),
+    });
+  const writer = spoolFolder === undefined ? null : openWriter(spoolFolder, 0);
+  const spooled =
+    writer &&
+    new SpooledStore({
+      events,
+      writer: (cell) => (cell === 0 ? writer : openWriter(spoolFolder!, cell)),
+      limits,
+      onSpooled: observe.spooled,
+    });
   const counts = new IngestCounts((rows) => addHistory(database, rows));
   const webhooks: WebhookSource = {
     database,
@@ -165,8 +176,7 @@ export function composeIngest(
   };
 
   const queued = () => events.queued + (spooled?.queued ?? 0);
-  // What waits for the spool counts as home's.
-  const spooling = (cell: number) => (cell === 0 ? (spooled?.queued ?? 0) : 0);
+  const spooling = (cell: number) => spooled?.queuedIn(cell) ?? 0;
   metrics.gauges('weir_queue_events', () =>
     events.queues().map(({ cell, queued }) => ({ labels: cellLabels(cell), value: queued + spooling(cell) })),
   );
@@ -242,7 +252,7 @@ export function composeIngest(
     close: async () => {
       events.close();
       await Promise.all([
-        writer?.close(),
+        spooled?.close(),
         verifier.close(),
         secretUses.close(),
         lastEvents.close(),

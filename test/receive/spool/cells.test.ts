@@ -1,0 +1,127 @@
+/** The spool of an installation with cells. */
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { createLog } from '../../../server/base/telemetry/log.ts';
+import { SpoolDrain } from '../../../server/operate/primary/spool-drain.ts';
+import { dedupeKey } from '../../../server/receive/ingest/rows.ts';
+import { realDisk } from '../../../server/receive/spool/disk.ts';
+import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
+import type { EventRow } from '../../../server/store/copy-rows.ts';
+import { uuidBytes, uuidv7 } from '../../../server/store/ids.ts';
+import { beginMove } from '../../../server/store/queries/webhook-moves.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
+import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+import { idOf, newRow } from './events.ts';
+
+let app: CellApp;
+let folder: string;
+let drain: SpoolDrain;
+let waits: string[];
+beforeAll(async () => {
+  app = await startCellApp(2);
+});
+afterAll(() => app.stop());
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'weir-cells-'));
+  waits = [];
+  const write = (line: string) => {
+    const { event, reason } = JSON.parse(line) as { event: string; reason: string };
+    if (event === 'spool_waiting') waits.push(reason);
+  };
+  const log = createLog({ write, flush: () => {}, dropped: () => 0 }, 'info', {});
+  drain = new SpoolDrain({ folder, cells: app.primary, retentionDays: () => 30, log });
+  return async () => {
+    await drain.stop();
+    await rm(folder, { recursive: true });
+  };
+});
+
+const databaseOf = (cell: number) => (cell === 0 ? app.database : app.cells[cell - 1]!.database);
+const isEmpty = async () => (await readdir(folder)).length === 0;
+
+/** Spools an event of a webhook, as a process does that knows it in this cell. Returns its id. */
+async function spool({ id: webhook }: TestWebhook, cell: number, key?: string): Promise<string> {
+  const receivedAtMs = Date.now();
+  const random = crypto.getRandomValues(new Uint8Array(16));
+  const row: EventRow = newRow({
+    id: uuidv7(receivedAtMs, random, cell),
+    receivedAtMs,
+    webhookId: uuidBytes(webhook),
+    key: key === undefined ? null : dedupeKey(key),
+  });
+  const limits = { bytesMax: 67_108_864, ageMaxMs: 3_600_000, writers: 1 };
+  const onFailed = (error: Error) => expect.fail(error.message);
+  const writer = new SpoolWriter({ disk: realDisk, folder, cell, ...limits, nowMs: Date.now, onFailed });
+  expect(await writer.append([row])).toBe(null);
+  await writer.close();
+  return idOf(row);
+}
+
+async function isStored(id: string, cell: number): Promise<boolean> {
+  return (await databaseOf(cell).query({ text: 'select from events where id = $1', values: [id] })).length > 0;
+}
+
+async function sendKeyed({ url, secret }: TestWebhook, key: string): Promise<{ status: number; id: string }> {
+  const response = await fetch(url, signedRequest({ secret, headers: { 'x-id': key } }));
+  return { status: response.status, id: ((await response.json()) as { id: string }).id };
+}
+
+test('the events of a cell that is away hold up no others', async () => {
+  const [home, first] = [await app.webhookIn(0), await app.webhookIn(1)];
+  await app.cells[0]!.cutOff();
+  await until(() => app.primary.numbered(1).away !== null);
+  const away = await spool(first, 1);
+  const here = await spool(home, 0);
+  drain.start();
+  await until(() => isStored(here, 0));
+  await until(async () => (await readdir(folder)).length === 1);
+  expect(await readdir(folder)).toEqual([expect.stringMatching(/-c1\.open$/)]);
+  expect(waits).toEqual([expect.stringMatching(/^cell 1: /)]);
+  await app.cells[0]!.restore();
+  await until(isEmpty);
+  expect(await isStored(away, 1)).toBe(true);
+});
+
+test('the key of an event that was spooled before its webhook moved is compared with those in the other cell', async () => {
+  const webhook = await app.webhookIn(1, '--dedupe-header', 'x-id');
+  const [repeated, known] = [await spool(webhook, 1, 'repeated'), await spool(webhook, 1, 'known')];
+  await app.json('cell', 'move', webhook.id, '--to', '2');
+  const repeat = await sendKeyed(webhook, 'repeated');
+  expect(repeat.status).toBe(202);
+  drain.start();
+  await until(isEmpty);
+  expect([await isStored(repeated, 1), await isStored(repeat.id, 2)]).toEqual([false, true]);
+  expect([await isStored(known, 1), await sendKeyed(webhook, 'known')]).toEqual([true, { status: 200, id: known }]);
+  expect(drain.total).toMatchObject({ stored: 1, duplicates: 1 });
+});
+
+test('an event with a key waits while its webhook moves', async () => {
+  const webhook = await app.webhookIn(1, '--dedupe-header', 'x-id');
+  const text = 'lock table webhooks in share row exclusive mode';
+  const spooled = await app.primary.numbered(2).database.transaction(async (query) => {
+    // The primary cannot copy to the target now, so the move stays open.
+    await query({ text });
+    await app.database.transaction((atHome) => beginMove(atHome, webhook.id, 2, Date.now()));
+    const select = { text: 'select from webhooks where id = $1 and moving_from is not null', values: [webhook.id] };
+    await until(async () => (await databaseOf(1).query(select)).length > 0);
+    const id = await spool(webhook, 1, 'one');
+    drain.start();
+    await until(() => waits.length > 0);
+    expect(waits).toEqual(['a webhook is moving to another cell']);
+    return id;
+  });
+  await until(isEmpty);
+  expect(await isStored(spooled, 1)).toBe(true);
+  expect(await sendKeyed(webhook, 'one')).toEqual({ status: 200, id: spooled });
+});
+
+test('weir spool drain stores each event in its cell', async () => {
+  const ids = [await spool(await app.webhookIn(0), 0), await spool(await app.webhookIn(1), 1)];
+  await app.json('spool', 'drain', folder);
+  expect(await isEmpty()).toBe(true);
+  expect(await Promise.all(ids.map((id, cell) => isStored(id, cell)))).toEqual([true, true]);
+});
