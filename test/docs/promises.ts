@@ -57,6 +57,31 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['faults/cells.test.ts', 'a cell whose server is frozen: the others go on'],
       ['faults/cells.test.ts', 'eight clients claim and acknowledge'],
     ],
+    'with a spool: no request is refused, and the events of the others are stored while it is away': [
+      ['receive/spool/cells.test.ts', 'the events of a cell that is away hold up no others'],
+      ['faults/cells/spool.ts', 'a cell away, with a spool: no request is refused'],
+    ],
+  },
+  'a cell on a full disk, or failing over': {
+    'only its webhooks get 503, and it is named with the cause': [
+      ['manage/conditions/read.test.ts', 'cell holds while a cell cannot be used, or stores nothing'],
+      ['faults/cells/full-disk.ts', 'that is full: only its webhooks get 503, it is named'],
+    ],
+    'no event answered 202 is lost, and it is used again without a restart of Weir': [
+      ['store/cells/away.test.ts', 'a cell that is away refuses its webhooks alone'],
+      ['faults/cells/full-disk.ts', 'that is full: only its webhooks get 503, it is named'],
+      ['faults/cells/failover.ts', 'whose leader is killed: only its webhooks get 503'],
+    ],
+  },
+  'weir cell move killed at any step, and Weir, or the server of either cell': {
+    'the move is finished, or nothing has changed': [
+      ['store/cells/move.test.ts', 'a move that was interrupted is finished by the primary'],
+      ['faults/cells/moves.ts', 'a move of a webhook, killed $step'],
+    ],
+    'a repeated request is one event, and new events go to one cell': [
+      ['store/cells/move.test.ts', 'a repeated request is one event, before, during and after moves'],
+      ['faults/cells/moves.ts', 'a move of a webhook, killed $step'],
+    ],
   },
   'Postgres fails over to a synchronous standby (several hosts, Patroni)': {
     'no event answered 202 is lost': [

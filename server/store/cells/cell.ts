@@ -30,6 +30,7 @@ export class Cell implements CellDatabase {
   readonly #onTrouble: NonNullable<CellParts['onTrouble']>;
   #row: CellRow | null = null;
   #away: string | null = null;
+  #awaySinceMs = 0;
   #failure: CommitFailure | null = null;
   #troubleSinceMs: number | null = null;
   #probing: Promise<void> | null = null;
@@ -81,6 +82,11 @@ export class Cell implements CellDatabase {
 
   get away(): string | null {
     return this.#away;
+  }
+
+  /** Since when it cannot be used, Unix milliseconds; 0: it always could. */
+  get awaySinceMs(): number {
+    return this.#awaySinceMs;
   }
 
   /** Why it stores no events although it answers, such as a full disk; null: it stores them, as far as is known. */
@@ -170,6 +176,7 @@ export class Cell implements CellDatabase {
   }
 
   #becomes(away: string | null): void {
+    if (away !== null && this.#away === null) this.#awaySinceMs = Date.now();
     this.#away = away;
     this.#report();
   }
