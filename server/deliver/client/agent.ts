@@ -60,7 +60,7 @@ export class Agent {
    * repeated call cannot help, for example after the credential was revoked; running handlers are then asked to stop.
    */
   run(handler: Handler, options: RunOptions = {}): Promise<RunCounts> {
-    return this.#start(options, (delivery) => handler(delivery, { signal: delivery.signal }));
+    return this.#start(options, (delivery) => handler(delivery, delivery));
   }
 
   /**

@@ -90,19 +90,23 @@ export class Delivery {
   /** Starts at 1. */
   readonly attempt: number;
   readonly event: DeliveredEvent;
-  /** Aborts when the work should stop: the lease was lost, the time to drain ended, or the agent was closed. */
-  readonly signal: AbortSignal;
+  readonly #stop: { readonly signal: AbortSignal };
   readonly #claimed: ClaimedDelivery;
   readonly #settling: Settling;
 
-  constructor(claimed: ClaimedDelivery, signal: AbortSignal, settling: Settling) {
+  constructor(claimed: ClaimedDelivery, stop: { readonly signal: AbortSignal }, settling: Settling) {
     this.id = claimed.id;
     this.receipt = claimed.receipt;
     this.attempt = claimed.attempt;
     this.event = new DeliveredEvent(claimed.event);
-    this.signal = signal;
+    this.#stop = stop;
     this.#claimed = claimed;
     this.#settling = settling;
+  }
+
+  /** Aborts when the work should stop: the lease was lost, the time to drain ended, or the agent was closed. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
   }
 
   /** The work is done: the delivery is finished. Rejects with WeirError. */

@@ -7,7 +7,7 @@ import type { Outcome, Verdict } from './settle.ts';
 export interface Work {
   delivery: Delivery;
   /** Its signal is `delivery.signal`. */
-  stop: AbortController;
+  stop: Stop;
   /** The server reported that the lease is lost. */
   lost: boolean;
   /** The handler was asked to stop, because a drain ended or the agent was closed. */
@@ -28,9 +28,8 @@ export function openWork(
   settle: (verdict: Verdict) => Promise<Outcome>,
   extend: (seconds: number) => Promise<Outcome>,
 ): Work {
-  const stop = new AbortController();
-  setMaxListeners(0, stop.signal);
-  const delivery = new Delivery(claimed, stop.signal, {
+  const stop = new Stop();
+  const delivery = new Delivery(claimed, stop, {
     ack: async () => settlementOf(await settle({ kind: 'done' })),
     nack: async (reason, delaySeconds) =>
       settlementOf(await settle({ kind: 'failed', reason: reasonOf(reason), delaySeconds })),
@@ -45,6 +44,28 @@ export function openWork(
     settled: deferred(),
     abandoned: deferred(),
   };
+}
+
+/** An AbortController that is created when its signal is first read: most handlers never do, and it costs a third of the work on a delivery. */
+class Stop {
+  #controller: AbortController | null = null;
+  /** Reason of an abort before the signal was read. */
+  #aborted: { reason: unknown } | null = null;
+
+  get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      setMaxListeners(0, this.#controller.signal);
+      if (this.#aborted !== null) this.#controller.abort(this.#aborted.reason);
+    }
+    return this.#controller.signal;
+  }
+
+  /** The first reason counts. */
+  abort(reason: unknown): void {
+    this.#aborted ??= { reason };
+    this.#controller?.abort(reason);
+  }
 }
 
 export interface Deferred {
