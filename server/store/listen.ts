@@ -11,7 +11,7 @@ import { outliveClose, weirConninfo } from './conninfo.ts';
 export const LISTENER_NAME = 'weir-listener';
 const CHANGES_CHANNEL = 'weir_changes';
 export const APPLIED_CHANNEL = 'weir_applied';
-/** Events were committed; the payload names the process. */
+/** Events were committed; the payload names the process and their webhooks, see CommitNotifier. */
 export const ARRIVALS_CHANNEL = 'weir_arrivals';
 
 const HEARTBEAT_MS = 300;

@@ -38,6 +38,17 @@ export function subscribedWebhooks(agentId: string): string {
   )`;
 }
 
+/** Reads the ids of the agents that are subscribed to these webhooks; one of several webhooks may be repeated. */
+export async function readSubscribers({ query }: { query: Query }, webhookIds: Iterable<string>): Promise<string[]> {
+  const rows = await query<{ id: string }>({
+    name: 'read-subscribers',
+    plan: 'keyed',
+    text: 'select agent_id as id from subscriptions where webhook_id = any ($1::uuid[])',
+    values: [arrayOf(webhookIds)],
+  });
+  return rows.map(({ id }) => id);
+}
+
 /** Returns the array indexes of webhooks that do not exist and of agents that are not active. */
 export async function findMissing(
   query: Query,

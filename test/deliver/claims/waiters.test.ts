@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { ClaimWaiters, CommitNotifier } from '../../../server/deliver/claims/waiters.ts';
+import { CommitNotifier } from '../../../server/deliver/claims/commit-notifier.ts';
+import { ClaimWaiters } from '../../../server/deliver/claims/waiters.ts';
 import { ClaimWatermarks } from '../../../server/deliver/claims/watermarks.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { ChangeListener } from '../../../server/store/listen.ts';
@@ -15,11 +16,11 @@ const CHECK_EVERY_MS = 1_000;
 const FULL_SCAN_EVERY_MS = 15_000;
 
 let fresh: FreshDatabase;
-const agentId = randomUUID();
+const [agentId, webhookId] = [randomUUID(), randomUUID()];
+const order = { timeoutMs: WAIT_MS, inVain: false };
 
 beforeAll(async () => {
   fresh = await freshDatabase();
-  const webhookId = randomUUID();
   const { database } = fresh;
   await database.query({ text: `insert into webhooks (id, name) values ($1, 'a')`, values: [webhookId] });
   await database.query({
@@ -95,12 +96,14 @@ test('the NOTIFY of a process is not news to its own claims', async () => {
   onTestFinished(() => listener.stop());
   listener.start();
   await until(() => isUp);
-  notifier.committed();
+  notifier.committed(false);
+  notifier.stored(webhookId);
   await until(() => notified.length > 0);
+  expect(notified[0]).toMatch(new RegExp(`^[^ ]+ ${webhookId}$`));
   const { commits } = waiters;
   notifier.arrived(notified[0]!);
   expect(waiters.commits).toBe(commits);
-  notifier.arrived('another process');
+  notifier.arrived(`another ${webhookId}`);
   expect(waiters.commits).toBe(commits + 1);
 });
 
@@ -130,4 +133,38 @@ test('deliveries below the watermark are not queried, except once in 15 seconds;
   clock.forward(FULL_SCAN_EVERY_MS);
   await woken;
   expect(watermarks.forClaim(agentId, performance.now())).toBe('-infinity');
+});
+
+test('of more than 100 waiting agents, a commit asks only for those that are subscribed to its webhooks', async () => {
+  holdTimers(CHECK_EVERY_MS);
+  const asked: unknown[] = [];
+  const query: Database['query'] = async (statement) => {
+    asked.push([statement.name, statement.values![0]]);
+    return fresh.database.query(statement);
+  };
+  const waiters = new ClaimWaiters({ ...fresh.database, query }, new ClaimWatermarks());
+  onTestFinished(() => waiters.close());
+  const wait = (id: string) => waiters.wait(id, { ...order, commitsBefore: waiters.commits }, () => {});
+  for (let i = 0; i < 100; i++) void wait(randomUUID());
+  const woken = wait(agentId);
+  waiters.committed(false);
+  waiters.stored(webhookId);
+  await woken;
+  expect(asked).toEqual([
+    ['read-subscribers', `{${webhookId}}`],
+    ['agents-with-work', `{${agentId}}`],
+  ]);
+  expect(waiters.size).toBe(100);
+});
+
+test('of more than 100 waiting agents, a commit without its webhooks asks for all', async () => {
+  holdTimers(CHECK_EVERY_MS);
+  const waiters = new ClaimWaiters(fresh.database, new ClaimWatermarks());
+  onTestFinished(() => waiters.close());
+  const wait = (id: string) => waiters.wait(id, { ...order, commitsBefore: waiters.commits }, () => {});
+  for (let i = 0; i < 100; i++) void wait(randomUUID());
+  const woken = wait(agentId);
+  waiters.committed();
+  await woken;
+  expect(waiters.size).toBe(100);
 });

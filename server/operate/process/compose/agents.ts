@@ -1,8 +1,9 @@
 /** The parts of a process that serve agents. */
 
 import { createClaim } from '../../../deliver/claims/claim.ts';
+import { CommitNotifier } from '../../../deliver/claims/commit-notifier.ts';
 import { createSettle } from '../../../deliver/claims/settle.ts';
-import { ClaimWaiters, CommitNotifier } from '../../../deliver/claims/waiters.ts';
+import { ClaimWaiters } from '../../../deliver/claims/waiters.ts';
 import { ClaimMarks } from '../../../deliver/claims/watermarks.ts';
 import { ownAgentOperations } from '../../../manage/api/agent/operations.ts';
 import { eventOperations } from '../../../manage/api/events/operations.ts';
@@ -64,7 +65,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
         settle: createSettle({
           database,
           metrics: counts.ofSettlements(metrics),
-          freed: () => notifier.committed(),
+          freed: () => notifier.committed(true),
           onAcknowledged: (agentId, acknowledged) => latency.acknowledged(agentId, acknowledged),
         }),
         onOtherClient: (id, release) => log('agent_client_differs', { agent_id: id, client_release: release }),
@@ -76,7 +77,9 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     auth,
     directory,
     /** Call it after this process has committed events. */
-    committed: () => notifier.committed(),
+    committed: () => notifier.committed(false),
+    /** Call it in the same turn for each webhook of the commit. */
+    stored: (webhookId: string) => notifier.stored(webhookId),
     /** Call it after any process has committed events. @param by the process, as its notifier names it */
     arrived: (by: string) => notifier.arrived(by),
     close: () => waiters.close(),

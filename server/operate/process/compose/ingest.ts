@@ -43,14 +43,15 @@ const refusals = new Map(
  * @param workerFile compiled workers/hmac.js
  * @param clampMs a time at which the events table has a partition.
  * @param onRejected a signature was refused.
- * @param onCommitted called after each commit with new events, before the requests are answered.
+ * @param agents `committed` is called after each commit with new events, before the requests are answered, and `stored` in the same turn with
+ * the webhook of each.
  */
 export function composeIngest(
   { settings, keys, spoolFolder, savedWebhooks, log, metrics, observe, database, cells, limiter }: Base,
   workerFile: string,
   clampMs: (ms: number) => number,
   onRejected: IngestParts['onRejected'],
-  onCommitted: () => void,
+  agents: { committed: () => void; stored: (webhookId: string) => void },
   latency: LatencyCounts,
 ) {
   const verifier = new Verifier({
@@ -102,7 +103,7 @@ export function composeIngest(
         },
         committed: (events, ms) => {
           observer.committed(events, ms);
-          if (events > 0) onCommitted();
+          if (events > 0) agents.committed();
         },
       },
     });
@@ -170,6 +171,7 @@ export function composeIngest(
     rows: new RowMaker(clampMs),
     events: spooled ?? events,
     onStored: ({ id }: Webhook, receivedAtMs: number) => {
+      agents.stored(id);
       lastEvents.note(id, receivedAtMs);
       latency.stored(id, receivedAtMs);
     },

@@ -1,0 +1,76 @@
+/** Tells waiting claims of commits: those of this process at once, and those of others by a NOTIFY outside the commit. */
+import { randomUUID } from 'node:crypto';
+import { ARRIVALS_CHANNEL } from '../../store/listen.ts';
+import type { Database } from '../../store/pool.ts';
+import { after, type ClaimWaiters } from './waiters.ts';
+
+/** Minimum time between two NOTIFYs. */
+const NOTIFY_GAP_MS = 10;
+/** Ids of webhooks in one NOTIFY, whose payload has at most 7,999 bytes. One of more webhooks has none. */
+const WEBHOOKS_MAX = 200;
+
+/** Notifies waiting claims of commits: directly in this process, and in other processes by a NOTIFY outside the commit. */
+export class CommitNotifier {
+  /** Names this process to the others. */
+  readonly #name = randomUUID();
+  readonly #database: Database;
+  readonly #waiters: ClaimWaiters;
+  readonly #isWanted: () => boolean;
+  readonly #webhooks = new Set<string>();
+  /** What was committed has no webhooks, or more than a NOTIFY takes. */
+  #isOfAny = false;
+  #scheduled = false;
+  #lastMs = 0;
+
+  /** @param isWanted false while there are no agents. */
+  constructor(database: Database, waiters: ClaimWaiters, isWanted: () => boolean) {
+    this.#database = database;
+    this.#waiters = waiters;
+    this.#isWanted = isWanted;
+  }
+
+  /** Events of this webhook were stored: `committed` is called in the same turn. */
+  stored(webhookId: string): void {
+    this.#waiters.stored(webhookId);
+    if (this.#isOfAny) return;
+    this.#webhooks.add(webhookId);
+    if (this.#webhooks.size > WEBHOOKS_MAX) this.#isOfAny = true;
+  }
+
+  /**
+   * Reports a commit. The first commit after a pause is notified immediately; the following ones share a NOTIFY.
+   * @param isOfAny false: `stored` has the webhooks
+   */
+  committed(isOfAny: boolean): void {
+    if (!this.#isWanted()) return;
+    this.#waiters.committed(isOfAny);
+    this.#isOfAny ||= isOfAny;
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    after(Math.max(0, this.#lastMs + NOTIFY_GAP_MS - performance.now()), () => this.#notify());
+  }
+
+  /**
+   * A process has notified the others of its commits.
+   * @param payload its name and, unless any agent may have work, the ids of the webhooks: of this process's own, the claims here know already
+   */
+  arrived(payload: string): void {
+    const [by, webhooks] = payload.split(' ');
+    if (by === this.#name) return;
+    for (const webhookId of webhooks?.split(',') ?? []) this.#waiters.stored(webhookId);
+    this.#waiters.committed(webhooks === undefined);
+  }
+
+  #notify(): void {
+    this.#scheduled = false;
+    this.#lastMs = performance.now();
+    const isOfAny = this.#isOfAny || this.#webhooks.size === 0;
+    const payload = isOfAny ? this.#name : `${this.#name} ${[...this.#webhooks].join(',')}`;
+    this.#webhooks.clear();
+    this.#isOfAny = false;
+    // A lost NOTIFY delays claims by at most a second, because waiting claims query once a second anyway. So its commit need not wait for
+    // the disk or a standby.
+    const text = `select set_config('synchronous_commit', 'off', true), pg_notify('${ARRIVALS_CHANNEL}', '${payload}')`;
+    this.#database.query({ text }).catch(() => {});
+  }
+}
