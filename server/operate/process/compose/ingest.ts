@@ -12,14 +12,12 @@ import { createIngest, type IngestParts } from '../../../receive/ingest/ingest.t
 import { IngestCounts } from '../../../receive/ingest/ingest-counts.ts';
 import { RowMaker } from '../../../receive/ingest/rows.ts';
 import { createSignatureCheck } from '../../../receive/ingest/signature.ts';
-import { SPOOL_AFTER_MS, SpooledStore } from '../../../receive/ingest/spooled-store.ts';
+import { SPOOL_AFTER_MS } from '../../../receive/ingest/spooled-store.ts';
 import { storeSingle } from '../../../receive/ingest/store.ts';
 import { UnknownUrls } from '../../../receive/ingest/unknown-urls.ts';
 import { Verifier } from '../../../receive/ingest/verify.ts';
 import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '../../../receive/ingest/webhook.ts';
 import { WriteBehind } from '../../../receive/ingest/write-behind.ts';
-import { realDisk } from '../../../receive/spool/disk.ts';
-import { SpoolWriter } from '../../../receive/spool/writer.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import { type CommitFailure, probeCommit } from '../../../store/commit-probe.ts';
 import { PartitionRepair } from '../../../store/partitions.ts';
@@ -29,8 +27,8 @@ import { writeLastEvents } from '../../../store/queries/webhooks.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
 import type { LatencyCounts } from '../latency-counts.ts';
+import { composeSpool } from './spool.ts';
 
-const HOUR_MS = 3_600_000;
 const INGEST_PREFIX = '/in/';
 /** Unknown URLs that a process reports to the primary each second. */
 const UNKNOWN_URLS_REPORTED = 10;
@@ -110,26 +108,7 @@ export function composeIngest(
   };
   const health = healthOf(cells.numbered(0));
   const events = new CellStores(cells, openStore);
-  const openWriter = (folder: string, cell: number) =>
-    new SpoolWriter({
-      disk: realDisk,
-      folder,
-      cell,
-      bytesMax: settings.INGEST_SPOOL_BYTES_MAX,
-      ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
-      writers: settings.WORKERS,
-      nowMs: Date.now,
-      onFailed: (error) => log('spool_failed', { reason: error.message }),
-    });
-  const writer = spoolFolder === undefined ? null : openWriter(spoolFolder, 0);
-  const spooled =
-    writer &&
-    new SpooledStore({
-      events,
-      writer: (cell) => (cell === 0 ? writer : openWriter(spoolFolder!, cell)),
-      limits,
-      onSpooled: observe.spooled,
-    });
+  const spool = composeSpool({ settings, spoolFolder, log, observe }, events, limits);
   const counts = new IngestCounts((rows) => addHistory(database, rows));
   const webhooks: WebhookSource = {
     database,
@@ -139,7 +118,7 @@ export function composeIngest(
     countsOf: (webhookId) => counts.of(webhookId),
     onUnreadable: observe.secretUnreadable,
     // Home holds the webhooks: while it is away, those of other cells are stored.
-    keepsServing: () => writer !== null || cells.all().length > 1,
+    keepsServing: () => spool !== null || cells.all().length > 1,
   };
   const { directory, unreadable } = webhookDirectory(webhooks, savedWebhooks);
   const secretUses = new WriteBehind(
@@ -169,7 +148,7 @@ export function composeIngest(
   };
   const store = {
     rows: new RowMaker(clampMs),
-    events: spooled ?? events,
+    events: spool?.store ?? events,
     onStored: ({ id }: Webhook, receivedAtMs: number) => {
       agents.stored(id);
       lastEvents.note(id, receivedAtMs);
@@ -177,8 +156,8 @@ export function composeIngest(
     },
   };
 
-  const queued = () => events.queued + (spooled?.queued ?? 0);
-  const spooling = (cell: number) => spooled?.queuedIn(cell) ?? 0;
+  const queued = () => events.queued + (spool?.store.queued ?? 0);
+  const spooling = (cell: number) => spool?.store.queuedIn(cell) ?? 0;
   metrics.gauges('weir_queue_events', () =>
     events.queues().map(({ cell, queued }) => ({ labels: cellLabels(cell), value: queued + spooling(cell) })),
   );
@@ -233,28 +212,20 @@ export function composeIngest(
      * True: an event that came now would be spooled if its commit failed. Without a known webhook no event is accepted. Does not query
      * the database.
      */
-    spools: async () => writer !== null && directory.size > 0 && (await writer.refusal()) === null,
+    spools: async () => spool !== null && directory.size > 0 && (await spool.takes()),
     /** The last known result of `spools`. */
-    spoolsNow: () => {
-      if (writer === null || directory.size === 0) return false;
-      void writer.refusal();
-      return writer.lastRefusal === null;
-    },
+    spoolsNow: () => spool !== null && directory.size > 0 && spool.takesNow(),
     /** Events that wait for their commit. */
     queued,
     /** Every stored secret of the known webhooks opens. */
     secretsReadable: () => unreadable.size === 0,
     /** Rejects when the spool cannot be written. */
-    checkSpool: async () => {
-      await writer?.check().catch((error: Error) => {
-        throw new Error(`INGEST_SPOOL_DIR cannot be used by the user of the processes: ${error.message}`);
-      });
-    },
+    checkSpool: async () => spool?.check(),
     start: () => events.start(),
     close: async () => {
       events.close();
       await Promise.all([
-        spooled?.close(),
+        spool?.store.close(),
         verifier.close(),
         secretUses.close(),
         lastEvents.close(),
