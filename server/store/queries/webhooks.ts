@@ -60,6 +60,7 @@ export function listWebhooks(
   limit: number | null,
 ): Promise<WebhookRecord[]> {
   return query<WebhookRecord>({
+    name: 'list-webhooks',
     text: `
       select ${record}
       from webhooks w

@@ -18,6 +18,7 @@ const SLICE_BYTES_MAX = 8_388_608;
 const SEARCH_MS_MAX = 500;
 /** Time limit of a count, which is only shown beside a list. */
 const COUNT_MS_MAX = 100;
+const DAY_MS = 86_400_000;
 /** Concurrent searches per process that go past their first slice; each takes one of DB_POOL_MAX connections. */
 export const SEARCHES_MAX = 2;
 
@@ -120,17 +121,25 @@ export class EventSearch {
     { database, filter, span, isGone, untilMs, first }: Omit<Required<Search>, 'limit'> & SliceOrder,
     read: (slice: EventSpan) => Promise<boolean>,
   ): Promise<{ stoppedAt: string | null } | null> {
+    const [recent, older] = rangesOf(filter, span, Date.now());
     if (isPlain(filter)) {
-      await read({ ...span, downTo: null });
+      const isFull = await read({ ...recent, downTo: null });
+      if (!isFull && older !== null) await read({ ...older, downTo: null });
       return { stoppedAt: null };
     }
+    let [range, rest] = [recent, older];
     let { before } = span;
     let holdsPlace = false;
     try {
       for (let events = first; ; events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX)) {
         const slice = { rows: events, bytes: filter.text === null ? null : SLICE_BYTES_MAX };
-        const downTo = (await sliceEnd(database, filter, { ...span, before, downTo: null }, slice)) ?? null;
-        if ((await read({ ...span, before, downTo })) || downTo === null) return { stoppedAt: null };
+        const downTo = (await sliceEnd(database, filter, { ...range, before, downTo: null }, slice)) ?? null;
+        if (await read({ ...range, before, downTo })) return { stoppedAt: null };
+        if (downTo === null) {
+          if (rest === null) return { stoppedAt: null };
+          [range, rest] = [rest, null];
+          continue;
+        }
         if (isGone() || performance.now() >= untilMs) return { stoppedAt: downTo };
         if (!holdsPlace && this.#running >= SEARCHES_MAX) return null;
         if (!holdsPlace) this.#running++;
@@ -141,6 +150,30 @@ export class EventSearch {
       if (holdsPlace) this.#running--;
     }
   }
+}
+
+/**
+ * The newest day of a range, then the rest (null: the range is not longer). A statement is planned for all partitions of its range: for
+ * 34 of them planning takes 0.7 ms, for a day 0.2 ms, and most lists end in it. An agent's deliveries are not partitioned by day.
+ */
+function rangesOf(
+  { agentId }: EventFilter,
+  span: Search['span'],
+  nowMs: number,
+): [Search['span'], Search['span'] | null] {
+  const { from, to, before } = span;
+  const ends = [
+    nowMs,
+    ...(to === null ? [] : [Date.parse(to)]),
+    ...(before === null ? [] : [Date.parse(uuidv7Time(before))]),
+  ];
+  const startMs = Math.min(...ends) - DAY_MS;
+  if (agentId !== null || startMs <= 0 || (from !== null && Date.parse(from) >= startMs)) return [span, null];
+  const start = new Date(startMs).toISOString();
+  return [
+    { ...span, from: start },
+    { ...span, to: start },
+  ];
 }
 
 /** No filter besides time, which the index order covers. */

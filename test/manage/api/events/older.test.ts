@@ -1,0 +1,56 @@
+/** Lists read the newest day of their range first, and then what is older. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startAgentApp, storeEvents } from '../../../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+
+const DAY_MS = 86_400_000;
+let app: TestApp;
+let viewer: TestPerson;
+let webhook: TestWebhook;
+/** Ids, newest first; the last two are older than a day. */
+let ids: string[];
+beforeAll(async () => {
+  app = await startAgentApp();
+  viewer = await addPerson(app, 'viewer');
+  webhook = await app.addWebhook();
+  const nowMs = Date.now();
+  const agesMs = [0, 1, 2, DAY_MS + 3, DAY_MS + 4];
+  const day = new Date(nowMs - DAY_MS - 4).toISOString().slice(0, 10);
+  // Partitions begin with yesterday, which may be less than a day ago.
+  await app.database
+    .query({
+      text: `create table if not exists older_events partition of events for values from ('${day}') to ('${day}'::date + 1)`,
+    })
+    .catch((error: Error) => {
+      if (!/would overlap/.test(error.message)) throw error;
+    });
+  ids = [];
+  for (const ageMs of agesMs) ids.push(...(await storeEvents(app.database, webhook.id, 1, nowMs - ageMs)));
+});
+afterAll(() => app.stop());
+
+async function pagesOf(query: string): Promise<string[][]> {
+  const pages: string[][] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const { body } = await viewer.api('GET', `/api/v1/events?limit=2&${query}${cursor && `&cursor=${cursor}`}`);
+    pages.push(body.items.map(({ id }: { id: string }) => id));
+    cursor = body.next_cursor;
+  }
+  return pages;
+}
+
+test.each(['', 'webhook', 'content_type=text/plain'])(
+  'a list with the filter "%s" goes on with older events',
+  async (given) => {
+    const query = given === 'webhook' ? `webhook_id=${webhook.id}` : given;
+    expect(await pagesOf(query)).toEqual([ids.slice(0, 2), ids.slice(2, 4), ids.slice(4)]);
+    const counted = await viewer.api('GET', `/api/v1/events/count?${query}`);
+    expect(counted.body).toEqual({ count: 5, exact: true });
+  },
+);
+
+test('a range that ends more than a day ago has its own newest day', async () => {
+  const to = new Date(Date.now() - DAY_MS / 2).toISOString();
+  expect((await pagesOf(`to=${to}`)).flat()).toEqual(ids.slice(3));
+});
