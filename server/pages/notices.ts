@@ -40,6 +40,7 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'undone-in-part': (count) =>
     `${plural(count, 'delivery is', 'deliveries are')} restored. The others were claimed or changed since.`,
   'webhook-moved': 'New events go to the other cell.',
+  'secret-active': 'The new secret is active.',
   enabled: 'The webhook is enabled.',
   disabled: 'The webhook is disabled. Requests get a 410 response.',
   revoked: 'Revoked.',

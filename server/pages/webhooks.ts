@@ -62,7 +62,7 @@ const createWebhook: Page = async (request) => {
   );
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown only in this response: a redirect would have to store the secret.
-  const more = { secret: isLater ? null : (created.body.secret ?? null), made: true };
+  const more = { secret: isLater ? null : (created.body.secret ?? null), made: true, isLater };
   return webhookView(request, 'events', created.body, more, {
     address: `/webhooks/${created.body.id}`,
     once: more.secret !== null,
@@ -103,6 +103,8 @@ const rotateWebhook: Page = async (request) => {
   if (rotated.kind === 'invalid')
     return webhookView(request, 'secret', webhook.body, { errors: rotated.errors }, { status: 422 });
   const secret = rotated.body.secret ?? null;
+  // From the panel that waits for the first request, which goes on waiting.
+  if (form.has('waiting') && secret === null) return redirect(`/webhooks/${id}`, 'secret-active');
   return webhookView(request, 'secret', webhook.body, { secret, rotated: true }, { once: secret !== null });
 };
 

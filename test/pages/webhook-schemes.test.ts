@@ -68,7 +68,15 @@ test('without the secret of the sender, the webhook waits for it and shows none'
   expect(status).toBe(200);
   expect(text).not.toContain('class="once"');
   expect(text).toContain('Secret that Stripe shows');
-  expect(await find('waits')).toMatchObject({ signature_scheme: 'stripe', has_secret: true });
+  expect(text).toContain('Give the sender this URL. The sender then shows its secret: paste it below.');
+  const webhook = await find('waits');
+  expect(webhook).toMatchObject({ signature_scheme: 'stripe', has_secret: true });
+
+  const pasted = await open(`/webhooks/${webhook.id}/rotate`, { waiting: 'true', secret: 'whsec_a good secret' });
+  expect(pasted.status).toBe(303);
+  const { text: page } = await open(pasted.headers.get('location')!);
+  expect(page).toContain('The new secret is active.');
+  expect(page).toContain('Waiting for a request to the URL.');
 });
 
 test('the page of a webhook shows the steps of its sender, its URL to copy, and a command to try it', async () => {
