@@ -2,7 +2,7 @@
  * Coverage of lines by tests and by the processes and threads that they start from dist/, which `vitest --coverage` does not see: Node
  * writes what V8 counted to NODE_V8_COVERAGE when one of them exits. A process that is killed writes nothing.
  */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -34,6 +34,8 @@ function charactersRun(root, folder) {
       // An inner range follows the one that contains it.
       for (const { startOffset, endOffset, count } of ranges) here.fill(count > 0 ? 1 : 0, startOffset, endOffset);
       const path = relative(root, fileURLToPath(url));
+      // A test removes the scripts that it has built.
+      if (!existsSync(join(root, path))) continue;
       const before = ran.get(path);
       ran.set(path, before === undefined ? here : before.map((one, at) => one | here[at]));
     }
