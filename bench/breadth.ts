@@ -187,7 +187,7 @@ async function addAgentOf({ weir }: Server) {
 function placesOf(first: { webhookId: string; agentId: string }, agentId: string, webhookId: string): string[] {
   return [
     ...['/', '/events', '/deliveries', '/deliveries?state=pending', '/deliveries?state=dead', '/webhooks', '/agents'],
-    ...[`/webhooks?cursor=${webhookId}`, '/webhooks?q=none+has+it', '/agents?q=none+has+it', '/status', '/latency'],
+    ...[`/webhooks?cursor=${webhookId}`, '/webhooks?q=none+has+it', '/agents?q=none+has+it', '/latency'],
     ...[`/webhooks/${webhookId}`, `/webhooks/${webhookId}/settings`, `/agents/${agentId}`, `/agents/${first.agentId}`],
     ...[`/deliveries?agent_id=${first.agentId}`, '/rejections', '/webhooks/new?scheme=sha256', '/agents/new'],
     ...['conditions', 'agents/activity', 'deliveries/counts', 'deliveries/dead', 'webhooks/activity', 'history'].map(
