@@ -189,7 +189,7 @@ function placesOf(first: { webhookId: string; agentId: string }, agentId: string
     ...['/', '/events', '/deliveries', '/deliveries?state=pending', '/deliveries?state=dead', '/webhooks', '/agents'],
     ...[`/webhooks?cursor=${webhookId}`, '/webhooks?q=none+has+it', '/agents?q=none+has+it', '/latency'],
     ...[`/webhooks/${webhookId}`, `/webhooks/${webhookId}/settings`, `/agents/${agentId}`, `/agents/${first.agentId}`],
-    ...[`/deliveries?agent_id=${first.agentId}`, '/rejections', '/webhooks/new?scheme=sha256', '/agents/new'],
+    ...[`/deliveries?agent_id=${first.agentId}`, '/rejections'],
     ...['conditions', 'agents/activity', 'deliveries/counts', 'deliveries/dead', 'webhooks/activity', 'history'].map(
       (path) => `/api/v1/${path}`,
     ),

@@ -203,15 +203,15 @@ export function readWebhookActivity(
   ids: readonly string[] | null,
 ): Promise<WebhookActivity[]> {
   return query<WebhookActivity>({
-    name: 'webhook-activity',
+    name: ids === null ? 'activity-of-newest' : 'webhook-activity',
     plan: 'once',
     text: `
       select ${activity}
       from webhooks w
-      where w.deleted_at is null and ($1::uuid[] is null or w.id = any ($1))
+      where w.deleted_at is null ${ids === null ? '' : 'and w.id = any ($1::uuid[])'}
       order by w.created_at desc, w.id desc
       limit ${ACTIVE_WEBHOOKS_MAX}`,
-    values: [ids && arrayOf(ids)],
+    values: ids === null ? [] : [arrayOf(ids)],
   });
 }
 
