@@ -232,7 +232,7 @@ describe('one event', () => {
     await tab.page.getByRole('button', { name: 'Send' }).click();
     await tab.page.getByText('Sent. This is the new event.').waitFor();
     expect(await tab.page.locator('#body-card .tree').innerText()).toMatch(/order\W+8/);
-    expect(await tab.page.getByText('x-kind').count()).toBe(1);
+    expect(await tab.page.getByText('x-kind', { exact: true }).count()).toBe(1);
     expect(tab.page.url()).not.toContain(id);
     await tab.close();
   });
