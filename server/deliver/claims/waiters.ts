@@ -1,10 +1,10 @@
 /**
  * Wakes waiting claims. One query finds which of their agents have deliveries to claim. It runs after each notified commit, and
- * at least once a second: a lost notification, an expired lease or the end of a nack's delay costs at most one second. An agent that had
- * work after the last commit is not asked for: its claim looks.
+ * at least once a second: a lost notification, an expired lease or the end of a nack's delay costs at most one second. If one agent alone
+ * had work after the last two commits, the next one wakes its claims without a query.
  *
- * With more than ALL_CHECKED_MAX agents, a commit asks only for those that are subscribed to its webhooks: with 5,000 waiting claims and 50
- * events a second, queries for all agents took 0.3 of a core of Postgres.
+ * With more than ALL_CHECKED_MAX agents, a commit asks only for those that are subscribed to its webhooks, beside a query for all agents
+ * that may be under way: with 5,000 waiting claims and 50 events a second, queries for all agents took 0.3 of a core of Postgres.
  */
 
 import type { Database } from '../../store/pool.ts';
@@ -26,13 +26,16 @@ export class ClaimWaiters {
   readonly #database: Database;
   readonly #marks: Pick<ClaimMarks, 'forCheck' | 'forget'>;
   readonly #waiting = new Map<string, Set<() => void>>();
-  /** Agents that had work after the last commit: the next one wakes their claims without a query, until one finds nothing. */
-  readonly #busy = new Set<string>();
+  /** The only agent that had work after the last commit, as a query found; null: none or several had, or a claim was woken in vain. */
+  #onlyReady: string | null = null;
+  /** The agent whose claims the next commit wakes without a query. */
+  #busy: string | null = null;
   #cancelCheck = () => {};
   #dueAtMs = Number.POSITIVE_INFINITY;
   #lastMs = 0;
   #fullScanMs = 0;
-  #checking = false;
+  /** Queries under way: for all agents, and for those that commits concern. */
+  readonly #checking = { all: false, some: false };
   #closed = false;
   #commits = 0;
   /** `#commits` at the last check. */
@@ -74,7 +77,7 @@ export class ClaimWaiters {
     giveUp: (wake: () => void) => void,
   ): Promise<void> {
     if (this.#closed) return Promise.resolve();
-    if (inVain) this.#busy.delete(agentId);
+    if (inVain) this.#found([]);
     return new Promise((resolve) => {
       const wakes = this.#waiting.get(agentId) ?? new Set();
       if (this.#waiting.size === 0) this.#allDueMs = performance.now() + CHECK_EVERY_MS;
@@ -96,9 +99,9 @@ export class ClaimWaiters {
 
   /** Events of this webhook were stored, by this process or another: `committed` is called in the same turn. */
   stored(webhookId: string): void {
-    if (this.#waiting.size === 0 || this.#isOfAny) return;
-    this.#webhooks.add(webhookId);
-    if (this.#webhooks.size > WEBHOOKS_MAX) this.#isOfAny = true;
+    if (this.#waiting.size === 0) return;
+    if (this.#webhooks.size < WEBHOOKS_MAX) this.#webhooks.add(webhookId);
+    else this.#isOfAny ||= !this.#webhooks.has(webhookId);
   }
 
   /** Reports a commit, of this process or another. @param isOfAny false: `stored` has the webhooks */
@@ -133,35 +136,52 @@ export class ClaimWaiters {
 
   async #check(): Promise<void> {
     this.#dueAtMs = Number.POSITIVE_INFINITY;
-    if (this.#checking) return this.#checkWithin(CHECK_GAP_MS);
-    this.#checking = true;
+    const isOfFew = this.#waiting.size <= ALL_CHECKED_MAX;
+    const wantsAll = this.#isOfAny || isOfFew || performance.now() >= this.#allDueMs;
+    // A query for many agents takes long, so those of commits go on beside it.
+    const isOfAll = wantsAll && (isOfFew || !this.#checking.all);
+    const kind = isOfAll ? 'all' : 'some';
+    if (this.#checking[kind]) return this.#checkWithin(CHECK_GAP_MS);
+    this.#checking[kind] = true;
     this.#lastMs = performance.now();
-    const isOfAll = this.#isOfAny || this.#lastMs >= this.#allDueMs || this.#waiting.size <= ALL_CHECKED_MAX;
+    if (isOfAll) this.#allDueMs = Number.POSITIVE_INFINITY;
     const isFullScan = isOfAll && this.#lastMs >= this.#fullScanMs + FULL_SCAN_EVERY_MS;
     if (isFullScan) this.#fullScanMs = this.#lastMs;
     const isAfterCommit = this.#commits !== this.#commitsChecked;
     this.#commitsChecked = this.#commits;
-    if (isAfterCommit && !isFullScan) for (const agentId of this.#busy) this.#wake(agentId);
+    if (isAfterCommit && !isFullScan && this.#busy !== null) this.#wake(this.#busy);
     // If the database is unavailable, the query runs again in a second. The claims keep waiting until their own timeout.
-    const ready = await this.#withWork(isOfAll, isFullScan).catch(() => []);
-    this.#checking = false;
+    const ready = await this.#withWork(isOfAll, isFullScan).catch(() => null);
+    this.#checking[kind] = false;
     if (isOfAll) this.#allDueMs = performance.now() + CHECK_EVERY_MS;
-    for (const agentId of ready) {
+    if (isAfterCommit && ready !== null) this.#found(ready);
+    for (const agentId of ready ?? []) {
       if (isFullScan) this.#marks.forget(agentId);
-      if (isAfterCommit) this.#busy.add(agentId);
       this.#wake(agentId);
     }
-    if (this.#waiting.size > 0)
-      this.#checkWithin(isOfAll ? CHECK_EVERY_MS : Math.max(0, this.#allDueMs - performance.now()));
+    if (this.#waiting.size === 0) return;
+    if (this.#isOfAny) this.#checkSoon();
+    else this.#checkWithin(Math.max(0, this.#allDueMs - performance.now()));
   }
 
-  /** The waiting agents that may have deliveries to claim, of all or of those that the notified commits concern. */
-  async #withWork(isOfAll: boolean, isFullScan: boolean): Promise<string[]> {
+  /** @param ready agents that had work after a commit */
+  #found(ready: readonly string[]): void {
+    const only = ready.length === 1 ? ready[0]! : null;
+    this.#busy = only === this.#onlyReady ? only : null;
+    this.#onlyReady = only;
+  }
+
+  /**
+   * The waiting agents that may have deliveries to claim, of all or of those that the notified commits concern; null: none waits, so none
+   * was asked for.
+   */
+  async #withWork(isOfAll: boolean, isFullScan: boolean): Promise<string[] | null> {
     const [webhooks, agents] = [this.#webhooks, this.#agents];
-    [this.#isOfAny, this.#webhooks, this.#agents] = [false, new Set(), new Set()];
+    [this.#webhooks, this.#agents] = [new Set(), new Set()];
+    if (isOfAll) this.#isOfAny = false;
     if (!isOfAll && webhooks.size > 0) for (const id of await readSubscribers(this.#database, webhooks)) agents.add(id);
     const waiting = [...(isOfAll ? this.#waiting.keys() : agents)].filter((id) => this.#waiting.has(id));
-    if (waiting.length === 0) return [];
+    if (waiting.length === 0) return null;
     return agentsWithWork(
       this.#database,
       waiting.map((id) => ({ id, claimableFrom: isFullScan ? '-infinity' : this.#marks.forCheck(id) })),

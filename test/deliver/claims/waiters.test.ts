@@ -57,7 +57,7 @@ test('the first commit after a pause is looked at in the next turn, without a ti
   await woken;
 });
 
-test('an agent that had work after the last commit is woken by the next without a query, until a claim finds nothing', async () => {
+test('an agent that alone had work after the last two commits is woken by the next without a query, until a claim finds nothing', async () => {
   holdTimers(CHECK_EVERY_MS);
   let queries = 0;
   const query: Database['query'] = (statement) => {
@@ -73,9 +73,11 @@ test('an agent that had work after the last commit is woken by the next without 
     return queries;
   };
   expect(await woken()).toBe(1);
-  expect(await woken()).toBe(1);
-  expect(await woken(true)).toBe(2);
   expect(await woken()).toBe(2);
+  expect(await woken()).toBe(2);
+  expect(await woken(true)).toBe(3);
+  expect(await woken()).toBe(4);
+  expect(await woken()).toBe(4);
 });
 
 test('the NOTIFY of a process is not news to its own claims', async () => {
@@ -167,4 +169,32 @@ test('of more than 100 waiting agents, a commit without its webhooks asks for al
   waiters.committed();
   await woken;
   expect(waiters.size).toBe(100);
+});
+
+test('a query for more than 100 waiting agents holds up no query for those of a commit', async () => {
+  holdTimers(CHECK_EVERY_MS);
+  let answerAll = () => {};
+  const held = new Promise<void>((resolve) => {
+    answerAll = resolve;
+  });
+  let asksAll = false;
+  const query: Database['query'] = async (statement) => {
+    if (statement.name === 'agents-with-work' && statement.values![0] !== `{${agentId}}`) {
+      asksAll = true;
+      await held;
+    }
+    return fresh.database.query(statement);
+  };
+  const waiters = new ClaimWaiters({ ...fresh.database, query }, new ClaimWatermarks());
+  onTestFinished(() => waiters.close());
+  const wait = (id: string) => waiters.wait(id, { ...order, commitsBefore: waiters.commits }, () => {});
+  for (let i = 0; i < 101; i++) void wait(randomUUID());
+  waiters.committed();
+  await until(() => asksAll);
+  const woken = wait(agentId);
+  waiters.stored(webhookId);
+  waiters.committed(false);
+  await woken;
+  expect(waiters.size).toBe(101);
+  answerAll();
 });
