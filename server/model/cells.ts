@@ -18,7 +18,11 @@ const connection = secretText(CONNINFO_CHARACTERS_MAX).describe(
 export const cellInput = {
   create: z.strictObject({
     name: cellName.describe('1 to 200 characters, not a number'),
-    database: connection,
+    database: connection.optional(),
+    citus: z
+      .literal(true)
+      .optional()
+      .describe('instead of database: a schema of the database of the settings, which is on a Citus coordinator'),
     current_password: currentPassword,
   }),
   update: z.strictObject({
@@ -52,6 +56,9 @@ export const cellsAway = z
 export const cellSchema = z.object({
   number: cellNumber.describe('0: home, the database of the settings'),
   name: z.string().describe('name of the cell'),
+  kind: z
+    .enum(['postgres', 'citus'])
+    .describe('citus: a schema of the database of the settings, on one node of its cluster'),
   address: z.string().describe('host, port and database, without user and password'),
   state: z
     .enum(['adding', 'active', 'draining'])

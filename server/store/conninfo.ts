@@ -28,13 +28,44 @@ function append(conninfo: string, parameters: [name: string, value: string][]): 
  * @param serverSettings further libpq options, each as ` -c name=value`.
  */
 export function weirConninfo(conninfo: string, applicationName: string, serverSettings = ''): string {
-  return withParameters(findableConninfo(conninfo), {
+  const options = `-c timezone=UTC -c client_min_messages=warning ${noStatementTimeout} ${serverKeepalives} ${jitOff}${serverSettings}`;
+  const schema = schemaOf(conninfo);
+  const complete = withParameters(findableConninfo(conninfo), {
     application_name: applicationName,
     tcp_user_timeout: '10000',
     keepalives_idle: '10',
     client_encoding: 'UTF8',
-    options: `-c timezone=UTC -c client_min_messages=warning ${noStatementTimeout} ${serverKeepalives} ${jitOff}${serverSettings}`,
+    options,
   });
+  return schema === undefined ? complete : append(complete, [['options', `${options} ${inSchema(schema)}`]]);
+}
+
+/** Makes a schema of the database that of the sessions. For cells on Citus: their tables (shards) are otherwise hidden there. */
+export function withSchema(conninfo: string, schema: string): string {
+  return append(conninfo, [['options', inSchema(schema)]]);
+}
+
+function inSchema(schema: string): string {
+  return `-c citus.override_table_visibility=off -c search_path=${schema}`;
+}
+
+/** The schema that withSchema has set. */
+function schemaOf(conninfo: string): string | undefined {
+  return /search_path(?:=|%3D)(weir_cell_\w+)'?$/.exec(conninfo)?.[1];
+}
+
+/** The same database on another server of its cluster. */
+export function onServer(conninfo: string, { host, port }: { host: string; port: number }): string {
+  if (isUri(conninfo)) {
+    const place = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+    const [, start, rest] = /^(\w+:\/\/(?:[^/?]*@)?)[^/?]*(.*)$/s.exec(conninfo)!;
+    return `${start}${place}${rest!.replace(/(?<=[?&])(host|hostaddr|port)=[^&]*&?/g, '')}`;
+  }
+  const others = conninfo.replace(/(^|\s)(host|hostaddr|port)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)/gs, '');
+  return append(others.trim(), [
+    ['host', host],
+    ['port', String(port)],
+  ]);
 }
 
 /** Adds what every program needs to find the database: a timeout, and with several hosts the search for the host that accepts writes. */

@@ -20,8 +20,12 @@ export interface EventRow {
 }
 
 /** The COPY statement for these bytes. */
-export const copyEventsSql =
-  'copy events (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes) from stdin (format binary)';
+export const copyEventsSql = copyInto('events');
+
+/** @param table `events`, by the name that it has on the server */
+export function copyInto(table: string): string {
+  return `copy ${table} (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes) from stdin (format binary)`;
+}
 
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const COLUMNS = 9;

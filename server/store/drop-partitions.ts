@@ -26,6 +26,8 @@ interface DropOptions {
   detachTimeoutMs?: number;
   /** True: returns before the next partition. */
   stopping?: () => boolean;
+  /** A cell on Citus: for what drops tables, which goes through the coordinator. */
+  tables?: Database;
 }
 
 /** How long a detach waits for open transactions. A backup may take hours, and the rest of the maintenance does not wait for it. */
@@ -59,24 +61,38 @@ export async function dropOldPartitions(
     archive = null,
     detachTimeoutMs = DETACH_TIMEOUT_MS,
     stopping = () => false,
+    tables = database,
   }: DropOptions = {},
 ): Promise<Dropped> {
   const dropped: Dropped = { partitions: [], unhandled: 0, keptDays: [], busy: null, unarchived: [] };
   const lastDay = firstKeptDay(retentionDays + keepUndeliveredDays, nowMs);
   // Deliveries first: a delivery without its event would be leased but never returned by a claim.
+  const onCitus = tables !== database;
   for (const table of [...partitionedTables].reverse()) {
-    for (const partition of await oldPartitions(database, table, firstKeptDay(retentionDays, nowMs))) {
+    const isFlat = onCitus && table === 'deliveries';
+    const old = await oldPartitions(tables, isFlat ? 'events' : table, firstKeptDay(retentionDays, nowMs));
+    for (const partition of old) {
       if (stopping()) return dropped;
-      const { name, attached, pending } = partition;
-      const day = name.slice(-8);
+      const { attached, pending } = partition;
+      const day = partition.name.slice(-8);
+      if (isFlat) partition.name = `deliveries_${day}`;
       if (table === 'deliveries' && attached && !pending && day >= lastDay && (await hasUnsettled(database, day)))
         dropped.keptDays.push(day);
       if (dropped.keptDays.includes(day)) continue;
       if (table === 'deliveries' && attached && !pending) dropped.unhandled += await endUnsettled(database, day);
-      if (attached && !(await detach(database, table, partition, detachTimeoutMs))) return { ...dropped, busy: name };
-      if (archive === null) await database.query({ text: `drop table ${name}` });
+      const { name } = partition;
+      if (isFlat) {
+        const reason = await removeDay(database, name, archive);
+        if (reason === null) continue;
+        dropped.unarchived.push({ partition: name, reason });
+        dropped.keptDays.push(day);
+        continue;
+      }
+      const how = onCitus ? '' : pending ? 'finalize' : 'concurrently';
+      if (attached && !(await detach(tables, table, name, how, detachTimeoutMs))) return { ...dropped, busy: name };
+      if (archive === null) await tables.query({ text: `drop table ${name}` });
       else {
-        const outcome = await archiveAndDrop(database, name, archive);
+        const outcome = await archiveAndDrop(tables, name, archive);
         if (outcome.kind === 'failed') dropped.unarchived.push({ partition: name, reason: outcome.reason });
         if (outcome.kind !== 'dropped') continue;
       }
@@ -92,10 +108,11 @@ export async function dropOldPartitions(
 async function detach(
   database: Database,
   table: PartitionedTable,
-  { name, pending }: OldPartition,
+  name: string,
+  how: string,
   timeoutMs: number,
 ): Promise<boolean> {
-  const text = `alter table ${parents[table]} detach partition ${name} ${pending ? 'finalize' : 'concurrently'}`;
+  const text = `alter table ${parents[table]} detach partition ${name} ${how}`;
   try {
     await database.query({ text, timeoutMs });
     return true;
@@ -143,6 +160,29 @@ async function archiveAndDrop(database: Database, name: string, archive: Archive
   } catch (error) {
     return { kind: 'failed', reason: (error as Error).message };
   }
+}
+
+/** A cell on Citus: archives and deletes the finished deliveries of a day, which are in one table. Returns why the archive failed, or null. */
+async function removeDay(database: Database, name: string, archive: Archive | null): Promise<string | null> {
+  const [from, to] = boundsOf(name.slice(-8));
+  const ofDay = `select * from deliveries_finished where received_at >= '${from}' and received_at < '${to}'`;
+  try {
+    if (archive !== null)
+      await database.transaction(async (query) => {
+        await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
+        await query({ text: `create temp view ${name} as ${ofDay}` });
+        await archive(name, query);
+        await query({ text: `drop view ${name}` });
+      });
+  } catch (error) {
+    return (error as Error).message;
+  }
+  const text = `
+    with u as materialized (${ofDay} order by received_at, id limit ${AT_A_TIME})
+    delete from deliveries_finished d using u where d.received_at = u.received_at and d.id = u.id and d.webhook_id = u.webhook_id
+    returning 1`;
+  while ((await database.query({ text })).length > 0);
+  return null;
 }
 
 /** Deliveries changed in one statement. */

@@ -8,7 +8,10 @@ export const DAY_MS = 86_400_000;
 export const partitionedTables = ['events', 'deliveries'] as const;
 export type PartitionedTable = (typeof partitionedTables)[number];
 
-/** The parents of the partitions. Deliveries that are pending or leased are in deliveries_live, whatever their day. */
+/**
+ * The parents of the partitions. Deliveries that are pending or leased are in deliveries_live, whatever their day. In a cell on Citus, which
+ * takes no partitions of partitions, deliveries_finished is one table.
+ */
 export const parents = { events: 'events', deliveries: 'deliveries_finished' } as const;
 const ALL_PARENTS = `{${Object.values(parents).join(',')}}`;
 
@@ -53,33 +56,36 @@ interface MissingPartition {
 
 /** Partitions from yesterday to DAYS_AHEAD days after `nowMs` that do not exist or are not attached, oldest first. */
 export async function missingPartitions(database: Database, nowMs: number): Promise<MissingPartition[]> {
-  const rows = await database.query<{ name: string }>({
+  const rows = await database.query<{ parent: string; name: string | null }>({
     name: 'attached-partitions',
-    text: `select relname as name from pg_inherits join pg_class on pg_class.oid = inhrelid
-           where inhparent = any ($1::regclass[]) and not inhdetachpending`,
+    text: `select p.relname as parent, c.relname as name from pg_class p
+           left join (pg_inherits i join pg_class c on c.oid = i.inhrelid) on i.inhparent = p.oid and not i.inhdetachpending
+           where p.oid = any ($1::regclass[]) and p.relkind = 'p'`,
     values: [ALL_PARENTS],
   });
   const attached = new Set(rows.map(({ name }) => name));
+  const partitioned = partitionedTables.filter((table) => rows.some(({ parent }) => parent === parents[table]));
   const firstMs = (Math.floor(nowMs / DAY_MS) - DAYS_BEHIND) * DAY_MS;
   const days = Array.from({ length: DAYS_BEHIND + DAYS_AHEAD + 1 }, (_, i) => firstMs + i * DAY_MS);
   return days
-    .flatMap((fromMs) => partitionedTables.map((table) => ({ table, fromMs, name: partitionName(table, fromMs) })))
+    .flatMap((fromMs) => partitioned.map((table) => ({ table, fromMs, name: partitionName(table, fromMs) })))
     .filter(({ name }) => !attached.has(name));
 }
 
 /** The range in which every table has partitions, from the first day to the last; null without partitions. The range may have gaps. */
 export async function readHorizon(database: Database): Promise<Horizon | null> {
-  const rows = await database.query<{ first: string; last: string }>({
+  const found = await database.query<{ first: string | null; last: string }>({
     name: 'partition-horizon',
-    text: `select min(right(relname, 8)) as first, max(right(relname, 8)) as last
-           from pg_inherits join pg_class on pg_class.oid = inhrelid
-           where inhparent = any ($1::regclass[]) and relname ~ '_[0-9]{8}$'
-           group by inhparent`,
+    text: `select min(right(c.relname, 8)) as first, max(right(c.relname, 8)) as last from pg_class p
+           left join (pg_inherits i join pg_class c on c.oid = i.inhrelid and c.relname ~ '_[0-9]{8}$') on i.inhparent = p.oid
+           where p.oid = any ($1::regclass[]) and p.relkind = 'p'
+           group by p.oid`,
     values: [ALL_PARENTS],
   });
-  if (rows.length < partitionedTables.length) return null;
+  const rows = found.filter((row) => row.first !== null);
+  if (rows.length === 0 || rows.length < found.length) return null;
   return {
-    fromMs: Math.max(...rows.map(({ first }) => dayMs(first))),
+    fromMs: Math.max(...rows.map(({ first }) => dayMs(first!))),
     toMs: Math.min(...rows.map(({ last }) => dayMs(last))) + DAY_MS,
   };
 }
@@ -111,12 +117,13 @@ export function createPartition(database: Database, table: PartitionedTable, fro
   const bound = (ms: number) => `'${new Date(ms).toISOString()}'`;
   return database.transaction(async (query) => {
     await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema] });
-    const [row] = await query<{ exists: boolean; attached: boolean }>({
+    const [row] = await query<{ exists: boolean; attached: boolean; partitioned: boolean }>({
       text: `select to_regclass($1) is not null as exists,
-               exists (select from pg_inherits where inhrelid = to_regclass($1)) as attached`,
-      values: [name],
+               exists (select from pg_inherits where inhrelid = to_regclass($1)) as attached,
+               (select relkind = 'p' from pg_class where oid = to_regclass($2)) as partitioned`,
+      values: [name, parents[table]],
     });
-    if (row!.attached) return false;
+    if (row!.attached || !row!.partitioned) return false;
     await query({ text: `set local lock_timeout = '${LOCK_TIMEOUT}'` });
     // A partition that was detached manually contains events: attach it again.
     if (!row!.exists) await query({ text: `create table ${name} (like ${parents[table]} including all)` });

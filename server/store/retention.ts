@@ -25,6 +25,7 @@ interface Expired {
  *
  * Undelivered events are removed `keepUndeliveredDays` later, in a second pass with its own progress.
  * @param stopping true: return before the next statement.
+ * @param tables see Cell.tables
  */
 export async function removeExpiredEvents(
   database: Database,
@@ -32,9 +33,10 @@ export async function removeExpiredEvents(
   nowMs: number,
   stopping: () => boolean = () => false,
   keepUndeliveredDays = 0,
+  tables = database,
 ): Promise<Expired> {
   const expired: Expired = { events: 0, deliveries: 0, unhandled: 0 };
-  const horizon = await readHorizon(database);
+  const horizon = await readHorizon(tables);
   if (horizon === null) return expired;
   for (const group of await readRetentionGroups(database, retentionDays)) {
     const keptFromMs = nowMs - group.retentionDays * DAY_MS;

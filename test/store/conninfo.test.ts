@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import {
   describeConninfo,
+  onServer,
   splitPassword,
   weirConninfo,
   withoutSecrets,
   withParameters,
+  withSchema,
 } from '../../server/store/conninfo.ts';
 
 describe('a connection string is described without its password', () => {
@@ -80,6 +82,25 @@ test('the server ends the session of a machine that is cut off within 25 seconds
   const options = decodeURIComponent(weirConninfo('postgres://a/weir', 'weir'));
   for (const setting of ['idle=10', 'interval=5', 'count=3']) expect(options).toContain(`-c tcp_keepalives_${setting}`);
 });
+
+test.each([
+  ['postgres://u:p@a,b:5433/weir?host=c&sslmode=require', 'postgres://u:p@n.example:9700/weir?sslmode=require'],
+  ["host='a b' port=5432 user=u dbname=weir", "user=u dbname=weir host='n.example' port='9700'"],
+])('another server of the cluster has the same parameters: %s', (conninfo, other) => {
+  expect(onServer(conninfo, { host: 'n.example', port: 9700 })).toBe(other);
+});
+
+test.each(['postgres://a/weir', 'host=a', 'postgres://a/weir?options=-c%20jit%3Don'])(
+  'the schema of a cell is set beside the settings of Weir: %s',
+  (conninfo) => {
+    const given = decodeURIComponent(
+      weirConninfo(withSchema(conninfo, 'weir_cell_1_node'), 'weir', ' -c work_mem=32MB'),
+    );
+    expect(given.slice(given.lastIndexOf('options='))).toMatch(
+      /-c timezone=UTC .*-c work_mem=32MB .*-c search_path=weir_cell_1_node'?$/,
+    );
+  },
+);
 
 test('parameters are added to both forms, unless they exist', () => {
   expect(withParameters('postgres://db/weir?a=1', { a: '2', b: 'x y' })).toBe('postgres://db/weir?a=1&b=x%20y');

@@ -35,7 +35,10 @@ export function defineBackup(command: Command, io: CommandIo): void {
         };
         // Home is the last: what it knows, such as a webhook, is in no cell before.
         const cells = [];
-        for (const { number, ...cell } of await readCellServers(database, existingSecretsKeys(settings) ?? [])) {
+        for (const { number, ...cell } of await readCellServers(
+          { conninfo, database },
+          existingSecretsKeys(settings) ?? [],
+        )) {
           const record = await withServer(cell.conninfo, (database) =>
             one({ ...cell, database }, `${path}.cell-${number}`),
           );

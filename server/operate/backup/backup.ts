@@ -93,6 +93,8 @@ function dump(
       `--compress=${COMPRESSION}`,
       `--snapshot=${snapshot.id}`,
       `--lock-wait-timeout=${LOCK_WAIT_MS}`,
+      // Cells on Citus.
+      '--exclude-schema=weir_cell_*',
       '--verbose',
       `--file=${temporary}`,
     ];

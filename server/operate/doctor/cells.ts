@@ -2,6 +2,7 @@
 import { weirCommand } from '../../base/command/name.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { advice, type Check, ok, problem } from '../../model/check.ts';
+import { addressOf, type HomeAddress } from '../../store/cells/address.ts';
 import { Cell } from '../../store/cells/cell.ts';
 import { describeConninfo } from '../../store/conninfo.ts';
 import { COPY_CONNECTIONS } from '../../store/copy-link.ts';
@@ -22,7 +23,10 @@ interface Circumstances {
 const OTHER_CONNECTIONS = 4;
 
 /** One check a cell that works, otherwise what is wrong with it. None without cells. */
-export async function checkCells(home: Database, circumstances: Circumstances): Promise<Check[]> {
+export async function checkCells(
+  { conninfo, database: home }: HomeAddress,
+  circumstances: Circumstances,
+): Promise<Check[]> {
   const rows = await readCells(home);
   if (rows.length === 0) return [];
   const self = (await readSelf(home))!;
@@ -30,7 +34,8 @@ export async function checkCells(home: Database, circumstances: Circumstances): 
   const checks: Check[] = [];
   for (const row of rows) {
     const keys = derivedKeys(circumstances.keys ?? [], 'cells');
-    const cell = Cell.open(row, self, { keys, open: openCell });
+    const address = await addressOf(row, keys, { conninfo, database: home });
+    const cell = Cell.open(row, self, { keys, open: openCell }, address);
     try {
       checks.push(...(await checkCell(cell, circumstances, waiting.get(row.number) ?? 0)));
     } finally {
@@ -53,7 +58,9 @@ async function checkCell(cell: Cell, { settings, nowMs }: Circumstances, waiting
         problem(
           'cell',
           `${cell.away}; events of its webhooks are refused or spooled`,
-          `start its server, or: ${weirCommand()} cell update ${cell.number} --database-file FILE, with --accept-restored after a restore`,
+          cell.address.kind === 'citus'
+            ? `start its node (select * from citus_shards names it), or after a restore: ${weirCommand()} cell update ${cell.number} --accept-restored`
+            : `start its server, or: ${weirCommand()} cell update ${cell.number} --database-file FILE, with --accept-restored after a restore`,
         ),
       ),
     ];

@@ -65,6 +65,7 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
       ...(await checkJobs(database)),
       ...(await checkSchema(database, {
         ...circumstances,
+        conninfo,
         nowMs: circumstances.nowMs(),
         accepts: writable.length === 0,
       })),

@@ -20,6 +20,8 @@ import { checkAdministrators, checkAudit } from './people.ts';
 const NAMED_MAX = 5;
 
 interface Circumstances {
+  /** Connection string of the database. */
+  conninfo: string;
   settings: Settings;
   keys: SecretsKeys | null;
   /** Whether Weir is serving. */
@@ -31,7 +33,7 @@ interface Circumstances {
 
 export async function checkSchema(
   database: Database,
-  { settings, keys, running, nowMs, accepts }: Circumstances,
+  { conninfo, settings, keys, running, nowMs, accepts }: Circumstances,
 ): Promise<Check[]> {
   const applied = await appliedVersions(database);
   if (applied.size === 0) return [ok('migrations', 'the database is empty; the first start creates the schema')];
@@ -50,7 +52,7 @@ export async function checkSchema(
     ok('migrations', `the schema is at version ${Math.max(...applied.keys())}, which this release can serve`),
     await checkPartitions(database, running, nowMs),
     ...(accepts ? await checkCommit(database, nowMs) : []),
-    ...(await checkCells(database, { settings, keys, nowMs })),
+    ...(await checkCells({ conninfo, database }, { settings, keys, nowMs })),
     await checkSecrets(database, keys),
     ...(await checkRetention(database, settings, nowMs)),
     ...(await checkFilters(database)),

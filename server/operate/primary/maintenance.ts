@@ -7,6 +7,7 @@ import { USER_SESSION_IDLE_SECONDS } from '../../manage/auth/people.ts';
 import { expireTemporaryAgents, removeTemporaryAgents } from '../../manage/auth/temporary-agents.ts';
 import { recordTallies } from '../../manage/auth/throttle.ts';
 import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
+import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import { dropOldPartitions } from '../../store/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../../store/partitions.ts';
@@ -81,7 +82,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
   const runMinuteRound = async () => {
     for (const cell of cells.all())
       try {
-        const horizon = await extendPartitions(cell.database, log);
+        const horizon = await extendPartitions(cell.tables, log);
         if (cell.number === 0) onHorizon(horizon);
       } catch (error) {
         log('partitions_failed', { reason: (error as Error).message });
@@ -102,13 +103,14 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       log('maintenance_failed', { reason: (error as Error).message });
     }
   };
-  const runRetention = async (at: Database) => {
+  const runRetention = async ({ database: at, tables }: Cell) => {
     const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays, ARCHIVE_DIR } = settings();
     const archive = ARCHIVE_DIR === undefined ? null : archiveTo(ARCHIVE_DIR, isStopping);
     const dropped = await dropOldPartitions(at, retentionDays, Date.now(), {
       keepUndeliveredDays,
       archive,
       stopping: isStopping,
+      tables,
     });
     if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
     if (dropped.busy !== null && dropped.busy !== busyBefore) log('partition_busy', { partition: dropped.busy });
@@ -116,7 +118,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     for (const failed of dropped.unarchived) log('archive_failed', failed);
     if (dropped.keptDays.length > 0) log('days_kept', { days: dropped.keptDays });
     unhandled(dropped.unhandled);
-    const expired = await removeExpiredEvents(at, retentionDays, Date.now(), isStopping, keepUndeliveredDays);
+    const expired = await removeExpiredEvents(at, retentionDays, Date.now(), isStopping, keepUndeliveredDays, tables);
     if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
     unhandled(expired.unhandled);
     const keys = await deleteExpiredKeys(at, isStopping);
@@ -130,7 +132,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
   const upkeep = async () => {
     const { RETENTION_DAYS } = settings();
     for (const cell of cells.all())
-      await runRetention(cell.database).catch((error: Error) => {
+      await runRetention(cell).catch((error: Error) => {
         if (cell.number === 0) throw error;
         log('maintenance_failed', { reason: error.message });
       });

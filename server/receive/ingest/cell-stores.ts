@@ -81,6 +81,8 @@ export class CellStores {
   }
 
   #connect(cell: Cell): Opened {
+    // Citus may have moved it: its store before has the connections of another node.
+    this.forget();
     const store = this.#open(cell);
     const opened: Opened = { store, opening: null };
     opened.opening = Promise.race([store.start(), delay(CONNECT_MS)]).then(() => {

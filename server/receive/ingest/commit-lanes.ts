@@ -15,6 +15,8 @@ export interface LaneOptions {
   database: Database;
   /** Number of the cell; absent: home. */
   cell?: number;
+  /** The COPY of events; absent: into `events`. */
+  copySql?: string | undefined;
   /** RETENTION_DAYS: a key expires with its event. */
   retentionDays: number;
   /** What is not committed is spooled (see spooled-store.ts): an outcome in doubt needs no look-up. */
@@ -30,10 +32,12 @@ export class CopyLane implements Lane<EventRow> {
   readonly #link: CopyLink;
   readonly #timeoutMs: number;
   readonly #spools: boolean;
+  readonly #sql: string;
   readonly #encoder = new CopyEncoder();
 
-  constructor(link: CopyLink, { commitTimeoutMs, spools = false }: LaneOptions) {
+  constructor(link: CopyLink, { commitTimeoutMs, spools = false, copySql = copyEventsSql }: LaneOptions) {
     this.#link = link;
+    this.#sql = copySql;
     this.#timeoutMs = commitTimeoutMs;
     this.#spools = spools;
   }
@@ -43,11 +47,11 @@ export class CopyLane implements Lane<EventRow> {
   }
 
   begin(): void {
-    this.#link.begin(copyEventsSql);
+    this.#link.begin(this.#sql);
   }
 
   async commit(rows: readonly EventRow[]): Promise<CommitOutcome> {
-    const outcome = await this.#link.copyIn(copyEventsSql, this.#encoder.encode(rows), this.#timeoutMs);
+    const outcome = await this.#link.copyIn(this.#sql, this.#encoder.encode(rows), this.#timeoutMs);
     if (outcome.kind !== 'lost') return outcome;
     return { kind: 'lost', lookUp: outcome.inDoubt && !this.#spools ? () => this.#lookUp(rows) : null };
   }

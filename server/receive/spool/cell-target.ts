@@ -86,7 +86,7 @@ export class CellTarget implements DrainTarget {
   #in(cell: Cell): SpoolStore {
     const known = this.#targets.get(cell);
     if (known !== undefined) return known;
-    const target = new SpoolStore(cell.conninfo, cell.database, this.#retentionDays, {
+    const target = new SpoolStore(cell.conninfo, cell.tables, this.#retentionDays, {
       cell,
       claimIn: (number, keys) => this.#in(this.#cells.numbered(number)).claim(keys),
     });

@@ -1,11 +1,12 @@
 /** One cell as a process knows it: its database, and whether it can be used. */
 import { type CommitFailure, probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../conninfo.ts';
-import type { Database } from '../pool.ts';
+import type { Database, Query } from '../pool.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells.ts';
-import { unseal } from '../secrets/seal.ts';
-import { isOutage } from '../sql-states.ts';
+import { onNode, prepareNode } from '../queries/citus.ts';
+import { isOutage, sqlStateKind } from '../sql-states.ts';
 import { DatabaseUnavailable } from '../unavailable.ts';
+import type { CellAddress } from './address.ts';
 import type { CellDatabase } from './cells-database.ts';
 
 const ASK_TIMEOUT_MS = 2_000;
@@ -19,12 +20,14 @@ export interface CellParts {
   onTrouble?: (cell: Cell, reason: string | null) => void;
 }
 
-/** Home, or another Postgres server. */
+/** Home, another Postgres server, or a schema of home's Citus cluster. */
 export class Cell implements CellDatabase {
   readonly number: number;
-  readonly conninfo: string;
+  readonly address: CellAddress;
   /** Refuses at once while the cell is away. */
   readonly database: Database;
+  /** For statements that create and drop tables. */
+  readonly tables: Database;
   readonly #pool: Database;
   readonly #self: CellSelf | null;
   readonly #onTrouble: NonNullable<CellParts['onTrouble']>;
@@ -36,16 +39,21 @@ export class Cell implements CellDatabase {
   #probing: Promise<void> | null = null;
   /** The highest mark that was seen in the cell or at home. */
   #mark = 0;
+  /** A cell on Citus: its node has what Weir needs there. */
+  #prepared = false;
 
   private constructor(
     number: number,
-    conninfo: string,
-    pool: Database,
+    address: CellAddress,
     self: CellSelf | null,
-    onTrouble: NonNullable<CellParts['onTrouble']>,
+    { open, onTrouble = () => {} }: Pick<CellParts, 'open' | 'onTrouble'>,
   ) {
+    const { kind, conninfo, tables, node } = address;
+    const pool = open(conninfo || 'host=/nonexistent');
+    const queryOn = (query: Query): Query =>
+      node === null ? query : (statement) => query({ ...statement, text: onNode(statement.text, node) });
     this.number = number;
-    this.conninfo = conninfo;
+    this.address = address;
     this.#pool = pool;
     this.#self = self;
     this.#onTrouble = onTrouble;
@@ -53,23 +61,29 @@ export class Cell implements CellDatabase {
       number === 0
         ? pool
         : {
-            query: (statement) => this.#guarded(() => pool.query(statement)),
-            transaction: (work, options) => this.#guarded(() => pool.transaction(work, options)),
+            query: (statement) => this.#guarded(() => queryOn(pool.query)(statement)),
+            transaction: (work, options) =>
+              this.#guarded(() => pool.transaction((query) => work(queryOn(query)), options)),
             close: () => pool.close(),
           };
+    this.tables = kind === 'citus' ? open(tables) : this.database;
   }
 
   static home(conninfo: string, database: Database): Cell {
-    return new Cell(0, conninfo, database, null, () => {});
+    const address: CellAddress = { kind: 'postgres', conninfo, tables: conninfo, node: null, fault: null };
+    return new Cell(0, address, null, { open: () => database });
   }
 
   /** @param self what home says of itself */
-  static open(row: CellRow, self: CellSelf, { keys, open, onTrouble = () => {} }: CellParts): Cell {
-    const conninfo = unseal(row.sealed, keys, row.id)?.toString() ?? null;
-    const cell = new Cell(row.number, conninfo ?? '', open(conninfo ?? 'host=/nonexistent'), self, onTrouble);
+  static open(row: CellRow, self: CellSelf, parts: CellParts, address: CellAddress): Cell {
+    const cell = new Cell(row.number, address, self, parts);
     cell.take(row);
-    if (conninfo === null) cell.#becomes('its connection string cannot be read with SECRETS_KEY');
+    if (address.fault !== null) cell.#becomes(address.fault);
     return cell;
+  }
+
+  get conninfo(): string {
+    return this.address.conninfo;
   }
 
   get name(): string {
@@ -110,8 +124,8 @@ export class Cell implements CellDatabase {
   }
 
   /** Whether this object is of that cell, with that connection. */
-  isOf({ id, sealed }: CellRow): boolean {
-    return this.#row !== null && this.#row.id === id && this.#row.sealed.equals(sealed);
+  isOf({ id }: CellRow, { conninfo, fault }: CellAddress): boolean {
+    return this.#row?.id === id && conninfo === this.conninfo && fault === this.address.fault;
   }
 
   take(row: CellRow): void {
@@ -124,10 +138,12 @@ export class Cell implements CellDatabase {
     // A cell that is being added has no schema yet, and is not used.
     if (this.number === 0 || this.conninfo === '' || this.state === 'adding') return;
     try {
+      await this.prepare();
       const found = await readSelf(this.#pool, ASK_TIMEOUT_MS);
       this.#becomes(this.#differs(found));
       if (this.#away === null) this.#mark = Math.max(this.#mark, found!.mark);
     } catch (error) {
+      this.#prepared = false;
       this.#becomes(oneLine(withoutSecrets((error as Error).message, this.conninfo)));
     }
     if (this.failure !== null) await this.probe();
@@ -158,6 +174,13 @@ export class Cell implements CellDatabase {
     }
   }
 
+  /** Makes what a cell on Citus needs on its node. Rejects when the node does not answer. */
+  async prepare(): Promise<void> {
+    const { node } = this.address;
+    if (node !== null && !this.#prepared) await prepareNode(this.#pool, this.number, node);
+    this.#prepared = true;
+  }
+
   /** A connection was lost: the cell is used again when it was asked. A server that comes back may be another one. */
   lost(reason: string): void {
     if (this.number !== 0) this.#becomes(oneLine(withoutSecrets(reason, this.conninfo)));
@@ -165,10 +188,12 @@ export class Cell implements CellDatabase {
 
   async close(): Promise<void> {
     await this.#pool.close();
+    if (this.tables !== this.database) await this.tables.close();
   }
 
   #differs(found: CellSelf | null): string | null {
     const { installation } = this.#self!;
+    if (found === null && this.address.kind === 'citus') return 'Citus has moved it to another node';
     if (found === null || found.installation !== installation || found.number !== this.number)
       return `the database at ${describeConninfo(this.conninfo)} is not cell ${this.number} of this installation`;
     if (found.mark < this.#mark) return 'it was restored from a backup, or another server answers';
@@ -200,8 +225,9 @@ export class Cell implements CellDatabase {
     } catch (error) {
       if (!(error instanceof DatabaseUnavailable)) throw error;
       const reason = oneLine(withoutSecrets(error.message, this.conninfo));
-      // An error of the connection, not the answer of a server.
-      if (error.code === undefined) this.lost(error.message);
+      // An error of the connection, not the answer of a server; or Citus has moved the schema, see prepareNode.
+      const isMoved = this.address.kind === 'citus' && sqlStateKind(error.code ?? '') === 'session_read_only';
+      if (error.code === undefined || isMoved) this.lost(error.message);
       throw this.#unavailable(reason, error.code);
     }
   }

@@ -5,8 +5,8 @@ import { uuidv7Cell, uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { readCells, readSelf } from '../queries/cells.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
-import { unseal } from '../secrets/seal.ts';
 import { DatabaseUnavailable } from '../unavailable.ts';
+import { addressOf, type HomeAddress } from './address.ts';
 import { Cell, type CellParts } from './cell.ts';
 import { type CellList, CellsDatabase } from './cells-database.ts';
 
@@ -90,6 +90,9 @@ export class Cells implements CellList {
   watch(): void {
     this.#stop = every(ASK_EVERY_MS, async () => {
       await Promise.all(this.#all.map((cell) => cell.ask()));
+      // Citus may have moved it to another node.
+      if (this.#all.some(({ address, away }) => address.kind === 'citus' && away !== null))
+        await this.load().catch(() => {});
     });
   }
 
@@ -102,11 +105,19 @@ export class Cells implements CellList {
     const rows = await readCells(this.#parts.home);
     const before = this.#all;
     const self = rows.length === 0 ? null : await readSelf(this.#parts.home);
-    const cells = rows.map((row) => {
-      const known = before.find((cell) => cell.isOf(row));
-      known?.take(row);
-      return known ?? Cell.open(row, self!, this.#parts);
-    });
+    const { conninfo, home: database, keys } = this.#parts;
+    const cells = await Promise.all(
+      rows.map(async (row) => {
+        const address = await addressOf(row, keys, { conninfo, database });
+        const known = before.find((cell) => cell.isOf(row, address));
+        known?.take(row);
+        if (known !== undefined) return known;
+        const cell = Cell.open(row, self!, this.#parts, address);
+        // Its node may lack what its statements need.
+        if (address.kind === 'citus') await cell.ask();
+        return cell;
+      }),
+    );
     this.#all = [before[0]!, ...cells];
     this.#known = true;
     for (const cell of before.slice(1)) if (!this.#all.includes(cell)) void cell.close();
@@ -114,19 +125,23 @@ export class Cells implements CellList {
 }
 
 /**
- * The connection strings of the cells, for a program that uses none of them as a cell; none before the release that knows them. Throws
- * OperatorError when no key opens one.
+ * The connection strings of the cells on Postgres servers, for a program that uses none of them as a cell; none before the release that knows
+ * them. Throws OperatorError when no key opens one.
  */
 export async function readCellServers(
-  home: Pick<Database, 'query'>,
+  home: HomeAddress,
   keys: SecretsKeys,
 ): Promise<{ number: number; conninfo: string }[]> {
-  return (await readCells(home)).map(({ number, id, name, sealed }) => {
-    const conninfo = unseal(sealed, derivedKeys(keys, 'cells'), id)?.toString();
-    if (conninfo !== undefined) return { number, conninfo };
-    throw new OperatorError(
-      `SECRETS_KEY does not open the connection string of cell ${number} (${name})`,
-      'give the key of this installation',
-    );
-  });
+  const servers = [];
+  for (const row of await readCells(home.database)) {
+    const { kind, conninfo, fault } = await addressOf(row, derivedKeys(keys, 'cells'), home);
+    if (kind === 'citus') continue;
+    if (fault !== null)
+      throw new OperatorError(
+        `SECRETS_KEY does not open the connection string of cell ${row.number} (${row.name})`,
+        'give the key of this installation',
+      );
+    servers.push({ number: row.number, conninfo });
+  }
+  return servers;
 }

@@ -21,19 +21,25 @@ const databaseOptions = [
 const cell = new Argument('<cell>', 'its number or its name');
 
 export const cellRows: readonly Row[] = [
-  row<DatabaseOptions & { name?: string }>()({
+  row<DatabaseOptions & { citus?: true; name?: string }>()({
     name: 'add',
-    description: 'store the events of further webhooks on another Postgres server',
-    options: [...databaseOptions, ['--name <name>', 'name of the cell; default: cell- and a number']],
+    description: 'store the events of further webhooks on another Postgres server, or another node of Citus',
+    options: [
+      ...databaseOptions,
+      ['--citus', 'a schema of the database of the settings, which is on a Citus coordinator'],
+      ['--name <name>', 'name of the cell; default: cell- and a number'],
+    ],
     check: (_id, options) => {
       checkDatabase(options);
-      if (options.databaseFile === undefined && !options.databaseStdin)
-        throw new CommandError('give the server: --database-file or --database-stdin', 2);
+      const isServer = options.databaseFile !== undefined || options.databaseStdin === true;
+      if (isServer === (options.citus === true))
+        throw new CommandError('give the server: --database-file, --database-stdin or --citus', 2);
     },
     run: async (call, { options, io }) => {
-      const database = (await givenDatabase(io, options))!;
+      const { citus } = options;
+      const database = await givenDatabase(io, options);
       const { items } = await call('listCells');
-      return call('addCell', { input: { name: options.name ?? `cell-${items.length}`, database } });
+      return call('addCell', { input: { name: options.name ?? `cell-${items.length}`, database, citus } });
     },
     text: ({ number, name, address }) =>
       `Cell ${number} (${name}) is ready at ${address}. New webhooks go to the server with the fewest bytes.\n` +
@@ -45,10 +51,11 @@ export const cellRows: readonly Row[] = [
     description: 'show the servers that store events, home first',
     run: (call) => call('listCells'),
     list: {
-      columns: ['CELL', 'NAME', 'STATE', 'ADDRESS', 'WEBHOOKS', 'EVENTS', 'BYTES', 'STANDBY BEHIND', 'WAITING'],
+      columns: ['CELL', 'NAME', 'KIND', 'STATE', 'ADDRESS', 'WEBHOOKS', 'EVENTS', 'BYTES', 'STANDBY BEHIND', 'WAITING'],
       cells: (one) => [
         String(one.number),
         one.name,
+        one.kind,
         stateOf(one),
         one.address,
         String(one.webhooks),
@@ -119,7 +126,7 @@ export const cellRows: readonly Row[] = [
       await call('removeCell', { id });
       return { id };
     },
-    text: ({ id }) => `Cell ${id}: removed. Its database can be deleted.\n`,
+    text: ({ id }) => `Cell ${id}: removed. A database of its own can be deleted.\n`,
   }),
 ];
 

@@ -1,6 +1,6 @@
 /** /api/v1/cells, and moves of webhooks between cells. */
 import { z } from 'zod';
-import { problem, type Result } from '../../../base/http/problem.ts';
+import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { type CellView, cellInput, cellSchema } from '../../../model/cells.ts';
 import { recordId } from '../../../model/fields.ts';
 import { confirmationInput } from '../../../model/users.ts';
@@ -64,7 +64,10 @@ export function cellOperations(parts: OperationParts) {
       input: cellInput.create,
       answers: { 201: cellSchema },
       problems: ['cell_name_taken'],
-      handle: async ({ who, actor, input }) => answer(201, await by(who, actor).add(input.name, input.database)),
+      handle: async ({ who, actor, input: { name, database, citus } }) =>
+        (database === undefined) === (citus === undefined)
+          ? invalid('/database', 'Give either database or citus.')
+          : answer(201, await by(who, actor).add(name, database ?? null)),
     }),
 
     updateCell: operation({
@@ -123,12 +126,13 @@ async function viewOf(
   { webhooks, waiting }: Awaited<ReturnType<typeof readCellUse>>,
   retentionDays: number,
 ): Promise<CellView> {
-  const { number, name, conninfo, state, database } = cell;
+  const { number, name, address, conninfo, state, database } = cell;
   const figures = await Promise.all([readCellFigures(database), readReplicationLag(database)]).catch(() => null);
   const [size, lag] = figures ?? [null, null];
   return {
     number,
     name,
+    kind: address.kind,
     address: describeConninfo(conninfo),
     state,
     away: cell.failure === null ? cell.away : explainCommitFailure(cell.failure).finding,

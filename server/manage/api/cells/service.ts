@@ -3,14 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
+import { ON_CITUS } from '../../../store/cells/address.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { copyTo } from '../../../store/cells/copy.ts';
 import { describeConninfo, uriFault, withoutSecrets } from '../../../store/conninfo.ts';
-import { migrate } from '../../../store/migrate.ts';
 import { openCell } from '../../../store/open.ts';
-import { createPartitions } from '../../../store/partitions.ts';
 import type { Database } from '../../../store/pool.ts';
-import { allowCopies, noteEverything } from '../../../store/queries/cell-copies.ts';
+import { noteEverything } from '../../../store/queries/cell-copies.ts';
 import {
   type CellSelf,
   deleteCell,
@@ -22,10 +21,11 @@ import {
   refuseOlderReleases,
   updateCell,
 } from '../../../store/queries/cells.ts';
+import { dropCitusSchema, readCitusFault } from '../../../store/queries/citus.ts';
 import { seal } from '../../../store/secrets/seal.ts';
-import { checkVersion, checkWritable, readServer } from '../../../store/server-checks.ts';
 import { explainCommitFailure, explainRefusedConnection } from '../../conditions/commit-failure.ts';
 import type { ChangeParts } from '../change.ts';
+import { createCitusCell, prepareTables, readUnfit } from './make.ts';
 
 export interface CellParts extends ChangeParts {
   cells: Cells;
@@ -45,48 +45,82 @@ export class CellService {
     this.#isLocal = isLocal;
   }
 
-  /** Resolves with the number of the cell when it is active. What a failed attempt leaves in the server is used by the next one. */
-  async add(name: string, conninfo: string): Promise<Result<number>> {
-    const { cells, key } = this.#parts;
+  /**
+   * Resolves with the number of the cell when it is active. What a failed attempt leaves in a server is used by the next one.
+   * @param conninfo null: a schema on home's Citus cluster
+   */
+  async add(name: string, conninfo: string | null): Promise<Result<number>> {
+    const { cells } = this.#parts;
     await cells.changed();
-    const home = homeOf(cells);
+    const home = cells.numbered(0);
+    if (conninfo === null) {
+      const unfit = await readCitusFault(home.database);
+      if (unfit !== null) return invalid('/citus', unfit);
+      return this.#insert(name, ON_CITUS, (self, number) => createCitusCell(home, self, number));
+    }
     const fault = this.#isLocal ? null : uriFault(conninfo);
     if (fault !== null) return invalid('/database', fault);
     const pool = openCell(conninfo);
     try {
-      const self = await home.transaction((query) => nameSelf(query, randomUUID(), 0));
-      const unfit = await this.#unfit(pool, self);
+      const unfit = await readUnfit(pool, await this.#self(), cells);
       if (unfit !== null) return invalid('/database', unfit);
-      const id = randomUUID();
-      const made = await this.#change(async (query) => {
-        if ((await lockCell(query, name)) !== undefined) return problem('cell_name_taken');
-        const number = await insertCell(query, { id, name, sealed: seal(Buffer.from(conninfo), key, id) });
-        await noteEverything(query, number);
-        await this.#record(query, 'add', number, name, { address: describeConninfo(conninfo) });
-        return { kind: 'done', value: number };
-      });
-      if (made.kind === 'problem') return made;
-      try {
-        await this.#prepare(pool, self, made.value);
-        await cells.changed();
-        await copyTo(cells.numbered(made.value), home);
-      } catch (error) {
-        await this.#change(async (query) => {
-          await deleteCell(query, made.value);
-          return { kind: 'done', value: made.value };
-        });
-        return invalid('/database', this.#says(error, conninfo));
-      }
-      return this.#change(async (query) => {
-        await refuseOlderReleases(query);
-        await updateCell(query, made.value, { state: 'active' });
-        return made;
-      });
+      return await this.#insert(name, conninfo, (self, number) => prepareTables(pool, self, number));
     } catch (error) {
       return invalid('/database', this.#says(error, conninfo));
     } finally {
       await pool.close();
     }
+  }
+
+  /** @param text what is sealed */
+  async #insert(
+    name: string,
+    text: string,
+    prepare: (self: CellSelf, number: number) => Promise<void>,
+  ): Promise<Result<number>> {
+    const { cells, key } = this.#parts;
+    const home = homeOf(cells);
+    const self = await this.#self();
+    const id = randomUUID();
+    const address = text === ON_CITUS ? ON_CITUS : describeConninfo(text);
+    const made = await this.#change(async (query) => {
+      if ((await lockCell(query, name)) !== undefined) return problem('cell_name_taken');
+      const number = await insertCell(query, { id, name, sealed: seal(Buffer.from(text), key, id) });
+      await noteEverything(query, number);
+      await this.#record(query, 'add', number, name, { address });
+      return { kind: 'done', value: number };
+    });
+    if (made.kind === 'problem') return made;
+    try {
+      await prepare(self, made.value);
+      await cells.changed();
+      const cell = cells.numbered(made.value);
+      await cell.prepare();
+      await copyTo(cell, home);
+    } catch (error) {
+      await this.#forget(made.value, text === ON_CITUS);
+      return text === ON_CITUS
+        ? invalid('/citus', `Citus cannot have the cell: ${(error as Error).message}`)
+        : invalid('/database', this.#says(error, text));
+    }
+    return this.#change(async (query) => {
+      await refuseOlderReleases(query);
+      await updateCell(query, made.value, { state: 'active' });
+      return made;
+    });
+  }
+
+  /** Removes a cell that could not be added. */
+  async #forget(number: number, isOnCitus: boolean): Promise<void> {
+    await this.#change(async (query) => {
+      await deleteCell(query, number);
+      return { kind: 'done', value: number };
+    });
+    if (isOnCitus) await dropCitusSchema(homeOf(this.#parts.cells), number);
+  }
+
+  #self(): Promise<CellSelf> {
+    return homeOf(this.#parts.cells).transaction((query) => nameSelf(query, randomUUID(), 0));
   }
 
   /** Sets the given members. A new connection string must lead to the same cell. */
@@ -102,6 +136,9 @@ export class CellService {
     await cells.changed();
     const cell = cells.find(number);
     if (cell === undefined || number === 0) return problem('cell_unknown');
+    const { kind } = cell.address;
+    if (kind === 'citus' && conninfo !== undefined)
+      return invalid('/database', 'A cell on Citus has the connection string of the settings: change DATABASE_URL.');
     const fault = conninfo === undefined || this.#isLocal ? null : uriFault(conninfo);
     if (fault !== null) return invalid('/database', fault);
     const pool = openCell(conninfo ?? cell.conninfo);
@@ -152,7 +189,7 @@ export class CellService {
     const cell = this.#parts.cells.find(number);
     if (cell === undefined || number === 0) return problem('cell_unknown');
     if (cell.state !== 'draining' || !(await isEmpty(cell.database))) return problem('cell_in_use');
-    return this.#change(async (query) => {
+    const removed = await this.#change(async (query) => {
       const row = await lockCell(query, number);
       if (row === undefined) return problem('cell_unknown');
       const webhooks = await query({
@@ -162,35 +199,11 @@ export class CellService {
       if (webhooks.length > 0) return problem('cell_in_use');
       await deleteCell(query, number);
       await this.#record(query, 'remove', number, row.name, {});
-      return { kind: 'done', value: number };
+      return { kind: 'done' as const, value: number };
     });
-  }
-
-  /** Why the server cannot be a cell; null: it can. */
-  async #unfit(pool: Database, self: CellSelf): Promise<string | null> {
-    const facts = await readServer(pool);
-    // Whether commits are durable is a finding of the doctor, as it is at home.
-    for (const check of [checkVersion(facts, 'the server'), ...checkWritable(facts)])
-      if (check.state !== 'ok') return `${check.finding}: ${check.fix}`;
-    const tables = await pool.query<{ exists: boolean }>({
-      text: `select to_regclass('schema_migrations') is not null as exists`,
-    });
-    if (!tables[0]!.exists) return null;
-    const found = await readSelf(pool).catch(() => null);
-    if (found?.installation !== self.installation) return 'This database belongs to another installation of Weir.';
-    const inUse = found.number === 0 || this.#parts.cells.find(found.number) !== undefined || !(await isEmpty(pool));
-    return inUse
-      ? `This database is ${found.number === 0 ? 'home' : `cell ${found.number}`} already, or has events.`
-      : null;
-  }
-
-  async #prepare(pool: Database, { installation }: CellSelf, number: number): Promise<void> {
-    await migrate(pool);
-    await pool.transaction(async (query) => {
-      await allowCopies(query);
-      await nameSelf(query, installation, number);
-    });
-    await createPartitions(pool, Date.now());
+    if (removed.kind === 'done' && cell.address.kind === 'citus')
+      await dropCitusSchema(homeOf(this.#parts.cells), number);
+    return removed;
   }
 
   /** The change of a cell is announced by a trigger: all processes read the cells again. */

@@ -21,6 +21,7 @@ import { WriteBehind } from '../../../receive/ingest/write-behind.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import { type CommitFailure, probeCommit } from '../../../store/commit-probe.ts';
 import { PartitionRepair } from '../../../store/partitions.ts';
+import { copyOnNode } from '../../../store/queries/citus.ts';
 import { addHistory } from '../../../store/queries/history.ts';
 import { addSecretUses } from '../../../store/queries/webhook-secrets.ts';
 import { writeLastEvents } from '../../../store/queries/webhooks.ts';
@@ -64,7 +65,7 @@ export function composeIngest(
   const healthOf = (cell: Cell) => {
     const known = healths.get(cell);
     if (known !== undefined) return known;
-    const repair = new PartitionRepair(cell.database, {
+    const repair = new PartitionRepair(cell.tables, {
       made: (partitions) => log('partitions_created', { partitions, newest: partitions.at(-1) }),
       failed: (error) => log('partitions_failed', { reason: error.message }),
     });
@@ -88,6 +89,7 @@ export function composeIngest(
       spools: spoolFolder !== undefined,
       database: cell.database,
       cell: cell.number,
+      copySql: cell.address.node === null ? undefined : copyOnNode(cell.number, cell.address.node),
       retentionDays: settings.RETENTION_DAYS,
       observer: {
         ...observer,

@@ -1,0 +1,55 @@
+/** What makes a database, or a schema on Citus, a cell. */
+import { citusTables } from '../../../store/cells/address.ts';
+import type { Cell } from '../../../store/cells/cell.ts';
+import type { Cells } from '../../../store/cells/cells.ts';
+import { migrate } from '../../../store/migrate.ts';
+import { openCell } from '../../../store/open.ts';
+import { createPartitions } from '../../../store/partitions.ts';
+import type { Database } from '../../../store/pool.ts';
+import { allowCopies } from '../../../store/queries/cell-copies.ts';
+import { type CellSelf, isEmpty, nameSelf, readSelf } from '../../../store/queries/cells.ts';
+import { createCitusSchema, distribute, flatten } from '../../../store/queries/citus.ts';
+import { checkVersion, checkWritable, readServer } from '../../../store/server-checks.ts';
+
+/** Why the server cannot be a cell; null: it can. */
+export async function readUnfit(pool: Database, self: CellSelf, cells: Pick<Cells, 'find'>): Promise<string | null> {
+  const facts = await readServer(pool);
+  // Whether commits are durable is a finding of the doctor, as it is at home.
+  for (const check of [checkVersion(facts, 'the server'), ...checkWritable(facts)])
+    if (check.state !== 'ok') return `${check.finding}: ${check.fix}`;
+  const tables = await pool.query<{ exists: boolean }>({
+    text: `select to_regclass('schema_migrations') is not null as exists`,
+  });
+  if (!tables[0]!.exists) return null;
+  const found = await readSelf(pool).catch(() => null);
+  if (found?.installation !== self.installation) return 'This database belongs to another installation of Weir.';
+  const inUse = found.number === 0 || cells.find(found.number) !== undefined || !(await isEmpty(pool));
+  return inUse
+    ? `This database is ${found.number === 0 ? 'home' : `cell ${found.number}`} already, or has events.`
+    : null;
+}
+
+/** Makes the tables of a cell in an empty database or schema. */
+export async function prepareTables(pool: Database, { installation }: CellSelf, number: number): Promise<void> {
+  await migrate(pool);
+  await pool.transaction(async (query) => {
+    await allowCopies(query);
+    await nameSelf(query, installation, number);
+  });
+  await createPartitions(pool, Date.now());
+}
+
+/** Makes a schema with the tables of a cell, and gives it to a node of home's Citus cluster. */
+export async function createCitusCell({ conninfo, database }: Cell, self: CellSelf, number: number): Promise<void> {
+  await createCitusSchema(database, number);
+  const tables = openCell(citusTables(conninfo, number));
+  try {
+    await prepareTables(tables, self, number);
+    await tables.transaction(async (query) => {
+      await flatten(query);
+      await distribute(query, number);
+    });
+  } finally {
+    await tables.close();
+  }
+}

@@ -1,0 +1,61 @@
+/** Where a cell is. */
+import { onServer, withSchema } from '../conninfo.ts';
+import type { Database } from '../pool.ts';
+import type { CellRow } from '../queries/cells.ts';
+import { type CitusNode, nodeSchemaOf, readCitusNode, schemaOf } from '../queries/citus.ts';
+import { unseal } from '../secrets/seal.ts';
+
+/** What is sealed instead of a connection string: the cell is a schema on home's Citus cluster. */
+export const ON_CITUS = 'citus';
+
+/** Home, as its cells on Citus are found through it. */
+export interface HomeAddress {
+  conninfo: string;
+  database: Pick<Database, 'query'>;
+}
+
+export interface CellAddress {
+  kind: 'postgres' | 'citus';
+  /** Connection string for its statements; empty: see `fault`. */
+  conninfo: string;
+  /** Connection string for what creates and drops its tables. */
+  tables: string;
+  /** The node that has a cell on Citus; null: the cell is not on Citus. */
+  node: CitusNode | null;
+  /** Why it is not known where the cell is. */
+  fault: string | null;
+}
+
+/** Reads where a cell is. Never rejects. @param keys keys that seal connection strings, current first */
+export async function addressOf(
+  { number, id, sealed }: Pick<CellRow, 'number' | 'id' | 'sealed'>,
+  keys: readonly Buffer[],
+  home: HomeAddress,
+): Promise<CellAddress> {
+  const text = unseal(sealed, keys, id)?.toString();
+  if (text === ON_CITUS) return onCitus(number, home);
+  const fault = text === undefined ? 'its connection string cannot be read with SECRETS_KEY' : null;
+  return { kind: 'postgres', conninfo: text ?? '', tables: text ?? '', node: null, fault };
+}
+
+/**
+ * Statements go to the node that has the schema, without the coordinator: it would add 11 us a row and 2 ms a COPY, and plans few of them
+ * (no claim, no deduplication). Only what creates and drops tables goes through it.
+ */
+async function onCitus(number: number, home: HomeAddress): Promise<CellAddress> {
+  const tables = citusTables(home.conninfo, number);
+  const unknown = (fault: string): CellAddress => ({ kind: 'citus', conninfo: '', tables, node: null, fault });
+  try {
+    const node = await readCitusNode(home.database, number);
+    if (node === undefined) return unknown(`the Citus cluster has no schema ${schemaOf(number)}`);
+    const server = node.isCoordinator ? home.conninfo : onServer(home.conninfo, node);
+    return { kind: 'citus', conninfo: withSchema(server, nodeSchemaOf(number)), tables, node, fault: null };
+  } catch (error) {
+    return unknown(`Citus does not say which node has it: ${(error as Error).message}`);
+  }
+}
+
+/** Connection string for what creates and drops the tables of a cell on Citus. */
+export function citusTables(home: string, number: number): string {
+  return withSchema(home, schemaOf(number));
+}

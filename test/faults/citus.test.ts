@@ -1,0 +1,326 @@
+/** A cell on a Citus cluster, as senders, agents and operators see it, also while Citus moves it and while its node is down. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { Settings } from '../../server/base/settings/read.ts';
+import { inetBytes } from '../../server/model/address.ts';
+import type { Cell } from '../../server/store/cells/cell.ts';
+import { Cells } from '../../server/store/cells/cells.ts';
+import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
+import { uuidAt, uuidBytes, uuidv7, uuidv7Cell } from '../../server/store/ids.ts';
+import { openCell } from '../../server/store/open.ts';
+import { createDays, DAY_MS, partitionName } from '../../server/store/partitions.ts';
+import { type Database, openDatabase, type Statement } from '../../server/store/pool.ts';
+import { claimInRound } from '../../server/store/queries/claim-in-round.ts';
+import { claimOldest } from '../../server/store/queries/claim-oldest.ts';
+import type { ClaimOrder } from '../../server/store/queries/claim-order.ts';
+import { agentsWithWork } from '../../server/store/queries/claim-room.ts';
+import { type Settlement, settleDeliveries } from '../../server/store/queries/settle-deliveries.ts';
+import { type KeyedRow, storeDeduped } from '../../server/store/queries/store-deduped.ts';
+import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts';
+import { type Delivery, signIn, TestAgent } from '../helpers/agents.ts';
+import { type CitusCluster, lackingForCitus, startCitus } from '../helpers/citus.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { missing, startSender } from '../helpers/sender.ts';
+import { someKey } from '../helpers/settings.ts';
+import { until } from '../helpers/wait.ts';
+import { ask, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
+
+const TEST_MS = 300_000;
+const eventually = { timeoutMs: PATIENCE_MS };
+const SCHEMA = 'weir_cell_1';
+
+const lacking = lackingForCitus();
+if (lacking !== '') console.warn(`The tests on Citus are skipped: this machine lacks ${lacking}.`);
+
+describe.skipIf(lacking !== '')('a cell on Citus', () => {
+  let citus: CitusCluster;
+  let weir: Weir;
+  let home: Database;
+  let cells: Cells;
+  let webhook: { id: string; path: string; secret: string };
+  let atHome: { id: string; path: string; secret: string };
+
+  /** A command on the machine of Weir. */
+  // biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests
+  const command = async (...args: string[]): Promise<any> => {
+    const settings = { DATABASE_URL: citus.url, DATA_DIR: weir.dataDir, SECRETS_KEY: someKey };
+    const started = spawnWeir(settings, { command: [...args, '--json'] });
+    const code = await started.ended;
+    if (code !== 0) throw new Error(`weir ${args.join(' ')} ended with ${code}: ${started.stderr()}`);
+    return JSON.parse(started.lines.join('\n') || 'null');
+  };
+  const addWebhook = async (cell: number, ...more: string[]) => {
+    const secret = 'a secret between friends';
+    const given = ['--name', `in ${cell} ${more.length}`, '--cell', String(cell), '--secret', secret, ...more];
+    const { id } = await command('webhook', 'add', ...given);
+    return { id, path: `/in/${id}`, secret };
+  };
+  const url = () => `http://127.0.0.1:${weir.port}`;
+  const agentOf = async (name: string, ...webhookIds: string[]) => {
+    const agent = await command('agent', 'add', '--name', name, ...webhookIds.flatMap((id) => ['--webhook', id]));
+    return new TestAgent(url(), agent, await signIn({ url: url() }, agent.credential));
+  };
+  const send = async ({ path, secret }: typeof webhook, headers: Record<string, string> = {}) => {
+    const request = signedRequest({ secret });
+    const answer = await fetch(url() + path, { ...request, headers: { ...request.headers, ...headers } });
+    return { status: answer.status, id: ((await answer.json()) as { id?: string }).id! };
+  };
+  const cellsAway = async () =>
+    (JSON.parse((await ask(weir.port, '/readyz')).body) as { cells_away?: number[] }).cells_away ?? [];
+  const cell = (): Cell => cells.numbered(1);
+  /** Every process, and this test, use the node that has the cell. */
+  const cellIsBack = () => until(async () => (await cellsAway()).length === 0 && cell().away === null, eventually);
+
+  beforeAll(async () => {
+    citus = await startCitus();
+    weir = await startWeir({ DATABASE_URL: citus.url, SECRETS_KEY: someKey, WORKERS: 2 });
+    const added = await command('cell', 'add', '--citus', '--name', 'shard');
+    expect(added).toMatchObject({ number: 1, kind: 'citus', state: 'active', away: null });
+    home = openDatabase(citus.url, { connectionsMax: 2, applicationName: 'weir-primary', onError: () => {} });
+    const keys = derivedKeys(loadSecretsKeys({ SECRETS_KEY: someKey } as Settings), 'cells');
+    cells = new Cells({ home, conninfo: citus.url, keys, open: openCell });
+    await cells.load();
+    cells.watch();
+    webhook = await addWebhook(1);
+    atHome = await addWebhook(0);
+  }, TEST_MS);
+  afterAll(async () => {
+    await cells?.close();
+    await home?.close();
+    await weir?.stop();
+    await citus?.stop();
+  }, TEST_MS);
+
+  test('stores events on its node, and an agent claims, extends, rejects and acknowledges them', async () => {
+    const agent = await agentOf('reader', webhook.id, atHome.id);
+    const sent = [await send(webhook), await send(atHome), await send(webhook)].map(({ id }) => id);
+    expect(sent.map(uuidv7Cell)).toEqual([1, 0, 1]);
+    const owner = await citus.ownerOf(SCHEMA);
+    const stored = await owner.database.query({ text: `select id from ${cell().address.node!.events} order by id` });
+    expect(stored).toEqual([{ id: sent[0] }, { id: sent[2] }]);
+    const claimed = await agent.claim();
+    expect(claimed.map(({ event }) => event.id).sort()).toEqual(sent.toSorted());
+    const receipts = claimed.map(({ receipt }) => receipt);
+    expect((await agent.extend(receipts, 60)).done).toHaveLength(3);
+    expect((await agent.nack(receipts, { delay_seconds: 0 })).done).toHaveLength(3);
+    const again = await agent.claim();
+    expect((await agent.ack(again.map(({ receipt }) => receipt))).done).toHaveLength(3);
+    expect(await agent.claim()).toEqual([]);
+    const finished = await cell().database.query({ text: 'select state, attempts from deliveries_finished' });
+    expect(finished).toEqual([
+      { state: 'done', attempts: 2 },
+      { state: 'done', attempts: 2 },
+    ]);
+    const listed = await command('event', 'list');
+    expect(listed.items.map(({ id }: { id: string }) => id)).toEqual(sent.toReversed());
+  });
+
+  test('stores one event for a deduplication key, also of requests at the same time', async () => {
+    const keyed = await addWebhook(1, '--dedupe-header', 'x-key');
+    const answers = await Promise.all(Array.from({ length: 200 }, () => send(keyed, { 'x-key': 'the same' })));
+    expect(new Set(answers.map(({ id }) => id)).size).toBe(1);
+    expect(answers.filter(({ status }) => status === 202)).toHaveLength(1);
+  });
+
+  test('runs the statements of ingest, claims and settlements on the node, not through the planner of Citus', async () => {
+    const agent = await agentOf('planned', webhook.id);
+    const plans: string[] = [];
+    const explained: Database = {
+      ...cell().database,
+      query: async <Row extends object>(statement: Statement<Row>) => {
+        const text = `explain (costs off) ${statement.text}`;
+        const rows = await cell().database.query<{ 'QUERY PLAN': string }>({ text, values: statement.values ?? [] });
+        plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+        return cell().database.query(statement);
+      },
+    };
+    const [stored] = await storeDeduped(explained, [keyedRow(webhook.id)], 30, 1);
+    expect(uuidv7Cell(stored!)).toBe(1);
+    expect(await agentsWithWork(explained, [{ id: agent.id, claimableFrom: '-infinity' }])).toEqual([agent.id]);
+    const order = orderOf(agent.id);
+    const first = await claimOldest(explained.query, order, webhook.id, []);
+    expect(first.rows).toHaveLength(1);
+    const receipt = { deliveryId: first.rows[0]!.id, lease: first.rows[0]!.lease };
+    const settlements: Settlement[] = [
+      { kind: 'extend', leaseSeconds: 60 },
+      { kind: 'nack', delaySeconds: 0, reason: null, attemptsMax: 10 },
+    ];
+    for (const settlement of settlements)
+      expect((await settleDeliveries(explained, agent.id, [receipt], settlement)).done.size).toBe(1);
+    const again = await claimInRound(explained.query, order, null, []);
+    expect(again.rows).toHaveLength(1);
+    const receipts = [{ deliveryId: again.rows[0]!.id, lease: again.rows[0]!.lease }];
+    expect((await claimOldest(explained.query, order, webhook.id, receipts)).acknowledged).toHaveLength(1);
+    expect((await settleDeliveries(explained, agent.id, receipts, { kind: 'ack' })).done.size).toBe(1);
+    expect(plans.length).toBeGreaterThanOrEqual(9);
+    for (const plan of plans) expect(plan).not.toMatch(/Citus|Distributed/);
+    const tables = new Set(plans.flatMap((plan) => plan.match(/\b(?:events|deliveries|dedupe_keys)\w*_\d{6,}\b/g)));
+    expect([...tables].length).toBeGreaterThan(2);
+  });
+
+  test('retention drops old days, and deletes their finished deliveries', async () => {
+    const oldMs = Math.floor(Date.now() / DAY_MS) * DAY_MS - 40 * DAY_MS;
+    const { database, tables } = cell();
+    await createDays(tables, [oldMs]);
+    const ids = [uuidAt(oldMs + 1), uuidAt(oldMs + 2)];
+    const at = new Date(oldMs + 1).toISOString();
+    await database.query({
+      text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes) values ($1, $2, $3, '127.0.0.1', '', '', 0)`,
+      values: [ids[0], randomUUID(), at],
+    });
+    await database.query({
+      text: `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at)
+             values ($1, $2, $2, $3, $4, 0, 'done', now())`,
+      values: [ids[1], randomUUID(), ids[0], at],
+    });
+    const dropped = await dropOldPartitions(database, 30, Date.now(), { tables });
+    expect(dropped).toEqual({
+      partitions: [partitionName('events', oldMs)],
+      unhandled: 0,
+      keptDays: [],
+      busy: null,
+      unarchived: [],
+    });
+    for (const table of ['events', 'deliveries'])
+      expect(await database.query({ text: `select from ${table} where received_at = $1`, values: [at] })).toEqual([]);
+    expect((await send(webhook)).status).toBe(202);
+  });
+
+  test('refuses what is written on a node that it left', { timeout: TEST_MS }, async () => {
+    const { database } = await citus.ownerOf(SCHEMA);
+    const left = cell().address.node!.events;
+    await citus.moveOn(SCHEMA);
+    const [still] = await database.query<{ exists: boolean }>({
+      text: 'select to_regclass($1) is not null as exists',
+      values: [left],
+    });
+    const writing = database.query({
+      text: `insert into ${left} (id, webhook_id, received_at, source_ip, headers, body, bytes)
+             values (gen_random_uuid(), gen_random_uuid(), now(), '127.0.0.1', '', '', 0)`,
+    });
+    await expect(writing).rejects.toMatchObject({ code: still!.exists ? '25006' : '42P01' });
+    await until(async () => (await send(webhook)).status === 202, eventually);
+    await cellIsBack();
+  });
+
+  test('Citus moves it five times under load: nothing that was answered 202 is lost', {
+    timeout: TEST_MS,
+  }, async () => {
+    const agent = await agentOf('moved', webhook.id);
+    const sender = startSender({ ...webhook, port: weir.port, lanes: 16, perSecondMax: 500 });
+    onTestFinished(() => sender.stop());
+    const claimed = new Set<string>();
+    let isDone = false;
+    const client = async () => {
+      while (!isDone) {
+        const answer = await agent.post('claim', { max: 200, lease_seconds: 5, wait_seconds: 1 }).catch(() => null);
+        const deliveries: Delivery[] = answer?.status === 200 ? answer.body.deliveries : [];
+        for (const { event } of deliveries) claimed.add(event.id);
+        if (deliveries.length === 0) continue;
+        await agent.post('ack', { receipts: deliveries.map(({ receipt }) => receipt) }).catch(() => null);
+      }
+    };
+    const clients = [client(), client()];
+    try {
+      await sender.acceptMore(200);
+      for (let move = 0; move < 5; move++) {
+        await citus.moveOn(SCHEMA);
+        await sender.acceptMore(200);
+      }
+      await sender.stop();
+      await cellIsBack();
+      expect(await missing(cell().database, sender.accepted)).toEqual([]);
+      const left = 'select 1 from deliveries_live where agent_id = $1 limit 1';
+      await until(
+        async () => (await cell().database.query({ text: left, values: [agent.id] })).length === 0,
+        eventually,
+      );
+      expect([...sender.accepted.keys()].filter((id) => !claimed.has(id))).toEqual([]);
+      expect(sender.losses).toEqual([]);
+      expect([...new Set(sender.refusals.map(({ code }) => code))]).toEqual(
+        sender.refusals.length === 0 ? [] : ['database_unavailable'],
+      );
+      console.info(`five moves: ${sender.accepted.size} accepted, ${sender.refusals.length} refused`);
+    } finally {
+      isDone = true;
+      await Promise.all(clients);
+    }
+  });
+
+  test('a node that is down: only its webhooks are refused, and it recovers', { timeout: TEST_MS }, async () => {
+    // The coordinator has home.
+    while ((await citus.ownerOf(SCHEMA)) === citus.nodes[0]) await citus.moveOn(SCHEMA);
+    await cellIsBack();
+    const owner = await citus.ownerOf(SCHEMA);
+    const senders = [webhook, atHome].map((each) =>
+      startSender({ ...each, port: weir.port, lanes: 8, perSecondMax: 100 }),
+    );
+    onTestFinished(async () => {
+      await Promise.all(senders.map((sender) => sender.stop()));
+    });
+    await Promise.all(senders.map((sender) => sender.acceptMore(50)));
+    await owner.kill();
+    await until(() => senders[0]!.refusals.some(({ status }) => status === 503), eventually);
+    await senders[1]!.acceptMore(100);
+    await owner.start();
+    await cellIsBack();
+    await Promise.all(senders.map((sender) => sender.acceptMore(50)));
+    await Promise.all(senders.map((sender) => sender.stop()));
+    expect(await missing(cell().database, senders[0]!.accepted)).toEqual([]);
+    expect(senders[1]!.refusals).toEqual([]);
+  });
+
+  test('is named by list, and removed with its schema when it is empty', { timeout: TEST_MS }, async () => {
+    const { items } = await command('cell', 'list');
+    expect(items.map(({ kind, away }: { kind: string; away: null }) => [kind, away])).toEqual([
+      ['postgres', null],
+      ['citus', null],
+    ]);
+    const second = await command('cell', 'add', '--citus');
+    expect(second).toMatchObject({ number: 2, kind: 'citus', state: 'active' });
+    const moved = await addWebhook(2);
+    await command('cell', 'move', moved.id, '--to', '1');
+    expect((await send(moved)).status).toBe(202);
+    await command('cell', 'drain', '2');
+    await command('cell', 'remove', '2');
+    expect(await home.query({ text: `select from pg_namespace where nspname = 'weir_cell_2'` })).toEqual([]);
+  });
+});
+
+/** An event with a key, as a serving process makes it. */
+function keyedRow(webhookId: string): KeyedRow {
+  const receivedAtMs = Date.now();
+  const body = Buffer.from('{}');
+  return {
+    id: uuidv7(receivedAtMs, randomBytes(16), 1),
+    webhookId: uuidBytes(webhookId),
+    receivedAtMs,
+    sourceIp: inetBytes('127.0.0.1'),
+    headers: Buffer.from('a: b'),
+    contentType: null,
+    eventType: null,
+    body,
+    key: randomBytes(32),
+  };
+}
+
+function orderOf(agentId: string): ClaimOrder {
+  const day = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString();
+  return {
+    cell: 1,
+    agentId,
+    generation: 1,
+    isLimited: false,
+    isOfMany: false,
+    max: 10,
+    leaseSeconds: 60,
+    address: '127.0.0.1',
+    webhookIds: null,
+    bytesMax: 1_000_000,
+    attemptsMax: 10,
+    claimableFrom: '-infinity',
+    afterWebhookId: null,
+    onlyWebhookId: null,
+    days: { from: day(-1), to: day(1) },
+  };
+}
