@@ -119,6 +119,12 @@ export async function appliedVersions({ query }: Pick<Database, 'query'>): Promi
   return new Map(rows.map(({ version, compatibleFrom }) => [version, compatibleFrom]));
 }
 
+/** Whether the database has every migration of this release. */
+export async function hasAllMigrations(database: Pick<Database, 'query'>): Promise<boolean> {
+  const applied = await appliedVersions(database);
+  return migrationFiles().every(({ version }) => applied.has(version));
+}
+
 /**
  * Why this release cannot migrate or serve a database with these migrations; null if it can.
  * @param subject what has these versions, for the message

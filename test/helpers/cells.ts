@@ -4,6 +4,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Log } from '../../server/base/telemetry/log.ts';
 import { runCells } from '../../server/operate/primary/cells.ts';
 import { Cells } from '../../server/store/cells/cells.ts';
 import { openCell } from '../../server/store/open.ts';
@@ -57,7 +58,7 @@ export async function startCellApp(count: number, overrides: Overrides = {}): Pr
   });
   await primary.load();
   primary.watch();
-  const stopWork = runCells(primary);
+  const stopWork = runCells(primary, (() => {}) as unknown as Log);
   return {
     ...app,
     cells,

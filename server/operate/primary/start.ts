@@ -17,6 +17,7 @@ import { usualHorizon } from '../../store/partitions.ts';
 import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
 import { Alerts, runAlerts } from './alerts.ts';
+import { prepareCells } from './cells.ts';
 import { type Choice, chooseServingUser, findEntryFile, type ServingUser } from './forks.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
 import { openServing, type State } from './serving.ts';
@@ -91,6 +92,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const waiting = new Waiting(state);
   const preparing = prepare(
     { conninfo, database: attached.database, settings, keys, log, onAwaited: (what) => waiting.on(what) },
+    cells,
     stopping,
   );
   // A rejection is handled below, when the processes exist.
@@ -174,8 +176,9 @@ class Waiting {
 }
 
 /** Resolves with null when Weir is to end. Rejects when only another setting would help. */
-async function prepare(parts: PrepareParts, stopping: AbortSignal): Promise<Prepared | null> {
+async function prepare(parts: PrepareParts, cells: Cells, stopping: AbortSignal): Promise<Prepared | null> {
   const prepared = await prepareDatabase(parts, stopping);
+  if (prepared !== null) await prepareCells(cells, parts.log);
   await waitForLimiter(parts.settings(), parts.log, () => parts.onAwaited('rate_limit_store'), stopping);
   return stopping.aborted ? null : prepared;
 }

@@ -34,7 +34,7 @@ export function startWork(
   );
   const jobsDatabase = openDatabase(conninfo, { connectionsMax: JOB_CONNECTIONS, applicationName: 'weir-jobs' });
   undo.push(() => jobsDatabase.close());
-  undo.push(runCells(cells));
+  undo.push(runCells(cells, log));
   undo.push(
     runJobs({
       database: cells.over(jobsDatabase),

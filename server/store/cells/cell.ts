@@ -1,6 +1,7 @@
 /** One cell as a process knows it: its database, and whether it can be used. */
 import { type CommitFailure, probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../conninfo.ts';
+import { hasAllMigrations, migrate } from '../migrate.ts';
 import type { Database, Query } from '../pool.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells.ts';
 import { onNode, prepareNode } from '../queries/citus.ts';
@@ -41,6 +42,8 @@ export class Cell implements CellDatabase {
   #mark = 0;
   /** A cell on Citus: its node has what Weir needs there. */
   #prepared = false;
+  /** Whether its schema has the migrations of this release; null: not known since it was away. */
+  #isCurrent: boolean | null = null;
 
   private constructor(
     number: number,
@@ -118,6 +121,11 @@ export class Cell implements CellDatabase {
     return this.#troubleSinceMs ?? 0;
   }
 
+  /** Whether it is not used before `migrate`, because its schema is of an earlier release. */
+  get outdated(): boolean {
+    return this.#isCurrent === false;
+  }
+
   /** When it was added, Unix milliseconds. */
   get sinceMs(): number {
     return this.#row?.createdAtMs ?? 0;
@@ -140,13 +148,26 @@ export class Cell implements CellDatabase {
     try {
       await this.prepare();
       const found = await readSelf(this.#pool, ASK_TIMEOUT_MS);
-      this.#becomes(this.#differs(found));
+      const difference = this.#differs(found);
+      if (difference === null && this.address.kind === 'postgres' && this.#isCurrent !== true)
+        this.#isCurrent = await hasAllMigrations(this.#pool);
+      this.#becomes(
+        difference ?? (this.outdated ? 'its schema is of an earlier release, and is about to be migrated' : null),
+      );
       if (this.#away === null) this.#mark = Math.max(this.#mark, found!.mark);
     } catch (error) {
       this.#prepared = false;
+      this.#isCurrent = null;
       this.#becomes(oneLine(withoutSecrets((error as Error).message, this.conninfo)));
     }
     if (this.failure !== null) await this.probe();
+  }
+
+  /** Migrates its schema to this release, and uses it. Returns the names of the applied migrations. Rejects when it does not answer. */
+  async migrate(): Promise<string[]> {
+    const applied = await migrate(this.#pool);
+    await this.ask();
+    return applied;
   }
 
   /** The server refused an event: whether it stores any is found out now, and then by `ask`. */
