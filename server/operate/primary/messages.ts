@@ -48,7 +48,7 @@ export type ToProcess =
   /** A payload of weir_changes; answered by `applied` with the same number. */
   | { kind: 'change'; number: number; payload: string }
   /** Events were committed by the process `by`: waiting claims check again. */
-  | { kind: 'arrived'; by: string }
+  | { kind: 'arrived'; by?: string }
   | { kind: 'horizon'; horizon: Horizon }
   /** What the start waits for has changed. */
   | { kind: 'awaited'; awaited: Awaited }

@@ -65,7 +65,8 @@ export function runProcess(): void {
       case 'changes_lost':
         return app.changesLost();
       case 'arrived':
-        return app.arrived(message.by);
+        // The primary of an earlier release does not name the process.
+        return app.arrived(message.by ?? '');
       case 'change':
         // The reload may fail while the database is down. That is harmless, because the cached state is already dropped.
         await app.change(message.payload).catch(() => {});
