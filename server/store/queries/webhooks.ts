@@ -60,7 +60,7 @@ export function listWebhooks(
   limit: number | null,
 ): Promise<WebhookRecord[]> {
   return query<WebhookRecord>({
-    name: 'list-webhooks',
+    name: before === null ? 'list-webhooks' : 'list-webhooks-before',
     text: `
       select ${record}
       from webhooks w
