@@ -119,12 +119,6 @@ export async function appliedVersions({ query }: Pick<Database, 'query'>): Promi
   return new Map(rows.map(({ version, compatibleFrom }) => [version, compatibleFrom]));
 }
 
-/** Whether the database has every migration of this release. */
-export async function hasAllMigrations(database: Pick<Database, 'query'>): Promise<boolean> {
-  const applied = await appliedVersions(database);
-  return migrationFiles().every(({ version }) => applied.has(version));
-}
-
 /**
  * Why this release cannot migrate or serve a database with these migrations; null if it can.
  * @param subject what has these versions, for the message
@@ -156,7 +150,10 @@ export function versionProblem(
  * Returns the names of migrations that are not applied; all of them if the database was never migrated.
  * @param files migrations of the running build: an upgrade may replace the files on disk while the process runs.
  */
-export async function pendingMigrations(database: Database, files = migrationFiles()): Promise<string[]> {
+export async function pendingMigrations(
+  database: Pick<Database, 'query'>,
+  files = migrationFiles(),
+): Promise<string[]> {
   const applied = await appliedVersions(database);
   return files.filter((file) => !applied.has(file.version)).map((file) => file.name);
 }

@@ -12,12 +12,13 @@ import type { Configuration, Settings } from '../../base/settings/read.ts';
 import type { AdjustableLog, Log, LogDestination } from '../../base/telemetry/log.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
 import { Cells } from '../../store/cells/cells.ts';
+import { migrateAnsweringCells } from '../../store/cells/migrate.ts';
 import { openCell, openUnmigrated } from '../../store/open.ts';
 import { usualHorizon } from '../../store/partitions.ts';
 import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
 import { Alerts, runAlerts } from './alerts.ts';
-import { prepareCells } from './cells.ts';
+import { logMigrated } from './cells.ts';
 import { type Choice, chooseServingUser, findEntryFile, type ServingUser } from './forks.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
 import { openServing, type State } from './serving.ts';
@@ -178,7 +179,7 @@ class Waiting {
 /** Resolves with null when Weir is to end. Rejects when only another setting would help. */
 async function prepare(parts: PrepareParts, cells: Cells, stopping: AbortSignal): Promise<Prepared | null> {
   const prepared = await prepareDatabase(parts, stopping);
-  if (prepared !== null) await prepareCells(cells, parts.log);
+  if (prepared !== null) await migrateAnsweringCells(cells, logMigrated(parts.log)).catch(() => {});
   await waitForLimiter(parts.settings(), parts.log, () => parts.onAwaited('rate_limit_store'), stopping);
   return stopping.aborted ? null : prepared;
 }

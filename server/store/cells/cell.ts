@@ -1,7 +1,7 @@
 /** One cell as a process knows it: its database, and whether it can be used. */
 import { type CommitFailure, probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../conninfo.ts';
-import { hasAllMigrations, migrate } from '../migrate.ts';
+import { migrate, pendingMigrations } from '../migrate.ts';
 import type { Database, Query } from '../pool.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells.ts';
 import { onNode, prepareNode } from '../queries/citus.ts';
@@ -150,7 +150,7 @@ export class Cell implements CellDatabase {
       const found = await readSelf(this.#pool, ASK_TIMEOUT_MS);
       const difference = this.#differs(found);
       if (difference === null && this.address.kind === 'postgres' && this.#isCurrent !== true)
-        this.#isCurrent = await hasAllMigrations(this.#pool);
+        this.#isCurrent = (await pendingMigrations(this.#pool)).length === 0;
       this.#becomes(
         difference ?? (this.outdated ? 'its schema is of an earlier release, and is about to be migrated' : null),
       );

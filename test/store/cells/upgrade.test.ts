@@ -1,8 +1,9 @@
 /** A cell whose schema is of an earlier release. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
-import { migrateCells } from '../../../server/operate/primary/cells.ts';
+import { logMigrated } from '../../../server/operate/primary/cells.ts';
 import { Cells } from '../../../server/store/cells/cells.ts';
+import { migrateCells } from '../../../server/store/cells/migrate.ts';
 import { migrationFiles } from '../../../server/store/migrate.ts';
 import { openCell } from '../../../server/store/open.ts';
 import { openDatabase } from '../../../server/store/pool.ts';
@@ -18,19 +19,31 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-test('a cell of an earlier release is not used before it is migrated', async () => {
+async function indexes(): Promise<string[]> {
+  const text = 'select indexname as name from pg_indexes where indexname = any ($1) order by 1';
+  const rows = await app.cells[0]!.database.query<{ name: string }>({ text, values: [`{${INDEXES.join(',')}}`] });
+  return rows.map(({ name }) => name);
+}
+
+/** Takes the newest migration back. */
+async function makeEarlier(): Promise<void> {
   const { database } = app.cells[0]!;
-  const indexes = async () =>
-    (
-      await database.query<{ name: string }>({
-        text: 'select indexname as name from pg_indexes where indexname = any ($1) order by 1',
-        values: [`{${INDEXES.join(',')}}`],
-      })
-    ).map(({ name }) => name);
   expect(await indexes()).toEqual(INDEXES.toSorted());
   for (const index of INDEXES) await database.query({ text: `drop index ${index}` });
   await database.query({ text: 'delete from schema_migrations where version = $1', values: [NEWEST] });
+}
 
+test('weir migrate migrates the cells', async () => {
+  await makeEarlier();
+  const [migration] = migrationFiles().slice(-1);
+  const cell = { number: 1, name: app.cells[0]!.name, away: null };
+  expect(await app.json('migrate')).toEqual({ applied: [], cells: [{ ...cell, applied: [migration!.name] }] });
+  expect(await indexes()).toEqual(INDEXES.toSorted());
+  expect((await app.weir('migrate')).out).toContain(`Cell 1 (${cell.name}): up to date.`);
+});
+
+test('a cell of an earlier release is not used before it is migrated', async () => {
+  await makeEarlier();
   const home = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-primary', onError: () => {} });
   const keys = derivedKeys(loadSecretsKeys(app.settings), 'cells');
   const cells = new Cells({ home, conninfo: app.conninfo, keys, open: openCell });
@@ -45,7 +58,8 @@ test('a cell of an earlier release is not used before it is migrated', async () 
   await expect(cell.database.query({ text: 'select' })).rejects.toThrow('of an earlier release');
 
   const logged: unknown[] = [];
-  await migrateCells(cells, ((...line: unknown[]) => logged.push(line)) as unknown as Log);
+  const log = ((...line: unknown[]) => logged.push(line)) as unknown as Log;
+  await migrateCells(cells, logMigrated(log));
   expect(logged).toEqual([['migrated', { migration: migrationFiles().at(-1)!.name, cell: 1 }]]);
   expect([cell.outdated, cell.away, await indexes()]).toEqual([false, null, INDEXES.toSorted()]);
 });
