@@ -1,7 +1,7 @@
 /** A copy of the build that a test can break or modify. */
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -20,7 +20,9 @@ export interface Installation {
 export async function installWeir(directory?: string): Promise<Installation> {
   const home = directory ?? (await mkdtemp(join(tmpdir(), 'weir-i-')));
   await mkdir(home, { recursive: true });
-  await cp(join(root, 'dist'), join(home, 'dist'), { recursive: true });
+  // Without the scripts of other tests, which remove them.
+  const filter = (path: string) => !basename(path).startsWith('.test-');
+  await cp(join(root, 'dist'), join(home, 'dist'), { recursive: true, filter });
   await cp(join(root, 'package.json'), join(home, 'package.json'));
   await symlink(join(root, 'node_modules'), join(home, 'node_modules'));
   const replaced = new Set<string>();

@@ -5,6 +5,7 @@ import { addAgentHistory, countFailed, deleteOldAgentHistory } from '../../serve
 import { addAgent, letPass, send, startAgentApp } from '../helpers/agents.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { until } from '../helpers/wait.ts';
 
 const QUARTER_MS = 900_000;
 let app: TestApp;
@@ -56,6 +57,9 @@ test('its page and the list of agents show them, and lead to the deliveries of t
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   await agent.claim();
+  // When it was seen is written beside the claim, with others that are seen within a moment.
+  const seen = async () => (await viewer.api('GET', `/api/v1/agents/activity?agent_ids=${agent.id}`)).body.items[0];
+  await until(async () => (await seen()).last_seen_at !== null);
   const atMs = quartersSince(Date.now()) + 40 * QUARTER_MS;
   await addAgentHistory(app.database, [{ agentId: agent.id, atMs, acknowledged: 12, failed: 3 }]);
   const [from, to] = [atMs, atMs + QUARTER_MS].map((ms) => encodeURIComponent(new Date(ms).toISOString()));
