@@ -2,9 +2,10 @@
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { openDatabase } from '../../server/store/pool.ts';
 import { chainOf } from '../helpers/chain.ts';
+import { cutOff } from '../helpers/cut-off.ts';
 import { look, postgresPids } from '../helpers/processes.ts';
 import { missing, type Sender, type SenderOptions } from '../helpers/sender.ts';
 import { canMount, mountSmallDisk, resizeDisk, skippedNote } from '../helpers/small-disk.ts';
@@ -45,21 +46,6 @@ async function startLoad(options: Partial<SenderOptions> & { first?: number } = 
   return { webhook, sender };
 }
 
-/** Simulates an outage of Postgres: sessions are closed and new ones refused, until `restore`. */
-async function cutOff(): Promise<{ restore: () => Promise<unknown> }> {
-  const conninfo = chain.weir.conninfo.replace('dbname=weir', 'dbname=postgres');
-  const admin = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test', onError: () => {} });
-  const run = (text: string) => admin.query({ text });
-  const restore = () => run('alter database weir allow_connections true');
-  onTestFinished(async () => {
-    await restore();
-    await admin.close();
-  });
-  await run('alter database weir allow_connections false');
-  await run(`select pg_terminate_backend(pid) from pg_stat_activity where datname = 'weir'`);
-  return { restore };
-}
-
 /** Every event that was answered is stored, none twice, and the spool is empty. */
 async function expectEachStoredOnce({ webhook, sender }: { webhook: { id: string }; sender: Sender }): Promise<void> {
   await sender.stop();
@@ -86,7 +72,7 @@ test('Postgres away: requests get 202, a killed process loses nothing, and the s
   const { sender } = load;
   const key = (await readFile(join(weir.dataDir, 'secrets.key'), 'utf8')).trim();
   await untilSaved(weir.dataDir, key, load.webhook.id, weir.database);
-  const { restore } = await cutOff();
+  const { restore } = await cutOff(chain.weir.conninfo);
   await sender.acceptMore(600);
   await databaseIs('spooling');
   expect((await readiness(weir.port))?.status).toBe(200);
@@ -136,7 +122,7 @@ test('a full spool refuses events, keeps what it has, and drains', { timeout: TE
   const { weir } = chain;
   const load = await startLoad({ bodyBytes: 200_000, lanes: 8, first: 20 });
   const { sender } = load;
-  const { restore } = await cutOff();
+  const { restore } = await cutOff(chain.weir.conninfo);
   await until(() => sender.refusals.length > 20, eventually);
   expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(new Set(['database_unavailable']));
   const answer = await until(async () => {
@@ -161,7 +147,7 @@ test.runIf(canMount)(
     const { weir } = chain;
     const load = await startLoad({ bodyBytes: 100_000, lanes: 8, first: 20 });
     const { sender } = load;
-    const { restore } = await cutOff();
+    const { restore } = await cutOff(chain.weir.conninfo);
     await until(() => sender.refusals.length > 20, eventually);
     expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(new Set(['database_unavailable']));
     await until(async () => (await readiness(weir.port))?.status === 503, eventually);
@@ -185,7 +171,7 @@ test('the primary killed while it spools, and while it drains', { timeout: TEST_
     await until(async () => (await Promise.all([weir.pid, ...processes].map(isGone))).every(Boolean), eventually);
     await sender.stop();
   };
-  const { restore } = await cutOff();
+  const { restore } = await cutOff(chain.weir.conninfo);
   await sender.acceptMore(600);
   await killWeir();
   await restore();

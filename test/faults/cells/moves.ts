@@ -50,42 +50,33 @@ const steps: readonly { step: string; begun: boolean; stopAt: (moving: Moving) =
   {
     step: 'while it copies the last keys',
     begun: true,
-    stopAt: async (moving) => {
-      const older = await holdOlder(moving);
-      let release = older;
-      const reached = async () => {
-        if (release === older) {
-          if (!(await isCopied(moving))) return false;
-          release = await hold(moving.to, lockKeys);
-          await older();
-        }
-        return waits(moving.to);
-      };
-      return { release: () => release(), reached };
-    },
+    stopAt: (moving) => afterOlder(moving, moving.to, lockKeys),
   },
   {
     step: 'before its end is stored',
     begun: true,
-    stopAt: async (moving) => {
-      const older = await holdOlder(moving);
-      let release = older;
-      const reached = async () => {
-        if (release === older) {
-          if (!(await isCopied(moving))) return false;
-          release = await hold(moving.home, lockRow(moving.id));
-          await older();
-        }
-        return waits(moving.home);
-      };
-      return { release: () => release(), reached };
-    },
+    stopAt: (moving) => afterOlder(moving, moving.home, lockRow(moving.id)),
   },
 ];
 
 interface Waiting {
   release: Release;
   reached: () => Promise<boolean>;
+}
+
+/** Makes the command wait for a lock that is taken while it waits for older statements. @param conninfo where it then waits */
+async function afterOlder(moving: Moving, conninfo: string, lock: string): Promise<Waiting> {
+  const older = await holdOlder(moving);
+  let release = older;
+  const reached = async () => {
+    if (release === older) {
+      if (!(await isCopied(moving))) return false;
+      release = await hold(conninfo, lock);
+      await older();
+    }
+    return waits(conninfo);
+  };
+  return { release: () => release(), reached };
 }
 
 export function moveTests(installation: CellInstallation): void {

@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from '../../../server/store/pool.ts';
+import { cutOff } from '../../helpers/cut-off.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
@@ -63,22 +63,4 @@ export function spoolTests(installation: CellInstallation): void {
     const counts = senders.map(({ accepted }, cell) => `cell ${cell}: ${accepted.size}`);
     console.log(`answered 202: ${counts.join(', ')}; refused 0, lost 0`);
   });
-}
-
-/** Home refuses sessions until `restore`. */
-async function cutOff(conninfo: string): Promise<{ restore: () => Promise<unknown> }> {
-  const admin = openDatabase(conninfo.replace('dbname=weir', 'dbname=postgres'), {
-    connectionsMax: 1,
-    applicationName: 'weir-test',
-    onError: () => {},
-  });
-  const run = (text: string) => admin.query({ text });
-  const restore = () => run('alter database weir allow_connections true');
-  onTestFinished(async () => {
-    await restore();
-    await admin.close();
-  });
-  await run('alter database weir allow_connections false');
-  await run(`select pg_terminate_backend(pid) from pg_stat_activity where datname = 'weir'`);
-  return { restore };
 }
