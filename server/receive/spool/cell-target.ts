@@ -6,7 +6,7 @@ import { realDisk } from './disk.ts';
 import { Drain } from './drain.ts';
 import type { SegmentName } from './names.ts';
 import { type Frame, idsOf, rowsAt } from './segment.ts';
-import { type DrainTarget, SpoolStore, type StoreResult } from './store.ts';
+import { addCounts, type DrainTarget, SpoolStore, type StoreResult } from './store.ts';
 import type { DrainObserver } from './store-rows.ts';
 
 interface CellDrainParts {
@@ -57,7 +57,7 @@ export class CellTarget implements DrainTarget {
     for (const [target, part] of this.#split(columns, rows)) {
       const result = await target.store(columns, part);
       if (result.kind !== 'committed') return result;
-      for (const name of ['stored', 'duplicates', 'known', 'webhookDeleted'] as const) total[name] += result[name];
+      addCounts(total, result);
     }
     return total;
   }
