@@ -31,6 +31,7 @@ export class CommitNotifier {
 
   /** Events of this webhook were stored: `committed` is called in the same turn. */
   stored(webhookId: string): void {
+    if (!this.#isWanted()) return;
     this.#waiters.stored(webhookId);
     if (this.#isOfAny) return;
     this.#webhooks.add(webhookId);
