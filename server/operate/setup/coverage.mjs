@@ -34,8 +34,6 @@ function charactersRun(root, folder) {
       // An inner range follows the one that contains it.
       for (const { startOffset, endOffset, count } of ranges) here.fill(count > 0 ? 1 : 0, startOffset, endOffset);
       const path = relative(root, fileURLToPath(url));
-      // A test removes the scripts that it has built.
-      if (!existsSync(join(root, path))) continue;
       const before = ran.get(path);
       ran.set(path, before === undefined ? here : before.map((one, at) => one | here[at]));
     }
@@ -47,6 +45,8 @@ function charactersRun(root, folder) {
 function sourceLines(root, ran) {
   const lines = new Map();
   for (const [path, characters] of ran) {
+    // A test removes the scripts that it has built.
+    if (!existsSync(join(root, path))) continue;
     const code = readFileSync(join(root, path), 'utf8');
     // The file of the client package has no map; tests import its sources.
     if (!code.includes('\n//# sourceMappingURL=')) continue;
