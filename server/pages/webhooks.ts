@@ -103,7 +103,7 @@ const rotateWebhook: Page = async (request) => {
   if (rotated.kind === 'invalid')
     return webhookView(request, 'secret', webhook.body, { errors: rotated.errors }, { status: 422 });
   const secret = rotated.body.secret ?? null;
-  // From the panel that waits for the first request, which goes on waiting.
+  // From the panel that waits for the first request, and continues to wait.
   if (form.has('waiting') && secret === null) return redirect(`/webhooks/${id}`, 'secret-active');
   return webhookView(request, 'secret', webhook.body, { secret, rotated: true }, { once: secret !== null });
 };

@@ -20,7 +20,7 @@ export class Visitor {
   readonly #origin: string;
   #page: Page | undefined;
 
-  /** @param person who is signed in; null: nobody */
+  /** @param person who is signed in; null: a visitor who is not signed in */
   constructor(app: Pick<TestApp, 'url'>, person: Pick<TestPerson, 'cookie'> | null) {
     this.#origin = app.url;
     const [name, value] = person?.cookie.split('=') ?? [];

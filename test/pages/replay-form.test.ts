@@ -45,7 +45,7 @@ test('a type that no event has is still the chosen one', async () => {
   expect(choices(await open(`?webhook_id=${webhook.id}&type=gone`))).toContainEqual(['gone', true, 'gone']);
 });
 
-test('without a webhook there is no list, and the type stays a filter', async () => {
+test('without a webhook the form has no list, and the type stays a filter', async () => {
   const page = await open('?type=order.paid');
   expect(choices(page)).toEqual([]);
   expect(page).toContain('<input type="hidden" name="type" value="order.paid">');

@@ -80,7 +80,7 @@ export const ruleTable = {
   },
   WeirDatabaseDown: {
     ...about('database'),
-    // With cells, the label cell of the alert names the one that is meant.
+    // With cells, the label cell of the alert names its cell.
     expr: promql`${'weir_database_up'} < ignoring (cell) group_left () ${'weir_processes'}`,
     forMinutes: 1,
   },

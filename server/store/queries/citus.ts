@@ -87,7 +87,7 @@ export interface CitusNode {
   deliveryId: string;
 }
 
-/** Reads which node has the tables of a cell. Undefined: there is no such schema. Call at home. */
+/** Reads which node has the tables of a cell. Undefined: the schema does not exist. Call at home. */
 export async function readCitusNode({ query }: Pick<Database, 'query'>, cell: number): Promise<CitusNode | undefined> {
   const [row] = await query<CitusNode>({
     text: `

@@ -55,7 +55,7 @@ export async function undoMove(query: Query, id: string, from: number): Promise<
   return rows.length > 0;
 }
 
-/** Where the new events of a webhook are stored, and from where it is moving there. Undefined: there is no such webhook. */
+/** Where the new events of a webhook are stored, and from where it is moving there. Undefined: the webhook does not exist. */
 export async function readCellOf(
   { query }: Pick<Database, 'query'>,
   id: string,

@@ -97,7 +97,7 @@ describe('in a Prometheus that scrapes Weir', () => {
         const real = expr.replaceAll('$__rate_interval', '1h').replaceAll(/\$(job|instance)/g, '.*');
         const [first] = await query(real);
         expect([title, first === undefined]).toEqual([title, false]);
-        // Without cells there is no series of one, and without an agent only the series of all others, which has no name.
+        // Without cells a cell has no series, and without an agent only the series of all others, which has no name.
         const labels = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!);
         expect(Object.keys(first!.metric)).toEqual(
           expect.arrayContaining(labels.filter((label) => !['agent_name', 'cell'].includes(label))),

@@ -41,7 +41,7 @@ async function pagesOf(query: string): Promise<string[][]> {
 }
 
 test.each(['', 'webhook', 'content_type=text/plain'])(
-  'a list with the filter "%s" goes on with older events',
+  'a list with the filter "%s" continues with older events',
   async (given) => {
     const query = given === 'webhook' ? `webhook_id=${webhook.id}` : given;
     expect(await pagesOf(query)).toEqual([ids.slice(0, 2), ids.slice(2, 4), ids.slice(4)]);
