@@ -114,24 +114,28 @@ export function readOverdueWebhooks(
 }
 
 /**
- * Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first. Reads one row a webhook
- * and hour of a week.
+ * Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first. Reads one row an hour of a
+ * week of each webhook that has been silent for an hour, and had an event in this week.
  * @param nowMs Unix milliseconds.
  */
 export function readSilentWebhooks({ query }: Pick<Database, 'query'>, nowMs: number): Promise<SilentWebhook[]> {
   return query<SilentWebhook>({
     name: 'read-silent-webhooks',
     text: `
-      with pauses as (
-        select webhook_id, at - lag(at) over (partition by webhook_id order by at) as pause
-        from history where step = 3600 and at >= $1::timestamptz - interval '7 days' and accepted > 0
-      ), usual as (
-        select webhook_id, max(pause) as longest from pauses group by webhook_id having count(*) >= ${ACTIVE_HOURS_MIN}
-      )
       select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
-      from usual u join webhooks w on w.id = u.webhook_id
+      from webhooks w cross join lateral (
+        select max(pause) as longest
+        from (
+          select at - lag(at) over (order by at) as pause
+          from history
+          where webhook_id = w.id and step = 3600 and at >= $1::timestamptz - interval '7 days' and accepted > 0
+        ) pauses
+        having count(*) >= ${ACTIVE_HOURS_MIN}
+      ) usual
       where w.deleted_at is null and w.enabled and w.expect_every_seconds is null
-        and ${silentSince} < $1::timestamptz - greatest(interval '1 hour', 2 * u.longest)
+        and w.last_event_at >= $1::timestamptz - interval '7 days'
+        and ${silentSince} < $1::timestamptz - interval '1 hour'
+        and ${silentSince} < $1::timestamptz - 2 * usual.longest
       order by ${silentSince}, w.id
       limit ${WEBHOOKS_MAX}`,
     values: [new Date(nowMs).toISOString()],
