@@ -42,12 +42,16 @@ test('a secret that is shown once stays until it is stored, and copying it is co
   expect(await copied()).toBe(secret);
   await page.getByRole('button', { name: 'Copy as .env line' }).click();
   await until(async () => (await copied()) === `WEIR_SECRET=${secret}`);
-  // The icon of a copy button becomes a tick.
-  const icon = page.getByRole('button', { name: 'Copy the URL' });
-  await icon.click();
-  await page.locator('.copy.copied').waitFor();
-  const tick = `getComputedStyle(document.querySelector('.copy.copied'), '::before').content`;
-  expect(await page.evaluate(tick)).toBe('"✓"');
+  // The icon of a copy button becomes a tick, for a moment.
+  const icon = page.evaluate(`new Promise((resolve) => {
+    const look = () => {
+      const copied = document.querySelector('.copy.copied');
+      if (copied) resolve(getComputedStyle(copied, '::before').content);
+    };
+    new MutationObserver(look).observe(document.body, { subtree: true, attributeFilter: ['class'] });
+  })`);
+  await page.getByRole('button', { name: 'Copy the URL' }).click();
+  expect(await icon).toBe('"✓"');
   expect(await accessibilityViolations(page)).toEqual([]);
 
   const address = page.url();
