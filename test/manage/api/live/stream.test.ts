@@ -214,8 +214,6 @@ describe('a client that reconnects', () => {
 });
 
 describe('a stream ends', () => {
-  /** A change is announced, so its streams end without the check of every 15 s. */
-  const BEFORE_RECHECK_MS = 10_000;
   const sql = (text: string, values: unknown[]) => app.database.query({ text, values });
 
   test.each([
@@ -238,6 +236,8 @@ describe('a stream ends', () => {
       'none',
     ],
   ] as const)('at %s, and other streams continue', async (_what, change, which) => {
+    // Without the check of every 15 s: the change is announced.
+    takeClock();
     const person = await addPerson(app, 'viewer');
     const [byCookie, byToken, other] = await Promise.all([
       watch('', { cookie: person.cookie }),
@@ -245,8 +245,8 @@ describe('a stream ends', () => {
       watch(),
     ]);
     await change(person);
-    await until(() => byCookie.ended === (which === 'cookie' || which === 'both'), { timeoutMs: BEFORE_RECHECK_MS });
-    await until(() => byToken.ended === (which === 'token' || which === 'both'), { timeoutMs: BEFORE_RECHECK_MS });
+    await until(() => byCookie.ended === (which === 'cookie' || which === 'both'));
+    await until(() => byToken.ended === (which === 'token' || which === 'both'));
     await delay(200);
     expect([byCookie.ended, byToken.ended, other.ended]).toEqual([
       which === 'cookie' || which === 'both',
@@ -256,10 +256,11 @@ describe('a stream ends', () => {
   });
 
   test('when a lower role of its user takes effect', async () => {
+    takeClock();
     const person = await addPerson(app, 'administrator');
     const stream = await watch('', { authorization: `Bearer ${person.token}` });
     await sql(`update users set role = 'viewer' where id = $1`, [person.id]);
-    await until(() => stream.ended, { timeoutMs: BEFORE_RECHECK_MS });
+    await until(() => stream.ended);
     expect((await watch('', { authorization: `Bearer ${person.token}` })).status).toBe(200);
   });
 
@@ -393,11 +394,13 @@ describe('a client that does not read', () => {
   });
 
   test('and reads again is informed of the gap', async () => {
+    takeClock();
     const client = await openUnread();
     fillBuffers();
-    await send();
-    // New events are polled once a second.
-    await delay(1_500);
+    // What the next stream begins with.
+    app.app.live(largeLive(1));
+    // The poll that finds the event passes it to both.
+    await sendAndSee(await watch());
     let received = '';
     client.setEncoding('utf8').on('data', (text) => {
       received += text;
