@@ -10,9 +10,9 @@ import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { builtScript } from '../helpers/script.ts';
-import { until } from '../helpers/wait.ts';
+import { PATIENCE_MS, until } from '../helpers/wait.ts';
 import { made, newWebhook, untilSaved, webhooksOf } from '../helpers/webhooks.ts';
-import { kill, makeDataDir, PATIENCE_MS, readiness, spawnWeir } from '../helpers/weir.ts';
+import { kill, makeDataDir, readiness, spawnWeir } from '../helpers/weir.ts';
 
 const TEST_MS = 600_000;
 /** Time limit of a wait: a start takes longest. */
@@ -110,7 +110,7 @@ test('without a spool: 503 until Postgres answers, and then a start as any other
 test('while Weir waits, HUP, TTIN and TTOU work, and a process that hangs is replaced', {
   timeout: TEST_MS,
 }, async () => {
-  await start(door.url(fresh.name), { PROCESS_SILENT_SECONDS: '5' });
+  await start(door.url(fresh.name), { PROCESS_SILENT_SECONDS: '15' });
   await refused();
   const logged = (event: string, count: number) => until(() => weir.events(event).length >= count, eventually);
   weir.child.kill('SIGTTIN');

@@ -95,10 +95,11 @@ test('the end of a lease and of a delay wake a waiting claim', async () => {
 });
 
 test('a waiting claim without deliveries ends at wait_seconds with an empty list, and is not logged as slow', async () => {
+  const lines = app.logLines.length;
   const startedMs = performance.now();
   expect(await agent.claim({ wait_seconds: 1 })).toEqual([]);
   expect(performance.now() - startedMs).toBeGreaterThan(950);
-  expect(app.logLines.filter((line) => line.includes('request_slow') && line.includes('claim'))).toEqual([]);
+  expect(app.logLines.slice(lines).filter((line) => line.includes('request_slow'))).toEqual([]);
 });
 
 test('a claim without wait_seconds returns before one that waits', async () => {
@@ -176,7 +177,7 @@ test('a drain ends waiting claims at once', { timeout: 20_000 }, async () => {
 });
 
 test('a database outage during waiting claims causes no wrong result, and claims continue after it', async () => {
-  const claims = Array.from({ length: 3 }, () => agent.post('claim', { max: 1, wait_seconds: 20 }));
+  const claims = Array.from({ length: 3 }, () => agent.post('claim', { max: 1, wait_seconds: 30 }));
   await until(async () => (await waiting(app.app)) === 3);
   await app.cutOff();
   const second = await agent.post('claim', {});

@@ -9,10 +9,9 @@ import { isListening, postgresPids, processesOf } from '../../helpers/processes.
 import { RawClient, signatureOf } from '../../helpers/requests.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { makeDataDir, PATIENCE_MS, readiness, spawnWeir } from '../../helpers/weir.ts';
+import { makeDataDir, readiness, spawnWeir } from '../../helpers/weir.ts';
 
 const TEST_MS = 120_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 /** Requests without a response on a connection that had served one before: the server broke its promise. */
 const broken = ({ losses }: { losses: { reused: boolean }[] }) => losses.filter(({ reused }) => reused);
@@ -20,8 +19,8 @@ const broken = ({ losses }: { losses: { reused: boolean }[] }) => losses.filter(
 export function restartTests(chain: Chain): void {
   test('TTIN and TTOU: one process more or fewer, never zero', { timeout: TEST_MS }, async () => {
     const amount = async (count: number) => {
-      await until(async () => (await chain.weir.servingPids()).length === count, eventually);
-      await until(async () => (await chain.weir.metric('weir_processes')) === count, eventually);
+      await until(async () => (await chain.weir.servingPids()).length === count);
+      await until(async () => (await chain.weir.metric('weir_processes')) === count);
     };
     chain.weir.signal('SIGTTIN');
     await amount(3);
@@ -41,7 +40,7 @@ export function restartTests(chain: Chain): void {
     const before = await chain.weir.servingPids();
     const sender = await chain.startLoad();
     chain.weir.signal('SIGHUP');
-    await until(() => chain.events('restarted').length === 1, eventually);
+    await until(() => chain.events('restarted').length === 1);
     await sender.acceptMore(300);
     await sender.stop();
     const after = await chain.weir.servingPids();
@@ -68,7 +67,7 @@ export function endTests(chain: Chain): void {
   }
 
   const openUploads = async (count: number) =>
-    until(async () => (await chain.weir.metric('weir_open_requests')) >= count, eventually);
+    until(async () => (await chain.weir.metric('weir_open_requests')) >= count);
 
   async function expectNothingLeft(): Promise<void> {
     expect(await processesOf(chain.weir.dataDir)).toEqual([]);
@@ -81,9 +80,9 @@ export function endTests(chain: Chain): void {
     await openUploads(1);
     const sender = await chain.startLoad();
     chain.weir.signal('SIGINT');
-    await until(() => chain.events('draining').length === 1, eventually);
+    await until(() => chain.events('draining').length === 1);
     chain.weir.signal('SIGINT');
-    await until(async () => !(await isListening(chain.weir.port)), eventually);
+    await until(async () => !(await isListening(chain.weir.port)));
     await upload.finish();
     expect(await upload.client.answer()).toMatchObject({ status: 202, headers: { connection: 'close' } });
     expect(await chain.weir.ended).toBe(0);
@@ -92,7 +91,7 @@ export function endTests(chain: Chain): void {
     expect(broken(sender)).toEqual([]);
     await expectNothingLeft();
     // A busy machine needs the delay for what the next test does in it.
-    await chain.startAgain({ DRAIN_DELAY_SECONDS: 5, DRAIN_SECONDS: 1 });
+    await chain.startAgain({ DRAIN_DELAY_SECONDS: 15, DRAIN_SECONDS: 1 });
     expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
   });
 
@@ -102,7 +101,7 @@ export function endTests(chain: Chain): void {
     const reported = await until(async () => {
       const answer = await readiness(chain.weir.port);
       return answer?.status === 503 && answer;
-    }, eventually);
+    });
     expect(reported).toMatchObject({ retryAfter: '1', checks: { draining: 'failing', database: 'ok' } });
     await sender.acceptMore(100);
     expect(sender.refusals).toEqual([]);
@@ -130,7 +129,7 @@ export function endTests(chain: Chain): void {
     try {
       const isWaiting = () =>
         waiting.events('database_starting').some(({ line }) => String(line).startsWith('Waiting: '));
-      await until(isWaiting, eventually);
+      await until(isWaiting);
       waiting.child.kill('SIGTERM');
       expect(await waiting.ended).toBe(0);
       expect(waiting.events('stopped')).toHaveLength(1);

@@ -45,21 +45,22 @@ test('a request is signed as Standard Webhooks says, and unsigned without a secr
 /** No response within this time. */
 const SHORT_MS = 300;
 
-test.each<[string, RequestListener, number | null, RegExp]>([
-  ['hangs', () => {}, null, /did not answer within 0\.3 s/],
+test.each<[string, RequestListener, number | null, RegExp, { timeoutMs?: number }?]>([
+  ['hangs', () => {}, null, /did not answer within 0\.3 s/, { timeoutMs: SHORT_MS }],
   [
     'sends its head too slowly',
     (request) => void request.socket.write('HTTP/1.1 200 OK\r\nx-a: '),
     null,
     /did not answer/,
+    { timeoutMs: SHORT_MS },
   ],
   ['resets', (request) => request.socket.resetAndDestroy(), null, /closed the connection/],
   ['answers no HTTP', (request) => void request.socket.end('hello\n'), null, /failed: HPE_/],
   ['answers 500', (_, response) => void response.writeHead(500).end('no'), 500, /answered 500/],
   ['answers 410', (_, response) => void response.writeHead(410).end(), 410, /answered 410/],
-])('a receiver that %s is a failure with a fix', async (_, listener, status, error) => {
+])('a receiver that %s is a failure with a fix', async (_, listener, status, error, options) => {
   const url = await receiver(listener);
-  const posted = await postAlert(allowing(url), message, Date.now(), { timeoutMs: SHORT_MS });
+  const posted = await postAlert(allowing(url), message, Date.now(), options);
   expect(posted).toMatchObject({
     kind: 'failed',
     status,

@@ -161,9 +161,8 @@ test('a scrape gets the previous figures while the database takes long to read',
     release = resolve;
   });
   nowMs = 5_000;
-  const startedMs = performance.now();
+  // The database is held: these do not wait for it.
   expect(await reader.figures()).toBe(first);
-  expect(performance.now() - startedMs).toBeLessThan(900);
   release();
   await until(async () => (await reader.figures()) !== first);
 });
