@@ -11,12 +11,11 @@ import { isListening, postgresPids, processesOf } from './helpers/processes.ts';
 import { type RedisServer, startRedis } from './helpers/redis.ts';
 import { RawClient, signatureOf, signedRequest } from './helpers/requests.ts';
 import { missing, type Sender, startSender } from './helpers/sender.ts';
-import { until } from './helpers/wait.ts';
+import { PATIENCE_MS, until } from './helpers/wait.ts';
 import { made } from './helpers/webhooks.ts';
-import { kill, PATIENCE_MS, readiness, startWeir, type Weir } from './helpers/weir.ts';
+import { kill, readiness, startWeir, type Weir } from './helpers/weir.ts';
 
 const TEST_MS = 240_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 /** Few connections: the sender takes its processor time from the processes that start. */
 const LANES = 2;
 
@@ -63,14 +62,13 @@ async function startLoad(): Promise<Sender> {
 async function expectEachStoredOnce(sender: Sender): Promise<void> {
   await sender.stop();
   const files = async () => (await readdir(spoolDir, { recursive: true })).filter((name) => name.includes('/'));
-  await until(async () => (await files()).length === 0, eventually);
+  await until(async () => (await files()).length === 0);
   expect(await missing(weir.database, sender.accepted)).toEqual([]);
   const text = 'select (count(*) - count(distinct body))::int as repeated from events where webhook_id = $1';
   expect(await weir.database.query({ text, values: [webhook.id] })).toEqual([{ repeated: 0 }]);
 }
 
-const databaseIs = (state: string) =>
-  until(async () => (await readiness(weir.port))?.checks.database === state, eventually);
+const databaseIs = (state: string) => until(async () => (await readiness(weir.port))?.checks.database === state);
 
 test('a process that is killed is replaced, and the others serve', { timeout: TEST_MS }, async () => {
   const sender = await startLoad();
@@ -79,7 +77,7 @@ test('a process that is killed is replaced, and the others serve', { timeout: TE
   const after = await until(async () => {
     const pids = await weir.servingPids();
     return pids.length === 2 && !pids.includes(killed!) && pids;
-  }, eventually);
+  });
   expect(after[0]).toBe(other);
   await sender.acceptMore(100);
   expect(sender.refusals).toEqual([]);
@@ -90,10 +88,10 @@ test('Redis that is killed limits nothing, and counts again when it is back', { 
   const sender = await startLoad();
   await redis.stop();
   await sender.acceptMore(100);
-  await until(async () => (await weir.metric('weir_rate_limit_degraded')) > 0, eventually);
+  await until(async () => (await weir.metric('weir_rate_limit_degraded')) > 0);
   expect((await readiness(weir.port))?.status).toBe(200);
   redis = await startRedis({ port: redis.port });
-  await until(async () => (await weir.metric('weir_rate_limit_degraded')) === 0, eventually);
+  await until(async () => (await weir.metric('weir_rate_limit_degraded')) === 0);
   expect(sender.refusals).toEqual([]);
   await expectEachStoredOnce(sender);
 });
@@ -102,7 +100,7 @@ test('Postgres that is killed: 202 from the spool, and each event is stored once
   const sender = await startLoad();
   const { postmaster } = (await postgresPids(weir.dataDir))!;
   kill(postmaster, 'SIGKILL');
-  await until(async () => (await postgresPids(weir.dataDir))?.postmaster !== postmaster, eventually);
+  await until(async () => (await postgresPids(weir.dataDir))?.postmaster !== postmaster);
   await sender.acceptMore(100);
   await databaseIs('ok');
   await sender.acceptMore(100);
@@ -157,13 +155,13 @@ test('an agent gets every event at least once through the kill of its process', 
     for (const { event } of deliveries) seen.add(event.id);
     await agent.ack(deliveries.map(({ receipt }) => receipt)).catch(() => {});
     return [...sender.accepted.keys()].every((id) => seen.has(id));
-  }, eventually);
+  });
 });
 
 test('the primary that is killed: the next one finds everything', { timeout: TEST_MS }, async () => {
   const sender = await startLoad();
   kill(weir.pid, 'SIGKILL');
-  await until(async () => !(await isListening(weir.port)), eventually);
+  await until(async () => !(await isListening(weir.port)));
   await sender.stop();
   const { dataDir } = weir;
   await weir.forget();
@@ -175,7 +173,7 @@ test('settings that a new process refuses leave the old ones serving', { timeout
   const before = await weir.servingPids();
   await writeFile(join(home, '.env'), 'THREADS=many\n');
   weir.signal('SIGHUP');
-  await until(() => weir.events('restart_failed').length === 1, eventually);
+  await until(() => weir.events('restart_failed').length === 1);
   expect(await weir.servingPids()).toEqual(before);
   const sender = await startLoad();
   expect(sender.refusals).toEqual([]);
@@ -188,9 +186,9 @@ test('TERM answers what was accepted, and leaves nothing behind', { timeout: TES
   const fields = [`Content-Length: ${body.length}`, `X-Hub-Signature-256: ${signatureOf(webhook.secret, body)}`];
   const head = [`POST ${webhook.path} HTTP/1.1`, 'Host: x', ...fields].join('\r\n');
   await client.send(`${head}\r\n\r\n${body.slice(0, 100)}`);
-  await until(async () => (await weir.metric('weir_open_requests')) >= 1, eventually);
+  await until(async () => (await weir.metric('weir_open_requests')) >= 1);
   weir.signal('SIGTERM');
-  await until(() => weir.events('draining').length === 1, eventually);
+  await until(() => weir.events('draining').length === 1);
   await client.send(body.slice(100));
   expect(await client.answer()).toMatchObject({ status: 202 });
   expect(await weir.ended).toBe(0);

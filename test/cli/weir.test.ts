@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { processesOf } from '../helpers/processes.ts';
 import { until } from '../helpers/wait.ts';
-import { makeDataDir, PATIENCE_MS, spawnWeir } from '../helpers/weir.ts';
+import { makeDataDir, spawnWeir } from '../helpers/weir.ts';
 
 test('a command whose reader exits, like head, completes its work and succeeds', async () => {
   const dataDir = await makeDataDir();
@@ -13,5 +13,5 @@ test('a command whose reader exits, like head, completes its work and succeeds',
   weir.child.stderr!.destroy();
   expect(await weir.ended).toBe(0);
   // The database that it started.
-  await until(async () => (await processesOf(dataDir)).length === 0, { timeoutMs: PATIENCE_MS });
+  await until(async () => (await processesOf(dataDir)).length === 0);
 });

@@ -8,7 +8,7 @@ import { until } from '../helpers/wait.ts';
 import { kill } from '../helpers/weir.ts';
 import { failoverTests } from './cells/failover.ts';
 import { fullDiskTests } from './cells/full-disk.ts';
-import { cellInstallation, eventually, TEST_MS } from './cells/installation.ts';
+import { cellInstallation, TEST_MS } from './cells/installation.ts';
 import { moveTests } from './cells/moves.ts';
 import { spoolTests } from './cells/spool.ts';
 
@@ -21,7 +21,7 @@ test('kill -9 of the server of a cell: only its webhooks get 503, and it recover
   const senders = await startLoad();
   const { postmaster } = (await postgresPids(servers[0]!.dataDir))!;
   kill(postmaster, 'SIGKILL');
-  await until(() => senders[1]!.refusals.some(({ status }) => status === 503), eventually);
+  await until(() => senders[1]!.refusals.some(({ status }) => status === 503));
   await Promise.all([senders[0]!.acceptMore(100), senders[2]!.acceptMore(100)]);
   await restartServer(0);
   await expectNothingLost(senders);
@@ -38,7 +38,7 @@ test('a cell whose server is frozen: the others go on, and it recovers', { timeo
     for (const pid of all) kill(pid, 'SIGCONT');
   });
   for (const pid of all) kill(pid, 'SIGSTOP');
-  await until(async () => (await cellsAway()).includes(2), eventually);
+  await until(async () => (await cellsAway()).includes(2));
   await Promise.all([senders[0]!.acceptMore(100), senders[1]!.acceptMore(100)]);
   for (const pid of all) kill(pid, 'SIGCONT');
   await expectNothingLost(senders);
@@ -54,7 +54,7 @@ test('a cell whose server takes no writes: the others go on, and it recovers', {
   };
   onTestFinished(() => readOnly('off'));
   await readOnly('on');
-  await until(() => senders[1]!.refusals.some(({ status }) => status === 503), eventually);
+  await until(() => senders[1]!.refusals.some(({ status }) => status === 503));
   await Promise.all([senders[0]!.acceptMore(100), senders[2]!.acceptMore(100)]);
   await readOnly('off');
   await expectNothingLost(senders);
@@ -89,14 +89,14 @@ test('eight clients claim and acknowledge the events of two cells through kills:
       await senders[place]!.acceptMore(1_500);
       kill((await postgresPids(servers[place]!.dataDir))!.postmaster, 'SIGKILL');
       await restartServer(place);
-      await until(async () => (await cellsAway()).length === 0, eventually);
+      await until(async () => (await cellsAway()).length === 0);
     }
     await Promise.all(senders.map((sender) => sender.acceptMore(1_000)));
     await Promise.all(senders.map((sender) => sender.stop()));
     const accepted = senders.flatMap((sender) => [...sender.accepted.keys()]);
     const left = 'select 1 from deliveries_live where agent_id = $1 limit 1';
     for (const { database } of servers)
-      await until(async () => (await database.query({ text: left, values: [agent.id] })).length === 0, eventually);
+      await until(async () => (await database.query({ text: left, values: [agent.id] })).length === 0);
     expect(accepted.filter((id) => !seen.has(id))).toEqual([]);
     for (const [place, sender] of senders.entries())
       expect(new Set([...sender.accepted.keys()].map(uuidv7Cell))).toEqual(new Set([place + 1]));

@@ -23,10 +23,9 @@ import { signedRequest } from '../helpers/requests.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
-import { ask, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
+import { ask, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 300_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const SCHEMA = 'weir_cell_1';
 
 const lacking = lackingForCitus();
@@ -69,7 +68,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     (JSON.parse((await ask(weir.port, '/readyz')).body) as { cells_away?: number[] }).cells_away ?? [];
   const cell = (): Cell => cells.numbered(1);
   /** Every process, and this test, use the node that has the cell. */
-  const cellIsBack = () => until(async () => (await cellsAway()).length === 0 && cell().away === null, eventually);
+  const cellIsBack = () => until(async () => (await cellsAway()).length === 0 && cell().away === null);
 
   beforeAll(async () => {
     citus = await startCitus();
@@ -199,7 +198,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
              values (gen_random_uuid(), gen_random_uuid(), now(), '127.0.0.1', '', '', 0)`,
     });
     await expect(writing).rejects.toMatchObject({ code: still!.exists ? '25006' : '42P01' });
-    await until(async () => (await send(webhook)).status === 202, eventually);
+    await until(async () => (await send(webhook)).status === 202);
     await cellIsBack();
   });
 
@@ -231,10 +230,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
       await cellIsBack();
       expect(await missing(cell().database, sender.accepted)).toEqual([]);
       const left = 'select 1 from deliveries_live where agent_id = $1 limit 1';
-      await until(
-        async () => (await cell().database.query({ text: left, values: [agent.id] })).length === 0,
-        eventually,
-      );
+      await until(async () => (await cell().database.query({ text: left, values: [agent.id] })).length === 0);
       expect([...sender.accepted.keys()].filter((id) => !claimed.has(id))).toEqual([]);
       expect(sender.losses).toEqual([]);
       expect([...new Set(sender.refusals.map(({ code }) => code))]).toEqual(
@@ -260,7 +256,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     });
     await Promise.all(senders.map((sender) => sender.acceptMore(50)));
     await owner.kill();
-    await until(() => senders[0]!.refusals.some(({ status }) => status === 503), eventually);
+    await until(() => senders[0]!.refusals.some(({ status }) => status === 503));
     await senders[1]!.acceptMore(100);
     await owner.start();
     await cellIsBack();

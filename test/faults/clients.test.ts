@@ -4,13 +4,10 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
 import { RawClient, signatureOf, signedRequest } from '../helpers/requests.ts';
-import { until } from '../helpers/wait.ts';
+import { PATIENCE_MS, until } from '../helpers/wait.ts';
 
 const SLOW_SENDERS = 200;
 const BODY_BYTES = 100_000;
-/** uWebSockets.js checks every four seconds and allows an upload twelve; a busy machine takes longer. */
-const PATIENCE_MS = 60_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 let app: TestApp;
 let webhook: TestWebhook;
@@ -77,6 +74,7 @@ test('the event of a client that disconnects before the response is stored or no
   expect(committed).toBeLessThanOrEqual(21);
 });
 
+// uWebSockets.js checks every four seconds and allows an upload twelve; a busy machine takes longer.
 test('slow senders and partial heads do not block others, and are disconnected; a claim waits longer', {
   timeout: 2 * PATIENCE_MS,
 }, async () => {
@@ -103,8 +101,8 @@ test('slow senders and partial heads do not block others, and are disconnected; 
   })();
   try {
     for (let i = 0; i < 50; i++) await expectServed();
-    await until(async () => (await openRequests()) === 0, eventually);
-    await Promise.all([...slow, ...halfHeads].map((client) => client.ended(eventually)));
+    await until(async () => (await openRequests()) === 0);
+    await Promise.all([...slow, ...halfHeads].map((client) => client.ended()));
     // The idle timeout of a connection, ten seconds, has passed for the claim too: it gets its response. Nothing if its wait is over.
     const id = await send(claimed);
     expect([[], [id]]).toContainEqual((await claim).map(({ event }) => event.id));

@@ -9,10 +9,9 @@ import { signedRequest } from '../helpers/requests.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
-import { PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
+import { spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 240_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 /** More by hand: WEIR_TEST_FAILOVERS=10. Each takes about 35 s, because Patroni's lease of a dead leader has to expire. */
 const FAILOVERS = Number(process.env.WEIR_TEST_FAILOVERS ?? 1);
 
@@ -74,7 +73,7 @@ describe.skipIf(lacking !== '')('a failover', () => {
       await sender.acceptMore(300);
       const thaw = await leader.freeze();
       const frozenMs = performance.now();
-      await until(async () => (await leads(standby))[0]!.leads, eventually);
+      await until(async () => (await leads(standby))[0]!.leads);
       const promotedMs = performance.now();
       await sender.acceptMore(1);
       const resumedMs = performance.now();
@@ -109,10 +108,10 @@ describe.skipIf(lacking !== '')('a failover', () => {
 
     await leader.kill();
     const killedMs = performance.now();
-    await Promise.all(senders.map(({ refusals }) => until(() => refusals.length > 0, eventually)));
+    await Promise.all(senders.map(({ refusals }) => until(() => refusals.length > 0)));
     // Reported by hand only: each look starts a session.
     const look = async () => FAILOVERS === 1 || (await leads(standby))[0]!.leads;
-    const promoted = until(look, eventually).then(() => performance.now());
+    const promoted = until(look).then(() => performance.now());
     promoted.catch(() => {});
     const accepted = senders.reduce((sum, sender) => sum + sender.accepted.size, 0);
     await Promise.all(senders.map((sender) => sender.acceptMore(1)));
@@ -121,12 +120,12 @@ describe.skipIf(lacking !== '')('a failover', () => {
     expect(await weir.servingPids()).toEqual(processes);
 
     // The listener: a command waits until every process knows the new webhook.
-    await until(() => weir.events('listener_up').length > listening, eventually);
+    await until(() => weir.events('listener_up').length > listening);
     const added = await weir.addWebhook();
     const post = async () =>
       (await fetch(`http://127.0.0.1:${weir.port}${added.path}`, signedRequest({ secret }))).status;
     // One of the processes may still be without a connection; none may answer 404.
-    expect(await until(async () => [await post()].find((status) => status !== 503), eventually)).toBe(202);
+    expect(await until(async () => [await post()].find((status) => status !== 503))).toBe(202);
     // Commands find the leader while the other host is down.
     const command = spawnWeir({ ...settings, DATA_DIR: weir.dataDir }, { command: ['webhook', 'list', '--json'] });
     expect(await command.ended).toBe(0);
@@ -146,7 +145,7 @@ describe.skipIf(lacking !== '')('a failover', () => {
       expect(refusals.filter(({ code }) => code !== 'database_unavailable')).toEqual([]);
     }
     const ids = senders.flatMap((sender) => [...sender.accepted.keys()]);
-    await until(() => ids.every((id) => claimer.claimed.has(id)), eventually);
+    await until(() => ids.every((id) => claimer.claimed.has(id)));
     await claimer.stop();
     if (FAILOVERS > 1) {
       const [promotedMs, total] = [await promoted, ids.length];

@@ -11,10 +11,9 @@ import { signedRequest } from '../helpers/requests.ts';
 import { missing, type Sender, startSender } from '../helpers/sender.ts';
 import { openStream } from '../helpers/stream.ts';
 import { until } from '../helpers/wait.ts';
-import { PATIENCE_MS, readiness, type Weir } from '../helpers/weir.ts';
+import { readiness, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 240_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const LIMIT = 60;
 /** Longer by hand: WEIR_TEST_CUT_SECONDS=30. */
 const CUT_SECONDS = Number(process.env.WEIR_TEST_CUT_SECONDS ?? 0);
@@ -36,7 +35,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
     const url = `http://127.0.0.1:${machines.port}`;
     app = { database, conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
     webhook = await weirs[0]!.addWebhook();
-    await until(async () => (await readiness(machines.port))?.status === 200, eventually);
+    await until(async () => (await readiness(machines.port))?.status === 200);
   }, TEST_MS);
   afterAll(() => machines?.stop(), TEST_MS);
 
@@ -57,7 +56,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
 
   test('know a webhook that one of them has created', { timeout: TEST_MS }, async () => {
     const added = await weirs[1]!.addWebhook();
-    for (const weir of weirs) await until(async () => (await post(weir, added)).status === 202, eventually);
+    for (const weir of weirs) await until(async () => (await post(weir, added)).status === 202);
   });
 
   test('accept the sessions of agents and users from each other', { timeout: TEST_MS }, async () => {
@@ -99,12 +98,12 @@ describe.skipIf(lacking !== '')('three machines', () => {
     };
     const before = await uncounted();
     const sender = startSender({ port: machines.port, ...limited, keepAlive: false, lanes: 8 });
-    await until(() => sender.accepted.size + sender.refusals.length >= 2 * LIMIT, eventually);
+    await until(() => sender.accepted.size + sender.refusals.length >= 2 * LIMIT);
     await sender.stop();
     expect(sender.losses).toEqual([]);
     expect(sender.answeredBy.size).toBe(weirs.length);
     expect(sender.accepted.size).toBeGreaterThanOrEqual(LIMIT);
-    await until(async () => sender.accepted.size - ((await uncounted()) - before) <= LIMIT, eventually);
+    await until(async () => sender.accepted.size - ((await uncounted()) - before) <= LIMIT);
     expect(sender.refusals.filter(({ status }) => status !== 429)).toEqual([]);
   }
   const degraded = () => Promise.all(weirs.map((weir) => weir.metric('weir_rate_limit_degraded')));
@@ -124,7 +123,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
       } finally {
         await machine.heal();
       }
-      await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+      await until(async () => (await readiness(weir.port))?.status === 200);
       await Promise.all([own.acceptMore(50), all.acceptMore(50)]);
       await Promise.all([own.stop(), all.stop()]);
       for (const { accepted } of [own, all]) expect(await missing(weir.database, accepted)).toEqual([]);
@@ -132,7 +131,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
       return [own, all];
     }
 
-    const failing = (weir: Weir) => until(async () => (await readiness(weir.port))?.status === 503, eventually);
+    const failing = (weir: Weir) => until(async () => (await readiness(weir.port))?.status === 503);
 
     test('from Postgres: it answers 503, the others serve, and it knows afterwards what changed', {
       timeout: TEST_MS,
@@ -140,33 +139,33 @@ describe.skipIf(lacking !== '')('three machines', () => {
       let added: typeof webhook | undefined;
       const senders = await cutOff([machines.database], async (weir, own) => {
         await failing(weir);
-        await until(() => own.refusals.length > 0, eventually);
+        await until(() => own.refusals.length > 0);
         added = await weirs[0]!.addWebhook();
-        await until(async () => (await post(weirs[1]!, added!)).status === 202, eventually);
+        await until(async () => (await post(weirs[1]!, added!)).status === 202);
       });
       for (const { refusals } of senders)
         expect(new Set(refusals.map(({ status, code }) => `${status} ${code}`))).toEqual(
           new Set(refusals.length === 0 ? [] : ['503 database_unavailable']),
         );
       expect(
-        await until(async () => [await post(weirs[2]!, added!)].find(({ status }) => status !== 503), eventually),
+        await until(async () => [await post(weirs[2]!, added!)].find(({ status }) => status !== 503)),
       ).toMatchObject({ status: 202 });
     });
 
     test('from Redis: it continues without the shared limit', { timeout: TEST_MS }, async () => {
       const [own, all] = await cutOff([machines.store], async (weir, sender) => {
-        await until(async () => (await weir.metric('weir_rate_limit_degraded')) === 1, eventually);
+        await until(async () => (await weir.metric('weir_rate_limit_degraded')) === 1);
         await sender.acceptMore(50);
         expect(await readiness(weir.port)).toMatchObject({ status: 200, checks: { rate_limit_store: 'degraded' } });
       });
       expect([own!.refusals, all!.refusals]).toEqual([[], []]);
-      await until(async () => (await degraded()).every((count) => count === 0), eventually);
+      await until(async () => (await degraded()).every((count) => count === 0));
       await expectExactCount();
     });
 
     test('from both: it answers 503 and recovers', { timeout: TEST_MS }, async () => {
       await cutOff([machines.database, machines.store], async (weir) => void (await failing(weir)));
-      await until(async () => (await degraded()).every((count) => count === 0), eventually);
+      await until(async () => (await degraded()).every((count) => count === 0));
     });
   });
 

@@ -12,14 +12,13 @@ import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
-import { PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
+import { spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
 /** "db: serve the schema of a newer release that is compatible", and its last migration. */
 const EARLIER = 'f79993d5aea13ea95b6f7e0c7c34e035cd4e970b';
 const EARLIER_SCHEMA = 44;
 
 const TEST_MS = 240_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const LANES = 8;
 const PACE_MS = 20;
 /** A sender repeats after these, and after a lost connection. */
@@ -92,7 +91,7 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     async reload(release: Release): Promise<Record<string, unknown>> {
       await this.use(release);
       this.weir.signal('SIGHUP');
-      return until(() => [...this.weir.events('restarted'), ...this.weir.events('restart_failed')][0], eventually);
+      return until(() => [...this.weir.events('restarted'), ...this.weir.events('restart_failed')][0]);
     }
   }
 
@@ -177,7 +176,7 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     await traffic.stop();
     expect(traffic.unexpected).toEqual([]);
     const { accepted } = traffic;
-    await until(() => consumer.settled.size >= accepted.size, eventually);
+    await until(() => consumer.settled.size >= accepted.size);
     await consumer.stop();
     expect([...consumer.settled].sort()).toEqual([...accepted.keys()].sort());
     const rows = await database.database.query<{ id: string; body: Buffer }>({ text: 'select id, body from events' });
@@ -229,7 +228,7 @@ function startTraffic(machines: readonly Served[], { path, secret }: { path: str
     unexpected,
     async acceptMore(count: number) {
       const wanted = accepted.size + count;
-      await until(() => accepted.size >= wanted, eventually);
+      await until(() => accepted.size >= wanted);
     },
     async stop() {
       stopped = true;
@@ -262,7 +261,7 @@ function startConsumer(machines: readonly Served[], agent: TestAgent) {
     settled,
     async settleMore(count: number) {
       const wanted = settled.size + count;
-      await until(() => settled.size >= wanted, eventually);
+      await until(() => settled.size >= wanted);
     },
     async stop() {
       stopped = true;

@@ -3,10 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { lackingForNamespaces, type Network, openNetwork } from '../helpers/namespaces.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { until } from '../helpers/wait.ts';
-import { PATIENCE_MS, startWeir, type Weir } from '../helpers/weir.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const TEST_MS = 180_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 /** More by hand: WEIR_TEST_RESTARTS=100. */
 const RESTARTS = Number(process.env.WEIR_TEST_RESTARTS ?? 3);
 
@@ -41,7 +40,7 @@ describe.skipIf(lacking !== '')('with tcp_migrate_req', () => {
     for (let i = 0; i < RESTARTS; i++) {
       const processes = await weir.servingPids();
       weir.signal('SIGHUP');
-      await until(() => weir.events('restarted').length + weir.events('restart_failed').length > i, eventually);
+      await until(() => weir.events('restarted').length + weir.events('restart_failed').length > i);
       expect(weir.events('restart_failed')).toEqual([]);
       expect((await weir.servingPids()).filter((pid) => processes.includes(pid))).toEqual([]);
       await acceptMore();
@@ -49,8 +48,8 @@ describe.skipIf(lacking !== '')('with tcp_migrate_req', () => {
     for (const signal of ['SIGTTIN', 'SIGTTOU'] as const) {
       const wanted = (await weir.servingPids()).length + (signal === 'SIGTTIN' ? 1 : -1);
       weir.signal(signal);
-      await until(async () => (await weir.metric('weir_processes')) === wanted, eventually);
-      await until(async () => (await weir.servingPids()).length === wanted, eventually);
+      await until(async () => (await weir.metric('weir_processes')) === wanted);
+      await until(async () => (await weir.servingPids()).length === wanted);
       await acceptMore();
     }
     await Promise.all(senders.map((sender) => sender.stop()));

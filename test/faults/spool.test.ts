@@ -11,10 +11,9 @@ import { missing, type Sender, type SenderOptions } from '../helpers/sender.ts';
 import { canMount, mountSmallDisk, resizeDisk, skippedNote } from '../helpers/small-disk.ts';
 import { until } from '../helpers/wait.ts';
 import { untilSaved } from '../helpers/webhooks.ts';
-import { kill, PATIENCE_MS, readiness } from '../helpers/weir.ts';
+import { kill, readiness } from '../helpers/weir.ts';
 
 const TEST_MS = 240_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const SPOOL_BYTES_MAX = 16_777_216;
 /** A spool that is full by INGEST_SPOOL_BYTES_MAX does not fill it. */
 const DISK_SIZE = '64m';
@@ -49,7 +48,7 @@ async function startLoad(options: Partial<SenderOptions> & { first?: number } = 
 /** Every event that was answered is stored, none twice, and the spool is empty. */
 async function expectEachStoredOnce({ webhook, sender }: { webhook: { id: string }; sender: Sender }): Promise<void> {
   await sender.stop();
-  await until(async () => (await filesOfSpool()).length === 0, eventually);
+  await until(async () => (await filesOfSpool()).length === 0);
   const { database } = chain.weir;
   expect(await missing(database, sender.accepted)).toEqual([]);
   const text = 'select (count(*) - count(distinct body))::int as repeated from events where webhook_id = $1';
@@ -60,8 +59,7 @@ async function filesOfSpool(): Promise<string[]> {
   return (await readdir(spoolDir, { recursive: true })).filter((name) => name.includes('/'));
 }
 
-const databaseIs = (state: string) =>
-  until(async () => (await readiness(chain.weir.port))?.checks.database === state, eventually);
+const databaseIs = (state: string) => until(async () => (await readiness(chain.weir.port))?.checks.database === state);
 const isGone = async (pid: number) => (await look(pid)) === null;
 
 test('Postgres away: requests get 202, a killed process loses nothing, and the spool drains when Postgres is back', {
@@ -76,15 +74,15 @@ test('Postgres away: requests get 202, a killed process loses nothing, and the s
   await sender.acceptMore(600);
   await databaseIs('spooling');
   expect((await readiness(weir.port))?.status).toBe(200);
-  await until(async () => (await weir.metric('weir_spool_events')) >= 300, eventually);
+  await until(async () => (await weir.metric('weir_spool_events')) >= 300);
   expect(await weir.metric('weir_spool_bytes')).toBeGreaterThan(300 * 600);
 
   const [killed] = await weir.servingPids();
   kill(killed!, 'SIGKILL');
-  await until(() => isGone(killed!), eventually);
+  await until(() => isGone(killed!));
   await sender.acceptMore(600);
   // Its replacement knows the webhook from the copy in DATA_DIR, so it listens during the outage.
-  await until(() => chain.events('process_up').length > 0, eventually);
+  await until(() => chain.events('process_up').length > 0);
   expect(sender.refusals).toEqual([]);
 
   await restore();
@@ -92,9 +90,9 @@ test('Postgres away: requests get 202, a killed process loses nothing, and the s
   await sender.acceptMore(200);
   await expectEachStoredOnce(load);
   expect(sender.refusals).toEqual([]);
-  await until(async () => (await weir.metric('weir_spool_events')) === 0, eventually);
-  await until(() => chain.events('spool_drained').length > 0, eventually);
-  await until(async () => (await weir.servingPids()).length === 2, eventually);
+  await until(async () => (await weir.metric('weir_spool_events')) === 0);
+  await until(() => chain.events('spool_drained').length > 0);
+  await until(async () => (await weir.servingPids()).length === 2);
 });
 
 test('Postgres frozen, and killed during the drain', { timeout: TEST_MS }, async () => {
@@ -108,7 +106,7 @@ test('Postgres frozen, and killed during the drain', { timeout: TEST_MS }, async
   await sender.acceptMore(600);
   await databaseIs('spooling');
   for (const pid of frozen) kill(pid, 'SIGCONT');
-  await until(async () => (await weir.metric('weir_spool_events_drained_total')) > drained, eventually);
+  await until(async () => (await weir.metric('weir_spool_events_drained_total')) > drained);
   kill((await postgresPids(weir.dataDir))!.postmaster, 'SIGKILL');
   await sender.acceptMore(300);
   await databaseIs('ok');
@@ -123,12 +121,12 @@ test('a full spool refuses events, keeps what it has, and drains', { timeout: TE
   const load = await startLoad({ bodyBytes: 200_000, lanes: 8, first: 20 });
   const { sender } = load;
   const { restore } = await cutOff(chain.weir.conninfo);
-  await until(() => sender.refusals.length > 20, eventually);
+  await until(() => sender.refusals.length > 20);
   expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(new Set(['database_unavailable']));
   const answer = await until(async () => {
     const found = await readiness(weir.port);
     return found?.status === 503 && found;
-  }, eventually);
+  });
   expect(answer.checks.database).toBe('failing');
   expect(await weir.metric('weir_spool_bytes')).toBeLessThanOrEqual(SPOOL_BYTES_MAX);
   expect(await weir.metric('weir_spool_events')).toBeGreaterThan(40);
@@ -148,10 +146,10 @@ test.runIf(canMount)(
     const load = await startLoad({ bodyBytes: 100_000, lanes: 8, first: 20 });
     const { sender } = load;
     const { restore } = await cutOff(chain.weir.conninfo);
-    await until(() => sender.refusals.length > 20, eventually);
+    await until(() => sender.refusals.length > 20);
     expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(new Set(['database_unavailable']));
-    await until(async () => (await readiness(weir.port))?.status === 503, eventually);
-    await until(() => chain.events('spool_failed').some(({ reason }) => /ENOSPC/.test(String(reason))), eventually);
+    await until(async () => (await readiness(weir.port))?.status === 503);
+    await until(() => chain.events('spool_failed').some(({ reason }) => /ENOSPC/.test(String(reason))));
     expect(await weir.metric('weir_spool_events')).toBeGreaterThan(5);
     await restore();
     // Room is found as soon as files are drained.
@@ -168,7 +166,7 @@ test('the primary killed while it spools, and while it drains', { timeout: TEST_
     const { weir } = chain;
     const processes = await weir.servingPids();
     kill(weir.pid, 'SIGKILL');
-    await until(async () => (await Promise.all([weir.pid, ...processes].map(isGone))).every(Boolean), eventually);
+    await until(async () => (await Promise.all([weir.pid, ...processes].map(isGone))).every(Boolean));
     await sender.stop();
   };
   const { restore } = await cutOff(chain.weir.conninfo);
@@ -183,7 +181,7 @@ test('the primary killed while it spools, and while it drains', { timeout: TEST_
     await query({ text: 'lock table events in share mode' });
     await chain.startAgain();
     const waiting = `select from pg_stat_activity where application_name = 'weir-spool' and wait_event_type = 'Lock'`;
-    await until(async () => (await query({ text: waiting })).length > 0, eventually);
+    await until(async () => (await query({ text: waiting })).length > 0);
     expect((await filesOfSpool()).some((name) => name.endsWith('.draining'))).toBe(true);
     await killWeir();
   });

@@ -6,8 +6,8 @@ import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { someKey } from '../helpers/settings.ts';
-import { until } from '../helpers/wait.ts';
-import { ask, PATIENCE_MS, readiness, spawnWeir } from '../helpers/weir.ts';
+import { PATIENCE_MS, until } from '../helpers/wait.ts';
+import { ask, readiness, spawnWeir } from '../helpers/weir.ts';
 
 const TEST_MS = 180_000;
 const eventually = { timeoutMs: 2 * PATIENCE_MS };

@@ -6,6 +6,7 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 import { type Overrides, startTestApp, type TestApp } from './app.ts';
 import type { TestPerson } from './people.ts';
 import { freePort } from './ports.ts';
+import { PATIENCE_MS } from './wait.ts';
 
 /** An app whose PUBLIC_URL is its listen address, because browsers check it. */
 export async function startPagesApp(overrides: Overrides = {}): Promise<TestApp> {
@@ -65,7 +66,7 @@ export async function openTab(
     await context.addCookies([{ name, value, url: app.url }]);
   }
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(PATIENCE_MS);
   const complaints: string[] = [];
   page.on('console', (message) => {
     if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished } from 'vitest';
 import { type Overrides, PATIENT } from './app.ts';
 import { type Sender, type SenderOptions, startSender } from './sender.ts';
-import { until } from './wait.ts';
-import { PATIENCE_MS, readiness, startWeir, type Weir } from './weir.ts';
+import { PATIENCE_MS, until } from './wait.ts';
+import { readiness, startWeir, type Weir } from './weir.ts';
 
 /** A start takes the longest, and every process of Weir has to recover. */
 const eventually = { timeoutMs: 2 * PATIENCE_MS };

@@ -8,10 +8,9 @@ import { postgresServerFolder } from '../../server/operate/setup/debian.mjs';
 import { lookUpUser } from '../../server/store/embedded/binaries.ts';
 import { type Database, openDatabase } from '../../server/store/pool.ts';
 import { freePort } from './ports.ts';
-import { until } from './wait.ts';
-import { makeDataDir, PATIENCE_MS } from './weir.ts';
+import { PATIENCE_MS, until } from './wait.ts';
+import { makeDataDir } from './weir.ts';
 
-const eventually = { timeoutMs: PATIENCE_MS };
 const run = promisify(execFile);
 const env = { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' };
 
@@ -119,7 +118,7 @@ async function startNode(directory: string, name: string): Promise<CitusNode> {
   let child: ChildProcess;
   const launch = async (database: Database) => {
     child = spawn(join(binaries, 'postgres'), ['-D', data, ...options], { ...as, stdio: 'ignore' });
-    await until(() => answers(database), eventually);
+    await until(() => answers(database));
   };
   const kill = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;

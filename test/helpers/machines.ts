@@ -11,9 +11,8 @@ import { lackingForNamespaces, type Machine, openNetwork } from './namespaces.ts
 import { startRedisCluster } from './redis.ts';
 import { someKey } from './settings.ts';
 import { until } from './wait.ts';
-import { makeDataDir, PATIENCE_MS, startWeir, type Weir } from './weir.ts';
+import { makeDataDir, startWeir, type Weir } from './weir.ts';
 
-const eventually = { timeoutMs: PATIENCE_MS };
 const BALANCER_PORT = 80;
 
 /** What this machine lacks for the tests of machines; the empty string when it lacks nothing. */
@@ -96,13 +95,11 @@ async function startPostgres(machine: Machine): Promise<{ conninfo: string; stop
   const child = launch(machine, [...asAccount, join(binaries, 'postgres'), '-D', data, ...options]);
   const conninfo = (name: string) => `host=${directory} user=weir dbname=${name}`;
   const admin = openDatabase(conninfo('postgres'), { connectionsMax: 1, applicationName: 'test' });
-  await until(
-    () =>
-      admin.query({ text: 'create database weir' }).then(
-        () => true,
-        () => false,
-      ),
-    eventually,
+  await until(() =>
+    admin.query({ text: 'create database weir' }).then(
+      () => true,
+      () => false,
+    ),
   );
   await admin.close();
   const stop = async () => {

@@ -9,9 +9,8 @@ import { lookUpUser } from '../../server/store/embedded/binaries.ts';
 import { freePort } from './ports.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
 import { until } from './wait.ts';
-import { kill, makeDataDir, PATIENCE_MS } from './weir.ts';
+import { kill, makeDataDir } from './weir.ts';
 
-const eventually = { timeoutMs: PATIENCE_MS };
 const ADDRESS = '127.0.0.1';
 /** A frozen Patroni does not answer. */
 const ANSWER_MS = 2_000;
@@ -88,17 +87,17 @@ export async function startPatroni(): Promise<Patroni> {
       const leader = nodes.find(({ name }) => roles.get(name) === 'leader');
       const standby = nodes.find(({ name }) => roles.get(name) === 'sync_standby');
       return leader && standby && { leader, standby };
-    }, eventually);
+    });
   const stop = async () => {
     // With its children: those of a frozen Postgres do not notice its end.
     for (const { pid } of await processesOf(directory))
       for (const each of [...(await childrenOf(pid)), pid]) kill(each, 'SIGKILL');
-    await until(async () => (await processesOf(directory)).length === 0, eventually);
+    await until(async () => (await processesOf(directory)).length === 0);
     await rm(directory, { recursive: true, force: true });
   };
   const start = async () => {
     nodes[0].start();
-    await until(async () => (await rolesOf(nodes)).get('one') === 'leader', eventually);
+    await until(async () => (await rolesOf(nodes)).get('one') === 'leader');
     nodes[1].start();
     await settled();
   };
@@ -145,7 +144,7 @@ async function startEtcd(place: Place): Promise<void> {
     'etcd',
     Object.entries(options).map(([name, value]) => `--${name}=${value}`),
   );
-  await until(async () => (await fetch(`${clients}/health`).catch(() => null))?.ok, eventually);
+  await until(async () => (await fetch(`${clients}/health`).catch(() => null))?.ok);
 }
 
 async function prepareNode(name: string, place: Place): Promise<Node> {
@@ -176,7 +175,7 @@ async function prepareNode(name: string, place: Place): Promise<Node> {
       const pids = await processes();
       for (const pid of pids) kill(pid, 'SIGKILL');
       await ended;
-      await until(async () => (await Promise.all(pids.map(look))).every((seen) => seen === null), eventually);
+      await until(async () => (await Promise.all(pids.map(look))).every((seen) => seen === null));
     },
     async freeze() {
       const pids = await processes();

@@ -1,6 +1,7 @@
 /** Builders of requests, and a client on a plain socket for requests that `fetch` refuses. */
 import { createHmac } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
+import { PATIENCE_MS } from './wait.ts';
 
 /** `sha256=<hex>` as a sender computes it, independent of Weir's own code. */
 export function signatureOf(secret: string, body: string | Uint8Array): string {
@@ -79,7 +80,7 @@ export class RawClient {
    * The next final answer (100 Continue is read over); null when the connection ended without a whole one. Rejects after `timeoutMs`.
    * @param toHead the answer to HEAD has the length of a body and no body.
    */
-  async answer({ toHead = false, timeoutMs = 40_000 } = {}): Promise<RawAnswer | null> {
+  async answer({ toHead = false, timeoutMs = PATIENCE_MS } = {}): Promise<RawAnswer | null> {
     const endMs = performance.now() + timeoutMs;
     for (;;) {
       const found = parseAnswer(this.#received, toHead);
@@ -95,7 +96,7 @@ export class RawClient {
   }
 
   /** Resolves when the server has closed the connection; rejects after `timeoutMs`. */
-  async ended({ timeoutMs = 40_000 } = {}): Promise<void> {
+  async ended({ timeoutMs = PATIENCE_MS } = {}): Promise<void> {
     const endMs = performance.now() + timeoutMs;
     while (!this.#closed)
       if (!(await this.#more(endMs - performance.now()))) throw new Error(`still open after ${timeoutMs} ms`);

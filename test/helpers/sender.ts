@@ -4,8 +4,7 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from '../../server/store/pool.ts';
 import { signatureOf } from './requests.ts';
-import { until } from './wait.ts';
-import { PATIENCE_MS } from './weir.ts';
+import { PATIENCE_MS, until } from './wait.ts';
 
 export interface SenderOptions {
   port: number;
@@ -85,7 +84,7 @@ export function startSender(options: SenderOptions): Sender {
     answeredBy,
     async acceptMore(count) {
       const wanted = accepted.size + count;
-      await until(() => accepted.size >= wanted, { timeoutMs: PATIENCE_MS });
+      await until(() => accepted.size >= wanted);
     },
     async stop() {
       stopped = true;

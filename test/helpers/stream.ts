@@ -22,7 +22,7 @@ export interface TestStream {
   /** Data of the frames of this event, so far. */
   of(event: string): Frame['data'][];
   /** Resolves with the first frame of this event that `suits`, including past ones. */
-  next(event: string, suits?: (data: Frame['data']) => boolean, timeoutMs?: number): Promise<Frame>;
+  next(event: string, suits?: (data: Frame['data']) => boolean): Promise<Frame>;
   leave(): void;
 }
 
@@ -39,8 +39,8 @@ export async function openStream(url: string, headers: Record<string, string>): 
     retryMs: null,
     ended: false,
     of: (event) => frames.filter((frame) => frame.event === event).map(({ data }) => data),
-    next: (event, suits = () => true, timeoutMs = 40_000) =>
-      until(() => frames.find((frame) => frame.event === event && suits(frame.data)), { timeoutMs }),
+    next: (event, suits = () => true) =>
+      until(() => frames.find((frame) => frame.event === event && suits(frame.data))),
     leave: () => leaving.abort(),
   };
   void read(response, stream).catch(() => {

@@ -1,6 +1,8 @@
 /** Waits for a condition; a fixed sleep is either too short or too long. */
 import { setTimeout as delay } from 'node:timers/promises';
 
+/** Longer than anything takes on a busy machine, unless it hangs. */
+export const PATIENCE_MS = 90_000;
 const LOOK_EVERY_MIN_MS = 10;
 const LOOK_EVERY_MAX_MS = 100;
 /** Pause between two looks, as a part of the time waited so far: a look may cost a page of metrics or a session of Postgres. */
@@ -11,7 +13,7 @@ const realNow = performance.now.bind(performance);
 /** Polls until `condition` returns a truthy value, and resolves with it; rejects after `timeoutMs`. */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { timeoutMs = 90_000 }: { timeoutMs?: number } = {},
+  { timeoutMs = PATIENCE_MS }: { timeoutMs?: number } = {},
 ): Promise<Exclude<T, false | 0 | '' | null | undefined>> {
   const beganMs = realNow();
   for (;;) {

@@ -40,5 +40,5 @@ export async function untilSaved(dataDir: string, key: string, webhookId: string
     nowMs: Date.now,
     onFailed: () => {},
   });
-  await until(() => saved.read()?.some(({ id }) => id === webhookId), { timeoutMs: 90_000 });
+  await until(() => saved.read()?.some(({ id }) => id === webhookId));
 }

@@ -14,7 +14,7 @@ import { type Overrides, PATIENT } from './app.ts';
 import type { Machine } from './namespaces.ts';
 import { freePort } from './ports.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
-import { until } from './wait.ts';
+import { PATIENCE_MS, until } from './wait.ts';
 import { made, newWebhook, webhooksOf } from './webhooks.ts';
 
 const run = promisify(execFile);
@@ -28,9 +28,6 @@ const usual: Overrides = {
   RATE_LIMIT_ANONYMOUS_MAX: 1_000_000_000,
   DRAIN_SECONDS: 10,
 };
-
-/** Longer than anything takes on a busy machine, unless it hangs. */
-export const PATIENCE_MS = 90_000;
 
 interface WeirChild {
   readonly child: ChildProcess;
@@ -164,7 +161,7 @@ export async function startWeir(
   const metricsPort = await freePort();
   const settings = { ...usual, ...overrides, DATA_DIR: dataDir, PORT: port, METRICS_PORT: metricsPort };
   const started = spawnWeir(settings, from);
-  const isUp = until(() => started.events('listening').length > 0, { timeoutMs: PATIENCE_MS });
+  const isUp = until(() => started.events('listening').length > 0);
   isUp.catch(() => {});
   const isUpOrEnded = Promise.race([isUp.then(() => null), started.ended]);
   const code = await isUpOrEnded.catch((error: Error) => error.message);
@@ -216,7 +213,7 @@ export async function startWeir(
       started.child.kill('SIGTERM');
       await started.ended;
       for (const { pid } of await processesOf(dataDir)) kill(pid, 'SIGKILL');
-      await until(async () => (await processesOf(dataDir)).length === 0, { timeoutMs: PATIENCE_MS });
+      await until(async () => (await processesOf(dataDir)).length === 0);
       await rm(dataDir, { recursive: true, force: true });
     },
   };

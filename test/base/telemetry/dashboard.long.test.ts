@@ -9,10 +9,9 @@ import { metricTable } from '../../../server/base/telemetry/metric-table.ts';
 import { prometheusRules, ruleTable } from '../../../server/manage/conditions/rules.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS, startWeir, type Weir } from '../../helpers/weir.ts';
+import { startWeir, type Weir } from '../../helpers/weir.ts';
 
 const TEST_MS = 180_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 interface Panel {
   id: number;
@@ -68,12 +67,9 @@ describe('in a Prometheus that scrapes Weir', () => {
       await ended;
       await rm(folder, { recursive: true });
     };
-    await until(async () => (await fetch(`${url}/-/ready`).catch(() => null))?.ok, eventually);
+    await until(async () => (await fetch(`${url}/-/ready`).catch(() => null))?.ok);
     // Two samples, so that a rate has a value.
-    await until(
-      async () => Number((await query('count_over_time(weir_build_info[1h])'))[0]?.value[1]) >= 2,
-      eventually,
-    );
+    await until(async () => Number((await query('count_over_time(weir_build_info[1h])'))[0]?.value[1]) >= 2);
   }, TEST_MS);
   afterAll(async () => {
     await stopPrometheus();
@@ -111,7 +107,7 @@ describe('in a Prometheus that scrapes Weir', () => {
       const { groups } = await ask<{ groups: { rules: Rule[] }[] }>('/api/v1/rules');
       const all = groups.flatMap((group) => group.rules);
       return all.length > 0 && all.every(({ health }) => health !== 'unknown') && all;
-    }, eventually);
+    });
     expect(rules.map(({ name }) => name).sort()).toEqual(Object.keys(ruleTable).sort());
     expect(rules.filter(({ health, state }) => health !== 'ok' || state === 'firing')).toEqual([]);
   });

@@ -9,7 +9,7 @@ import { CommandError } from '../../../server/base/command/io.ts';
 import { defineBench } from '../../../server/cli/bench/bench.ts';
 import { processesOf, type Seen } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
-import { makeDataDir, PATIENCE_MS, spawnWeir } from '../../helpers/weir.ts';
+import { makeDataDir, spawnWeir } from '../../helpers/weir.ts';
 
 const TEST_MS = 180_000;
 
@@ -27,16 +27,13 @@ async function startBench(...args: string[]) {
 
 /** The location of its database, and its processes, once one of them serves. */
 async function seenServing(folder: string) {
-  return until(
-    async () => {
-      const [name] = await readdir(folder);
-      if (name === undefined) return null;
-      const dataDir = join(folder, name);
-      const processes = await processesOf(dataDir);
-      return processes.some(isServing) ? { dataDir, processes } : null;
-    },
-    { timeoutMs: PATIENCE_MS },
-  );
+  return until(async () => {
+    const [name] = await readdir(folder);
+    if (name === undefined) return null;
+    const dataDir = join(folder, name);
+    const processes = await processesOf(dataDir);
+    return processes.some(isServing) ? { dataDir, processes } : null;
+  });
 }
 
 function isServing({ command }: Seen): boolean {
@@ -119,7 +116,7 @@ test(
     const bench = await startBench('--workers', '1', '--seconds', '2', '--connections', '64', '--json');
     const { processes } = await seenServing(bench.folder);
     const { pid } = processes.find(isServing)!;
-    await until(async () => (await socketsOf(pid)) > 64, { timeoutMs: PATIENCE_MS });
+    await until(async () => (await socketsOf(pid)) > 64);
     process.kill(pid, 'SIGKILL');
 
     expect(await bench.ended, bench.stderr()).toBe(1);

@@ -15,7 +15,7 @@ import { isListening, processesOf } from '../../helpers/processes.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
-import { ask, makeDataDir, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
+import { ask, makeDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const TEST_MS = 120_000;
 let dataDir: string;
@@ -140,7 +140,7 @@ test.each(refusals)('weir start is refused: %s', { timeout: TEST_MS }, async (_w
   // The log so far is valid: every line is JSON, and none reports that Weir listens.
   expect(weir.events('listening')).toEqual([]);
   // The lock of the test has the directory as an argument, not as a part of one.
-  await until(async () => (await processesOf(dataDir)).length === 0, { timeoutMs: PATIENCE_MS });
+  await until(async () => (await processesOf(dataDir)).length === 0);
 });
 
 test('every line of output from start to end is JSON', { timeout: TEST_MS }, async () => {

@@ -7,7 +7,7 @@ import { agentsOf, letPass, signIn, TestAgent } from '../../helpers/agents.ts';
 import { startSender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
-import { kill, PATIENCE_MS, startWeir, type Weir } from '../../helpers/weir.ts';
+import { kill, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const TEST_MS = 120_000;
 /** No lease expires by itself. */
@@ -66,21 +66,21 @@ test('all events are delivered, and only leased deliveries are delivered again',
   })();
 
   try {
-    await until(() => had > 100, { timeoutMs: PATIENCE_MS });
+    await until(() => had > 100);
     kill(victim.pid!, 'SIGKILL');
     for (let round = 0; round < 2; round++) {
       const [oldest] = await weir.servingPids();
       await sender.acceptMore(200);
       kill(oldest!, 'SIGKILL');
-      await until(async () => !(await weir.servingPids()).includes(oldest!), { timeoutMs: PATIENCE_MS });
+      await until(async () => !(await weir.servingPids()).includes(oldest!));
       await sender.acceptMore(200);
     }
     await sender.stop();
     // Only the leases of the killed consumer are left, and they expire.
     const before = empty;
-    await until(() => empty > before, { timeoutMs: PATIENCE_MS });
+    await until(() => empty > before);
     await letPass(weir.database, LEASE_SECONDS);
-    await until(() => [...sender.accepted.keys()].every((id) => seen.has(id)), { timeoutMs: PATIENCE_MS });
+    await until(() => [...sender.accepted.keys()].every((id) => seen.has(id)));
   } finally {
     await sender.stop();
     stopped = true;

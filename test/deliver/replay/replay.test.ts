@@ -140,7 +140,7 @@ test('sessions that are cut between and inside batches neither skip nor repeat a
   const id = await create();
   start(20_000);
   let cut = 0;
-  const done = until(async () => (await show(id)).finished_at !== null, { timeoutMs: 90_000 });
+  const done = until(async () => (await show(id)).finished_at !== null);
   const cutting = until(async () => {
     const rows = await app.database.query({
       text: `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-jobs' and datname = current_database()`,

@@ -4,7 +4,7 @@ import { openDatabase } from '../../../server/store/pool.ts';
 import { lackingForPatroni, startPatroni } from '../../helpers/patroni.ts';
 import { missing, startSender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { type CellInstallation, eventually, TEST_MS } from './installation.ts';
+import { type CellInstallation, TEST_MS } from './installation.ts';
 
 const KEY_HEADER = 'x-delivery';
 const lacking = lackingForPatroni();
@@ -36,7 +36,7 @@ export function failoverTests(installation: CellInstallation): void {
 
       await leader.kill();
       const killedMs = performance.now();
-      await Promise.all(senders.map(({ refusals }) => until(() => refusals.length > 0, eventually)));
+      await Promise.all(senders.map(({ refusals }) => until(() => refusals.length > 0)));
       await Promise.all(others.map((sender) => sender.acceptMore(300)));
       await Promise.all(senders.map((sender) => sender.acceptMore(1)));
       const resumedMs = performance.now();

@@ -5,7 +5,7 @@ import type { Check } from '../../../server/model/check.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { canMount, resizeDisk, skippedNote } from '../../helpers/small-disk.ts';
 import { until } from '../../helpers/wait.ts';
-import { type CellInstallation, DISK_SIZE, eventually, TEST_MS } from './installation.ts';
+import { type CellInstallation, DISK_SIZE, TEST_MS } from './installation.ts';
 
 const LEFT_BYTES = 4_000_000;
 
@@ -19,13 +19,13 @@ export function fullDiskTests(installation: CellInstallation): void {
       const { blocks, bfree, bsize } = await statfs(dataDir);
       onTestFinished(() => resizeDisk(dataDir, DISK_SIZE));
       resizeDisk(dataDir, String((blocks - bfree) * bsize + LEFT_BYTES));
-      await until(() => senders[1]!.refusals.length > 50, eventually);
+      await until(() => senders[1]!.refusals.length > 50);
       expect(new Set(senders[1]!.refusals.map(({ status, code }) => `${status} ${code}`))).toEqual(
         new Set(['503 database_unavailable']),
       );
-      await until(async () => (await cellsAway()).includes(1), eventually);
+      await until(async () => (await cellsAway()).includes(1));
       const reasons = () => weir.events('cell_away', lines).map(({ cell, reason }) => `${cell} ${reason}`);
-      await until(() => reasons().some((reason) => /^1 its disk is full \(53100: /.test(reason)), eventually);
+      await until(() => reasons().some((reason) => /^1 its disk is full \(53100: /.test(reason)));
       const doctor = spawn('doctor');
       await doctor.ended;
       const { checks } = JSON.parse(doctor.lines.join('\n')) as { checks: Check[] };

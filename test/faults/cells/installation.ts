@@ -10,10 +10,9 @@ import { look } from '../../helpers/processes.ts';
 import { missing, type Sender, type SenderOptions, startSender } from '../../helpers/sender.ts';
 import { canMount, mountSmallDisk } from '../../helpers/small-disk.ts';
 import { until } from '../../helpers/wait.ts';
-import { ask, kill, makeDataDir, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
+import { ask, kill, makeDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
 export const TEST_MS = 240_000;
-export const eventually = { timeoutMs: PATIENCE_MS };
 export const DISK_SIZE = '2g';
 const CELLS = [1, 2] as const;
 const secret = 'a secret between friends';
@@ -126,7 +125,7 @@ export function cellInstallation(): CellInstallation {
     async killWeir() {
       const pids = [weir.pid, ...(await weir.servingPids())];
       kill(weir.pid, 'SIGKILL');
-      await until(async () => (await Promise.all(pids.map(look))).every((seen) => seen === null), eventually);
+      await until(async () => (await Promise.all(pids.map(look))).every((seen) => seen === null));
       await weir.forget();
     },
     async startAgain(settings = {}) {
@@ -145,7 +144,7 @@ export function cellInstallation(): CellInstallation {
     },
     cellsAway,
     async expectNothingLost(senders) {
-      await until(async () => (await cellsAway()).length === 0, eventually);
+      await until(async () => (await cellsAway()).length === 0);
       await Promise.all(senders.map((sender) => sender.acceptMore(100)));
       await Promise.all(senders.map((sender) => sender.stop()));
       const databases = [weir.database, ...servers.map(({ database }) => database)];

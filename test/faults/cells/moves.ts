@@ -8,7 +8,7 @@ import { postgresPids } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill } from '../../helpers/weir.ts';
 import { hold, type Release, rowsOf } from './hold.ts';
-import { type CellInstallation, eventually, type Server, TEST_MS } from './installation.ts';
+import { type CellInstallation, type Server, TEST_MS } from './installation.ts';
 import { type Repeater, startRepeater } from './repeater.ts';
 
 const KEY_HEADER = 'x-delivery';
@@ -96,12 +96,12 @@ export function moveTests(installation: CellInstallation): void {
       const { release, reached } = await stopAt(moving);
       onTestFinished(release);
       const command = installation.spawn('cell', 'move', webhook.id, '--to', String(to));
-      await until(reached, eventually);
+      await until(reached);
       const restore = await fall(command);
       await release();
       await restore();
       const code = await command.ended;
-      await until(async () => (await placeOf(installation, webhook.id)).moving_from === null, eventually);
+      await until(async () => (await placeOf(installation, webhook.id)).moving_from === null);
       const { cell } = await placeOf(installation, webhook.id);
       if (code === 0) expect(cell).toBe(to);
       else if (code !== 'SIGKILL') expect(command.stderr()).toMatch(/moving to another cell|database|cell \d/i);
@@ -129,7 +129,7 @@ export function moveTests(installation: CellInstallation): void {
 
 /** Each key is one event, which is stored once, in the cell that its id names; new events go where the webhook is. */
 async function expectExact(installation: CellInstallation, id: string, repeater: Repeater): Promise<string> {
-  await until(async () => (await installation.cellsAway()).length === 0, eventually);
+  await until(async () => (await installation.cellsAway()).length === 0);
   await repeater.stop();
   const ids = await repeater.repeatAll();
   const { cell } = await placeOf(installation, id);

@@ -2,7 +2,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS } from '../../helpers/weir.ts';
 
 interface RepeaterOptions {
   port: number;
@@ -64,19 +63,19 @@ export function startRepeater({ port, path, secret, keyHeader }: RepeaterOptions
     async acceptMore(keys) {
       const answered = () => [...known.values()].filter(({ size }) => size > 0).length;
       const wanted = answered() + keys;
-      await until(() => answered() >= wanted, { timeoutMs: PATIENCE_MS });
+      await until(() => answered() >= wanted);
     },
     async stop() {
       stopped = true;
       await running;
     },
     async repeatAll() {
-      for (const key of known.keys()) await until(() => remember(key), { timeoutMs: PATIENCE_MS });
+      for (const key of known.keys()) await until(() => remember(key));
       const several = [...known].filter(([, ids]) => ids.size > 1);
       if (several.length > 0) throw new Error(`several events of one key: ${several.map(([key]) => key)}`);
       return [...known.values()].flatMap((ids) => [...ids]);
     },
-    sendNew: () => until(() => send('new'), { timeoutMs: PATIENCE_MS }),
+    sendNew: () => until(() => send('new')),
     summary() {
       const parts = [...counts].map(([outcome, count]) => `${outcome}: ${count}`);
       return `${sent} requests (${parts.join(', ')}), ${known.size} keys, 0 lost, 0 twice`;

@@ -9,7 +9,7 @@ import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill } from '../../helpers/weir.ts';
 import { hold, rowsOf } from './hold.ts';
-import { type CellInstallation, eventually, TEST_MS } from './installation.ts';
+import { type CellInstallation, TEST_MS } from './installation.ts';
 
 export function spoolTests(installation: CellInstallation): void {
   test('a cell away, with a spool: no request is refused, and home is drained while the cell is away, through kill -9', {
@@ -27,7 +27,7 @@ export function spoolTests(installation: CellInstallation): void {
     const senders = await startLoad();
 
     kill((await postgresPids(servers[0]!.dataDir))!.postmaster, 'SIGKILL');
-    await until(async () => (await installation.weir.metric('weir_spool_events')) >= 100, eventually);
+    await until(async () => (await installation.weir.metric('weir_spool_events')) >= 100);
     const { restore } = await cutOff(conninfo);
     await Promise.all([senders[0]!.acceptMore(300), senders[1]!.acceptMore(100), senders[2]!.acceptMore(100)]);
     expect(senders.flatMap(({ refusals }) => refusals)).toEqual([]);
@@ -40,18 +40,18 @@ export function spoolTests(installation: CellInstallation): void {
     onTestFinished(release);
     await startAgain(spooling);
     const waiting = `select from pg_stat_activity where application_name = 'weir-spool' and wait_event_type = 'Lock'`;
-    await until(async () => (await rowsOf(conninfo, waiting)).length > 0, eventually);
+    await until(async () => (await rowsOf(conninfo, waiting)).length > 0);
     await killWeir();
     await release();
     await startAgain(spooling);
     const left = async () =>
       (await readdir(spoolDir, { recursive: true })).filter((name) => /\.(open|draining)$/.test(name));
-    await until(async () => (await left()).every((name) => name.includes('-c1.')), eventually);
+    await until(async () => (await left()).every((name) => name.includes('-c1.')));
     expect(await missing(installation.weir.database, senders[0]!.accepted)).toEqual([]);
     expect((await left()).length).toBeGreaterThan(0);
 
     await installation.restartServer(0);
-    await until(async () => (await left()).length === 0, eventually);
+    await until(async () => (await left()).length === 0);
     const databases = [installation.weir.database, ...servers.map(({ database }) => database)];
     for (const [place, { accepted, losses }] of senders.entries()) {
       expect(await missing(databases[place]!, accepted)).toEqual([]);

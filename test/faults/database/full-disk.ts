@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 import type { Chain } from '../../helpers/chain.ts';
 import { missing } from '../../helpers/sender.ts';
 import { canMount, resizeDisk, skippedNote } from '../../helpers/small-disk.ts';
-import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+import { PATIENCE_MS, until } from '../../helpers/wait.ts';
+import { readiness } from '../../helpers/weir.ts';
 
 const TEST_MS = 300_000;
 const eventually = { timeoutMs: 2 * PATIENCE_MS };

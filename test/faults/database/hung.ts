@@ -4,11 +4,10 @@ import type { Chain } from '../../helpers/chain.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+import { kill, readiness } from '../../helpers/weir.ts';
 
 const TEST_MS = 120_000;
 const QUEUE_EVENTS_MAX = 40;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 /** One process, whose queue is full soon. */
 export const hungSettings = { WORKERS: 1, COMMIT_TIMEOUT_MS: 1000, QUEUE_EVENTS_MAX };
@@ -30,14 +29,14 @@ export function hungTests(chain: Chain): void {
     try {
       // More requests than the queue holds: the others are refused at once, and memory stays bounded.
       const codes = () => new Set(sender.refusals.map(({ code }) => code));
-      await until(() => codes().has('queue_full') && codes().has('database_unavailable'), eventually);
+      await until(() => codes().has('queue_full') && codes().has('database_unavailable'));
       expect([...codes()].sort()).toEqual(['database_unavailable', 'queue_full']);
       expect(sender.refusals.every(({ status, retryAfter }) => status === 503 && Number(retryAfter) >= 1)).toBe(true);
       expect(await weir.metric('weir_queue_events')).toBeLessThanOrEqual(QUEUE_EVENTS_MAX);
       const reported = await until(async () => {
         const answer = await readiness(weir.port);
         return answer?.status === 503 && answer;
-      }, eventually);
+      });
       expect(reported.checks.database).toBe('failing');
       // Postgres is stopped: a response did not wait for it.
       for (let asked = 0; asked < 5; asked++) expect((await readiness(weir.port))?.status).toBe(503);
@@ -45,7 +44,7 @@ export function hungTests(chain: Chain): void {
       await signalPostgres('SIGCONT');
     }
     await sender.acceptMore(200);
-    await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+    await until(async () => (await readiness(weir.port))?.status === 200);
     await sender.stop();
     expect(sender.losses).toEqual([]);
     expect(await missing(weir.database, sender.accepted)).toEqual([]);
@@ -71,7 +70,7 @@ export function hungTests(chain: Chain): void {
       await until(async () => {
         await ask("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'");
         return lookedUp() >= 5;
-      }, eventually);
+      });
     } finally {
       await awaitStandby('');
     }

@@ -4,10 +4,9 @@ import type { Chain } from '../../helpers/chain.ts';
 import { isListening, look, postgresPids } from '../../helpers/processes.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+import { kill, readiness } from '../../helpers/weir.ts';
 
 const TEST_MS = 120_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const isGone = async (pid: number) => (await look(pid)) === null;
 
 export function killTests(chain: Chain): void {
@@ -20,9 +19,9 @@ export function killTests(chain: Chain): void {
     const after = await until(async () => {
       const pids = await weir.servingPids();
       return pids.length === 2 && !pids.includes(before[0]!) && pids;
-    }, eventually);
+    });
     expect(after).toContain(before[1]);
-    await until(() => chain.events('process_up').some((line) => line.process === after[1]), eventually);
+    await until(() => chain.events('process_up').some((line) => line.process === after[1]));
     await sender.acceptMore(300);
     await sender.stop();
     expect(sender.refusals).toEqual([]);
@@ -54,14 +53,14 @@ export function killTests(chain: Chain): void {
     const reported = await until(async () => {
       const answer = await readiness(weir.port);
       return answer?.status === 503 && answer;
-    }, eventually);
+    });
     expect(reported).toMatchObject({ retryAfter: '1', checks: { database: 'failing' } });
-    const refused = await until(() => sender.refusals.find(({ status }) => status === 503), eventually);
+    const refused = await until(() => sender.refusals.find(({ status }) => status === 503));
     expect(refused).toMatchObject({ retryAfter: expect.stringMatching(/^[1-9]\d*$/), code: 'database_unavailable' });
 
     await sender.acceptMore(300);
     expect((await postgresPids(weir.dataDir))!.postmaster).not.toBe(postmaster);
-    await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+    await until(async () => (await readiness(weir.port))?.status === 200);
     await sender.stop();
     expect(sender.losses).toEqual([]);
     expect(await missing(weir.database, sender.accepted)).toEqual([]);
@@ -78,8 +77,8 @@ export function primaryTests(chain: Chain, next: Parameters<Chain['startAgain']>
     const processes = await weir.servingPids();
     const { postmaster } = (await postgresPids(weir.dataDir))!;
     kill(weir.pid, 'SIGKILL');
-    await until(async () => (await Promise.all(processes.map(isGone))).every(Boolean), eventually);
-    await until(async () => !(await isListening(weir.port)), eventually);
+    await until(async () => (await Promise.all(processes.map(isGone))).every(Boolean));
+    await until(async () => !(await isListening(weir.port)));
     await sender.stop();
 
     await chain.startAgain(next);

@@ -9,10 +9,9 @@ import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+import { kill, readiness } from '../../helpers/weir.ts';
 
 const TEST_MS = 120_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 export function readOnlyTests(chain: Chain): void {
   describe('a Postgres that accepts no writes', () => {
@@ -62,15 +61,15 @@ export function readOnlyTests(chain: Chain): void {
       await change('alter role weir set default_transaction_read_only = on');
       const beganMs = performance.now();
       await cutSessions();
-      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
+      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused));
       expect((await readiness(chain.weir.port))?.status).toBe(503);
       expect(await writes()).toEqual(refused);
       await change('alter role weir reset default_transaction_read_only');
-      await until(isServed, eventually);
+      await until(isServed);
       await sender.acceptMore(100);
       await sender.stop();
       expect(sender.refusals.every(({ status, code }) => status === 503 && code === 'database_unavailable')).toBe(true);
-      await until(async () => (await readiness(chain.weir.port))?.status === 200, eventually);
+      await until(async () => (await readiness(chain.weir.port))?.status === 200);
       const seconds = (performance.now() - beganMs) / 1_000;
       expect(chain.events('database_refused').length).toBeLessThanOrEqual(seconds + 1);
       expect(chain.events('request_failed')).toEqual([]);
@@ -82,14 +81,14 @@ export function readOnlyTests(chain: Chain): void {
       const sender = await chain.startLoad({ lanes: 50, perSecondMax: Infinity, first: 200 });
       await run('alter system set default_transaction_read_only = on');
       await run('select pg_reload_conf()');
-      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
+      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused));
       await run('alter system reset default_transaction_read_only');
       await run('select pg_reload_conf()');
-      await until(isServed, eventually);
+      await until(isServed);
       await sender.acceptMore(200);
       await sender.stop();
       // At most one line a second, so the first of this test may wait for it, and count what it leaves out.
-      const line = await until(() => chain.events('database_refused')[0], eventually);
+      const line = await until(() => chain.events('database_refused')[0]);
       expect(line).toMatchObject({ sql_state: '25006', left_out: expect.any(Number) });
       expect(chain.events('request_failed')).toEqual([]);
     });
@@ -101,12 +100,12 @@ export function readOnlyTests(chain: Chain): void {
         (await chain.weir.database.query<{ is: boolean }>({ text: 'select pg_is_in_recovery() as is' }))[0]!;
       await writeFile(join(chain.weir.dataDir, 'postgres', 'standby.signal'), '');
       kill((await postgresPids(chain.weir.dataDir))!.postmaster, 'SIGINT');
-      await until(async () => (await standby().catch(() => null))?.is, eventually);
-      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused), eventually);
+      await until(async () => (await standby().catch(() => null))?.is);
+      await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused));
       expect((await readiness(chain.weir.port))?.checks.database).toBe('failing');
       await run('select pg_promote()');
-      await until(isServed, eventually);
-      await until(async () => (await readiness(chain.weir.port))?.status === 200, eventually);
+      await until(isServed);
+      await until(async () => (await readiness(chain.weir.port))?.status === 200);
       expect(chain.events('request_failed')).toEqual([]);
     });
   });

@@ -4,10 +4,9 @@ import type { Chain } from '../../helpers/chain.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+import { kill, readiness } from '../../helpers/weir.ts';
 
 const TEST_MS = 240_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const KEY_HEADER = 'x-delivery';
 
 export function standbyTests(chain: Chain): void {
@@ -27,10 +26,7 @@ export function standbyTests(chain: Chain): void {
       const headers = { [KEY_HEADER]: 'a key' };
       const answer = fetch(`http://127.0.0.1:${weir.port}${path}`, signedRequest({ secret, headers }));
       // It waits for the standby.
-      await until(
-        async () => (await run(`select from pg_stat_activity where wait_event = 'SyncRep'`)).length > 0,
-        eventually,
-      );
+      await until(async () => (await run(`select from pg_stat_activity where wait_event = 'SyncRep'`)).length > 0);
       kill((await postgresPids(weir.dataDir))!.postmaster, 'SIGKILL');
       expect((await answer).status).toBe(503);
 
@@ -38,18 +34,16 @@ export function standbyTests(chain: Chain): void {
         weir.database.query<{ count: number }>({
           text: `select count(*)::int as count from events where webhook_id = '${id}'`,
         });
-      expect(await until(() => count().catch(() => null), eventually)).toEqual([{ count: 1 }]);
-      const changed = until(
-        () =>
-          run('alter system reset synchronous_standby_names').then(
-            () => true,
-            () => false,
-          ),
-        eventually,
+      expect(await until(() => count().catch(() => null))).toEqual([{ count: 1 }]);
+      const changed = until(() =>
+        run('alter system reset synchronous_standby_names').then(
+          () => true,
+          () => false,
+        ),
       );
       await changed;
       await run('select pg_reload_conf()');
-      await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+      await until(async () => (await readiness(weir.port))?.status === 200);
     },
   );
 }

@@ -5,10 +5,9 @@ import { expect, test } from 'vitest';
 import type { Chain } from '../../helpers/chain.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+import { readiness } from '../../helpers/weir.ts';
 
 const TEST_MS = 180_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 /**
  * Another program: takes every free connection and prints `full`; from its next input on, takes those of Weir too and prints `taken`
@@ -50,29 +49,29 @@ export function starvedTests(chain: Chain): void {
       said += text;
     });
     try {
-      await until(() => said.includes('full'), eventually);
+      await until(() => said.includes('full'));
       // Connections that are open stay in use.
       await sender.acceptMore(100);
       expect(sender.refusals).toEqual([]);
 
       other.stdin.write('go');
-      await until(() => said.includes('taken'), eventually);
-      await until(async () => (await weir.metric('weir_database_up')) === 0, eventually);
+      await until(() => said.includes('taken'));
+      await until(async () => (await weir.metric('weir_database_up')) === 0);
       const before = sender.refusals.length;
-      await until(() => sender.refusals.length > before + 20, eventually);
+      await until(() => sender.refusals.length > before + 20);
       for (const { status, code, retryAfter } of sender.refusals) {
         expect([status, code]).toEqual([503, 'database_unavailable']);
         expect(Number(retryAfter)).toBeGreaterThanOrEqual(1);
       }
       expect(await readiness(weir.port)).toMatchObject({ status: 503, checks: { database: 'failing' } });
-      await until(() => chain.events('database_down').length > 0, eventually);
+      await until(() => chain.events('database_down').length > 0);
     } finally {
       other.kill('SIGKILL');
       await ended;
     }
     await sender.acceptMore(200);
     await sender.stop();
-    await until(async () => (await readiness(weir.port))?.status === 200, eventually);
+    await until(async () => (await readiness(weir.port))?.status === 200);
     expect(sender.losses).toEqual([]);
     expect(await missing(weir.database, sender.accepted)).toEqual([]);
   });

@@ -5,9 +5,7 @@ import { listAlerts } from '../../../server/store/queries/alerts.ts';
 import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
 import type { Chain } from '../../helpers/chain.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, PATIENCE_MS } from '../../helpers/weir.ts';
-
-const eventually = { timeoutMs: PATIENCE_MS };
+import { kill } from '../../helpers/weir.ts';
 
 /** Weir is started again. */
 export function alertTests(chain: Chain): void {
@@ -31,7 +29,7 @@ export function alertTests(chain: Chain): void {
         values (gen_random_uuid(), $2, $1, gen_random_uuid(), now(), 0, now() - interval '1 hour')`,
       values: [id, webhook.id],
     });
-    await until(() => receiver.got.length > 0, eventually);
+    await until(() => receiver.got.length > 0);
     kill(killed.pid, 'SIGKILL');
     await killed.ended;
 
@@ -44,7 +42,7 @@ export function alertTests(chain: Chain): void {
       });
       const [alert] = await listAlerts(chain.weir.database, true, null, 1);
       return alert?.requests[0]?.state === 'sent';
-    }, eventually);
+    });
     expect(new Set(receiver.got.map((request) => request.id)).size).toBe(1);
     expect(new Set(receiver.got.map(({ body }) => body.subject.id))).toEqual(new Set([id]));
     expect(await listAlerts(chain.weir.database, null, null, 10)).toHaveLength(1);

@@ -4,10 +4,8 @@ import { expect, test } from 'vitest';
 import type { Chain } from '../../helpers/chain.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS } from '../../helpers/weir.ts';
 
 const TEST_MS = 180_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 /** Weir has ended after this. */
 export function dataDirTests(chain: Chain): void {
@@ -17,7 +15,7 @@ export function dataDirTests(chain: Chain): void {
     await rm(weir.dataDir, { recursive: true });
     await sender.acceptMore(100);
     weir.signal('SIGHUP');
-    await until(() => chain.events('restarted').length + chain.events('restart_failed').length > 0, eventually);
+    await until(() => chain.events('restarted').length + chain.events('restart_failed').length > 0);
     expect(chain.events('restart_failed')).toEqual([]);
     await sender.acceptMore(100);
     await sender.stop();

@@ -6,7 +6,7 @@ import { signedRequest } from '../../helpers/requests.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
-import { PATIENCE_MS, readiness, spawnWeir, type Weir } from '../../helpers/weir.ts';
+import { readiness, spawnWeir, type Weir } from '../../helpers/weir.ts';
 
 const TEST_MS = 240_000;
 const [first, second] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [string, string];
@@ -64,7 +64,7 @@ export function keyTests(chain: Chain): void {
     expect(stored).toBeGreaterThanOrEqual(webhooks.length);
     expect(counts.webhook_secrets).toEqual({ stored, reencrypted: stored, already_current: 0, unreadable: 0 });
     const answered = answers.length;
-    await until(() => answers.length > answered + 20, { timeoutMs: PATIENCE_MS });
+    await until(() => answers.length > answered + 20);
     running = false;
     await load;
     expect(new Set(answers)).toEqual(new Set([202]));
@@ -93,7 +93,7 @@ export function keyTests(chain: Chain): void {
       text: `update webhook_secrets set sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1) where webhook_id = $1`,
       values: [id],
     });
-    await until(async () => (await weir.metric('weir_webhooks_secret_unavailable')) === 1, { timeoutMs: PATIENCE_MS });
+    await until(async () => (await weir.metric('weir_webhooks_secret_unavailable')) === 1);
     expect([await send(weir, lost), await send(weir, other)]).toEqual(['secret_unavailable', 202]);
     expect(await readiness(weir.port)).toMatchObject({ status: 200, checks: { secrets: 'degraded', database: 'ok' } });
     const given = { DATABASE_URL: chain.weir.conninfo, SECRETS_KEY: second, DATA_DIR: weir.dataDir };

@@ -6,11 +6,9 @@ import { freePort } from '../../helpers/ports.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { startSender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS } from '../../helpers/weir.ts';
 import { sharedLimits } from './redis.ts';
 
 const TEST_MS = 180_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const LIMIT = 150;
 const BEFORE = 60;
 
@@ -62,14 +60,13 @@ export function redisFailoverTests(chain: Chain): void {
     onTestFinished(() => forwarder.stop());
     await chain.configure(sharedLimits(`redis://127.0.0.1:${forwarder.port}`));
     const { weir } = chain;
-    const degraded = (count: number) =>
-      until(async () => (await weir.metric('weir_rate_limit_degraded')) === count, eventually);
+    const degraded = (count: number) => until(async () => (await weir.metric('weir_rate_limit_degraded')) === count);
     const uncounted = () => weir.metric('weir_requests_uncounted_total');
     /** Sends one after another until this many are accepted or one is refused; returns how many of them were counted. */
     const send = async (webhook: { path: string; secret: string }, most: number) => {
       const before = await uncounted();
       const sender = startSender({ port: weir.port, ...webhook, lanes: 1, keepAlive: false });
-      await until(() => sender.accepted.size >= most || sender.refusals.length > 0, eventually);
+      await until(() => sender.accepted.size >= most || sender.refusals.length > 0);
       await sender.stop();
       expect(new Set(sender.refusals.map(({ code }) => code))).toEqual(
         new Set(sender.refusals.length > 0 ? ['rate_limited'] : []),
@@ -83,7 +80,7 @@ export function redisFailoverTests(chain: Chain): void {
     await until(async () => (await second.cli('info', 'replication')).includes('master_link_status:up'));
     const offset = async (redis: typeof first) =>
       (await redis.cli('info', 'replication')).match(/master_repl_offset:(\d+)/)![1];
-    await until(async () => (await offset(first)) === (await offset(second)), eventually);
+    await until(async () => (await offset(first)) === (await offset(second)));
 
     // The address moves to the replica before it is promoted.
     await first.stop();
@@ -91,7 +88,7 @@ export function redisFailoverTests(chain: Chain): void {
     await until(async () => {
       await send(webhook, 1);
       return (await weir.metric('weir_rate_limit_degraded')) > 0;
-    }, eventually);
+    });
     await second.cli('replicaof', 'no', 'one');
     await degraded(0);
     // What was counted before the failover still counts. A request whose count was late was allowed uncounted, and may count nevertheless.

@@ -4,10 +4,9 @@ import type { Chain } from '../../helpers/chain.ts';
 import { type RedisServer, startRedis } from '../../helpers/redis.ts';
 import { type Sender, startSender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+import { kill, readiness } from '../../helpers/weir.ts';
 
 const TEST_MS = 120_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const LIMIT = 150;
 export const password = 'sesame-sesame';
 
@@ -23,14 +22,14 @@ export function redisTests(chain: Chain, store: { redis: RedisServer }): void {
   /** Sends on new connections, so that every process gets some; ends after this many responses of any status. */
   async function sendMany(to: Chain['webhook'], answers: number): Promise<Sender> {
     const sender = startSender({ port: chain.weir.port, ...to, keepAlive: false, lanes: 8 });
-    await until(() => sender.accepted.size + sender.refusals.length >= answers, eventually);
+    await until(() => sender.accepted.size + sender.refusals.length >= answers);
     await sender.stop();
     expect(sender.losses).toEqual([]);
     return sender;
   }
 
   const degraded = async (count: number) =>
-    until(async () => (await chain.weir.metric('weir_rate_limit_degraded')) === count, eventually);
+    until(async () => (await chain.weir.metric('weir_rate_limit_degraded')) === count);
 
   /**
    * Sends twice the limit of a fresh webhook: its limit passes, whichever processes the requests meet. On a busy machine Redis may be
@@ -43,7 +42,7 @@ export function redisTests(chain: Chain, store: { redis: RedisServer }): void {
     const { accepted, refusals, answeredBy } = await sendMany(limited, 2 * LIMIT);
     expect(answeredBy.size).toBe(2);
     expect(accepted.size).toBeGreaterThanOrEqual(LIMIT);
-    await until(async () => accepted.size - ((await uncounted()) - before) <= LIMIT, eventually);
+    await until(async () => accepted.size - ((await uncounted()) - before) <= LIMIT);
     expect(refusals.filter(({ status, code }) => status !== 429 || code !== 'rate_limited')).toEqual([]);
     return limited;
   }
@@ -63,7 +62,7 @@ export function redisTests(chain: Chain, store: { redis: RedisServer }): void {
     expect(await readiness(chain.weir.port)).toMatchObject({ status: 200, checks: { rate_limit_store: 'degraded' } });
     // A client over its limit is allowed as well.
     expect((await sendMany(limited, 20)).refusals).toEqual([]);
-    await until(() => chain.events('rate_limit_store').length > 0, eventually);
+    await until(() => chain.events('rate_limit_store').length > 0);
     expect(chain.weir.lines.filter((line) => line.includes(password))).toEqual([]);
   });
 
@@ -75,7 +74,7 @@ export function redisTests(chain: Chain, store: { redis: RedisServer }): void {
     await until(async () => {
       const pids = await chain.weir.servingPids();
       return pids.length === 2 && !pids.includes(victim!);
-    }, eventually);
+    });
     await degraded(2);
     expect((await sendMany(chain.webhook, 50)).refusals).toEqual([]);
   });

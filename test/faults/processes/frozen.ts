@@ -3,10 +3,9 @@ import { afterEach, describe, expect, test } from 'vitest';
 import type { Chain } from '../../helpers/chain.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+import { kill, readiness } from '../../helpers/weir.ts';
 
 const TEST_MS = 240_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 /** Begins with a PROCESS_SILENT_SECONDS that no test waits for. */
 export function frozenTests(chain: Chain): void {
@@ -45,12 +44,12 @@ export function frozenTests(chain: Chain): void {
       const [victim] = await chain.weir.servingPids();
       freeze(victim!);
       const beganMs = performance.now();
-      await until(() => chain.events('process_exited').length > 0, eventually);
+      await until(() => chain.events('process_exited').length > 0);
       const seconds = (performance.now() - beganMs) / 1000;
       expect(chain.events('process_exited')).toMatchObject([
         { process: victim, reason: 'it did not answer for 10 s (PROCESS_SILENT_SECONDS)' },
       ]);
-      await until(async () => (await chain.weir.metric('weir_processes')) === 2, eventually);
+      await until(async () => (await chain.weir.metric('weir_processes')) === 2);
       await sender.acceptMore(500);
       await sender.stop();
       console.log(
@@ -73,7 +72,7 @@ export function frozenTests(chain: Chain): void {
       while (performance.now() < untilMs) await sender.acceptMore(100);
       expect((await readiness(chain.weir.port))?.status).toBe(200);
       thaw();
-      await until(async () => (await chain.weir.metric('weir_processes')) === 2, eventually);
+      await until(async () => (await chain.weir.metric('weir_processes')) === 2);
       await sender.acceptMore(300);
       await sender.stop();
       expect(sender.refusals).toEqual([]);

@@ -2,10 +2,8 @@
 import { expect, test } from 'vitest';
 import type { Chain } from '../../helpers/chain.ts';
 import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS } from '../../helpers/weir.ts';
 
 const TEST_MS = 180_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 /** A limit below what any process needs. */
 const LIMIT = 64 * 1024 ** 2;
 
@@ -23,7 +21,7 @@ export function memoryTests(chain: Chain): void {
     await until(async () => {
       most = Math.max(most, (await chain.weir.servingPids()).length);
       return replaced().length >= before.length;
-    }, eventually);
+    });
     await sender.acceptMore(300);
     await sender.stop();
 

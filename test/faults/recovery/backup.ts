@@ -10,7 +10,7 @@ import type { Chain } from '../../helpers/chain.ts';
 import { emptyDatabase } from '../../helpers/postgres.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS, spawnWeir } from '../../helpers/weir.ts';
+import { spawnWeir } from '../../helpers/weir.ts';
 
 const TEST_MS = 240_000;
 
@@ -98,7 +98,7 @@ export function backupTests(chain: Chain): void {
       const release = await holdBackup();
       const path = join(directory, 'held.dump');
       const backup = command('backup', path, '--json');
-      await until(isHeld, { timeoutMs: PATIENCE_MS });
+      await until(isHeld);
 
       const sender = await chain.startLoad({ first: 0 });
       // CREATE .. PARTITION OF would wait here, and every COPY behind it.
@@ -130,7 +130,7 @@ export function backupTests(chain: Chain): void {
 
       const release = await holdBackup();
       const stopped = command('backup', path).child;
-      await until(isHeld, { timeoutMs: PATIENCE_MS });
+      await until(isHeld);
       const refused = command('backup', path).child;
       expect([await refused.ended, refused.stderr()]).toEqual([
         1,
@@ -143,7 +143,7 @@ export function backupTests(chain: Chain): void {
 
       const releaseAgain = await holdBackup();
       const killed = command('backup', path).child;
-      await until(isHeld, { timeoutMs: PATIENCE_MS });
+      await until(isHeld);
       killed.child.kill('SIGKILL');
       await killed.ended;
       expect(await files()).toEqual(['ended.dump.unfinished']);

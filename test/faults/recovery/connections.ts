@@ -7,10 +7,8 @@ import type { Chain } from '../../helpers/chain.ts';
 import { RawClient, signatureOf } from '../../helpers/requests.ts';
 import { startSender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS } from '../../helpers/weir.ts';
 
 const TEST_MS = 240_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const FACTOR = Number(process.env.CONNECTIONS_FACTOR ?? 1);
 const IDLE = 1_000 * FACTOR;
 const SLOW = 100 * FACTOR;
@@ -40,7 +38,7 @@ export function connectionTests(chain: Chain): void {
       clients.push(...added);
       await Promise.all(added.map((client) => client.send(text)));
       return (await connections()) >= before.connections + 0.95 * count;
-    }, eventually);
+    });
     const bytes = ((await resident()) - before.bytes) / ((await connections()) - before.connections);
     return { clients, bytes };
   }
@@ -57,7 +55,7 @@ export function connectionTests(chain: Chain): void {
     } finally {
       for (const client of clients) client.destroy();
     }
-    await until(async () => (await chain.weir.metric('weir_connections')) < 100, eventually);
+    await until(async () => (await chain.weir.metric('weir_connections')) < 100);
   });
 
   test(`${SLOW} slow senders cost little memory, and others are served`, { timeout: TEST_MS }, async () => {
@@ -75,6 +73,6 @@ export function connectionTests(chain: Chain): void {
     } finally {
       for (const client of clients) client.destroy();
     }
-    await until(async () => (await chain.weir.metric('weir_body_bytes_held')) === 0, eventually);
+    await until(async () => (await chain.weir.metric('weir_body_bytes_held')) === 0);
   });
 }

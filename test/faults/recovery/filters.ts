@@ -6,13 +6,12 @@ import type { Chain } from '../../helpers/chain.ts';
 import { processesOf } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
-import { kill, PATIENCE_MS } from '../../helpers/weir.ts';
+import { kill } from '../../helpers/weir.ts';
 
 const TEST_MS = 240_000;
 const EVENTS = 3_000;
 /** One of this many events passes the filter. */
 const EACH = 10;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 export function filterTests(chain: Chain): void {
   const url = () => `http://127.0.0.1:${chain.weir.port}`;
@@ -57,7 +56,7 @@ export function filterTests(chain: Chain): void {
       await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
       await query({ text: 'select from agents where id = $1 for no key update', values: [agent.id] });
       const claim = agent.claim().catch(() => 'connection lost');
-      await until(async () => 'filtered' in (await eventsByState(agent)), eventually);
+      await until(async () => 'filtered' in (await eventsByState(agent)));
       for (const pid of [chain.weir.pid, ...(await chain.weir.servingPids())]) kill(pid, 'SIGKILL');
       await chain.weir.ended;
       expect(await claim).toBe('connection lost');
@@ -74,7 +73,7 @@ export function filterTests(chain: Chain): void {
       }
     };
     const lost = Promise.allSettled([consume(), consume(), consume()]);
-    await until(() => received.length > 0, eventually);
+    await until(() => received.length > 0);
     for (const { pid } of await processesOf(chain.weir.dataDir)) kill(pid, 'SIGKILL');
     await chain.weir.ended;
     await lost;
@@ -88,7 +87,7 @@ export function filterTests(chain: Chain): void {
       if (deliveries.length > 0) await agent.ack(deliveries.map(({ receipt }) => receipt));
       const { pending, leased } = await eventsByState(agent);
       return pending === undefined && leased === undefined;
-    }, eventually);
+    });
     expect(await eventsByState(agent)).toEqual({ done: wanted, filtered: unwanted });
     expect([...new Set(received)].toSorted()).toEqual(wanted);
   });

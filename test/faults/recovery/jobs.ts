@@ -6,11 +6,10 @@ import type { Chain } from '../../helpers/chain.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { postgresPids, processesOf } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, PATIENCE_MS } from '../../helpers/weir.ts';
+import { kill } from '../../helpers/weir.ts';
 
 const TEST_MS = 240_000;
 const EVENTS = 2_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 interface Job {
   state: string;
@@ -50,16 +49,16 @@ export function jobTests(chain: Chain): void {
     expect(created.status, created.text).toBe(202);
     const id: string = created.body.job_id;
 
-    await until(async () => (await readJob(id)).events > 0, eventually);
+    await until(async () => (await readJob(id)).events > 0);
     // Postgres alone: Weir starts it again, and the job continues without a restart of Weir.
     const { postmaster } = (await postgresPids(chain.weir.dataDir))!;
     kill(postmaster, 'SIGKILL');
     const isNew = async () => ![undefined, postmaster].includes((await postgresPids(chain.weir.dataDir))?.postmaster);
-    await until(isNew, eventually);
+    await until(isNew);
     const progress = () => readJob(id).catch(() => null);
-    const { events: kept } = (await until(progress, eventually))!;
+    const { events: kept } = (await until(progress))!;
     expect(kept).toBeGreaterThan(0);
-    await until(async () => ((await progress())?.events ?? 0) > kept, eventually);
+    await until(async () => ((await progress())?.events ?? 0) > kept);
     expect(chain.weir.child.exitCode).toBeNull();
     for (const { pid } of await processesOf(chain.weir.dataDir)) kill(pid, 'SIGKILL');
     await chain.weir.ended;
@@ -71,7 +70,7 @@ export function jobTests(chain: Chain): void {
     chain.weir.signal('SIGTERM');
     await chain.weir.ended;
     await chain.startAgain({ REPLAY_DELIVERIES_PER_SECOND: 1_000_000 });
-    await until(async () => (await readJob(id)).state === 'done', eventually);
+    await until(async () => (await readJob(id)).state === 'done');
 
     const rows = await chain.weir.database.query<{ id: string }>({
       text: 'select event_id as id from deliveries where agent_id = $1',

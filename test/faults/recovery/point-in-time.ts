@@ -8,7 +8,6 @@ import { findTools } from '../../../server/operate/backup/tools.ts';
 import type { Chain } from '../../helpers/chain.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { PATIENCE_MS } from '../../helpers/weir.ts';
 
 const TEST_MS = 240_000;
 const guide = readFileSync(join(import.meta.dirname, '../../../views/docs/operating.md'), 'utf8');
@@ -57,7 +56,7 @@ export function pointInTimeTests(chain: Chain): void {
     })) as [{ now: string }];
     // The mistake. Its commit is behind the given time.
     await chain.weir.database.query({ text: 'delete from events' });
-    await until(async () => (await readdir(variables.ARCHIVE)).length > 0, { timeoutMs: PATIENCE_MS });
+    await until(async () => (await readdir(variables.ARCHIVE)).length > 0);
 
     await restart(() => run(recover!, { RECOVER_TO: now }));
     expect(await missing(chain.weir.database, accepted)).toEqual([]);

@@ -6,10 +6,9 @@ import type { Installation } from '../../helpers/installation.ts';
 import { isListening, processesOf } from '../../helpers/processes.ts';
 import { missing, type Sender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { ask, kill, PATIENCE_MS } from '../../helpers/weir.ts';
+import { ask, kill } from '../../helpers/weir.ts';
 
 const TEST_MS = 180_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const WORKERS = 2;
 const LOOK_EVERY_MS = 10;
 const hang = (built: string) =>
@@ -22,14 +21,14 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
   const ends = () => chain.events('restarted').length + chain.events('restart_failed').length;
 
   /** Every restart that began has ended, and none follows. */
-  const quiet = () => until(() => chain.events('restarting').length === ends(), eventually);
+  const quiet = () => until(() => chain.events('restarting').length === ends());
 
   /** One at a time: pending signals of one kind are delivered as one. */
   async function scale(signal: 'SIGTTIN' | 'SIGTTOU', times = 1): Promise<void> {
     for (let i = 0; i < times; i++) {
       const reported = chain.events('processes_changed').length;
       chain.weir.signal(signal);
-      await until(() => chain.events('processes_changed').length > reported, eventually);
+      await until(() => chain.events('processes_changed').length > reported);
     }
   }
 
@@ -64,9 +63,9 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
     const sender = await chain.startLoad({ first: 100 });
     const watch = watchProcesses();
     chain.weir.signal('SIGHUP');
-    await until(async () => (await chain.weir.servingPids()).length > WORKERS, eventually);
+    await until(async () => (await chain.weir.servingPids()).length > WORKERS);
     chain.weir.signal('SIGHUP');
-    await until(() => ends() === 2, eventually);
+    await until(() => ends() === 2);
     await quiet();
     const after = await chain.weir.servingPids();
     expect(after).toHaveLength(WORKERS);
@@ -86,9 +85,9 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
       chain.weir.signal('SIGHUP');
       if (i % 5 > 2) await scale(i % 5 === 3 ? 'SIGTTIN' : 'SIGTTOU');
     }
-    await until(() => ends() > before, eventually);
+    await until(() => ends() > before);
     await quiet();
-    await until(async () => (await chain.weir.servingPids()).length === WORKERS, eventually);
+    await until(async () => (await chain.weir.servingPids()).length === WORKERS);
     // At most one restart for each wait of the test, and one more.
     expect(ends() - before).toBeLessThan(10);
     expect(chain.events('restart_failed')).toEqual([]);
@@ -100,9 +99,9 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
     const before = await chain.weir.servingPids();
     const known = ends();
     chain.weir.signal('SIGHUP');
-    await until(async () => (await chain.weir.servingPids()).length > WORKERS, eventually);
+    await until(async () => (await chain.weir.servingPids()).length > WORKERS);
     kill(before[1]!, 'SIGKILL');
-    await until(() => ends() > known, eventually);
+    await until(() => ends() > known);
     expect(chain.events('restart_failed')).toEqual([]);
     const first = await chain.weir.servingPids();
     expect(first).toHaveLength(WORKERS);
@@ -110,9 +109,9 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
 
     // The third process is the new one: without it the restart has failed, and the two old ones remain.
     chain.weir.signal('SIGHUP');
-    const third = await until(async () => (await chain.weir.servingPids())[WORKERS], eventually);
+    const third = await until(async () => (await chain.weir.servingPids())[WORKERS]);
     kill(third, 'SIGKILL');
-    await until(() => chain.events('restart_failed').length > 0, eventually);
+    await until(() => chain.events('restart_failed').length > 0);
     expect(chain.events('restart_failed')).toMatchObject([
       { reason: `the new process ${third} was ended by SIGKILL`, replaced: 0, kept: WORKERS },
     ]);
@@ -123,15 +122,15 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
     const [first] = await chain.weir.servingPids();
     chain.weir.signal('SIGTTIN');
     kill(first!, 'SIGKILL');
-    await until(async () => (await chain.weir.metric('weir_processes')) === WORKERS + 1, eventually);
+    await until(async () => (await chain.weir.metric('weir_processes')) === WORKERS + 1);
     const [second] = await chain.weir.servingPids();
     chain.weir.signal('SIGTTOU');
     kill(second!, 'SIGKILL');
     await until(async () => {
       const pids = await chain.weir.servingPids();
       return pids.length === WORKERS && !pids.includes(second!);
-    }, eventually);
-    await until(async () => (await chain.weir.metric('weir_processes')) === WORKERS, eventually);
+    });
+    await until(async () => (await chain.weir.metric('weir_processes')) === WORKERS);
   });
 
   test('a new version that never listens is abandoned, and the old processes continue to serve', {
@@ -173,7 +172,7 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
     const deaths = () => chain.events('process_exited').length;
     const known = deaths();
     await scale('SIGTTIN', 9);
-    await until(() => deaths() > known + 10, eventually);
+    await until(() => deaths() > known + 10);
     await scale('SIGTTOU', 9);
     expect(await chain.weir.servingPids()).toEqual(expect.arrayContaining(before));
     expect((await ask(chain.weir.port, '/healthz')).status).toBe(200);
@@ -187,7 +186,7 @@ export function hangingTests(chain: Chain, installation: () => Installation): vo
   test('TERM during a hanging restart ends everything', { timeout: TEST_MS }, async () => {
     await installation().replace('server/operate/process/app.ts', hang);
     chain.weir.signal('SIGHUP');
-    await until(async () => (await chain.weir.servingPids()).length > WORKERS, eventually);
+    await until(async () => (await chain.weir.servingPids()).length > WORKERS);
     chain.weir.signal('SIGTERM');
     expect(await chain.weir.ended).toBe(0);
     expect(chain.events('restart_failed').at(-1)).toMatchObject({ reason: 'Weir is stopping', kept: WORKERS });

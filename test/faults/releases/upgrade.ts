@@ -9,10 +9,9 @@ import { missing } from '../../helpers/sender.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, webhooksOf } from '../../helpers/webhooks.ts';
-import { ask, PATIENCE_MS, readiness } from '../../helpers/weir.ts';
+import { ask, readiness } from '../../helpers/weir.ts';
 
 const TEST_MS = 180_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 
 /** Two builds, of which Weir runs the first. */
 export interface Releases {
@@ -44,7 +43,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
     const read = async () => (await chain.weir.database.query<{ at: string }>({ text }))[0]?.at;
     for (let i = 0; i < 2; i++) {
       const before = await read();
-      await until(async () => (await read()) !== before, eventually);
+      await until(async () => (await read()) !== before);
     }
   }
 
@@ -62,7 +61,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       timeout: TEST_MS,
     }, async () => {
       chain.weir.signal('SIGTTIN');
-      await until(async () => (await chain.weir.metric('weir_processes')) === 3, eventually);
+      await until(async () => (await chain.weir.metric('weir_processes')) === 3);
       expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 3 });
       await chain.set({ WORKERS: 1 });
       expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 1 });
@@ -107,7 +106,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       ),
     );
     const restarted = chain.restart();
-    await until(() => chain.events('process_output').some(({ line }) => line === 'filled'), eventually);
+    await until(() => chain.events('process_output').some(({ line }) => line === 'filled'));
     const id = path.split('/').at(-1)!;
     made(await webhooksOf(chain.weir, [someKey]).update(id, { enabled: false }));
     expect(await restarted).toMatchObject({ event: 'restarted', replaced: 1 });

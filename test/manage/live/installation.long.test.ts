@@ -5,10 +5,9 @@ import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { startSender } from '../../helpers/sender.ts';
 import { openStream } from '../../helpers/stream.ts';
 import { until } from '../../helpers/wait.ts';
-import { kill, PATIENCE_MS, startWeir, type Weir } from '../../helpers/weir.ts';
+import { kill, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const TEST_MS = 120_000;
-const eventually = { timeoutMs: PATIENCE_MS };
 const password = 'correct horse battery staple';
 let weir: Weir;
 let webhook: { path: string; secret: string };
@@ -25,19 +24,17 @@ afterAll(() => weir.stop(), TEST_MS);
 
 /** The connection may have been to a process that was just killed. */
 const counters = () =>
-  until(
-    () =>
-      operator.api('GET', '/api/v1/counters').then(
-        ({ body }) => body,
-        () => null,
-      ),
-    eventually,
+  until(() =>
+    operator.api('GET', '/api/v1/counters').then(
+      ({ body }) => body,
+      () => null,
+    ),
   );
 
 /** Sends on new connections until this many are accepted or refused; returns the number. */
 async function send(count: number, secret = webhook.secret): Promise<number> {
   const sender = startSender({ port: weir.port, ...webhook, secret, lanes: 4, keepAlive: false });
-  await until(() => sender.accepted.size + sender.refusals.length >= count, eventually);
+  await until(() => sender.accepted.size + sender.refusals.length >= count);
   await sender.stop();
   return sender.accepted.size + sender.refusals.length;
 }
@@ -46,9 +43,9 @@ test('counters are summed over all processes, and do not fall when one exits', {
   const accepted = await send(40);
   const rejected = await send(10, 'a wrong secret');
   const totals = { accepted, rejected, limited: 0, refused: 0, failed: 0 };
-  await until(async () => (await counters()).latest?.totals.accepted >= accepted, eventually);
-  await until(async () => (await counters()).latest.totals.rejected >= rejected, eventually);
-  await until(async () => (await counters()).latest.processes.length === 2, eventually);
+  await until(async () => (await counters()).latest?.totals.accepted >= accepted);
+  await until(async () => (await counters()).latest.totals.rejected >= rejected);
+  await until(async () => (await counters()).latest.processes.length === 2);
   const before = (await counters()).latest;
   expect(before.totals).toMatchObject(totals);
   for (const { state, database } of before.processes) expect([state, database]).toEqual(['serving', 'up']);
@@ -58,10 +55,10 @@ test('counters are summed over all processes, and do not fall when one exits', {
   await until(async () => {
     const { processes } = (await counters()).latest;
     return processes.length === 2 && processes.every(({ pid }: { pid: number }) => pid !== victim);
-  }, eventually);
+  });
   expect((await counters()).latest.totals).toMatchObject(totals);
   const more = await send(20);
-  await until(async () => (await counters()).latest.totals.accepted >= accepted + more, eventually);
+  await until(async () => (await counters()).latest.totals.accepted >= accepted + more);
 
   const { latest, history } = await counters();
   expect(latest.totals.accepted).toBe(accepted + more);
@@ -75,18 +72,18 @@ test('a stream continues after a restart, and has the history of the last minute
   const headers = { cookie: operator.cookie };
   const stream = await openStream(`${url}/api/v1/stream`, headers);
   await send(3);
-  await until(() => stream.of('event').length >= 3, eventually);
+  await until(() => stream.of('event').length >= 3);
   const lastId = stream.frames.findLast(({ id }) => id !== undefined)!.id!;
   weir.signal('SIGHUP');
-  await until(() => stream.ended, eventually);
+  await until(() => stream.ended);
   const known = new Set(stream.of('event').map(({ id }) => id));
   const missed = await send(5);
-  await until(() => weir.events('restarted').length === 1, eventually);
+  await until(() => weir.events('restarted').length === 1);
 
   const again = await openStream(`${url}/api/v1/stream`, { ...headers, 'last-event-id': lastId });
   const more = await send(2);
   const ids = () => again.of('event').map(({ id }) => id as string);
-  await until(() => ids().filter((id) => !known.has(id)).length >= missed + more, eventually);
+  await until(() => ids().filter((id) => !known.has(id)).length >= missed + more);
   expect(new Set(ids()).size).toBe(ids().length);
   expect((await again.next('history')).data.length).toBeGreaterThan(3);
   again.leave();
@@ -100,7 +97,7 @@ test('the status has everything but secrets, and no false alarm', { timeout: TES
     const answer = await operator.api('GET', '/api/v1/status');
     const isWhole = answer.body.doctor.state === 'done' && isDeepStrictEqual(pidsOf(answer.body), serving);
     return isWhole && answer;
-  }, eventually);
+  });
   expect(body.versions).toMatchObject({ weir: '0.1.0', node: process.versions.node });
   expect(body.versions.postgres).toMatch(/^15\./);
   expect(body.database.kind).toBe('embedded');

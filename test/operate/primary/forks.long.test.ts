@@ -15,7 +15,7 @@ import { signatureOf } from '../../helpers/requests.ts';
 import { builtScript } from '../../helpers/script.ts';
 import { settingsOf, someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
-import { makeDataDir, PATIENCE_MS, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
+import { makeDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const TEST_MS = 180_000;
 const root = resolve(import.meta.dirname, '../../..');
@@ -114,9 +114,9 @@ describe.runIf(isRoot)('started by root', () => {
 
     const before = await weir.servingPids();
     weir.signal('SIGHUP');
-    await until(() => weir.events('restarted').length > 0, { timeoutMs: PATIENCE_MS });
+    await until(() => weir.events('restarted').length > 0);
     weir.signal('SIGTTIN');
-    await until(async () => (await weir.servingPids()).length === 3, { timeoutMs: PATIENCE_MS });
+    await until(async () => (await weir.servingPids()).length === 3);
     expect((await weir.servingPids()).filter((pid) => before.includes(pid))).toEqual([]);
     await expectServedBy(weirUser, weir);
 
@@ -163,13 +163,10 @@ describe.runIf(isRoot)('started by root', () => {
       { database: weir.database, url, settings: { PUBLIC_URL: url } },
       'administrator',
     );
-    const checks = await until(
-      async () => {
-        const { doctor } = (await administrator.api('GET', '/api/v1/status')).body;
-        return doctor.state === 'done' ? (doctor.checks as { name: string; state: string }[]) : null;
-      },
-      { timeoutMs: PATIENCE_MS },
-    );
+    const checks = await until(async () => {
+      const { doctor } = (await administrator.api('GET', '/api/v1/status')).body;
+      return doctor.state === 'done' ? (doctor.checks as { name: string; state: string }[]) : null;
+    });
     // The user weir can neither write to DATA_DIR nor read the key.
     expect(checks).toContainEqual(expect.objectContaining({ name: 'data_dir', state: 'ok' }));
     expect(checks).toContainEqual(expect.objectContaining({ name: 'secrets_key', state: 'ok' }));
@@ -192,7 +189,7 @@ describe.runIf(isRoot)('started by root', () => {
       weir.child.kill('SIGTERM');
       expect(await weir.ended).toBe(0);
     });
-    await until(() => weir.events('listening').length > 0, { timeoutMs: PATIENCE_MS });
+    await until(() => weir.events('listening').length > 0);
     expect(weir.events('serving_as_root')).toMatchObject([
       {
         level: 40,

@@ -14,7 +14,7 @@ import { signedRequest } from '../../helpers/requests.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
-import { PATIENCE_MS, spawnWeir } from '../../helpers/weir.ts';
+import { spawnWeir } from '../../helpers/weir.ts';
 
 const oldKey = Buffer.alloc(32, 8).toString('base64');
 const strangeKey = Buffer.alloc(32, 9).toString('base64');
@@ -191,7 +191,7 @@ describe('weir keys rotate', () => {
       await query({ text: 'select from webhook_secrets order by webhook_id desc limit 1 for update' });
       killed = spawnWeir({ ...settings(), DATA_DIR: temporaryDirectory() }, { command: ['keys', 'rotate'] });
       const isDone = async () => (await openedBy(someKey))[0] === 2 * BATCH_ROWS;
-      await until(isDone, { timeoutMs: PATIENCE_MS });
+      await until(isDone);
       killed.child.kill('SIGKILL');
       await killed.ended;
     });
