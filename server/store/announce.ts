@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { outliveClose, weirConninfo } from './conninfo.ts';
 import { APPLIED_CHANNEL, LISTENER_NAME } from './listen.ts';
-import { DatabaseUnavailable } from './pool.ts';
+import { DatabaseUnavailable } from './unavailable.ts';
 
 /** A primary that does not confirm in time checks with the database by itself, see Directory. */
 const WAIT_MS = 1_000;

@@ -1,7 +1,8 @@
 /** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
 import { advisoryLocks } from './advisory-locks.ts';
 import { DAY_MS, dayMs, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
-import { type Database, DatabaseUnavailable, type Query } from './pool.ts';
+import type { Database, Query } from './pool.ts';
+import { DatabaseUnavailable } from './unavailable.ts';
 
 /** Writes the rows of a detached partition to a file, in a transaction. A rejection keeps the partition. */
 export type Archive = (partition: string, query: Query) => Promise<void>;

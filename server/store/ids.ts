@@ -48,6 +48,9 @@ export function isUuid(text: string): boolean {
   return uuidShape.test(text);
 }
 
+/** The clocks of two machines differ by less: the time in an id is that of the machine that received the event. */
+export const CLOCKS_APART_MS = 600_000;
+
 /** Unix milliseconds encoded in a UUIDv7. */
 export function uuidv7Milliseconds(text: string): number {
   return Number.parseInt(text.slice(0, 8) + text.slice(9, 13), 16);

@@ -8,6 +8,7 @@ import { COPY_CONNECTIONS } from './copy-link.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
 import { migrate } from './migrate.ts';
 import { type Database, openDatabase } from './pool.ts';
+import { oneLine } from './unavailable.ts';
 
 /** The database cannot be used; the message is for users and contains no secrets. */
 export class DatabaseError extends OperatorError {}
@@ -135,9 +136,4 @@ export async function checkConnectionBudget(database: Database, settings: Settin
 
 function findingOf(error: unknown): string {
   return error instanceof OperatorError ? error.finding : (error as Error).message;
-}
-
-/** Joins libpq's multi-line messages. */
-function oneLine(text: string): string {
-  return text.trim().replace(/\s+/g, ' ');
 }

@@ -20,8 +20,6 @@ import { SessionRenewal } from './session-renewal.ts';
 import { isOutage, sqlStateKind } from './sql-states.ts';
 import { DatabaseUnavailable } from './unavailable.ts';
 
-export { DatabaseUnavailable } from './unavailable.ts';
-
 /** Default query timeout. On timeout the query counts as lost: the connection is closed and the call rejects. */
 const QUERY_TIMEOUT_MS = 10_000;
 

@@ -15,6 +15,11 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
+/** A message of libpq, which may have several lines, as one. */
+export function oneLine(message: string): string {
+  return message.trim().replace(/\s+/g, ' ');
+}
+
 /**
  * Before a session exists, libpq reports a failure as text only, without a SQLSTATE. Its own messages are in English, because Node never sets a
  * locale; those of the server (after FATAL) may be in another language, and then count as permanent.

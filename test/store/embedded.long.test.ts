@@ -7,12 +7,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { acquireLock } from '../../server/base/files/lock.ts';
-import { findBinaries } from '../../server/store/embedded/binaries.ts';
-import {
-  type EmbeddedPostgres,
-  EmbeddedPostgresError,
-  joinEmbeddedPostgres,
-} from '../../server/store/embedded/join.ts';
+import { EmbeddedPostgresError, findBinaries } from '../../server/store/embedded/binaries.ts';
+import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/store/embedded/join.ts';
 import { childrenOf } from '../helpers/processes.ts';
 import { builtScript } from '../helpers/script.ts';
 import { until } from '../helpers/wait.ts';

@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Database, DatabaseUnavailable, openDatabase } from '../../server/store/pool.ts';
+import { type Database, openDatabase } from '../../server/store/pool.ts';
 import { openPool } from '../../server/store/pool-clients.ts';
+import { DatabaseUnavailable } from '../../server/store/unavailable.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { unusable } from '../../server/store/open.ts';
-import { DatabaseUnavailable, openDatabase } from '../../server/store/pool.ts';
-import { isPassing } from '../../server/store/unavailable.ts';
+import { openDatabase } from '../../server/store/pool.ts';
+import { DatabaseUnavailable, isPassing } from '../../server/store/unavailable.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { settingsOf, someKey } from '../helpers/settings.ts';
 

@@ -2,7 +2,7 @@
 import { type Command, CommanderError } from 'commander';
 import { CommandError, type CommandIo, ignoreClosedOutputs, printMessage, printText } from '../../base/command/io.ts';
 import { OperatorError } from '../../model/fault.ts';
-import { DatabaseUnavailable } from '../../store/unavailable.ts';
+import { DatabaseUnavailable, oneLine } from '../../store/unavailable.ts';
 import { buildProgram, type CommandEntry } from './program.ts';
 
 /** Runs the command line of this process. */
@@ -55,6 +55,6 @@ function describeFailure(error: unknown): string {
       .map((line) => `weir: ${line}`)
       .join('\n');
   if (error instanceof DatabaseUnavailable)
-    return `weir: the database stopped answering; try again when it is back: ${error.message.trim().replace(/\s+/g, ' ')}`;
+    return `weir: the database stopped answering; try again when it is back: ${oneLine(error.message)}`;
   return `weir: unexpected failure, please report it: ${error instanceof Error ? error.stack : String(error)}`;
 }

@@ -10,8 +10,9 @@ import { countLater, type Restored, restore } from '../../operate/backup/restore
 import { readCellServers } from '../../store/cells/cells.ts';
 import { describeConninfo } from '../../store/conninfo.ts';
 import { openUnmigrated, unusable } from '../../store/open.ts';
-import { type Database, DatabaseUnavailable, openDatabase } from '../../store/pool.ts';
+import { type Database, openDatabase } from '../../store/pool.ts';
 import { derivedKeys, existingSecretsKeys, keyPath } from '../../store/secrets/keys.ts';
+import { DatabaseUnavailable } from '../../store/unavailable.ts';
 import { showTableProgress } from '../send/progress.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;

@@ -14,9 +14,10 @@ import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
 import { systemActor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
 import { ARRIVALS_CHANNEL } from '../../store/listen.ts';
-import { type Database, DatabaseUnavailable, type Query } from '../../store/pool.ts';
+import type { Database, Query } from '../../store/pool.ts';
 import { failJob, findJob, nextJob } from '../../store/queries/jobs.ts';
 import { type Batch, type JobScope, replayBatch } from '../../store/queries/replay-batch.ts';
+import { DatabaseUnavailable } from '../../store/unavailable.ts';
 
 /** How often a primary without a job looks for one, and retries while the database takes no writes. */
 const CHECK_EVERY_MS = 2_000;

@@ -6,7 +6,7 @@ import type { Database, Query } from '../pool.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells.ts';
 import { onNode, prepareNode } from '../queries/citus.ts';
 import { isOutage, sqlStateKind } from '../sql-states.ts';
-import { DatabaseUnavailable } from '../unavailable.ts';
+import { DatabaseUnavailable, oneLine } from '../unavailable.ts';
 import type { CellAddress } from './address.ts';
 import type { CellDatabase } from './cells-database.ts';
 
@@ -258,8 +258,4 @@ export class Cell implements CellDatabase {
     const error = new Error(`cell ${number} (${name}): ${reason}`);
     return new DatabaseUnavailable(code === undefined ? error : Object.assign(error, { code }), { number, name });
   }
-}
-
-function oneLine(text: string): string {
-  return text.trim().replace(/\s+/g, ' ');
 }

@@ -1,7 +1,7 @@
 /** The cells of the installation as a process knows them: their databases, and which of them can be used. */
 import { every } from '../../base/net/every.ts';
 import { OperatorError } from '../../model/fault.ts';
-import { uuidv7Cell, uuidv7Milliseconds } from '../ids.ts';
+import { CLOCKS_APART_MS, uuidv7Cell, uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { readCells, readSelf } from '../queries/cells.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
@@ -12,8 +12,6 @@ import { type CellList, CellsDatabase } from './cells-database.ts';
 
 /** How often a process asks a cell whether it answers, and is the one it was. */
 const ASK_EVERY_MS = 1_000;
-/** Clocks differ: an id of up to this long before its cell was added may be of that cell. */
-const CLOCKS_APART_MS = 600_000;
 
 interface CellsParts extends CellParts {
   home: Database;

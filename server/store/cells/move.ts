@@ -13,7 +13,7 @@
  * finished by any primary, or put back by a move to `from`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { uuidAt } from '../ids.ts';
+import { CLOCKS_APART_MS, uuidAt } from '../ids.ts';
 import type { Database } from '../pool.ts';
 import { hasOlderTransactions, isLastPart, readKeys, readMoment, writeKeys } from '../queries/dedupe-keys.ts';
 import { endMove, type Move, readMoves } from '../queries/webhook-moves.ts';
@@ -25,8 +25,6 @@ import { copyTo } from './copy.ts';
 const LOOK_EVERY_MS = 20;
 /** A statement of a serving process takes 10 s at most, see pool.ts. */
 const WAIT_MS = 15_000;
-/** Clocks of machines differ: the id of an event says when its machine received it. */
-const CLOCKS_APART_MS = 600_000;
 
 /** Step 1. Copies the keys of a webhook, those of events since a time only. */
 export async function copyKeys(from: Cell, to: Cell, webhookId: string, sinceMs: number | null): Promise<void> {

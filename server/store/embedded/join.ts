@@ -33,8 +33,6 @@ import {
   stopServer,
 } from './server.ts';
 
-export { EmbeddedPostgresError } from './binaries.ts';
-
 /** Minimum max_connections: enough for a few commands beside a small server. */
 const CONNECTIONS_MIN = 20;
 
