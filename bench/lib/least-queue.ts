@@ -17,7 +17,7 @@ const LEASE = `
   returning q.id, q.body`;
 const DELETE = 'delete from least_queue where id = any ($1::bigint[])';
 
-export interface LeastQueue {
+interface LeastQueue {
   /** Leases up to `max` rows with their bodies and deletes them. Returns their number. */
   step(max: number): Promise<number>;
   close(): Promise<void>;

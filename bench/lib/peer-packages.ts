@@ -10,7 +10,7 @@ interface Lock {
   packages: Record<string, { version: string }>;
 }
 
-export interface PeerPackages {
+interface PeerPackages {
   /** Version of a package. */
   version(name: string): string;
   /** Why they are not installed; null: they are. */

@@ -16,7 +16,7 @@ import { faultsOf, measureWindow, ownUs, type Store, totalUs, type Window } from
 
 type Weir = Awaited<ReturnType<typeof startWeir>>;
 
-export interface Receiver {
+interface Receiver {
   name: string;
   url: string;
   processes: number[];
@@ -24,7 +24,7 @@ export interface Receiver {
   windows: Window[];
 }
 
-export const WEIR_AGENT = `${WEIR_2}, an agent`;
+const WEIR_AGENT = `${WEIR_2}, an agent`;
 const CONNECTIONS = 256;
 const TIMES_PEER = 6;
 
@@ -52,7 +52,7 @@ export async function weirReceivers(
   ];
 }
 
-export function peerReceiverName(queue: QueueName): string {
+function peerReceiverName(queue: QueueName): string {
   return `Fastify, 2 processes, ${queue === 'insert' ? 'an INSERT a request' : queue}`;
 }
 

@@ -9,7 +9,7 @@ export interface Claimed {
 }
 
 /** How long a claim waits for the first delivery. */
-export const CLAIM_WAIT_SECONDS = 1;
+const CLAIM_WAIT_SECONDS = 1;
 /** Sessions last 15 minutes. */
 const SESSION_USED_MS = 10 * 60_000;
 

@@ -13,7 +13,7 @@ import {
   wholeNumber,
 } from './environment.ts';
 
-export interface SmokeSettings extends Target {
+interface SmokeSettings extends Target {
   /** Payload limit of the webhook. */
   payloadBytesMax: number;
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { createdAt, nameText, secretText } from './fields.ts';
 import { currentPassword } from './users.ts';
 
-export const CELL_NUMBER_MAX = 4_095;
+const CELL_NUMBER_MAX = 4_095;
 const CONNINFO_CHARACTERS_MAX = 4_000;
 
 export const cellNumber = z.int().min(0).max(CELL_NUMBER_MAX);

@@ -4,7 +4,7 @@
  */
 
 /** What a sentence is made of. */
-export interface ConditionFacts {
+interface ConditionFacts {
   /** Name of what it concerns. */
   name: string;
   /** In the unit of the condition; 0 without one. */

@@ -2,10 +2,6 @@
 import { z } from 'zod';
 import { createdAt, example, idOf, timeOf } from './fields.ts';
 
-/** `queued` and `running` are unfinished. */
-export const jobStates = ['queued', 'running', 'done', 'cancelled', 'failed'] as const;
-export type JobState = (typeof jobStates)[number];
-
 /** Limit on unfinished jobs. */
 export const JOBS_UNFINISHED_MAX = 100;
 /** Days for which finished jobs are kept. */
@@ -15,7 +11,7 @@ export const jobSchema = z
   .object({
     id: idOf('job'),
     kind: z.literal('replay_events').describe('what the job does'),
-    state: z.enum(jobStates).describe('queued and running are unfinished'),
+    state: z.enum(['queued', 'running', 'done', 'cancelled', 'failed']).describe('queued and running are unfinished'),
     filter: z.record(z.string(), z.unknown()).describe('which events, as in the request'),
     agent_ids: z
       .array(z.guid())

@@ -79,7 +79,7 @@ export const rejectionDetailSchema = rejectionSchema.extend({
 
 export const recheckSchema = z.object({ verified, reason: rejectionReason, hint });
 
-export const rejectionGroupSchema = z
+const rejectionGroupSchema = z
   .object({
     webhook_id: idOf('webhook'),
     webhook_name: nameOf('webhook'),

@@ -20,7 +20,7 @@ export interface Field {
   form?: FormColumn;
 }
 
-export interface CommandColumn {
+interface CommandColumn {
   /** E.g. `--rate-limit <requests>`. */
   flags: string;
   /** Sentence for the help. What unsets the member and its default are added. */

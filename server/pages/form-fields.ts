@@ -25,7 +25,7 @@ interface ShownPart {
 }
 
 /** What a form shows, by field. */
-export interface FormValues {
+interface FormValues {
   values: Readonly<Record<string, unknown>>;
   errors: Readonly<Record<string, string>>;
   /** Facts of this Weir for the placeholders of hints. */

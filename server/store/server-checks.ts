@@ -3,7 +3,7 @@ import { advice, type Check, ok, problem } from '../model/check.ts';
 import type { Database } from './pool.ts';
 
 /** Values as Postgres reports them. */
-export interface ServerFacts {
+interface ServerFacts {
   version: string;
   version_number: number;
   standby: boolean;

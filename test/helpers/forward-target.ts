@@ -2,7 +2,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-export interface ForwardedRequest {
+interface ForwardedRequest {
   method: string;
   path: string;
   headers: IncomingHttpHeaders;
@@ -12,7 +12,7 @@ export interface ForwardedRequest {
 /** Answers a request, or does not. */
 export type Answering = (response: ServerResponse, request: IncomingMessage, arrived: ForwardedRequest) => void;
 
-export const answer204: Answering = (response) => void response.writeHead(204).end();
+const answer204: Answering = (response) => void response.writeHead(204).end();
 
 export class ForwardTarget {
   readonly arrived: ForwardedRequest[] = [];

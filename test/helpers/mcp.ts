@@ -10,7 +10,7 @@ export interface Answer {
   body: any;
 }
 
-export interface ToolReply {
+interface ToolReply {
   isError: boolean;
   text: string;
   // biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into by tests

@@ -1,6 +1,6 @@
 /** A strict parser of a connection's bytes by RFC 9112, independent of Weir's code: the oracle of the framing fuzz test. */
 
-export interface OracleRequest {
+interface OracleRequest {
   method: string;
   target: string;
   body: string;

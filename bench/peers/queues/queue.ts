@@ -29,7 +29,7 @@ export interface WeirOrder {
 }
 
 /** Jobs of one INSERT while a queue is filled. */
-export const FILL_AT_ONCE = 2_000;
+const FILL_AT_ONCE = 2_000;
 
 /** Calls `insert` until `count` jobs are stored. */
 export async function fillBy(count: number, insert: (jobs: number) => Promise<unknown>): Promise<void> {

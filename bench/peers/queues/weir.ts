@@ -11,7 +11,7 @@ const WAIT_SECONDS = 1;
 /** The most that a tool of Weir's MCP leases at once. */
 const MCP_MAX = 10;
 
-export type WeirWay = 'library' | 'http' | 'mcp';
+type WeirWay = 'library' | 'http' | 'mcp';
 
 /** Weir's queue is filled by the bench, with SQL. */
 export async function openWeirQueue(order: WeirOrder, way: WeirWay): Promise<Omit<Queue, 'fill'>> {

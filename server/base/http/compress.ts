@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { Exchange } from './exchange.ts';
 
-export type Coding = 'br' | 'gzip';
+type Coding = 'br' | 'gzip';
 
 /** Smaller texts fit into one packet uncompressed. */
 const COMPRESSED_BYTES_MIN = 1_000;

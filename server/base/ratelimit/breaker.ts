@@ -29,7 +29,7 @@ const LOOP_LATE_MS = 10;
 const LATE = `no response within ${BUDGET_MS} ms`;
 
 /** The end of an outage. */
-export interface OutageEnd {
+interface OutageEnd {
   /** The latest failure, without secrets. */
   reason: string;
   /** From the first opening of the breaker to its last closing. */

@@ -93,7 +93,7 @@ export async function runSend(
 const ANSWER_TIMEOUT_MS = 60_000;
 
 /** Posts a body. Never rejects. */
-export type Post = (headers: Record<string, string>, body: Buffer) => Promise<Attempt>;
+type Post = (headers: Record<string, string>, body: Buffer) => Promise<Attempt>;
 
 interface SendClient {
   post: Post;

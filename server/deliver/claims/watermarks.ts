@@ -84,7 +84,7 @@ export class ClaimWatermarks {
  * Round robin over an agent's webhooks: remembers where the last claim ended, so that the next claim continues there. Each process
  * keeps its own position; each webhook still gets its share of the claims that a process serves.
  */
-export class ClaimTurns {
+class ClaimTurns {
   readonly #last = new Map<string, string>();
 
   /** Id of the webhook at which the agent's last claim ended; null if unknown. */

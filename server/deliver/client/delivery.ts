@@ -76,7 +76,7 @@ export class DeliveredEvent implements EventFields {
 /** `done`, or `gone`: the lease was lost before, so the delivery is delivered again. */
 export type Settlement = 'done' | 'gone';
 
-export interface Settling {
+interface Settling {
   ack: () => Promise<Settlement>;
   nack: (reason: string, delaySeconds: number | undefined) => Promise<Settlement>;
   extend: (seconds: number) => Promise<Settlement>;

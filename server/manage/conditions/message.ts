@@ -2,7 +2,7 @@
 import type { AlertRow } from '../../store/queries/alerts.ts';
 import { describeAlert } from './describe.ts';
 
-export type MessageType = 'alert.began' | 'alert.ended';
+type MessageType = 'alert.began' | 'alert.ended';
 
 /** @param nowMs time of the message, Unix milliseconds. */
 export function alertBody(type: MessageType, alert: AlertRow, publicUrl: string, nowMs: number): string {

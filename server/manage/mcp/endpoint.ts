@@ -22,7 +22,7 @@ import type { Reader } from '../auth/person.ts';
 import type { CallRecord, OperationCall, Operations } from './tool.ts';
 
 /** Largest request. The largest useful one, 100 receipts or the definition of a webhook, has about 10 KiB. */
-export const MCP_BODY_BYTES_MAX = 262_144;
+const MCP_BODY_BYTES_MAX = 262_144;
 
 interface McpParts {
   people: People;

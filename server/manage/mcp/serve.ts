@@ -28,7 +28,7 @@ const noValidator = {
 };
 
 /** One authenticated request. */
-export interface McpRequest {
+interface McpRequest {
   exchange: Exchange;
   /** Who presented the bearer token. */
   requester: Reader;

@@ -9,7 +9,7 @@ import { z } from 'zod';
 /** Bytes of each body in the answer of wait_for_events, and the default of get_event. About 2,000 tokens of JSON. */
 export const BODY_BYTES_SHOWN = 8_192;
 /** Bytes of header names and values with each event. */
-export const HEADER_BYTES_SHOWN = 4_096;
+const HEADER_BYTES_SHOWN = 4_096;
 const CONTENT_TYPE_CHARACTERS_SHOWN = 200;
 
 export const shownType = {

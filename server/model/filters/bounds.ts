@@ -9,9 +9,9 @@
 import type { ASTNode } from '@marcbachmann/cel-js';
 
 /** Limit on one result. A UTF-16 unit counts as a byte. */
-export const RESULT_BYTES_MAX = 4_194_304;
+const RESULT_BYTES_MAX = 4_194_304;
 /** Limit on the sum of the results of one evaluation: lists can hold many. */
-export const RESULTS_BYTES_MAX = 33_554_432;
+const RESULTS_BYTES_MAX = 33_554_432;
 /** What an item of a list and an entry of a map count. */
 const ITEM_BYTES = 16;
 const ENTRY_BYTES = 64;
@@ -21,7 +21,7 @@ const JSON_BYTES = 16;
  * Length of a text times the length of the text searched in it: the comparisons that V8 makes in the worst case. Nothing interrupts
  * them, and 1.1e9 took 3.5 s forwards and 5.5 s backwards.
  */
-export const SEARCH_STEPS_MAX = 268_435_456;
+const SEARCH_STEPS_MAX = 268_435_456;
 /** Length of a pattern and of a duration that are not constants. */
 const PATTERN_CHARACTERS_MAX = 2_000;
 const DURATION_CHARACTERS_MAX = 100;

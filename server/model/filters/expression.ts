@@ -61,7 +61,7 @@ for (const [name, type] of Object.entries(variables))
 boundValueTypes(evaluatorOf(environment));
 
 /** What is wrong with an expression, as a sentence. `at`: place of the first wrong character, from 0. */
-export interface FilterFault {
+interface FilterFault {
   at: number;
   detail: string;
 }

@@ -1,6 +1,6 @@
 /** Example requests of common senders, short forms of those in their documentation, for a test of a webhook. */
 
-export interface ExampleRequest {
+interface ExampleRequest {
   headers: Readonly<Record<string, string>>;
   body: object;
 }

@@ -14,7 +14,7 @@ export interface ProcessorTime {
 }
 
 /** Time since its start of each thread of Weir and each process of Postgres, in microseconds. */
-export type ProcessorReading = ReadonlyMap<string, { part: Part; us: number }>;
+type ProcessorReading = ReadonlyMap<string, { part: Part; us: number }>;
 
 export type Part = keyof ProcessorTime;
 export const parts: readonly Part[] = ['eventLoop', 'signatures', 'other', 'postgres'];

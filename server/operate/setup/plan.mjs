@@ -4,7 +4,7 @@
  * Debian packages: the files that show that a package is installed, and the step that needs it. Without an `optional` package the tests that
  * need it are skipped, and say so.
  */
-export const packageTable = [
+const packageTable = [
   { package: 'libpq-dev', provides: ['pg_config', 'libpq-fe.h'], neededFor: 'install' },
   { package: 'build-essential', provides: ['g++', 'make'], neededFor: 'install' },
   { package: 'python3', provides: ['python3'], neededFor: 'install' },

@@ -19,7 +19,7 @@ const KEYS_MAX = 10_000;
 const MINUTE_MS = 60_000;
 
 /** What happens with a refused request: `stored` in any case, `stored_if_first` of its reason, webhook and minute, or nothing. */
-export type SampleChoice = 'stored' | 'stored_if_first' | 'sampled_out';
+type SampleChoice = 'stored' | 'stored_if_first' | 'sampled_out';
 
 export class SampleRates {
   readonly #all = new TokenBucket(ALL_DIAGNOSED);

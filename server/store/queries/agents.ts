@@ -6,7 +6,7 @@ import type { Database, Query } from '../pool.ts';
 import { arrayOf, selectList } from '../sql.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 
-export interface AgentFilter {
+interface AgentFilter {
   revoked: boolean | null;
   /** Substring of the name, case-insensitive. */
   contains: string | null;
@@ -164,12 +164,6 @@ export function readAgents(
       limit $2`,
     values: [ids && arrayOf(ids), rowsMax],
   });
-}
-
-/** The ids among these that are of no active agent. */
-export async function missingAgents(database: Pick<Database, 'query'>, ids: readonly string[]): Promise<string[]> {
-  const active = await readAgents(database, ids, ids.length);
-  return ids.filter((id) => !active.some((agent) => agent.id === id));
 }
 
 /** Finds the agent of a credential and the hash of its secret part, with one index probe. */

@@ -2,7 +2,7 @@
 import type { Database, Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
 
-export interface PendingCopy {
+interface PendingCopy {
   kind: 'webhook' | 'agent';
   id: string;
   version: number;

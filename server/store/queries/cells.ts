@@ -2,7 +2,7 @@
 import type { Database, Query } from '../pool.ts';
 import { isoText } from '../sql.ts';
 
-export type CellState = 'adding' | 'active' | 'draining';
+type CellState = 'adding' | 'active' | 'draining';
 
 /** A cell as the processes use it. */
 export interface CellRow {

@@ -6,7 +6,7 @@ import { isoText } from '../sql.ts';
 /** Keys copied in one statement. */
 const AT_A_TIME = 10_000;
 
-export interface DedupeKey {
+interface DedupeKey {
   /** In hex. */
   key: string;
   event_id: string;

@@ -8,7 +8,7 @@ import { userActed } from './delivery-history.ts';
 import type { ActionKind } from './replay.ts';
 
 /** How long an action can be undone. */
-export const UNDO_HOURS = 24;
+const UNDO_HOURS = 24;
 
 /** `restored`: deliveries that are what they were before the action. The `others` were claimed, or changed by a user, since. */
 export interface Undone {

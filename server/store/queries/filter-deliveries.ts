@@ -12,7 +12,7 @@ import { addSlow, FILTER_SLOW_MAX, subscribedWebhooks, suspendedUntil } from './
  */
 export const unjudged = (d: string) => `${d}.state = 'pending' and ${d}.leases = 0 and ${d}.history is null`;
 
-export interface CandidateOrder {
+interface CandidateOrder {
   /** See ClaimOrder. */
   cell: number;
   agentId: string;
@@ -55,7 +55,7 @@ export interface FilteredWebhook {
   complete: boolean;
 }
 
-export interface Slice {
+interface Slice {
   /** All webhooks whose subscriptions have a filter, including those without candidates. */
   webhooks: FilteredWebhook[];
   /** When the oldest unjudged delivery of all webhooks became claimable, Unix milliseconds; null when every delivery is judged. */
@@ -193,7 +193,7 @@ export interface FilterFailures {
 }
 
 /** A filter that was suspended because it took too long. */
-export interface SuspendedFilter {
+interface SuspendedFilter {
   agentId: string;
   webhookId: string;
   /** ISO time. */

@@ -9,7 +9,7 @@ import { suspendedUntil } from './subscriptions.ts';
 /** Timeout of the search for the newest events: a webhook that is rarely used has them far back. */
 const TIMEOUT_MS = 5_000;
 
-export interface EventToTry extends Omit<CandidateEvent, 'filter'> {
+interface EventToTry extends Omit<CandidateEvent, 'filter'> {
   id: string;
   receivedAt: string;
 }

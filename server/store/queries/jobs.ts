@@ -17,7 +17,7 @@ const record = selectList(jobSchema, 'j', {
     extract(epoch from j.replayed_to - j.first_at) / nullif(extract(epoch from j.until - j.first_at), 0), 0))::float8 end`,
 });
 
-export interface NewJob extends ReplayScope {
+interface NewJob extends ReplayScope {
   id: string;
   /** The filters of the request. */
   filter: object;

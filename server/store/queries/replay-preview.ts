@@ -66,7 +66,7 @@ export interface EventToJudge extends Omit<CandidateEvent, 'filter'> {
   webhookId: string;
 }
 
-export interface JudgeSlice {
+interface JudgeSlice {
   webhookIds: readonly string[];
   readsBody: boolean;
   /** Events. */

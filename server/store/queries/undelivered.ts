@@ -6,7 +6,7 @@ import { userActed } from './delivery-history.ts';
 import { ACTED_MAX, insertTargets, type ReplayTarget, recordTargets, targetsMade } from './replay.ts';
 
 /** Limit on the deliveries that are counted of an agent. */
-export const UNDELIVERED_COUNTED_MAX = 100_000;
+const UNDELIVERED_COUNTED_MAX = 100_000;
 /** Limit on the agents in one result. */
 const AGENTS_MAX = 100;
 

@@ -26,7 +26,7 @@ const record = selectList(userSchema, 'u', {
   hosted: 'u.subject is not null',
 });
 
-export interface UserFilter {
+interface UserFilter {
   /** Substring of the email or the name, case-insensitive. */
   contains: string | null;
   role: Role | null;

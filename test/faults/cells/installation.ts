@@ -23,7 +23,7 @@ export interface Server {
   database: Database;
 }
 
-export interface TestedWebhook {
+interface TestedWebhook {
   id: string;
   path: string;
   secret: string;

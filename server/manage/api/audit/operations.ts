@@ -11,7 +11,7 @@ import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').toLowerCase();
 
 /** Filters; the command line takes the same. */
-export const auditFilters = {
+const auditFilters = {
   action: z
     .string()
     .regex(/^[a-z_.]{1,100}$/, 'Give an action such as webhook.create, or what it begins with.')
@@ -35,7 +35,7 @@ const listQuery = z.strictObject({
 });
 
 /** SHA-256 in hex. */
-export const auditHash = z
+const auditHash = z
   .string()
   .regex(/^[0-9a-f]{64}$/i, 'Give a hash of 64 hex digits.')
   .toLowerCase();
@@ -94,12 +94,12 @@ export function auditOperations(database: Database) {
 type AuditEntry = z.input<typeof auditEntrySchema>;
 
 /** An entry as the API returns it. */
-export function describeEntry({ id, entry, hash }: AuditRow): AuditEntry {
+function describeEntry({ id, entry, hash }: AuditRow): AuditEntry {
   return { ...(entry as Omit<AuditEntry, 'number' | 'hash'>), number: Number(id), hash: hash.toString('hex') };
 }
 
 /** Converts the filter parameters into a database filter. */
-export function auditFilterOf(given: z.output<typeof filters>): AuditFilter {
+function auditFilterOf(given: z.output<typeof filters>): AuditFilter {
   return {
     action: given.action ?? null,
     actorId: given.actor_id ?? null,

@@ -24,7 +24,7 @@ const id = { schema: z.string().regex(/^\d{1,4}$/), problem: 'cell_unknown' } as
 /** Webhooks moved in one call of a drain. */
 const DRAINED_MAX = 100;
 
-export const drainedSchema = z.object({
+const drainedSchema = z.object({
   cell: cellSchema.describe('the cell, which gets no new webhook'),
   moved: z.int().describe('webhooks that were moved by this call'),
   more: z.boolean().describe('true: call again, webhooks are left'),

@@ -17,7 +17,7 @@ import { activeAgents } from './replay.ts';
 import type { EventSearch, EventTally } from './search.ts';
 
 export const COUNTED_EVENTS_MAX = 100_000;
-export const JUDGED_EVENTS_MAX = 10_000;
+const JUDGED_EVENTS_MAX = 10_000;
 const JUDGE_MS_MAX = 2_000;
 const SLICE_EVENTS = 500;
 const SLICE_BYTES_MAX = 4_194_304;
@@ -92,7 +92,7 @@ export async function previewReplay(
 }
 
 /** How many of a webhook's events of a span a filter lets through. `exact` false: estimated, as the numbers of a replay. */
-export interface FilterPreview {
+interface FilterPreview {
   events: number;
   passed: number;
   exact: boolean;

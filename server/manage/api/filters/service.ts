@@ -48,7 +48,7 @@ export const triedSchema = z.object({
 export type Tried = Omit<z.input<typeof triedSchema>, 'last_day'>;
 
 /** Judges each event by the filter at the same place. */
-export type Judge = (
+type Judge = (
   filters: readonly string[],
   events: readonly CandidateEvent[],
 ) => Promise<{ verdicts: readonly Verdict[]; failures: readonly { filter: number; reason: string }[] }>;

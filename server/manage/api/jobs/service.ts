@@ -16,7 +16,7 @@ import {
 import type { ReplayScope } from '../../../store/queries/recipients.ts';
 import { activeAgents } from '../events/replay.ts';
 
-export interface ReplayOrder extends ReplayScope {
+interface ReplayOrder extends ReplayScope {
   /** Filters of the list of events, validated. */
   filter: { webhook_id?: string | undefined; to?: string | undefined };
 }
