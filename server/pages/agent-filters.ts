@@ -94,7 +94,7 @@ async function formView(
   status: { status?: number } = {},
 ): Promise<PageReply> {
   const [webhooks, types] = await Promise.all([
-    namesOf(call, 'listWebhooks', [webhookId]),
+    namesOf(call, 'webhooks', [webhookId]),
     partOf(call('listEventTypes', { id: webhookId })),
   ]);
   const webhook = webhooks[webhookId] ?? webhookId;

@@ -15,6 +15,7 @@ import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from './nam
 import { readOutagesSince } from './outage-list.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 import { samplesOf } from './samples/agent.ts';
+import { NAMES_SHOWN } from './show.ts';
 
 const DAY_MS = 86_400_000;
 const DELIVERIES_SHOWN = 10;
@@ -39,15 +40,20 @@ export function agentState(does: Activity | undefined, nowMs: number) {
 
 const agentList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'revoked', 'cursor']);
-  const [listed, webhooks] = await Promise.all([
-    call('listAgents', { query: { revoked: 'false', ...filters } }),
-    namesOf(call, 'listWebhooks'),
-  ]);
+  const listed = await call('listAgents', { query: { revoked: 'false', ...filters } });
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
   const ids = list.page.items.map(({ id }) => id);
   const now = Date.now();
-  const [activity, outages] = await Promise.all([agentActivity(call, ids), readOutagesSince(call, now - DAY_MS)]);
+  const [webhooks, activity, outages] = await Promise.all([
+    namesOf(
+      call,
+      'webhooks',
+      list.page.items.flatMap(({ webhook_ids }) => webhook_ids.slice(0, NAMES_SHOWN)),
+    ),
+    agentActivity(call, ids),
+    readOutagesSince(call, now - DAY_MS),
+  ]);
   const strips = Object.fromEntries(ids.map((id) => [id, agentStrip(activity[id], outages, now)]));
   return view('agents/list', 'Agents', { filters, ...list, webhooks, activity, strips, agentState, now });
 };
@@ -61,7 +67,7 @@ const newAgent: Page = (request) => {
 const createAgent: Page = async (request) => {
   const input = agentOf(request.form);
   if (isSearch(request.form, input)) return formView(request, 'New agent', input, noErrors);
-  const created = await withIds(request.call, 'listWebhooks', 'webhook_ids', input, (found) =>
+  const created = await withIds(request.call, 'webhooks', 'webhook_ids', input, (found) =>
     request.call('createAgent', { input: { ...found, ...confirmation(request.form) } }),
   );
   if (created.kind !== 'done')
@@ -94,7 +100,7 @@ const updateAgent: Page = async (request) => {
   const input = agentOf(form);
   if (isSearch(form, input))
     return formView(request, 'Edit the agent', { ...input, id, was: form.get('was') }, noErrors);
-  const updated = await withIds(call, 'listWebhooks', 'webhook_ids', input, (found) =>
+  const updated = await withIds(call, 'webhooks', 'webhook_ids', input, (found) =>
     call('updateAgent', { id, input: found, ...basis(form) }),
   );
   if (updated.kind === 'done') return redirect(`/agents/${id}`, 'saved');
@@ -151,7 +157,7 @@ const settleUndelivered: Page = async (request) => {
     ? { ids: [] }
     : named === ''
       ? { error: 'Choose an agent.' }
-      : await idsOf(call, 'listAgents', [named]);
+      : await idsOf(call, 'agents', [named]);
   if ('error' in found) {
     const agent = await call('showAgent', { id });
     if (agent.kind !== 'done') return asProblem(agent);
@@ -195,7 +201,7 @@ async function agentView(
     deliveriesIn('dead'),
     call('countDeliveries', { query: { agent_id: agent.id } }),
     agentActivity(call, [agent.id]),
-    agent.revoked ? choicesOf(call, 'listAgents', [], { revoked: 'false' }) : null,
+    agent.revoked ? choicesOf(call, 'agents', [], { active: true }) : null,
     readOutagesSince(call, now - DAY_MS),
   ]);
   const deliveries = { pending: itemsOf(pending), leased: itemsOf(leased), dead: itemsOf(dead) };
@@ -204,7 +210,11 @@ async function agentView(
   const shown = {
     agent,
     subscriptions,
-    webhooks: await namesOf(call, 'listWebhooks', [...new Set(named.map((one) => one.webhook_id))]),
+    webhooks: await namesOf(
+      call,
+      'webhooks',
+      named.map((one) => one.webhook_id),
+    ),
     targets,
     deliveries,
     counts: counted.kind === 'done' ? counted.body : null,
@@ -233,8 +243,8 @@ async function formView(
   // List all subscribed webhooks: a missing checkbox would end the subscription.
   const webhooks =
     search === undefined
-      ? await choicesOf(call, 'listWebhooks', values.webhook_ids)
-      : await searchedChoices(call, 'listWebhooks', search, chosen);
+      ? await choicesOf(call, 'webhooks', values.webhook_ids)
+      : await searchedChoices(call, 'webhooks', search, chosen);
   const found = 'found' in webhooks ? webhooks.found : null;
   const parts = shownParts(agentFields, agentForm, { values, errors });
   return view('agents/form', title, { title, values, errors, parts, webhooks, search, found }, status);

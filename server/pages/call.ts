@@ -8,6 +8,7 @@ import type { Operations } from '../manage/api/operations.ts';
 import type { OperationName } from '../manage/api/routes.ts';
 import type { Runner } from '../manage/api/run.ts';
 import type { Person } from '../manage/auth/person.ts';
+import type { Named, NamedTable, NewestNames } from '../store/queries/names.ts';
 
 /** Error messages by field name; '' is the form as a whole. */
 export interface Invalid {
@@ -30,11 +31,23 @@ export interface CallArguments {
   ifMatch?: string;
 }
 
-export type Call = <Name extends OperationName>(name: Name, given?: CallArguments) => Promise<Called<Name>>;
+export interface Call {
+  <Name extends OperationName>(name: Name, given?: CallArguments): Promise<Called<Name>>;
+  readonly names: Names;
+}
+
+/** Reads names, which every user sees. Rejects with DatabaseUnavailable. */
+export interface Names {
+  of(table: NamedTable, ids: readonly string[]): Promise<Named[]>;
+  newest(table: NamedTable, which: NewestNames): Promise<Named[]>;
+}
 
 /** Creates the call function for this user and request. @param person null when not signed in. */
-export function createCall(runner: Runner, person: Person | null, exchange: Exchange): Call {
-  return async (name, { id = '', innerId = '', query = {}, input = {}, ifMatch } = {}) => {
+export function createCall(runner: Runner, names: Names, person: Person | null, exchange: Exchange): Call {
+  const call = async <Name extends OperationName>(
+    name: Name,
+    { id = '', innerId = '', query = {}, input = {}, ifMatch }: CallArguments = {},
+  ): Promise<Called<Name>> => {
     const outcome = await runner.run(name, {
       requester: person === null ? { kind: 'anyone' } : { kind: 'user', person },
       id,
@@ -50,6 +63,7 @@ export function createCall(runner: Runner, person: Person | null, exchange: Exch
     if (outcome.kind === 'done') return outcome;
     throw new Error(`${name} returns no document that a page can show`);
   };
+  return Object.assign(call, { names });
 }
 
 /** Errors of single fields are shown beside the field, the first one of each. */

@@ -25,8 +25,8 @@ const deliveryList: Page = async ({ call, query }) => {
     listed.kind === 'done' ? await Promise.all([deadGroups(call, filters), replayableOf(call, filters)]) : [{}, null];
   const named = dead.groups?.items.flatMap((group) => group.agent_ids) ?? [];
   const [agents, webhooks] = await Promise.all([
-    choicesOf(call, 'listAgents', [...listing.page.items.map((one) => one.agent_id), ...named, filters.agent_id]),
-    choicesOf(call, 'listWebhooks', [...listing.page.items.map((one) => one.webhook_id), filters.webhook_id]),
+    choicesOf(call, 'agents', [...listing.page.items.map((one) => one.agent_id), ...named, filters.agent_id]),
+    choicesOf(call, 'webhooks', [...listing.page.items.map((one) => one.webhook_id), filters.webhook_id]),
   ]);
   return view('deliveries/list', 'Deliveries', { filters, ...listing, agents, webhooks, ...dead, replayable });
 };
@@ -76,8 +76,8 @@ const showDelivery =
     const { agent_id, webhook_id, event_id, state, reason } = delivery.body;
     const failed = state === 'dead' || (reason !== null && state !== 'done');
     const [agents, webhooks, event] = await Promise.all([
-      namesOf(call, 'listAgents', [agent_id]),
-      namesOf(call, 'listWebhooks', [webhook_id]),
+      namesOf(call, 'agents', [agent_id]),
+      namesOf(call, 'webhooks', [webhook_id]),
       failed ? findEvent(database, null, event_id) : undefined,
     ]);
     return view('deliveries/show', `Delivery ${id.slice(-8)}`, {

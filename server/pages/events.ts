@@ -72,7 +72,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     const isWhole = page.next_cursor === null && filters.cursor === undefined;
     const { searched_to } = page;
     const [webhooks, deliveries, counted, oldest] = await Promise.all([
-      choicesOf(call, 'listWebhooks', [...ids, filters.webhook_id]),
+      choicesOf(call, 'webhooks', [...ids, filters.webhook_id]),
       eventDeliveries(
         call,
         page.items.map(({ id }) => id),
@@ -106,13 +106,12 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     const shown = showBody(body, event.content_type, query.get('view'), query.get('values') === 'all');
     const filters = listFilters(query);
     const near = eventFilterOf(filters ?? { webhook_id: event.webhook_id }, null, null);
-    const [deliveries, attempts, neighbours, webhook, agents, replayTo, reach, previous] = await Promise.all([
+    const [deliveries, attempts, neighbours, webhook, replayTo, reach, previous] = await Promise.all([
       call('listDeliveries', { query: { event_id: id, limit: '200' } }),
       readAttempts(database, { eventId: event.id }, Date.now()),
       findNeighbours(database, event.id, near.filter, near.span),
       call('showWebhook', { id: event.webhook_id }),
-      namesOf(call, 'listAgents'),
-      choicesOf(call, 'listAgents', [], { revoked: 'false' }),
+      choicesOf(call, 'agents', [], { active: true }),
       allows(person.role, 'operator')
         ? Promise.race([judgeEvent({ database, judge }, stored, null), delay(reachMs, null, { ref: false })])
         : null,
@@ -120,6 +119,11 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     ]);
     const known = webhook.kind === 'done' ? webhook.body : null;
     const listed = deliveries.kind === 'done' ? deliveries.body.items : [];
+    const agents = await namesOf(
+      call,
+      'agents',
+      listed.map(({ agent_id }) => agent_id),
+    );
     const verified = known !== null && (known.signature_scheme !== DEFAULT_SCHEME || known.has_secret);
     return view('events/show', `${event.event_type ?? 'Event'} ${id.slice(-8)}`, {
       event,
@@ -144,7 +148,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
   };
 
   const replayEvent: Page = async ({ call, id, form }) => {
-    const agents = await idsOf(call, 'listAgents', list(form, 'agent_id'));
+    const agents = await idsOf(call, 'agents', list(form, 'agent_id'));
     if ('error' in agents) return asProblem({ kind: 'invalid', errors: { '': agents.error } });
     const input = {
       ...(agents.ids.length > 0 ? { agent_ids: agents.ids } : {}),

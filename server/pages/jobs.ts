@@ -17,7 +17,7 @@ const replayEvents: Page = async (request) => {
   const { call, form } = request;
   const filters = filtersOf(form, names);
   const chosen = { agentIds: list(form, 'agent_ids'), beyond: form.has('beyond') };
-  const agents = await idsOf(call, 'listAgents', chosen.agentIds);
+  const agents = await idsOf(call, 'agents', chosen.agentIds);
   if ('error' in agents)
     return formView(request, filters, chosen, formErrors({ kind: 'invalid', errors: { agent_ids: agents.error } }));
   if (form.has('preview')) return formView(request, filters, { ...chosen, agentIds: agents.ids }, noErrors);
@@ -44,8 +44,8 @@ const showJob: Page = async ({ call, id }) => {
   const job = shown.body;
   const filters = job.filter as Filters;
   const [webhooks, agents] = await Promise.all([
-    namesOf(call, 'listWebhooks', [filters.webhook_id]),
-    namesOf(call, 'listAgents', job.agent_ids ?? []),
+    namesOf(call, 'webhooks', [filters.webhook_id]),
+    namesOf(call, 'agents', job.agent_ids ?? []),
   ]);
   return view('jobs/show', 'Replay of events', { job, agents, chips: chipsOf(filters, webhooks) });
 };
@@ -72,8 +72,8 @@ async function formView(
     call('replayEvents', {
       input: { ...inputOf(shown, isUnknown ? noRecipients : chosen), preview: true },
     }),
-    namesOf(call, 'listWebhooks', [shown.webhook_id]),
-    choicesOf(call, 'listAgents', chosen.agentIds, { revoked: 'false' }),
+    namesOf(call, 'webhooks', [shown.webhook_id]),
+    choicesOf(call, 'agents', chosen.agentIds, { active: true }),
     webhookId === undefined ? null : partOf(call('listEventTypes', { id: webhookId })),
   ]);
   // Without any type there is nothing to choose.

@@ -1,20 +1,17 @@
 /** Names of webhooks and agents: shown instead of ids, offered as choices, and accepted in place of an id. */
 
 import { recordOf } from '../base/http/record.ts';
-import { recordId } from '../model/fields.ts';
+import { nameText, recordId } from '../model/fields.ts';
+import type { Named, NamedTable, NewestNames } from '../store/queries/names.ts';
 import type { Call, Called, Invalid } from './call.ts';
 import { plural } from './show.ts';
 
-const showOperations = { listWebhooks: 'showWebhook', listAgents: 'showAgent' } as const;
-const words = { listWebhooks: 'webhook', listAgents: 'agent' } as const;
-type List = keyof typeof showOperations;
+const words = { webhooks: 'webhook', agents: 'agent' } as const;
 
-/** Maximum page size of a list. */
+/** Maximum number of choices. */
 const LISTED_MAX = 200;
 /** Maximum number of names in the message for an ambiguous name. */
 const SHOWN_MAX = 5;
-
-type Named = { id: string; name: string };
 
 /** Webhooks or agents to choose from. */
 interface Choices {
@@ -24,29 +21,25 @@ interface Choices {
   complete: boolean;
 }
 
+type Only = Partial<Pick<NewestNames, 'contains' | 'active'>>;
+
 /**
  * Returns the newest webhooks or agents, and those with these ids, whatever their age. A deleted webhook or agent has no name and is
  * shown by its id.
- * @param only filters of the list.
  */
 export async function choicesOf(
   call: Call,
-  list: List,
+  table: NamedTable,
   ids: readonly (string | undefined)[] = [],
-  only: Record<string, string> = {},
+  { contains = null, active = false }: Only = {},
 ): Promise<Choices> {
-  const listed = await call(list, { query: { ...only, limit: String(LISTED_MAX) } });
-  if (listed.kind !== 'done') return { names: recordOf(), complete: true };
-  const named: Named[] = [...listed.body.items];
-  const known = new Set(named.map(({ id }) => id));
-  const others = [...new Set(ids)].filter((id) => id !== undefined && !known.has(id) && isId(id)) as string[];
-  const found = await Promise.all(others.map((id) => call(showOperations[list], { id })));
-  for (const one of found) if (one.kind === 'done') named.push(one.body);
+  const [newest, others] = await Promise.all([
+    call.names.newest(table, { contains, active, limit: LISTED_MAX + 1 }),
+    call.names.of(table, known(ids)),
+  ]);
+  const named = [...newest.slice(0, LISTED_MAX), ...others];
   named.sort((one, other) => one.name.localeCompare(other.name));
-  return {
-    names: recordOf(named.map(({ id, name }) => [id, name])),
-    complete: listed.body.next_cursor === null,
-  };
+  return { names: byId(named), complete: newest.length <= LISTED_MAX };
 }
 
 /**
@@ -55,16 +48,22 @@ export async function choicesOf(
  */
 export async function searchedChoices(
   call: Call,
-  list: List,
+  table: NamedTable,
   text: string,
   ids: readonly string[],
 ): Promise<Choices & { found: string }> {
-  const [found, kept] = await Promise.all([choicesOf(call, list, [], { q: text }), choicesOf(call, list, ids)]);
+  const sought = nameText.safeParse(text);
+  const [found, kept] = await Promise.all([
+    sought.success
+      ? choicesOf(call, table, [], { contains: sought.data })
+      : { names: recordOf<string>(), complete: true },
+    namesOf(call, table, ids),
+  ]);
   const matches = Object.entries(found.names);
-  const checked = Object.entries(kept.names).filter(([id]) => ids.includes(id) && found.names[id] === undefined);
+  const checked = Object.entries(kept).filter(([id]) => found.names[id] === undefined);
   const count = found.complete
-    ? plural(matches.length, words[list])
-    : `More than ${plural(matches.length, words[list])}`;
+    ? plural(matches.length, words[table])
+    : `More than ${plural(matches.length, words[table])}`;
   return {
     names: recordOf([...checked, ...matches]),
     // Not all are in the list, so the field to find others stays.
@@ -73,13 +72,22 @@ export async function searchedChoices(
   };
 }
 
-/** Like choicesOf, but returns only the names. */
+/** The names by id, sorted by name. A deleted webhook or agent has no name. */
 export async function namesOf(
   call: Call,
-  list: List,
-  ids: readonly (string | undefined)[] = [],
+  table: NamedTable,
+  ids: readonly (string | undefined)[],
 ): Promise<Record<string, string>> {
-  return (await choicesOf(call, list, ids)).names;
+  const named = await call.names.of(table, known(ids));
+  return byId(named.sort((one, other) => one.name.localeCompare(other.name)));
+}
+
+function known(ids: readonly (string | undefined)[]): string[] {
+  return [...new Set(ids)].filter((id): id is string => id !== undefined && isId(id));
+}
+
+function byId(named: readonly Named[]): Record<string, string> {
+  return recordOf(named.map(({ id, name }) => [id, name]));
 }
 
 /**
@@ -88,12 +96,12 @@ export async function namesOf(
  */
 export async function idsOf(
   call: Call,
-  list: List,
+  table: NamedTable,
   given: readonly string[],
 ): Promise<{ ids: string[] } | { error: string }> {
   const ids: string[] = [];
   for (const one of given) {
-    const found = isId(one) ? one : await idOf(call, list, one.trim());
+    const found = isId(one) ? one : await idOf(call, table, one.trim());
     if (typeof found !== 'string') return found;
     ids.push(found);
   }
@@ -103,12 +111,12 @@ export async function idsOf(
 /** Resolves names in `field` to ids, then makes the change. */
 export async function withIds<Field extends string, Input extends Record<Field, string[]>, Outcome>(
   call: Call,
-  list: List,
+  table: NamedTable,
   field: Field,
   input: Input,
   change: (input: Input) => Promise<Outcome>,
 ): Promise<Outcome | Invalid> {
-  const found = await idsOf(call, list, input[field]);
+  const found = await idsOf(call, table, input[field]);
   return 'error' in found
     ? { kind: 'invalid', errors: { [field]: found.error } }
     : change({ ...input, [field]: found.ids });
@@ -120,35 +128,36 @@ export async function listBy<
   Filters extends { webhook_id?: string; agent_id?: string },
 >(call: Call, operation: Name, given: Filters): Promise<{ filters: Filters; listed: Called<Name> }> {
   const filters = { ...given };
-  for (const [field, list] of [
-    ['webhook_id', 'listWebhooks'],
-    ['agent_id', 'listAgents'],
+  for (const [field, table] of [
+    ['webhook_id', 'webhooks'],
+    ['agent_id', 'agents'],
   ] as const) {
     if (filters[field] === undefined) continue;
-    const found = await idsOf(call, list, [filters[field]]);
+    const found = await idsOf(call, table, [filters[field]]);
     if ('error' in found) return { filters, listed: { kind: 'invalid', errors: { [field]: found.error } } };
     filters[field] = found.ids[0]!;
   }
   return { filters, listed: await call(operation, { query: filters }) };
 }
 
-async function idOf(call: Call, list: List, name: string): Promise<string | { error: string }> {
-  const listed = await call(list, { query: { q: name, limit: String(LISTED_MAX) } });
-  if (listed.kind !== 'done') return { error: `Give the name or the id of ${indefinite(list)}.` };
-  const similar: readonly Named[] = listed.body.items;
+async function idOf(call: Call, table: NamedTable, name: string): Promise<string | { error: string }> {
+  const sought = nameText.safeParse(name);
+  if (!sought.success) return { error: `Give the name or the id of ${indefinite(table)}.` };
+  const listed = await call.names.newest(table, { contains: sought.data, active: false, limit: LISTED_MAX + 1 });
+  const similar = listed.slice(0, LISTED_MAX);
   const same = similar.filter((one) => one.name.toLowerCase() === name.toLowerCase());
   const matches = same.length > 0 ? same : similar;
   if (matches.length === 1) return matches[0]!.id;
-  if (matches.length === 0) return { error: `No ${words[list]} has “${name}” in its name.` };
+  if (matches.length === 0) return { error: `No ${words[table]} has “${name}” in its name.` };
   const shown = matches.slice(0, SHOWN_MAX).map((one) => one.name);
   const more = matches.length > SHOWN_MAX ? ' and more' : '';
   const which = same.length > 0 ? 'Give the id of one.' : `Type more of the name: ${shown.join(', ')}${more}.`;
-  const count = listed.body.next_cursor === null ? plural(matches.length, words[list]) : `Many ${words[list]}s`;
+  const count = listed.length <= LISTED_MAX ? plural(matches.length, words[table]) : `Many ${words[table]}s`;
   return { error: `${count} have “${name}” in their name. ${which}` };
 }
 
-function indefinite(list: List): string {
-  return list === 'listAgents' ? 'an agent' : 'a webhook';
+function indefinite(table: NamedTable): string {
+  return table === 'agents' ? 'an agent' : 'a webhook';
 }
 
 export function isId(text: string): boolean {

@@ -1,10 +1,12 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
+import { within } from '../base/net/within.ts';
 import type { HistoryCounts } from '../model/history.ts';
 import { alertsOf } from './alerts.ts';
 import { chart } from './chart.ts';
 import { conditionCard, otherAlerts } from './conditions.ts';
+import { namesOf } from './names.ts';
 import { readOutagesSince } from './outage-list.ts';
-import { type Page, partOf, view } from './page.ts';
+import { PART_MS_MAX, type Page, partOf, view } from './page.ts';
 import { refusalsOf } from './refusals.ts';
 import { errorShare, sumOf, trafficOf, withRefused } from './traffic.ts';
 
@@ -44,9 +46,8 @@ export const overview: Page = async ({ call, query }) => {
   const newest = events?.items ?? [];
   const known = Object.fromEntries((webhooks?.items ?? []).map(({ webhook_id, name }) => [webhook_id, name]));
   // Most events are of the busiest webhooks.
-  const others = new Set(newest.map((event) => event.webhook_id).filter((id) => !Object.hasOwn(known, id)));
-  const found = await Promise.all([...others].map((id) => partOf(call('showWebhook', { id }))));
-  for (const one of found) if (one !== null) known[one.id] = one.name;
+  const others = newest.map((event) => event.webhook_id).filter((id) => !Object.hasOwn(known, id));
+  const named = await within(PART_MS_MAX, namesOf(call, 'webhooks', others));
   return view('overview', 'Overview', {
     now: nowMs,
     conditions: cards?.filter(({ snoozed }) => snoozed === null),
@@ -66,7 +67,7 @@ export const overview: Page = async ({ call, query }) => {
       errors: errorShare(webhook),
     })),
     sparkFrame,
-    names: known,
+    names: { ...known, ...named },
     events: events?.items,
     cellsAway: events?.cells_away,
   });

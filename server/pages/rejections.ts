@@ -19,7 +19,7 @@ const rejectionList: Page = async ({ call, query }) => {
   // Groups are of all times.
   const isFirst = !filters.cursor && !filters.reason && !filters.from && !filters.to;
   const [webhooks, grouped] = await Promise.all([
-    choicesOf(call, 'listWebhooks', [filters.webhook_id]),
+    choicesOf(call, 'webhooks', [filters.webhook_id]),
     call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } }),
   ]);
   const found = itemsOf(grouped).items;

@@ -49,7 +49,7 @@ export function searchPages(database: Database) {
       byId,
       bodies,
       cellsAway: (typed.kind === 'done' && typed.body.cells_away) || inBodies?.cells_away || reads.cellsAway,
-      names: await namesOf(call, 'listWebhooks', ids),
+      names: await namesOf(call, 'webhooks', ids),
     };
   }
 

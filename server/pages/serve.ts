@@ -13,7 +13,7 @@ import type { Person } from '../manage/auth/person.ts';
 import { problems } from '../model/errors.ts';
 import { allows, type Role } from '../model/users.ts';
 import { type PageAnswerParts, PageAnswers } from './answers.ts';
-import { createCall } from './call.ts';
+import { createCall, type Names } from './call.ts';
 import { tidyAddress } from './filters.ts';
 import { addressOf, formAddress, isPageLoad, prefersHtml, redirectBrowser } from './navigation.ts';
 import { withPatience } from './outages.ts';
@@ -24,6 +24,7 @@ type Handler = (exchange: Exchange) => Promise<void>;
 interface PageParts extends PageAnswerParts {
   people: People;
   runner: Runner;
+  names: Names;
   overOpenLimit: OverOpenLimit;
   anonymous: AnonymousLimit;
   /** Null when users sign in at Weir itself. */
@@ -84,7 +85,7 @@ export class Pages {
       id: exchange.parameters[0] ?? '',
       query: new URLSearchParams(exchange.query),
       form,
-      call: createCall(this.#parts.runner, person, exchange),
+      call: createCall(this.#parts.runner, this.#parts.names, person, exchange),
       exchange,
     };
   }

@@ -60,7 +60,7 @@ export function shortId(id: string): string {
 }
 
 /** Names in one cell of a table. */
-const NAMES_SHOWN = 10;
+export const NAMES_SHOWN = 10;
 
 /** The names of some webhooks or agents, at most NAMES_SHOWN: `shop, mail and 3 more`. One without a name is shown by its id. */
 export function names(ids: readonly string[], byId: Readonly<Record<string, string>>): string {

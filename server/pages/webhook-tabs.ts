@@ -67,7 +67,7 @@ const tabs = {
   settings: async (call: Call, webhook: Webhook) => {
     const { id, name } = webhook;
     const [agents, activity, usage, cells] = await Promise.all([
-      namesOf(call, 'listAgents', webhook.agent_ids.slice(0, AGENTS_SHOWN)),
+      namesOf(call, 'agents', webhook.agent_ids.slice(0, AGENTS_SHOWN)),
       webhookActivity(call, [id]),
       webhookUsage(call, [id]),
       call('listCells'),

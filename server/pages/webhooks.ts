@@ -11,6 +11,7 @@ import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, namesOf, withIds } from './names.ts';
 import { readOutagesSince } from './outage-list.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import { NAMES_SHOWN } from './show.ts';
 import { errorShare } from './traffic.ts';
 import { formOf, pickerOf, schemeNamed, senderOf, showsSecret } from './webhook-senders.ts';
 import { webhookStrip } from './webhook-strip.ts';
@@ -20,12 +21,17 @@ const DAY_MS = 86_400_000;
 
 const webhookList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'enabled', 'cursor']);
-  const [listed, agents] = await Promise.all([call('listWebhooks', { query: filters }), namesOf(call, 'listAgents')]);
+  const listed = await call('listWebhooks', { query: filters });
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
   const ids = list.page.items.map(({ id }) => id);
   const now = Date.now();
-  const [activity, usage, history, outages] = await Promise.all([
+  const [agents, activity, usage, history, outages] = await Promise.all([
+    namesOf(
+      call,
+      'agents',
+      list.page.items.flatMap(({ agent_ids }) => agent_ids.slice(0, NAMES_SHOWN)),
+    ),
     webhookActivity(call, ids),
     webhookUsage(call, ids),
     webhookHistory(call, ids),
@@ -57,7 +63,7 @@ const createWebhook: Page = async (request) => {
     generate_secret: (choice === 'generate' || isLater) && field(form, 'public_key') === '',
     ...(choice === 'given' && !isLater ? { secret: given } : {}),
   };
-  const created = await withIds(call, 'listAgents', 'agent_ids', webhookOf(form), (found) =>
+  const created = await withIds(call, 'agents', 'agent_ids', webhookOf(form), (found) =>
     call('createWebhook', { input: { ...found, ...secret } }),
   );
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
@@ -77,7 +83,7 @@ const editWebhook: Page = async (request) => {
 
 const updateWebhook: Page = async (request) => {
   const { call, id, form } = request;
-  const updated = await withIds(call, 'listAgents', 'agent_ids', webhookOf(form), (found) =>
+  const updated = await withIds(call, 'agents', 'agent_ids', webhookOf(form), (found) =>
     call('updateWebhook', { id, input: found, ...basis(form) }),
   );
   if (updated.kind === 'done') return redirect(`/webhooks/${id}/settings`, 'saved');
@@ -156,7 +162,7 @@ async function formView(
 ): Promise<PageReply> {
   const { errors, ...status } = feedback;
   // List all subscribed agents: a missing checkbox would end the subscription.
-  const agents = await choicesOf(call, 'listAgents', values.agent_ids, { revoked: 'false' });
+  const agents = await choicesOf(call, 'agents', values.agent_ids, { active: true });
   const isNew = values.id === undefined;
   const scheme = String(values.signature_scheme ?? DEFAULT_SCHEME);
   const defaultType = eventTypeFromOf(null, scheme);

@@ -38,6 +38,7 @@ import { userPages } from '../../../pages/user.ts';
 import { userListPages } from '../../../pages/users.ts';
 import { webhookTestPages } from '../../../pages/webhook-test.ts';
 import { webhookPages } from '../../../pages/webhooks.ts';
+import { readNames, readNewestNames } from '../../../store/queries/names.ts';
 import { countAdministrators } from '../../../store/queries/users.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
@@ -71,6 +72,10 @@ export function composePages(
     people,
     csrf,
     runner,
+    names: {
+      of: (table, ids) => readNames(database, table, ids),
+      newest: (table, which) => readNewestNames(database, table, which),
+    },
     overOpenLimit,
     anonymous,
     signIn: oidc.signIn,

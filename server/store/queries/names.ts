@@ -1,0 +1,55 @@
+/** Names of webhooks and agents, for pages: without what else a list has of each, such as the webhooks of an agent. */
+import type { Database } from '../pool.ts';
+import { arrayOf } from '../sql.ts';
+
+export type NamedTable = 'webhooks' | 'agents';
+
+export interface Named {
+  id: string;
+  name: string;
+}
+
+/** SQL: those that lists show. A revoked temporary agent is no longer shown; maintenance deletes it. */
+const isShown: Record<NamedTable, string> = {
+  webhooks: 'deleted_at is null',
+  agents: 'not (temporary and revoked_at is not null)',
+};
+
+/** Reads the names by id, of revoked agents too; deleted and unknown ones are omitted. */
+export async function readNames(
+  { query }: Pick<Database, 'query'>,
+  table: NamedTable,
+  ids: readonly string[],
+): Promise<Named[]> {
+  if (ids.length === 0) return [];
+  return query<Named>({
+    name: `names-of-${table}`,
+    text: `select id, name from ${table} where id = any ($1::uuid[]) and ${isShown[table]}`,
+    values: [arrayOf(ids)],
+  });
+}
+
+export interface NewestNames {
+  /** Substring of the name, case-insensitive. */
+  contains: string | null;
+  /** Only agents that are not revoked. */
+  active: boolean;
+  limit: number;
+}
+
+/** Reads the names of the newest ones. */
+export function readNewestNames(
+  { query }: Pick<Database, 'query'>,
+  table: NamedTable,
+  { contains, active, limit }: NewestNames,
+): Promise<Named[]> {
+  return query<Named>({
+    text: `
+      select id, name from ${table}
+      where ${isShown[table]} ${active && table === 'agents' ? 'and revoked_at is null' : ''}
+        ${contains === null ? '' : 'and strpos(lower(name), lower($2)) > 0'}
+      order by created_at desc, id desc
+      limit $1`,
+    values: [limit, ...(contains === null ? [] : [contains])],
+  });
+}
