@@ -109,7 +109,7 @@ export class ClaimWaiters {
     this.#commits++;
     if (this.#waiting.size === 0) return;
     this.#isOfAny ||= isOfAny;
-    this.#checkSoon();
+    if (!this.#wakeBusy() || this.#waiting.size > 0) this.#checkSoon();
   }
 
   /** Wakes all waiting claims. Later calls of `wait` resolve immediately. */
@@ -117,6 +117,21 @@ export class ClaimWaiters {
     this.#closed = true;
     this.#cancelCheck();
     for (const agentId of [...this.#waiting.keys()]) this.#wake(agentId);
+  }
+
+  /**
+   * Wakes the claims of the busy agent before the answers to the senders are written, unless a check was a moment ago. True: they were
+   * woken. If no others wait, no check is needed.
+   */
+  #wakeBusy(): boolean {
+    const nowMs = performance.now();
+    if (this.#busy === null || !this.#waiting.has(this.#busy) || nowMs < this.#lastMs + CHECK_GAP_MS) return false;
+    this.#wake(this.#busy);
+    if (this.#waiting.size > 0) return true;
+    this.#lastMs = nowMs;
+    this.#commitsChecked = this.#commits;
+    this.#isOfAny = false;
+    return true;
   }
 
   #checkSoon(): void {

@@ -71,7 +71,9 @@ export function openApiClient(url: URL): ApiClient {
       const failed = (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) });
       const call = request(new URL(path, base), options, (response) => {
         serverClient = response.headers[CLIENT_FIELD] as string | undefined;
-        read(response, bytes && response.statusCode === 200).then(
+        read(
+          response,
+          bytes && response.statusCode === 200,
           (document) => settle(answered(response, document)),
           failed,
         );
@@ -84,17 +86,31 @@ export function openApiClient(url: URL): ApiClient {
   return { base, send, update, close: () => agent.destroy() };
 }
 
-async function read(response: IncomingMessage, raw: boolean): Promise<unknown> {
+/** By events: an async iterator of the response takes 0.1 ms more. */
+function read(
+  response: IncomingMessage,
+  raw: boolean,
+  ended: (document: unknown) => void,
+  failed: (error: Error) => void,
+): void {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
+  response.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) throw fault('a response that is too large');
-    chunks.push(chunk);
-  }
-  if (raw) return Buffer.concat(chunks);
+    if (bytes > ANSWER_BYTES_MAX) response.destroy(fault('a response that is too large'));
+    else chunks.push(chunk);
+  });
+  response.on('error', failed);
+  response.on('end', () => {
+    const whole = Buffer.concat(chunks);
+    ended(raw ? whole : documentOf(whole));
+  });
+}
+
+/** Null: it is not JSON. */
+function documentOf(whole: Buffer): unknown {
   try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+    return JSON.parse(whole.toString('utf8'));
   } catch {
     return null;
   }

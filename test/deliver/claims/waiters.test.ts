@@ -13,6 +13,7 @@ import { until } from '../../helpers/wait.ts';
 /** Longer than a test may take. */
 const WAIT_MS = 3_600_000;
 const CHECK_EVERY_MS = 1_000;
+const CHECK_GAP_MS = 5;
 const FULL_SCAN_EVERY_MS = 15_000;
 
 let fresh: FreshDatabase;
@@ -78,6 +79,32 @@ test('an agent that alone had work after the last two commits is woken by the ne
   expect(await woken(true)).toBe(3);
   expect(await woken()).toBe(4);
   expect(await woken()).toBe(4);
+});
+
+test('the claims of the agent that alone had work are woken within the report of a commit, while no other agent waits', async () => {
+  const clock = takeClock();
+  const waiters = new ClaimWaiters(fresh.database, new ClaimWatermarks());
+  onTestFinished(() => waiters.close());
+  const wait = (id = agentId) => waiters.wait(id, { ...order, commitsBefore: waiters.commits }, () => {});
+  for (let i = 0; i < 2; i++) {
+    const woken = wait();
+    waiters.committed();
+    await woken;
+  }
+  clock.forward(CHECK_GAP_MS);
+  const woken = wait();
+  waiters.committed();
+  expect(waiters.size).toBe(0);
+  await woken;
+  // Within the gap it waits for a check, so that a claim takes the events of several commits.
+  const again = wait();
+  waiters.committed();
+  expect(waiters.size).toBe(1);
+  clock.forward(CHECK_GAP_MS);
+  void wait(randomUUID());
+  waiters.committed();
+  expect(waiters.size).toBe(1);
+  await again;
 });
 
 test('the NOTIFY of a process is not news to its own claims', async () => {
