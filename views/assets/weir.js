@@ -35,15 +35,25 @@ function focusRow() {
   return link !== undefined;
 }
 
-/** Pending request of a history step back. It is aborted when the user navigates on: its late response must not replace the new page. */
-let stepBack = null;
-document.addEventListener('htmx:historyCacheMiss', ({ detail }) => {
-  stepBack?.abort();
-  stepBack = detail.xhr;
+/**
+ * The request of the navigation under way: of a boosted link or form, or of a step back in history. The next navigation aborts it, as a
+ * browser does without htmx: its late response must not replace the new page. A form that the server already has is carried out.
+ */
+let navigation = null;
+document.addEventListener('htmx:historyCacheMiss', ({ detail: { xhr } }) => leaveFor(xhr));
+document.addEventListener('htmx:beforeSend', ({ detail: { boosted, xhr } }) => {
+  if (boosted) leaveFor(xhr);
 });
-document.addEventListener('htmx:beforeSend', ({ detail }) => {
-  if (detail.boosted) stepBack?.abort();
-});
+
+function leaveFor(xhr) {
+  // A link that was pressed twice has a second request, which htmx sends when the first is aborted.
+  while (navigation !== null) {
+    const last = navigation;
+    navigation = null;
+    last.abort();
+  }
+  navigation = xhr;
+}
 
 function filterField() {
   const field = focusBack === '' ? null : document.getElementById(focusBack);
