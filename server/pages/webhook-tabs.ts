@@ -139,7 +139,7 @@ async function waitingOf(
     stored: isStored,
     fetched,
     event: events.at(-1) ?? null,
-    // Of later ones, the tab Rejections has the number.
+    // The tab Rejections has the number of later ones.
     rejection: isStored ? null : rejection,
     showsSecret: showsSecret(webhook.signature_scheme),
     sender: senderOf(webhook.signature_scheme).title,

@@ -147,12 +147,39 @@ test('a new navigation aborts the one before it, whose form is carried out', asy
     page.waitForEvent('requestfinished', isForm).then(() => 'answered'),
   ]);
   await page.getByRole('button', { name: 'Send', exact: true }).click();
-  await until(async () => (await operator.api('GET', `/api/v1/events?webhook_id=${webhook.id}`)).body.items.length === 1);
+  await until(
+    async () => (await operator.api('GET', `/api/v1/events?webhook_id=${webhook.id}`)).body.items.length === 1,
+  );
   await page.keyboard.press('g');
   await page.keyboard.press('e');
   await page.getByRole('heading', { level: 1, name: 'Events' }).waitFor();
   answer();
   expect(await ended).toBe('aborted');
   expect(new URL(page.url()).pathname).toBe('/events');
+  await close();
+});
+
+test('a link opens its page under its URL, also when its list is refreshed before the response', async () => {
+  const { page, complaints, close } = await openTab(browser, app, operator);
+  const webhook = await app.addWebhook({ name: 'epsilon' });
+  await operator.api('POST', `/api/v1/webhooks/${webhook.id}/test`);
+  await page.goto(`/events?webhook_id=${webhook.id}`);
+  let answer = () => {};
+  const refreshed = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route('**/events/*', async (route) => {
+    await refreshed;
+    await route.continue();
+  });
+  await page.locator('main tbody a').first().press('Enter');
+  await page.evaluate(`new Promise((resolve) => {
+    document.addEventListener('htmx:afterRequest', () => resolve(), { once: true });
+    htmx.trigger('#events-live', 'live');
+  })`);
+  answer();
+  await page.getByRole('heading', { level: 1, name: 'Event …' }).waitFor();
+  expect(new URL(page.url()).pathname).toMatch(/^\/events\/./);
+  expect(complaints).toEqual([]);
   await close();
 });

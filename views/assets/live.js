@@ -105,6 +105,7 @@ document.addEventListener('htmx:configRequest', ({ detail }) => {
 document.addEventListener('htmx:beforeOnLoad', (event) => {
   const { elt, xhr } = event.detail;
   if (elt.matches('[data-live-on], #search-on') && xhr.status !== 200) event.preventDefault();
+  else if (event.defaultPrevented && elt.hasAttribute('data-live-on')) refreshSoon(elt);
 });
 /** A refresh replaces the part: what the user has opened in it stays open. */
 let openDetails = [];

@@ -36,24 +36,31 @@ function focusRow() {
 }
 
 /**
- * The request of the navigation under way: of a boosted link or form, or of a step back in history. The next navigation aborts it, as a
+ * The navigation under way: the boosted link or form, or a step back in history, and its request. The next navigation aborts it, as a
  * browser does without htmx: its late response must not replace the new page. A form that the server already has is carried out.
  */
-let navigation = null;
-document.addEventListener('htmx:historyCacheMiss', ({ detail: { xhr } }) => leaveFor(xhr));
-document.addEventListener('htmx:beforeSend', ({ detail: { boosted, xhr } }) => {
-  if (boosted) leaveFor(xhr);
+let leaving = null;
+document.addEventListener('htmx:historyCacheMiss', ({ detail: { xhr } }) => leave(document.body, xhr));
+document.addEventListener('htmx:beforeSend', ({ detail: { boosted, elt, xhr } }) => {
+  if (boosted) leave(elt, xhr);
 });
 
-function leaveFor(xhr) {
+function leave(elt, xhr) {
   // A link that was pressed twice has a second request, which htmx sends when the first is aborted.
-  while (navigation !== null) {
-    const last = navigation;
-    navigation = null;
+  while (leaving !== null) {
+    const last = leaving.xhr;
+    leaving = null;
     last.abort();
   }
-  navigation = xhr;
+  leaving = { elt, xhr };
 }
+
+// A refresh does not remove a link that is being followed: htmx would show the new page without its URL.
+document.addEventListener('htmx:beforeOnLoad', (event) => {
+  const { boosted, target } = event.detail;
+  const isUnderWay = leaving !== null && leaving.xhr.readyState % XMLHttpRequest.DONE !== 0;
+  if (!boosted && isUnderWay && target.contains(leaving.elt)) event.preventDefault();
+});
 
 function filterField() {
   const field = focusBack === '' ? null : document.getElementById(focusBack);
