@@ -94,7 +94,7 @@ function isUsed(part) {
     (part.contains(pointed.target) && performance.now() - pointed.atMs < REFRESH_MS) ||
     (!selection.isCollapsed && part.contains(selection.anchorNode)) ||
     part.querySelector('td input:checked') !== null ||
-    (document.activeElement?.matches('.uplot, input, textarea, select') && part.contains(document.activeElement))
+    (document.activeElement?.matches('.plot .chart, input, textarea, select') && part.contains(document.activeElement))
   );
 }
 
