@@ -5,7 +5,7 @@ import { logReaderTests } from './processes/log-reader.ts';
 import { memoryTests } from './processes/memory.ts';
 import { endTests, restartTests } from './processes/signals.ts';
 
-const chain = chainOf(undefined, { PROCESS_SILENT_SECONDS: 3_600 });
+const chain = chainOf(undefined, { PROCESS_SILENT_SECONDS: 3_600, DRAIN_SECONDS: 60 });
 
 restartTests(chain);
 frozenTests(chain);

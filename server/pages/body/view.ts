@@ -76,7 +76,7 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
       const part = body.subarray(0, HEX_BYTES_MAX);
       return { ...shown, text: hexDump(part), shownBytes: partly(part, body) };
     }
-    // The page compares the bodies: see body-diff.ts.
+    // The page compares the bodies: see diff.ts.
     case 'diff':
       return shown;
   }

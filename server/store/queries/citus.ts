@@ -1,4 +1,4 @@
-/** A schema of home's database on a Citus cluster: how it is made, which node has it, and what Weir adds on that node. See cells/citus.ts. */
+/** A schema of home's database on a Citus cluster: how it is made, which node has it, and what Weir adds on that node. See cells/address.ts. */
 import { advisoryLocks } from '../advisory-locks.ts';
 import { copyInto } from '../copy-rows.ts';
 import { hasTable } from '../migrate.ts';

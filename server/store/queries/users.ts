@@ -189,7 +189,7 @@ export async function readCurrentRoles(
   idleSeconds: number,
 ): Promise<(person: Recognized) => Role | undefined> {
   const idsOf = (kind: Row['kind']) => [...new Set(people.filter(({ via }) => via.kind === kind).map(keyOf))];
-  // Same conditions as findSessionUser and findTokenUser.
+  // Same conditions as findSessionUsers and findTokenUsers.
   const rows = await database.query<Row>({
     name: 'current-roles',
     text: `

@@ -53,10 +53,13 @@ export function restartTests(chain: Chain): void {
 }
 
 export function endTests(chain: Chain): void {
-  /** Starts an upload and sends half of it; `finish` sends the rest. */
+  /** Starts an upload on an accepted connection and sends half of it; `finish` sends the rest. */
   async function beginUpload() {
     const body = JSON.stringify({ slow: 'sender'.repeat(100) });
     const client = await RawClient.connect(chain.weir.port);
+    // A connection that waits in the queue of the kernel would be reset.
+    await client.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+    expect((await client.answer())!.status).toBe(200);
     const fields = [
       `Content-Length: ${body.length}`,
       `X-Hub-Signature-256: ${signatureOf(chain.webhook.secret, body)}`,
@@ -66,9 +69,6 @@ export function endTests(chain: Chain): void {
     return { client, finish: () => client.send(body.slice(100)) };
   }
 
-  const openUploads = async (count: number) =>
-    until(async () => (await chain.weir.metric('weir_open_requests')) >= count);
-
   async function expectNothingLeft(): Promise<void> {
     expect(await processesOf(chain.weir.dataDir)).toEqual([]);
     expect(await Promise.all([chain.weir.port, chain.weir.metricsPort].map(isListening))).toEqual([false, false]);
@@ -76,9 +76,9 @@ export function endTests(chain: Chain): void {
   }
 
   test('INT twice: accepted requests are answered, and nothing is left behind', { timeout: TEST_MS }, async () => {
-    const upload = await beginUpload();
-    await openUploads(1);
     const sender = await chain.startLoad();
+    // After the load began: uWebSockets.js ends an upload that is slow for twelve seconds.
+    const upload = await beginUpload();
     chain.weir.signal('SIGINT');
     await until(() => chain.events('draining').length === 1);
     chain.weir.signal('SIGINT');
