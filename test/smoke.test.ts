@@ -15,7 +15,6 @@ import { PATIENCE_MS, until } from './helpers/wait.ts';
 import { made } from './helpers/webhooks.ts';
 import { kill, readiness, startWeir, type Weir } from './helpers/weir.ts';
 
-const TEST_MS = 240_000;
 /** Few connections: the sender takes its processor time from the processes that start. */
 const LANES = 2;
 
@@ -35,12 +34,12 @@ beforeAll(async () => {
   // The account of the serving processes must reach it.
   for (const path of [home, spoolDir]) await chmod(path, 0o711);
   weir = await startWeir(settings(), { directory: home });
-}, TEST_MS);
+});
 afterAll(async () => {
   await weir?.stop();
   await redis.stop();
   await rm(home, { recursive: true });
-}, TEST_MS);
+});
 
 const settings = () => ({
   RATE_LIMIT_BACKEND: 'shared',
@@ -70,7 +69,7 @@ async function expectEachStoredOnce(sender: Sender): Promise<void> {
 
 const databaseIs = (state: string) => until(async () => (await readiness(weir.port))?.checks.database === state);
 
-test('a process that is killed is replaced, and the others serve', { timeout: TEST_MS }, async () => {
+test('a process that is killed is replaced, and the others serve', async () => {
   const sender = await startLoad();
   const [killed, other] = await weir.servingPids();
   kill(killed!, 'SIGKILL');
@@ -84,7 +83,7 @@ test('a process that is killed is replaced, and the others serve', { timeout: TE
   await expectEachStoredOnce(sender);
 });
 
-test('Redis that is killed limits nothing, and counts again when it is back', { timeout: TEST_MS }, async () => {
+test('Redis that is killed limits nothing, and counts again when it is back', async () => {
   const sender = await startLoad();
   await redis.stop();
   await sender.acceptMore(100);
@@ -96,7 +95,7 @@ test('Redis that is killed limits nothing, and counts again when it is back', { 
   await expectEachStoredOnce(sender);
 });
 
-test('Postgres that is killed: 202 from the spool, and each event is stored once', { timeout: TEST_MS }, async () => {
+test('Postgres that is killed: 202 from the spool, and each event is stored once', async () => {
   const sender = await startLoad();
   const { postmaster } = (await postgresPids(weir.dataDir))!;
   kill(postmaster, 'SIGKILL');
@@ -109,7 +108,7 @@ test('Postgres that is killed: 202 from the spool, and each event is stored once
   await expectEachStoredOnce(sender);
 });
 
-test('hostile requests are refused while others are served', { timeout: TEST_MS }, async () => {
+test('hostile requests are refused while others are served', async () => {
   const sender = await startLoad();
   const slow = await RawClient.connect(weir.port);
   await slow.send(`POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{`);
@@ -124,7 +123,7 @@ test('hostile requests are refused while others are served', { timeout: TEST_MS 
   await expectEachStoredOnce(sender);
 });
 
-test('HUP replaces every process without a failed request', { timeout: TEST_MS }, async () => {
+test('HUP replaces every process without a failed request', async () => {
   const before = await weir.servingPids();
   const sender = await startLoad();
   weir.signal('SIGHUP');
@@ -136,7 +135,7 @@ test('HUP replaces every process without a failed request', { timeout: TEST_MS }
   await expectEachStoredOnce(sender);
 });
 
-test('an agent gets every event at least once through the kill of its process', { timeout: TEST_MS }, async () => {
+test('an agent gets every event at least once through the kill of its process', async () => {
   webhook = await weir.addWebhook();
   const agents = agentsOf({ database: weir.database, conninfo: weir.conninfo });
   const added = made(await agents.add({ name: 'smoke', webhook_ids: [webhook.id] }));
@@ -158,7 +157,7 @@ test('an agent gets every event at least once through the kill of its process', 
   });
 });
 
-test('the primary that is killed: the next one finds everything', { timeout: TEST_MS }, async () => {
+test('the primary that is killed: the next one finds everything', async () => {
   const sender = await startLoad();
   kill(weir.pid, 'SIGKILL');
   await until(async () => !(await isListening(weir.port)));
@@ -169,7 +168,7 @@ test('the primary that is killed: the next one finds everything', { timeout: TES
   await expectEachStoredOnce(sender);
 });
 
-test('settings that a new process refuses leave the old ones serving', { timeout: TEST_MS }, async () => {
+test('settings that a new process refuses leave the old ones serving', async () => {
   const before = await weir.servingPids();
   await writeFile(join(home, '.env'), 'THREADS=many\n');
   weir.signal('SIGHUP');
@@ -180,7 +179,7 @@ test('settings that a new process refuses leave the old ones serving', { timeout
   await expectEachStoredOnce(sender);
 });
 
-test('TERM answers what was accepted, and leaves nothing behind', { timeout: TEST_MS }, async () => {
+test('TERM answers what was accepted, and leaves nothing behind', async () => {
   const body = JSON.stringify({ slow: 'sender'.repeat(100) });
   const client = await RawClient.connect(weir.port);
   const fields = [`Content-Length: ${body.length}`, `X-Hub-Signature-256: ${signatureOf(webhook.secret, body)}`];

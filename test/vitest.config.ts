@@ -24,8 +24,9 @@ export default defineConfig({
       // Processes and threads that the tests start write their coverage there (server/operate/setup/coverage.mjs).
       ...(process.env.COVERAGE_OF_DIST && { NODE_V8_COVERAGE: process.env.COVERAGE_OF_DIST }),
     },
-    testTimeout: 120_000,
-    hookTimeout: 240_000,
+    // Only what hangs takes longer, on a busy machine too. What a test waits for has its own limit (helpers/wait.ts).
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     globalSetup: ['test/helpers/global-setup.ts'],
     coverage: {
       provider: 'v8',

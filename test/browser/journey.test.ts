@@ -6,7 +6,6 @@ import { closeTabs, openTab, startBrowser, type Tab } from '../helpers/browser.t
 import { signedRequest } from '../helpers/requests.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-const TEST_MS = 120_000;
 let weir: Weir;
 let browser: Browser;
 let tab: Tab;
@@ -18,16 +17,16 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${weir.port}`;
   tab = await openTab(browser, { url }, null);
   page = tab.page;
-}, TEST_MS);
+});
 afterAll(async () => {
   await closeTabs(browser);
   await weir?.stop();
-}, TEST_MS);
+});
 
 const heading = (name: RegExp) => page.getByRole('heading', { level: 1, name }).waitFor();
 const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
 
-test('from set-up to a second user with the role viewer', { timeout: TEST_MS }, async () => {
+test('from set-up to a second user with the role viewer', async () => {
   // The setup URL stands in the log.
   const { url: setupAddress } = weir.events('setup_address')[0] as { url: string };
   await page.goto(setupAddress);

@@ -10,7 +10,6 @@ import { signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 import { kill, startWeir, type Weir } from '../helpers/weir.ts';
 
-const TEST_MS = 180_000;
 let browser: Browser;
 let weir: Weir;
 let url: string;
@@ -20,11 +19,11 @@ beforeAll(async () => {
   weir = await startWeir({ WORKERS: 1 });
   url = `http://127.0.0.1:${weir.port}`;
   person = await addPerson({ database: weir.database, url, settings: { PUBLIC_URL: url } }, 'operator');
-}, TEST_MS);
+});
 afterAll(async () => {
   await closeTabs(browser);
   await weir.stop();
-}, TEST_MS);
+});
 
 async function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
   const { postmaster } = (await postgresPids(weir.dataDir))!;
@@ -32,7 +31,7 @@ async function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
   for (const pid of (await postgresPids(weir.dataDir))!.backends) kill(pid, signal);
 }
 
-test('the status is shown before its checks have run, and completed afterwards', { timeout: TEST_MS }, async () => {
+test('the status is shown before its checks have run, and completed afterwards', async () => {
   const read = async (path: string) => (await fetch(url + path, { headers: { cookie: person.cookie } })).text();
   expect(await read('/status')).toContain('The checks are running');
   const tab = await openTab(browser, { url }, person);
@@ -43,7 +42,7 @@ test('the status is shown before its checks have run, and completed afterwards',
   expect(await read('/status?checks=wait')).not.toContain('The checks are running');
 });
 
-test('a frozen Postgres is reported by open and by new pages, until it continues', { timeout: TEST_MS }, async () => {
+test('a frozen Postgres is reported by open and by new pages, until it continues', async () => {
   const open = await openTab(browser, { url }, person);
   const late = await openTab(browser, { url }, person);
   const banner = open.page.getByText('The database does not answer.');

@@ -25,7 +25,6 @@ import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 import { ask, spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 
-const TEST_MS = 300_000;
 const SCHEMA = 'weir_cell_1';
 
 const lacking = lackingForCitus();
@@ -82,13 +81,13 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     cells.watch();
     webhook = await addWebhook(1);
     atHome = await addWebhook(0);
-  }, TEST_MS);
+  });
   afterAll(async () => {
     await cells?.close();
     await home?.close();
     await weir?.stop();
     await citus?.stop();
-  }, TEST_MS);
+  });
 
   test('stores events on its node, and an agent claims, extends, rejects and acknowledges them', async () => {
     const agent = await agentOf('reader', webhook.id, atHome.id);
@@ -185,7 +184,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     expect((await send(webhook)).status).toBe(202);
   });
 
-  test('refuses what is written on a node that it left', { timeout: TEST_MS }, async () => {
+  test('refuses what is written on a node that it left', async () => {
     const { database } = await citus.ownerOf(SCHEMA);
     const left = cell().address.node!.events;
     await citus.moveOn(SCHEMA);
@@ -202,9 +201,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     await cellIsBack();
   });
 
-  test('Citus moves it five times under load: nothing that was answered 202 is lost', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('Citus moves it five times under load: nothing that was answered 202 is lost', async () => {
     const agent = await agentOf('moved', webhook.id);
     const sender = startSender({ ...webhook, port: weir.port, lanes: 16, perSecondMax: 500 });
     onTestFinished(() => sender.stop());
@@ -243,7 +240,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     }
   });
 
-  test('a node that is down: only its webhooks are refused, and it recovers', { timeout: TEST_MS }, async () => {
+  test('a node that is down: only its webhooks are refused, and it recovers', async () => {
     // The coordinator has home.
     while ((await citus.ownerOf(SCHEMA)) === citus.nodes[0]) await citus.moveOn(SCHEMA);
     await cellIsBack();
@@ -266,7 +263,7 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     expect(senders[1]!.refusals).toEqual([]);
   });
 
-  test('is named by list, and removed with its schema when it is empty', { timeout: TEST_MS }, async () => {
+  test('is named by list, and removed with its schema when it is empty', async () => {
     const { items } = await command('cell', 'list');
     expect(items.map(({ kind, away }: { kind: string; away: null }) => [kind, away])).toEqual([
       ['postgres', null],

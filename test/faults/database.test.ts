@@ -13,7 +13,6 @@ import { readOnlyTests } from './database/read-only.ts';
 import { standbyTests } from './database/standby.ts';
 import { starvedTests } from './database/starved.ts';
 
-const TEST_MS = 60_000;
 const DISK_SIZE = '2g';
 
 let disk: string | undefined;
@@ -23,7 +22,7 @@ let unmount = () => {};
 afterAll(async () => {
   unmount();
   if (disk !== undefined) await rm(disk, { recursive: true });
-}, TEST_MS);
+});
 
 /** DATA_DIR on a disk of its own, where that is possible. */
 const chain = chainOf(

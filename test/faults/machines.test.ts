@@ -13,7 +13,6 @@ import { openStream } from '../helpers/stream.ts';
 import { until } from '../helpers/wait.ts';
 import { readiness, type Weir } from '../helpers/weir.ts';
 
-const TEST_MS = 240_000;
 const LIMIT = 60;
 /** Longer by hand: WEIR_TEST_CUT_SECONDS=30. */
 const CUT_SECONDS = Number(process.env.WEIR_TEST_CUT_SECONDS ?? 0);
@@ -36,8 +35,8 @@ describe.skipIf(lacking !== '')('three machines', () => {
     app = { database, conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
     webhook = await weirs[0]!.addWebhook();
     await until(async () => (await readiness(machines.port))?.status === 200);
-  }, TEST_MS);
-  afterAll(() => machines?.stop(), TEST_MS);
+  });
+  afterAll(() => machines?.stop());
 
   const urlOf = ({ port }: Weir) => `http://127.0.0.1:${port}`;
   const post = async (weir: Weir, { path, secret }: typeof webhook) => {
@@ -54,12 +53,12 @@ describe.skipIf(lacking !== '')('three machines', () => {
     expect(created.reduce((sum, count) => sum + count, 0)).toBe(stored!.count);
   });
 
-  test('know a webhook that one of them has created', { timeout: TEST_MS }, async () => {
+  test('know a webhook that one of them has created', async () => {
     const added = await weirs[1]!.addWebhook();
     for (const weir of weirs) await until(async () => (await post(weir, added)).status === 202);
   });
 
-  test('accept the sessions of agents and users from each other', { timeout: TEST_MS }, async () => {
+  test('accept the sessions of agents and users from each other', async () => {
     const agent = await addAgent(app, [{ ...webhook, url: app.url + webhook.path }]);
     const person = await addPerson(app, 'operator');
     for (const [i, weir] of weirs.entries()) {
@@ -74,7 +73,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
     }
   });
 
-  test('show events of every machine in a live stream of one', { timeout: TEST_MS }, async () => {
+  test('show events of every machine in a live stream of one', async () => {
     const person = await addPerson(app, 'operator');
     const stream = await openStream(`${urlOf(weirs[2]!)}/api/v1/stream`, { cookie: person.cookie });
     for (const weir of weirs) {
@@ -85,7 +84,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
     stream.leave();
   });
 
-  test('count rate limits together, exactly', { timeout: TEST_MS }, async () => {
+  test('count rate limits together, exactly', async () => {
     await expectExactCount();
   });
 
@@ -133,9 +132,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
 
     const failing = (weir: Weir) => until(async () => (await readiness(weir.port))?.status === 503);
 
-    test('from Postgres: it answers 503, the others serve, and it knows afterwards what changed', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('from Postgres: it answers 503, the others serve, and it knows afterwards what changed', async () => {
       let added: typeof webhook | undefined;
       const senders = await cutOff([machines.database], async (weir, own) => {
         await failing(weir);
@@ -152,7 +149,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
       ).toMatchObject({ status: 202 });
     });
 
-    test('from Redis: it continues without the shared limit', { timeout: TEST_MS }, async () => {
+    test('from Redis: it continues without the shared limit', async () => {
       const [own, all] = await cutOff([machines.store], async (weir, sender) => {
         await until(async () => (await weir.metric('weir_rate_limit_degraded')) === 1);
         await sender.acceptMore(50);
@@ -163,7 +160,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
       await expectExactCount();
     });
 
-    test('from both: it answers 503 and recovers', { timeout: TEST_MS }, async () => {
+    test('from both: it answers 503 and recovers', async () => {
       await cutOff([machines.database, machines.store], async (weir) => void (await failing(weir)));
       await until(async () => (await degraded()).every((count) => count === 0));
     });

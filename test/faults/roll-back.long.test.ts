@@ -18,7 +18,6 @@ import { spawnWeir, startWeir, type Weir } from '../helpers/weir.ts';
 const EARLIER = 'f79993d5aea13ea95b6f7e0c7c34e035cd4e970b';
 const EARLIER_SCHEMA = 44;
 
-const TEST_MS = 240_000;
 const LANES = 8;
 const PACE_MS = 20;
 /** A sender repeats after these, and after a lost connection. */
@@ -107,12 +106,12 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     await symlink(root, join(directory, 'today'));
     database = await emptyDatabase();
     for (const machine of machines) await machine.start('earlier');
-  }, TEST_MS);
+  });
   afterAll(async () => {
     for (const { weir } of machines) await weir?.stop();
     await database?.drop();
     await rm(directory, { recursive: true });
-  }, TEST_MS);
+  });
 
   const schema = async () => {
     const text = 'select max(version)::int as version from schema_migrations';
@@ -141,9 +140,7 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     return { id, path: `/in/${id}`, secret };
   }
 
-  test('upgrade, restart in between and roll back: with retries, every request is stored and delivered once', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('upgrade, restart in between and roll back: with retries, every request is stored and delivered once', async () => {
     expect(await schema()).toBe(EARLIER_SCHEMA);
     const webhook = await addWebhook();
     const url = `http://127.0.0.1:${one.weir.port}`;

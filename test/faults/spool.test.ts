@@ -13,7 +13,6 @@ import { until } from '../helpers/wait.ts';
 import { untilSaved } from '../helpers/webhooks.ts';
 import { kill, readiness } from '../helpers/weir.ts';
 
-const TEST_MS = 240_000;
 const SPOOL_BYTES_MAX = 16_777_216;
 /** A spool that is full by INGEST_SPOOL_BYTES_MAX does not fill it. */
 const DISK_SIZE = '64m';
@@ -62,9 +61,7 @@ async function filesOfSpool(): Promise<string[]> {
 const databaseIs = (state: string) => until(async () => (await readiness(chain.weir.port))?.checks.database === state);
 const isGone = async (pid: number) => (await look(pid)) === null;
 
-test('Postgres away: requests get 202, a killed process loses nothing, and the spool drains when Postgres is back', {
-  timeout: TEST_MS,
-}, async () => {
+test('Postgres away: requests get 202, a killed process loses nothing, and the spool drains when Postgres is back', async () => {
   const { weir } = chain;
   const load = await startLoad();
   const { sender } = load;
@@ -95,7 +92,7 @@ test('Postgres away: requests get 202, a killed process loses nothing, and the s
   await until(async () => (await weir.servingPids()).length === 2);
 });
 
-test('Postgres frozen, and killed during the drain', { timeout: TEST_MS }, async () => {
+test('Postgres frozen, and killed during the drain', async () => {
   const { weir } = chain;
   const load = await startLoad();
   const { sender } = load;
@@ -116,7 +113,7 @@ test('Postgres frozen, and killed during the drain', { timeout: TEST_MS }, async
   await expectEachStoredOnce(load);
 });
 
-test('a full spool refuses events, keeps what it has, and drains', { timeout: TEST_MS }, async () => {
+test('a full spool refuses events, keeps what it has, and drains', async () => {
   const { weir } = chain;
   const load = await startLoad({ bodyBytes: 200_000, lanes: 8, first: 20 });
   const { sender } = load;
@@ -136,9 +133,6 @@ test('a full spool refuses events, keeps what it has, and drains', { timeout: TE
 
 test.runIf(canMount)(
   `a full disk of the spool${skippedNote}: events are refused, and what was answered is stored`,
-  {
-    timeout: TEST_MS,
-  },
   async () => {
     // Smaller than INGEST_SPOOL_BYTES_MAX may be.
     resizeDisk(spoolDir, '6m');
@@ -159,7 +153,7 @@ test.runIf(canMount)(
   },
 );
 
-test('the primary killed while it spools, and while it drains', { timeout: TEST_MS }, async () => {
+test('the primary killed while it spools, and while it drains', async () => {
   const load = await startLoad();
   const { sender } = load;
   const killWeir = async () => {

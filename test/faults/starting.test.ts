@@ -9,7 +9,6 @@ import { someKey } from '../helpers/settings.ts';
 import { PATIENCE_MS, until } from '../helpers/wait.ts';
 import { ask, readiness, spawnWeir } from '../helpers/weir.ts';
 
-const TEST_MS = 180_000;
 const eventually = { timeoutMs: 2 * PATIENCE_MS };
 
 let fresh: FreshDatabase;
@@ -27,7 +26,7 @@ afterEach(async () => {
   await weir.ended;
   await other.close();
   await fresh.drop();
-}, TEST_MS);
+});
 
 async function start(settings: Record<string, string | number> = {}): Promise<void> {
   port = await freePort();
@@ -50,7 +49,7 @@ function whileMigrating(work: () => Promise<void>): Promise<void> {
   });
 }
 
-test('during a migration Weir is alive and not ready, and serves when it is over', { timeout: TEST_MS }, async () => {
+test('during a migration Weir is alive and not ready, and serves when it is over', async () => {
   await whileMigrating(async () => {
     await start();
     await until(isAlive, eventually);
@@ -62,7 +61,7 @@ test('during a migration Weir is alive and not ready, and serves when it is over
   await until(() => weir.events('listening').length > 0, eventually);
 });
 
-test('TERM during a migration ends Weir without waiting for it', { timeout: TEST_MS }, async () => {
+test('TERM during a migration ends Weir without waiting for it', async () => {
   await whileMigrating(async () => {
     await start();
     await until(isAlive, eventually);
@@ -71,7 +70,7 @@ test('TERM during a migration ends Weir without waiting for it', { timeout: TEST
   });
 });
 
-test('a start without Redis waits for it', { timeout: TEST_MS }, async () => {
+test('a start without Redis waits for it', async () => {
   const redisPort = await freePort();
   await start({
     RATE_LIMIT_BACKEND: 'shared',
@@ -90,7 +89,7 @@ test('a start without Redis waits for it', { timeout: TEST_MS }, async () => {
   }
 });
 
-test('a start that requires Redis is refused after RATE_LIMIT_WAIT_SECONDS', { timeout: TEST_MS }, async () => {
+test('a start that requires Redis is refused after RATE_LIMIT_WAIT_SECONDS', async () => {
   await start({
     RATE_LIMIT_BACKEND: 'shared',
     RATE_LIMIT_SHARED_URL: `redis://127.0.0.1:${await freePort()}`,
@@ -100,7 +99,7 @@ test('a start that requires Redis is refused after RATE_LIMIT_WAIT_SECONDS', { t
   expect(weir.stderr()).toContain('RATE_LIMIT_SHARED_URL (or RQ_SHARED_URL): the store at 127.0.0.1:');
 });
 
-test('a start that does not require Redis serves without it', { timeout: TEST_MS }, async () => {
+test('a start that does not require Redis serves without it', async () => {
   await start({
     RATE_LIMIT_BACKEND: 'shared',
     RATE_LIMIT_SHARED_URL: `redis://127.0.0.1:${await freePort()}`,

@@ -10,7 +10,6 @@ import { readiness, startWeir, type Weir } from './weir.ts';
 
 /** A start takes the longest, and every process of Weir has to recover. */
 const eventually = { timeoutMs: 2 * PATIENCE_MS };
-const START_MS = 240_000;
 
 /** What a test may set by `configure`: not in the environment, which has precedence. */
 const usual: Overrides = { ...PATIENT, WORKERS: 2, DRAIN_SECONDS: 10 };
@@ -81,17 +80,17 @@ export function chainOf(
     processes = await set();
     await start();
     webhook = await weir.addWebhook();
-  }, START_MS);
+  });
   afterAll(async () => {
     await weir?.stop();
     await rm(directory, { recursive: true });
-  }, START_MS);
+  });
   beforeEach(async () => {
     if (weir.child.exitCode !== null || weir.child.signalCode !== null)
       throw new Error('Weir has ended in a test before');
     await recovered();
     lines = weir.lines.length;
-  }, START_MS);
+  });
 
   return {
     get weir() {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { send } from '../helpers/agents.ts';
 import type { TestWebhook } from '../helpers/app.ts';
 import { type CellApp, startCellApp } from '../helpers/cells.ts';
+import { until } from '../helpers/wait.ts';
 
 let app: CellApp;
 let webhook: TestWebhook;
@@ -22,9 +23,9 @@ test('the page Status has a row for each cell, and says which is away', async ()
     /<table>(.*?)<\/table>/s.exec((await page('/status')).split('id="cells"')[1] ?? '')?.[1] ?? '';
   expect(await rows()).toMatch(/0 <b>home<\/b>.*1 <b>test_\w+<\/b>/s);
   await cell!.cutOff();
-  await expect.poll(rows, { timeout: 60_000 }).toContain('<span class="tag bad">away</span>');
+  await until(async () => (await rows()).includes('<span class="tag bad">away</span>'));
   await cell!.restore();
-  await expect.poll(rows, { timeout: 60_000 }).not.toContain('away');
+  await until(async () => !(await rows()).includes('away'));
 });
 
 test('an administrator moves a webhook on its page, others see where it is', async () => {

@@ -17,7 +17,6 @@ import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 import { startWeir, type Weir } from '../../helpers/weir.ts';
 
-const TEST_MS = 300_000;
 const NEXT = '9.1.0';
 const run = promisify(execFile);
 /** npm asks no registry: everything that it needs comes from the server. */
@@ -79,17 +78,15 @@ beforeAll(async () => {
   next = await makeNext();
   await start();
   before = await address();
-}, TEST_MS);
+});
 afterAll(async () => {
   await weir.stop();
   await next.remove();
   await database.drop();
   await rm(directory, { recursive: true });
-}, TEST_MS);
+});
 
-test('an agent that keeps the package in its repository survives the upgrade, and npx runs the new release', {
-  timeout: TEST_MS,
-}, async () => {
+test('an agent that keeps the package in its repository survives the upgrade, and npx runs the new release', async () => {
   const file = join(directory, 'client.tgz');
   await writeFile(file, Buffer.from(await (await fetch(before)).arrayBuffer()));
   const kept = await project('kept', file);

@@ -6,7 +6,6 @@ import { lockDataDir } from '../../../server/base/files/data-dir.ts';
 import { type Installation, makeEmbeddedInstallation } from '../../helpers/command.ts';
 import { someKey } from '../../helpers/settings.ts';
 
-const TEST_MS = 120_000;
 let installation: Installation;
 beforeAll(async () => {
   installation = await makeEmbeddedInstallation();
@@ -20,9 +19,7 @@ const storedSecrets = async () => {
   return [state, fix];
 };
 
-test('the generated key is replaced while Weir is stopped, and the previous one is not needed after a rotation', {
-  timeout: TEST_MS,
-}, async () => {
+test('the generated key is replaced while Weir is stopped, and the previous one is not needed after a rotation', async () => {
   expect((await installation.weir(['webhook', 'add', '--name', 'w', '--secret', 'hush'])).code).toBe(0);
   const { code, out } = await installation.weir(['keys', 'new', '--json']);
   expect(code).toBe(0);

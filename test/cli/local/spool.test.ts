@@ -8,7 +8,6 @@ import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import { type Installation, makeEmbeddedInstallation } from '../../helpers/command.ts';
 import { idOf, newRow } from '../../receive/spool/events.ts';
 
-const TEST_MS = 120_000;
 let installation: Installation;
 let spoolDir: string;
 beforeAll(async () => {
@@ -39,9 +38,7 @@ async function spoolOf(machine: string, events: number): Promise<{ folder: strin
   return { folder, ids: rows.map(idOf) };
 }
 
-test('the spools of machines that do not come back are listed and drained, one that is in use is not', {
-  timeout: TEST_MS,
-}, async () => {
+test('the spools of machines that do not come back are listed and drained, one that is in use is not', async () => {
   const [one, other] = [await spoolOf('one-1', 3), await spoolOf('other-2', 2)];
   const lock = await lockFolder(other.folder);
   const listed = await installation.weir(['spool', 'list', spoolDir, '--json']);

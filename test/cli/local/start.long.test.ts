@@ -17,7 +17,6 @@ import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 import { ask, makeDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
-const TEST_MS = 120_000;
 let dataDir: string;
 let database: FreshDatabase;
 
@@ -130,7 +129,7 @@ const refusals: Case[] = [
   ],
 ];
 
-test.each(refusals)('weir start is refused: %s', { timeout: TEST_MS }, async (_what, prepare, says) => {
+test.each(refusals)('weir start is refused: %s', async (_what, prepare, says) => {
   const ports = { PORT: await freePort(), METRICS_PORT: await freePort() };
   const given = { WORKERS: 1, DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, ...ports, ...(await prepare()) };
   const weir = spawnWeir({ DATA_DIR: dataDir, ...given });
@@ -143,7 +142,7 @@ test.each(refusals)('weir start is refused: %s', { timeout: TEST_MS }, async (_w
   await until(async () => (await processesOf(dataDir)).length === 0);
 });
 
-test('every line of output from start to end is JSON', { timeout: TEST_MS }, async () => {
+test('every line of output from start to end is JSON', async () => {
   const weir = await startWeir({ DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, LOG_LEVEL: 'trace' });
   expect((await ask(weir.port, '/readyz')).status).toBe(200);
   await weir.stop();
@@ -164,7 +163,7 @@ describe('the first administrator', () => {
     request(`http://127.0.0.1:${port}${path}`, 'POST', body, {});
   afterEach(() => database.database.query({ text: 'delete from users' }));
 
-  test('is created at the setup URL, which is logged until it is used', { timeout: TEST_MS }, async () => {
+  test('is created at the setup URL, which is logged until it is used', async () => {
     const weir = await start();
     try {
       const address = await until(() => weir.events('setup_address')[0]?.url as string | undefined);
@@ -180,7 +179,7 @@ describe('the first administrator', () => {
     expect(again.events('setup_address')).toEqual([]);
   });
 
-  test('is created from the settings, without a setup URL', { timeout: TEST_MS }, async () => {
+  test('is created from the settings, without a setup URL', async () => {
     const weir = await start({ ADMIN_EMAIL: EMAIL, ADMIN_PASSWORD: PASSWORD });
     try {
       const { status, body } = await post(weir, '/api/v1/session', { email: EMAIL, password: PASSWORD });

@@ -151,7 +151,7 @@ test('sessions that are cut between and inside batches neither skip nor repeat a
   await cutting;
   await done;
   expect(await replayed()).toEqual(ids);
-}, 120_000);
+});
 
 test('two installations run a job once', async () => {
   const ids = await storeMany(10 * BATCH);

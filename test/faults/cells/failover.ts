@@ -4,7 +4,7 @@ import { openDatabase } from '../../../server/store/pool.ts';
 import { lackingForPatroni, startPatroni } from '../../helpers/patroni.ts';
 import { missing, startSender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
-import { type CellInstallation, TEST_MS } from './installation.ts';
+import type { CellInstallation } from './installation.ts';
 
 const KEY_HEADER = 'x-delivery';
 const lacking = lackingForPatroni();
@@ -12,9 +12,7 @@ const note = lacking === '' ? '' : ` (skipped: this machine lacks ${lacking})`;
 
 export function failoverTests(installation: CellInstallation): void {
   describe.skipIf(lacking !== '')(`a cell on Patroni${note}`, () => {
-    test('whose leader is killed: only its webhooks get 503 until the standby is promoted', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('whose leader is killed: only its webhooks get 503 until the standby is promoted', async () => {
       await installation.killWeir();
       await installation.startAgain();
       const { weir, startLoad, addCell, addWebhook } = installation;

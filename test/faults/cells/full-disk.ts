@@ -5,13 +5,13 @@ import type { Check } from '../../../server/model/check.ts';
 import { postgresPids } from '../../helpers/processes.ts';
 import { canMount, resizeDisk, skippedNote } from '../../helpers/small-disk.ts';
 import { until } from '../../helpers/wait.ts';
-import { type CellInstallation, DISK_SIZE, TEST_MS } from './installation.ts';
+import { type CellInstallation, DISK_SIZE } from './installation.ts';
 
 const LEFT_BYTES = 4_000_000;
 
 export function fullDiskTests(installation: CellInstallation): void {
   describe.runIf(canMount)(`a cell on a disk${skippedNote}`, () => {
-    test('that is full: only its webhooks get 503, it is named, and it recovers', { timeout: TEST_MS }, async () => {
+    test('that is full: only its webhooks get 503, it is named, and it recovers', async () => {
       const { weir, servers, spawn, startLoad, cellsAway, expectNothingLost } = installation;
       const { dataDir } = servers[0]!;
       const senders = await startLoad((cell) => (cell === 1 ? { bodyBytes: 100_000 } : {}));

@@ -12,7 +12,6 @@ import { canMount, mountSmallDisk } from '../../helpers/small-disk.ts';
 import { until } from '../../helpers/wait.ts';
 import { ask, kill, makeDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
-export const TEST_MS = 240_000;
 export const DISK_SIZE = '2g';
 const CELLS = [1, 2] as const;
 const secret = 'a secret between friends';
@@ -97,14 +96,14 @@ export function cellInstallation(): CellInstallation {
       await addCell(servers.at(-1)!.postgres.conninfo);
     }
     for (const cell of [0, ...CELLS]) webhooks.push(await addWebhook(cell));
-  }, TEST_MS);
+  });
   afterAll(async () => {
     for (const { database } of servers) await database.close();
     await weir?.stop();
     for (const { postgres } of servers) await postgres.leave();
     unmount();
     for (const { dataDir } of servers) await rm(dataDir, { recursive: true, force: true });
-  }, TEST_MS);
+  });
 
   return {
     get weir() {

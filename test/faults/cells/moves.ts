@@ -8,7 +8,7 @@ import { postgresPids } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill } from '../../helpers/weir.ts';
 import { hold, type Release, rowsOf } from './hold.ts';
-import { type CellInstallation, type Server, TEST_MS } from './installation.ts';
+import type { CellInstallation, Server } from './installation.ts';
 import { type Repeater, startRepeater } from './repeater.ts';
 
 const KEY_HEADER = 'x-delivery';
@@ -80,7 +80,7 @@ async function afterOlder(moving: Moving, conninfo: string, lock: string): Promi
 }
 
 export function moveTests(installation: CellInstallation): void {
-  test.each(steps)('a move of a webhook, killed $step', { timeout: TEST_MS }, async ({ begun, stopAt }) => {
+  test.each(steps)('a move of a webhook, killed $step', async ({ begun, stopAt }) => {
     const { servers } = installation;
     const webhook = await installation.addWebhook(1, '--dedupe-header', KEY_HEADER);
     const repeater = startRepeater({ ...webhook, port: installation.weir.port, keyHeader: KEY_HEADER });

@@ -9,12 +9,10 @@ import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill } from '../../helpers/weir.ts';
 import { hold, rowsOf } from './hold.ts';
-import { type CellInstallation, TEST_MS } from './installation.ts';
+import type { CellInstallation } from './installation.ts';
 
 export function spoolTests(installation: CellInstallation): void {
-  test('a cell away, with a spool: no request is refused, and home is drained while the cell is away, through kill -9', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('a cell away, with a spool: no request is refused, and home is drained while the cell is away, through kill -9', async () => {
     const { servers, webhooks, startLoad, killWeir, startAgain } = installation;
     const spoolDir = await mkdtemp(join(tmpdir(), 'weir-spool-'));
     await chmod(spoolDir, 0o711);

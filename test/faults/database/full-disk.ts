@@ -7,14 +7,13 @@ import { canMount, resizeDisk, skippedNote } from '../../helpers/small-disk.ts';
 import { PATIENCE_MS, until } from '../../helpers/wait.ts';
 import { readiness } from '../../helpers/weir.ts';
 
-const TEST_MS = 300_000;
 const eventually = { timeoutMs: 2 * PATIENCE_MS };
 const LEFT_BYTES = 8_000_000;
 
 /** @param disk where it is mounted @param size the usual one */
 export function fullDiskTests(chain: Chain, disk: () => string, size: string): void {
   describe.runIf(canMount)(`a disk${skippedNote}`, () => {
-    test('that is full, and has space again', { timeout: TEST_MS }, async () => {
+    test('that is full, and has space again', async () => {
       const { weir } = chain;
       const sender = await chain.startLoad({ lanes: 8, bodyBytes: 100_000, first: 20 });
       const { blocks, bfree, bsize } = await statfs(disk());

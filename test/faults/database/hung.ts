@@ -6,7 +6,6 @@ import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill, readiness } from '../../helpers/weir.ts';
 
-const TEST_MS = 120_000;
 const QUEUE_EVENTS_MAX = 40;
 
 /** One process, whose queue is full soon. */
@@ -20,9 +19,7 @@ export function hungTests(chain: Chain): void {
     for (const pid of (await postgresPids(chain.weir.dataDir))!.backends) kill(pid, signal);
   }
 
-  test('a hung Postgres: 503 within the commit timeout, and normal service after it resumes', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('a hung Postgres: 503 within the commit timeout, and normal service after it resumes', async () => {
     const { weir } = chain;
     const sender = await chain.startLoad({ lanes: 100, perSecondMax: Infinity, first: 200 });
     await signalPostgres('SIGSTOP');
@@ -50,7 +47,7 @@ export function hungTests(chain: Chain): void {
     expect(await missing(weir.database, sender.accepted)).toEqual([]);
   });
 
-  test('a commit whose result is lost is looked up and answered 202', { timeout: TEST_MS }, async () => {
+  test('a commit whose result is lost is looked up and answered 202', async () => {
     const { weir } = chain;
     const inDoubt = () => weir.metric('weir_events_in_doubt_total');
     const ask = (text: string) => weir.database.query<Record<string, string>>({ text });

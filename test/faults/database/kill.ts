@@ -6,11 +6,10 @@ import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill, readiness } from '../../helpers/weir.ts';
 
-const TEST_MS = 120_000;
 const isGone = async (pid: number) => (await look(pid)) === null;
 
 export function killTests(chain: Chain): void {
-  test('a killed process is replaced, and the others continue to serve', { timeout: TEST_MS }, async () => {
+  test('a killed process is replaced, and the others continue to serve', async () => {
     const { weir } = chain;
     const restarts = await weir.metric('weir_process_restarts_total');
     const sender = await chain.startLoad();
@@ -30,7 +29,7 @@ export function killTests(chain: Chain): void {
     expect(await missing(weir.database, sender.accepted)).toEqual([]);
   });
 
-  test('a Postgres session during a COPY', { timeout: TEST_MS }, async () => {
+  test('a Postgres session during a COPY', async () => {
     const { database } = chain.weir;
     const sender = await chain.startLoad({ perSecondMax: Infinity });
     const text = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'weir-copy' and state = 'active'`;
@@ -45,7 +44,7 @@ export function killTests(chain: Chain): void {
     expect(sender.losses).toEqual([]);
   });
 
-  test('Postgres itself', { timeout: TEST_MS }, async () => {
+  test('Postgres itself', async () => {
     const { weir } = chain;
     const sender = await chain.startLoad();
     const { postmaster } = (await postgresPids(weir.dataDir))!;
@@ -69,9 +68,7 @@ export function killTests(chain: Chain): void {
 
 /** The next Weir has these settings. */
 export function primaryTests(chain: Chain, next: Parameters<Chain['startAgain']>[0]): void {
-  test('the primary: its processes end, and the next primary joins the running Postgres', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('the primary: its processes end, and the next primary joins the running Postgres', async () => {
     const { weir } = chain;
     const sender = await chain.startLoad();
     const processes = await weir.servingPids();

@@ -11,8 +11,6 @@ import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill, readiness } from '../../helpers/weir.ts';
 
-const TEST_MS = 120_000;
-
 export function readOnlyTests(chain: Chain): void {
   describe('a Postgres that accepts no writes', () => {
     let agent: TestAgent;
@@ -24,7 +22,7 @@ export function readOnlyTests(chain: Chain): void {
       const app = { database: weir.database, conninfo: weir.conninfo, url, settings: { PUBLIC_URL: url } } as TestApp;
       agent = await addAgent(app, []);
       person = await addPerson(app, 'operator');
-    }, TEST_MS);
+    });
 
     const run = (text: string) => chain.weir.database.query({ text });
     /** Works in a read-only session too. */
@@ -54,9 +52,7 @@ export function readOnlyTests(chain: Chain): void {
     const served = ['202', '200', '201'];
     const isServed = async () => JSON.stringify(await writes()) === JSON.stringify(served);
 
-    test('read-only sessions are replaced: 503, few log lines, and recovery without a restart', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('read-only sessions are replaced: 503, few log lines, and recovery without a restart', async () => {
       const sender = await chain.startLoad({ lanes: 20, first: 100 });
       await change('alter role weir set default_transaction_read_only = on');
       const beganMs = performance.now();
@@ -75,9 +71,7 @@ export function readOnlyTests(chain: Chain): void {
       expect(chain.events('request_failed')).toEqual([]);
     });
 
-    test('sessions that become read-only under load are closed, and each log line counts omitted ones', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('sessions that become read-only under load are closed, and each log line counts omitted ones', async () => {
       const sender = await chain.startLoad({ lanes: 50, perSecondMax: Infinity, first: 200 });
       await run('alter system set default_transaction_read_only = on');
       await run('select pg_reload_conf()');
@@ -93,9 +87,7 @@ export function readOnlyTests(chain: Chain): void {
       expect(chain.events('request_failed')).toEqual([]);
     });
 
-    test('a server that returns as a standby accepts no writes until it is promoted', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('a server that returns as a standby accepts no writes until it is promoted', async () => {
       const standby = async () =>
         (await chain.weir.database.query<{ is: boolean }>({ text: 'select pg_is_in_recovery() as is' }))[0]!;
       await writeFile(join(chain.weir.dataDir, 'postgres', 'standby.signal'), '');

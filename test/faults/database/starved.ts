@@ -7,8 +7,6 @@ import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { readiness } from '../../helpers/weir.ts';
 
-const TEST_MS = 180_000;
-
 /**
  * Another program: takes every free connection and prints `full`; from its next input on, takes those of Weir too and prints `taken`
  * while Weir has none. Its end releases all.
@@ -38,7 +36,7 @@ const greedy = `
   }`;
 
 export function starvedTests(chain: Chain): void {
-  test('a Postgres whose connections another program has taken', { timeout: TEST_MS }, async () => {
+  test('a Postgres whose connections another program has taken', async () => {
     const { weir } = chain;
     const sender = await chain.startLoad({ lanes: 8, first: 100 });
     const args = ['--input-type=module', '--eval', greedy, `${weir.dataDir}/postgres`];

@@ -9,9 +9,7 @@ import { kill } from '../../helpers/weir.ts';
 
 /** Weir is started again. */
 export function alertTests(chain: Chain): void {
-  test('kill -9 during a request: after the restart it is sent again with the same webhook-id, and the alert once', {
-    timeout: 300_000,
-  }, async () => {
+  test('kill -9 during a request: after the restart it is sent again with the same webhook-id, and the alert once', async () => {
     const receiver = await startAlertReceiver();
     receiver.status = null;
     const settings = { ALERT_URL: receiver.url, ALERT_SECRET, ALERT_PRIVATE_NETWORKS: 'allow' };

@@ -5,11 +5,9 @@ import type { Chain } from '../../helpers/chain.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 
-const TEST_MS = 180_000;
-
 /** Weir has ended after this. */
 export function dataDirTests(chain: Chain): void {
-  test('DATA_DIR is deleted under load', { timeout: TEST_MS }, async () => {
+  test('DATA_DIR is deleted under load', async () => {
     const { weir } = chain;
     const sender = await chain.startLoad({ lanes: 8, first: 100 });
     await rm(weir.dataDir, { recursive: true });

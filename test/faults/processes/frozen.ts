@@ -5,8 +5,6 @@ import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill, readiness } from '../../helpers/weir.ts';
 
-const TEST_MS = 240_000;
-
 /** Begins with a PROCESS_SILENT_SECONDS that no test waits for. */
 export function frozenTests(chain: Chain): void {
   describe('a process that is stopped', () => {
@@ -21,9 +19,7 @@ export function frozenTests(chain: Chain): void {
     }
     afterEach(thaw);
 
-    test('a stopped process delays the requests of its connections, and loses none when it continues', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('a stopped process delays the requests of its connections, and loses none when it continues', async () => {
       const sender = await chain.startLoad();
       expect(sender.answeredBy.size).toBe(2);
       freeze((await chain.weir.servingPids())[0]!);
@@ -38,7 +34,7 @@ export function frozenTests(chain: Chain): void {
       expect(await chain.weir.metric('weir_process_restarts_total')).toBe(0);
     });
 
-    test('a process that does not answer for PROCESS_SILENT_SECONDS is replaced', { timeout: TEST_MS }, async () => {
+    test('a process that does not answer for PROCESS_SILENT_SECONDS is replaced', async () => {
       await chain.configure({ PROCESS_SILENT_SECONDS: 10 });
       const sender = await chain.startLoad();
       const [victim] = await chain.weir.servingPids();
@@ -61,9 +57,7 @@ export function frozenTests(chain: Chain): void {
       expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
     });
 
-    test('while the primary is stopped, its processes serve; it continues without replacing them', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('while the primary is stopped, its processes serve; it continues without replacing them', async () => {
       const before = await chain.weir.servingPids();
       const sender = await chain.startLoad();
       freeze(chain.weir.pid);

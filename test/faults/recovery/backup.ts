@@ -12,8 +12,6 @@ import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { spawnWeir } from '../../helpers/weir.ts';
 
-const TEST_MS = 240_000;
-
 export function backupTests(chain: Chain): void {
   describe('a backup', () => {
     let directory: string;
@@ -62,9 +60,7 @@ export function backupTests(chain: Chain): void {
       };
     };
 
-    test('a backup under load is restored with equal contents, and what arrived after it is counted', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('a backup under load is restored with equal contents, and what arrived after it is counted', async () => {
       const sender = await chain.startLoad({ first: 500 });
       const before = new Map(sender.accepted);
       const path = join(directory, 'chain.weir.dump');
@@ -90,9 +86,7 @@ export function backupTests(chain: Chain): void {
       expect(await missing(target.database, before)).toEqual([]);
     });
 
-    test('ingest, new partitions and retention go on while a backup holds its locks', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('ingest, new partitions and retention go on while a backup holds its locks', async () => {
       const oldMs = Date.now() - 60 * DAY_MS;
       await createPartitions(chain.weir.database, oldMs);
       const release = await holdBackup();
@@ -121,9 +115,7 @@ export function backupTests(chain: Chain): void {
       expect(left).toEqual([]);
     });
 
-    test('a backup that a signal ends leaves no file, and one that is killed does not block the next', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('a backup that a signal ends leaves no file, and one that is killed does not block the next', async () => {
       await chain.startLoad({ first: 0 });
       const path = join(directory, 'ended.dump');
       const files = async () => (await readdir(directory)).filter((name) => name.startsWith('ended'));

@@ -8,7 +8,6 @@ import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 import { kill } from '../../helpers/weir.ts';
 
-const TEST_MS = 240_000;
 const EVENTS = 3_000;
 /** One of this many events passes the filter. */
 const EACH = 10;
@@ -25,9 +24,7 @@ export function filterTests(chain: Chain): void {
     return Object.fromEntries(rows.map(({ state, ids }) => [state, ids]));
   }
 
-  test('kill -9 of Weir between verdicts and leases, then of Weir and Postgres between claims and acks', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('kill -9 of Weir between verdicts and leases, then of Weir and Postgres between claims and acks', async () => {
     const app = { ...chain.weir, url: url(), settings: { PUBLIC_URL: url() } } as unknown as TestApp;
     const webhook = await chain.weir.addWebhook();
     let agent = await addAgent(app, [{ ...webhook, url: `${url()}${webhook.path}` }]);

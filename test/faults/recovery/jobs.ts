@@ -8,7 +8,6 @@ import { postgresPids, processesOf } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill } from '../../helpers/weir.ts';
 
-const TEST_MS = 240_000;
 const EVENTS = 2_000;
 
 interface Job {
@@ -25,9 +24,7 @@ export function jobTests(chain: Chain): void {
     return job!;
   }
 
-  test('kill -9 of Postgres, then of Weir with it, then TERM during a job: it continues where it was', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('kill -9 of Postgres, then of Weir with it, then TERM during a job: it continues where it was', async () => {
     // A batch of 100 a second.
     await chain.configure({ REPLAY_DELIVERIES_PER_SECOND: 100 });
     const url = `http://127.0.0.1:${chain.weir.port}`;

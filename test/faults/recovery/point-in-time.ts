@@ -9,7 +9,6 @@ import type { Chain } from '../../helpers/chain.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 
-const TEST_MS = 240_000;
 const guide = readFileSync(join(import.meta.dirname, '../../../views/docs/operating.md'), 'utf8');
 const section = guide.slice(guide.indexOf('## Point-in-time recovery'));
 const [archive, baseBackup, recover] = [...section.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, script]) => script!);
@@ -18,7 +17,7 @@ const [archive, baseBackup, recover] = [...section.matchAll(/```sh\n([\s\S]*?)``
 export function pointInTimeTests(chain: Chain): void {
   const countStored = async () => (await chain.weir.database.query({ text: 'select from events' })).length;
 
-  test('the commands of the guide restore every event up to the given time', { timeout: TEST_MS }, async () => {
+  test('the commands of the guide restore every event up to the given time', async () => {
     const { dataDir } = chain.weir;
     // Removed with DATA_DIR: until its end, Postgres archives its WAL there.
     const outside = join(dataDir, 'outside');

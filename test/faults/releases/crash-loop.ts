@@ -10,7 +10,7 @@ import { makeDataDir, spawnWeir } from '../../helpers/weir.ts';
 
 /** @param chain runs on the same database @param installation restored before its next process starts */
 export function crashLoopTests(chain: Chain, installation: () => Installation): void {
-  test('a process that cannot start ends the service with exit code 1', { timeout: 180_000 }, async () => {
+  test('a process that cannot start ends the service with exit code 1', async () => {
     await installation().replace(
       'server/operate/process/app.ts',
       (built) => `${built}\nthrow new Error('this file is broken');`,

@@ -11,8 +11,6 @@ import { until } from '../../helpers/wait.ts';
 import { made, webhooksOf } from '../../helpers/webhooks.ts';
 import { ask, readiness } from '../../helpers/weir.ts';
 
-const TEST_MS = 180_000;
-
 /** Two builds, of which Weir runs the first. */
 export interface Releases {
   readonly one: Installation;
@@ -48,7 +46,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
   }
 
   describe('settings', () => {
-    test('changed in .env apply to new processes', { timeout: TEST_MS }, async () => {
+    test('changed in .env apply to new processes', async () => {
       expect((await post('x'.repeat(11))).status).toBe(202);
       await chain.set({ WEBHOOK_MAX_PAYLOAD_BYTES: 10, LOG_LEVEL: 'debug' });
       expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
@@ -57,9 +55,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       expect(new Set(statuses)).toEqual(new Set([413]));
     });
 
-    test('WORKERS sets the number of processes; TTIN is kept while WORKERS does not change', {
-      timeout: TEST_MS,
-    }, async () => {
+    test('WORKERS sets the number of processes; TTIN is kept while WORKERS does not change', async () => {
       chain.weir.signal('SIGTTIN');
       await until(async () => (await chain.weir.metric('weir_processes')) === 3);
       expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 3 });
@@ -83,19 +79,15 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
         { DB_POOL_MAX: 1000 },
         expect.stringMatching(/^the database allows \d+ connections, but WORKERS=2 and DB_POOL_MAX=1000 may open \d+;/),
       ],
-    ])(
-      '%s: refused by name, and the old processes continue to serve',
-      { timeout: TEST_MS },
-      async (_, settings, reason) => {
-        const before = await chain.weir.servingPids();
-        await chain.set(settings);
-        expect(await chain.restart()).toMatchObject({ event: 'restart_failed', reason, replaced: 0 });
-        expect(await chain.weir.servingPids()).toEqual(before);
-      },
-    );
+    ])('%s: refused by name, and the old processes continue to serve', async (_, settings, reason) => {
+      const before = await chain.weir.servingPids();
+      await chain.set(settings);
+      expect(await chain.restart()).toMatchObject({ event: 'restart_failed', reason, replaced: 0 });
+      expect(await chain.weir.servingPids()).toEqual(before);
+    });
   });
 
-  test('a webhook changed while a process starts is current in that process', { timeout: TEST_MS }, async () => {
+  test('a webhook changed while a process starts is current in that process', async () => {
     await chain.set({ WORKERS: 1 });
     const { path, secret } = await chain.weir.addWebhook();
     // Its caches are filled and it listens, but it has not reported that yet.
@@ -119,14 +111,14 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
   });
 
   describe('another build', () => {
-    test('on disk keeps running processes ready before weir migrate', { timeout: TEST_MS }, async () => {
+    test('on disk keeps running processes ready before weir migrate', async () => {
       const file = join(releases.one.directory, 'dist/server/store/migrations/9999_later.sql');
       await writeFile(file, 'select 1;');
       expect(await readiness(chain.weir.port)).toMatchObject({ status: 200, checks: { migrations: 'ok' } });
       await rm(file);
     });
 
-    test('is served after HUP without a failed request', { timeout: TEST_MS }, async () => {
+    test('is served after HUP without a failed request', async () => {
       expect(await statusesOf()).toEqual(['ok']);
       const before = await chain.weir.servingPids();
       const sender = await chain.startLoad();
@@ -141,7 +133,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
     });
 
-    test('can have settings that the running primary does not know', { timeout: TEST_MS }, async () => {
+    test('can have settings that the running primary does not know', async () => {
       // The bundler renames one of two functions with the same name.
       const rows = (built: string) =>
         built.replace(/limitsSettings = \{(?=[\s\S]*?\b(count(?:\$\d+)?)\()/, "$&\n    NEW_LIMIT: $1(5, 1, 9, ''),");
@@ -163,7 +155,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       await releases.two.repair();
     });
 
-    test('with a migration is refused before weir migrate', { timeout: TEST_MS }, async () => {
+    test('with a migration is refused before weir migrate', async () => {
       await releases.two.replace('server/store/migrate.ts', (built) =>
         built.replace(
           'return readdirSync(builtFile(MIGRATIONS))',
@@ -184,7 +176,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
     });
 
-    test('with other messages is refused', { timeout: TEST_MS }, async () => {
+    test('with other messages is refused', async () => {
       await releases.two.replace('server/operate/process/process.ts', (built) =>
         built.replace(/protocol: \d+/, 'protocol: 99'),
       );

@@ -7,7 +7,6 @@ import { openStream } from '../../helpers/stream.ts';
 import { until } from '../../helpers/wait.ts';
 import { kill, startWeir, type Weir } from '../../helpers/weir.ts';
 
-const TEST_MS = 120_000;
 const password = 'correct horse battery staple';
 let weir: Weir;
 let webhook: { path: string; secret: string };
@@ -19,8 +18,8 @@ beforeAll(async () => {
   webhook = await weir.addWebhook();
   url = `http://127.0.0.1:${weir.port}`;
   operator = await addPerson({ database: weir.database, url, settings: { PUBLIC_URL: url } }, 'operator');
-}, TEST_MS);
-afterAll(() => weir.stop(), TEST_MS);
+});
+afterAll(() => weir.stop());
 
 /** The connection may have been to a process that was just killed. */
 const counters = () =>
@@ -39,7 +38,7 @@ async function send(count: number, secret = webhook.secret): Promise<number> {
   return sender.accepted.size + sender.refusals.length;
 }
 
-test('counters are summed over all processes, and do not fall when one exits', { timeout: TEST_MS }, async () => {
+test('counters are summed over all processes, and do not fall when one exits', async () => {
   const accepted = await send(40);
   const rejected = await send(10, 'a wrong secret');
   const totals = { accepted, rejected, limited: 0, refused: 0, failed: 0 };
@@ -68,7 +67,7 @@ test('counters are summed over all processes, and do not fall when one exits', {
   expect(seconds.some((second) => second.commits! > 0 && second.commit_p99_ms! > 0)).toBe(true);
 });
 
-test('a stream continues after a restart, and has the history of the last minutes', { timeout: TEST_MS }, async () => {
+test('a stream continues after a restart, and has the history of the last minutes', async () => {
   const headers = { cookie: operator.cookie };
   const stream = await openStream(`${url}/api/v1/stream`, headers);
   await send(3);
@@ -89,7 +88,7 @@ test('a stream continues after a restart, and has the history of the last minute
   again.leave();
 });
 
-test('the status has everything but secrets, and no false alarm', { timeout: TEST_MS }, async () => {
+test('the status has everything but secrets, and no false alarm', async () => {
   const serving = (await weir.servingPids()).sort();
   const pidsOf = (body: { processes: { pid: number }[] }) => body.processes.map(({ pid }) => pid).sort();
   // The restart above has just ended: its last process is reported in the next second.
@@ -117,13 +116,13 @@ test('the status has everything but secrets, and no false alarm', { timeout: TES
   expect(checks.map(({ name }) => name)).toContain('stored_secrets');
 });
 
-test('the status is computed once for concurrent requests', { timeout: TEST_MS }, async () => {
+test('the status is computed once for concurrent requests', async () => {
   const answers = await Promise.all(Array.from({ length: 8 }, () => operator.api('GET', '/api/v1/status')));
   // One for each process at most.
   expect(new Set(answers.map(({ body }) => body.doctor.at)).size).toBeLessThanOrEqual(2);
 });
 
-test('an open stream does not delay the stop', { timeout: TEST_MS }, async () => {
+test('an open stream does not delay the stop', async () => {
   const stream = await openStream(`${url}/api/v1/stream`, { cookie: operator.cookie });
   await stream.next('counters');
   await weir.forget();

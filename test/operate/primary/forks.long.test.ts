@@ -17,7 +17,6 @@ import { settingsOf, someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { makeDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
-const TEST_MS = 180_000;
 const root = resolve(import.meta.dirname, '../../..');
 const isRoot = process.getuid!() === 0;
 const firstFreePort = Number(readFileSync('/proc/sys/net/ipv4/ip_unprivileged_port_start', 'utf8'));
@@ -74,10 +73,10 @@ async function readableInstallation(user: { uid: number; gid: number }): Promise
   return directory;
 }
 
-test.runIf(!isRoot)('an ordinary user serves as itself, and nothing is tried', { timeout: TEST_MS }, async () => {
+test.runIf(!isRoot)('an ordinary user serves as itself, and nothing is tried', async () => {
   expect(await chooseServingUser('/nonexistent', settingsOf({}), '')).toEqual({ kind: 'user', user: null });
   const weir = await startWeir();
-  onTestFinished(() => weir.stop(), TEST_MS);
+  onTestFinished(() => weir.stop());
   await expectServedBy(userInfo(), weir);
   await expectThreadPool(weir, 16);
   expect(weir.events('serving_as_root')).toEqual([]);
@@ -96,17 +95,15 @@ describe.runIf(isRoot)('started by root', () => {
     trial = join(installation, 'dist/server/operate/process/trial.js');
     from = { entry: join(installation, 'dist/server/cli/weir.js') };
     database = await freshDatabase();
-  }, TEST_MS);
+  });
   afterAll(async () => {
     await database.drop();
     for (const remove of cleanUps) await remove();
   });
 
-  test('every process runs as weir, also after HUP and TTIN, beside commands of root', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('every process runs as weir, also after HUP and TTIN, beside commands of root', async () => {
     const weir = await startWeir({}, from);
-    onTestFinished(() => weir.stop(), TEST_MS);
+    onTestFinished(() => weir.stop());
     await expectServedBy(weirUser, weir);
     await expectThreadPool(weir, 16);
     for (const pid of await weir.servingPids()) expect((await idsOf(pid)).groups).toBe('');
@@ -129,19 +126,19 @@ describe.runIf(isRoot)('started by root', () => {
     expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
   });
 
-  test('through a link in a directory that weir cannot enter, root serves', { timeout: TEST_MS }, async () => {
+  test('through a link in a directory that weir cannot enter, root serves', async () => {
     const closed = await mkdtemp(join(tmpdir(), 'weir-closed-'));
     onTestFinished(() => rm(closed, { recursive: true }));
     const link = join(closed, 'current');
     await symlink(resolve(from.entry, '../../../..'), link);
     const weir = await startWeir({ WORKERS: 1 }, { entry: join(link, 'dist/server/cli/weir.js') });
-    onTestFinished(() => weir.stop(), TEST_MS);
+    onTestFinished(() => weir.stop());
     await expectServedBy({ uid: 0, gid: 0 }, weir);
     const [{ fix } = {}] = weir.events('serving_as_root');
     expect(fix).toMatch(`chmod -R go+rX ${link} (`);
   });
 
-  test('data of a Weir that ran as root is served by weir, and the key is kept', { timeout: TEST_MS }, async () => {
+  test('data of a Weir that ran as root is served by weir, and the key is kept', async () => {
     const settings = { DATA_DIR: await makeDataDir(), WORKERS: 1 };
     const first = spawnWeir(settings, {
       command: ['webhook', 'add', '--name', 'older', '--generate-secret', '--json'],
@@ -149,15 +146,15 @@ describe.runIf(isRoot)('started by root', () => {
     expect(await first.ended).toBe(0);
     const { url, secret } = JSON.parse(first.lines.join('')) as { url: string; secret: string };
     const weir = await startWeir(settings, from);
-    onTestFinished(() => weir.stop(), TEST_MS);
+    onTestFinished(() => weir.stop());
     await expectServedBy(weirUser, weir);
     // Decrypted with the key in DATA_DIR/secrets.key, which only root can read.
     expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
   });
 
-  test('the page Status has the same diagnosis as root', { timeout: TEST_MS }, async () => {
+  test('the page Status has the same diagnosis as root', async () => {
     const weir = await startWeir({ WORKERS: 1 }, from);
-    onTestFinished(() => weir.stop(), TEST_MS);
+    onTestFinished(() => weir.stop());
     const url = `http://127.0.0.1:${weir.port}`;
     const administrator = await addPerson(
       { database: weir.database, url, settings: { PUBLIC_URL: url } },
@@ -172,7 +169,7 @@ describe.runIf(isRoot)('started by root', () => {
     expect(checks).toContainEqual(expect.objectContaining({ name: 'secrets_key', state: 'ok' }));
   });
 
-  test('an installation that weir cannot read is served by root, with one warning', { timeout: TEST_MS }, async () => {
+  test('an installation that weir cannot read is served by root, with one warning', async () => {
     const closed = await mkdtemp(join(tmpdir(), 'weir-i-'));
     onTestFinished(() => rm(closed, { recursive: true }));
     const { directory: installation, entry } = await installWeir(join(closed, 'weir'));
@@ -201,14 +198,14 @@ describe.runIf(isRoot)('started by root', () => {
     expect((await idsOf(pid!)).uids).toEqual([0, 0, 0, 0]);
   });
 
-  test('a user weir with all permissions is chosen', { timeout: TEST_MS }, async () => {
+  test('a user weir with all permissions is chosen', async () => {
     const settings = settingsOf({ PORT: String(await freePort()) });
     const choice = await chooseServingUser(trial, settings, database.conninfo);
     expect(choice).toMatchObject({ kind: 'user', user: { uid: weirUser.uid, gid: weirUser.gid } });
   });
 
   // In a container every port may be open to all users.
-  test.runIf(firstFreePort > 1)('a port that needs a privilege keeps root', { timeout: TEST_MS }, async () => {
+  test.runIf(firstFreePort > 1)('a port that needs a privilege keeps root', async () => {
     const settings = settingsOf({ PORT: String(firstFreePort - 1) });
     expect(await chooseServingUser(trial, settings, database.conninfo)).toEqual({
       kind: 'root',
@@ -217,9 +214,7 @@ describe.runIf(isRoot)('started by root', () => {
     });
   });
 
-  test('a root that may not change its user serves as root, and the embedded Postgres says how to fix it', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('a root that may not change its user serves as root, and the embedded Postgres says how to fix it', async () => {
     const script = await builtScript(`
       import { runBinary } from '#server/store/embedded/binaries.ts';
       import { chooseServingUser } from '#server/operate/primary/forks.ts';
@@ -245,9 +240,7 @@ describe.runIf(isRoot)('started by root', () => {
     });
   });
 
-  test('a database that weir cannot connect to keeps root, without logging the password', {
-    timeout: TEST_MS,
-  }, async () => {
+  test('a database that weir cannot connect to keeps root, without logging the password', async () => {
     const conninfo = `${database.conninfo} dbname=nowhere password=sesame`;
     const DATABASE_URL = 'postgres://weir:sesame@127.0.0.1/nowhere';
     const settings = settingsOf({ PORT: String(await freePort()), DATABASE_URL, SECRETS_KEY: someKey });
