@@ -69,6 +69,8 @@ export class Clients {
   readonly #peers = new Map<number | string, Client>();
   /** By rate-limit key. A load in use stays here even if its client address is evicted. */
   readonly #loads = new Map<string, ClientLoad>();
+  /** The peer of every open connection; null: they have several. */
+  #onlyPeer: Client | null = null;
 
   /**
    * @param trusted networks of the proxies that may report the client address (TRUSTED_PROXIES).
@@ -80,11 +82,22 @@ export class Clients {
   }
 
   /**
+   * A connection was opened. While all open connections have one peer, such as a proxy, no request asks the kernel for it, which takes 1 us.
+   * After a connection of another peer, requests ask until all connections are closed: uWebSockets.js does not report which one closed.
+   * @param isOnly no other connection is open.
+   */
+  connected(res: HttpResponse, isOnly: boolean): void {
+    if (!isOnly && this.#onlyPeer === null) return;
+    const peer = this.#peer(res.getRemoteAddress());
+    this.#onlyPeer = isOnly || peer === this.#onlyPeer ? peer : null;
+  }
+
+  /**
    * Returns the client of a request: the peer, or the client that trusted proxies report. Call it in the request handler.
    * @param headers alternating field names (lower case) and values.
    */
   of(res: HttpResponse, headers: readonly string[]): Client {
-    const peer = this.#peer(res.getRemoteAddress());
+    const peer = this.#onlyPeer ?? this.#peer(res.getRemoteAddress());
     if (!peer.isProxy) return peer;
     if (this.#forwardedHeader !== 'proxy-protocol')
       return this.#behindProxies(peer, hopsIn(headers, this.#forwardedHeader));
@@ -147,6 +160,10 @@ export class Clients {
     this.#peers.clear();
     for (const [key, load] of this.#loads)
       if (load.requests === 0 && load.gatheringBytes === 0) this.#loads.delete(key);
+    if (this.#onlyPeer === null) return;
+    // It stays the same object, so that its load is counted once.
+    this.#known.set(this.#onlyPeer.address, this.#onlyPeer);
+    this.#loads.set(this.#onlyPeer.network, this.#onlyPeer.load);
   }
 }
 

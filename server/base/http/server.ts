@@ -66,8 +66,9 @@ export class HttpServer implements ExchangeHost {
     this.#options = options;
     this.#app = uWS.App();
     // biome-ignore lint/suspicious/useIterableCallbackReturn: this filter is a connection hook, not Array.prototype.filter
-    this.#app.filter((_res, change) => {
+    this.#app.filter((res, change) => {
       this.connections += Number(change);
+      if (Number(change) > 0) options.clients.connected(res, this.connections === 1);
     });
     this.#attach(routes);
   }

@@ -70,6 +70,33 @@ describe('by default a trusted proxy gives the client in X-Forwarded-For', () =>
   });
 });
 
+test('connections of several peers keep their addresses, also after all of them are closed', async () => {
+  await start({});
+  const open = new Map<string, RawClient>();
+  const send = async (address: string) => {
+    if (!open.has(address)) open.set(address, await RawClient.connect(app.port, address));
+    const client = open.get(address)!;
+    await client.send(`POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`);
+    expect((await client.answer())?.status).toBe(202);
+    return storedFrom();
+  };
+  const close = (address: string) => {
+    open.get(address)!.destroy();
+    open.delete(address);
+  };
+  const connections = (count: number) => until(async () => (await app.metric('weir_connections')) === count);
+  for (const address of ['127.0.0.1', '127.0.0.1', '127.0.0.2', '127.0.0.1', '127.0.0.3'])
+    expect(await send(address)).toBe(address);
+  close('127.0.0.1');
+  close('127.0.0.3');
+  await connections(1);
+  for (const address of ['127.0.0.2', '127.0.0.4', '127.0.0.2']) expect(await send(address)).toBe(address);
+  for (const address of ['127.0.0.2', '127.0.0.4']) close(address);
+  await connections(0);
+  for (const address of ['127.0.0.5', '127.0.0.5', '127.0.0.6', '127.0.0.5']) expect(await send(address)).toBe(address);
+  await app.stop();
+});
+
 test('a peer that is not a trusted proxy is the client', async () => {
   await start({ TRUSTED_PROXIES: '10.0.0.0/8' });
   expect(await senderBy(['X-Forwarded-For: 203.0.113.1'])).toBe('127.0.0.1');
