@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-/** The command line: `weir COMMAND`. */
 import { runProgram } from './command/run.ts';
+/** The command line: `weir COMMAND`. */
 import { commands } from './commands.ts';
 
 await runProgram(commands);

@@ -71,16 +71,18 @@ export function uuidv7Time(text: string): string {
   return isoTime(uuidv7Milliseconds(text));
 }
 
-let latestMs = Number.NaN;
-let latestIso = '';
+const THOUSANDTHS = Array.from({ length: 1000 }, (_, ms) => `${String(ms).padStart(3, '0')}Z`);
+let latestSecond = Number.NaN;
+let secondIso = '';
 
-/** ISO 8601 text of a time in milliseconds. Keeps the last result: formatting takes 0.5 us, and many events arrive in one millisecond. */
+/** ISO 8601 text of a time in milliseconds. Keeps the last second: formatting takes 0.5 us, and the times of a claim or a batch are close. */
 export function isoTime(ms: number): string {
-  if (ms !== latestMs) {
-    latestIso = new Date(ms).toISOString();
-    latestMs = ms;
+  const second = Math.floor(ms / 1000);
+  if (second !== latestSecond) {
+    secondIso = new Date(second * 1000).toISOString().slice(0, -4);
+    latestSecond = second;
   }
-  return latestIso;
+  return secondIso + THOUSANDTHS[Math.floor(ms - second * 1000)];
 }
 
 /** Upper limit of valid times. Weir never generates later times, and Postgres does not parse JavaScript's format for them. */

@@ -1,4 +1,4 @@
-/** The part of pg-native and its libpq addon that copy.ts uses; neither package has types. */
+/** The parts of pg-native and its libpq addon that copy.ts and pool-clients.ts use; neither package has types. */
 declare module 'pg-native' {
   import type { EventEmitter } from 'node:events';
 
@@ -28,5 +28,10 @@ declare module 'pg-native' {
 
   export default class Client {
     readonly pq: Libpq;
+    /** Sends what `send` passes to libpq. */
+    _dispatchQuery: (pq: Libpq, send: () => boolean, sent: (error?: Error | string) => void) => void;
+    _stopReading(): void;
+    /** Calls back when the socket has taken all that was sent. */
+    _waitForDrain(pq: Libpq, sent: (error?: Error | string) => void): void;
   }
 }

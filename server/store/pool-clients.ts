@@ -4,6 +4,8 @@ import type NativeClient from 'pg-native';
 import { outliveClose } from './conninfo.ts';
 
 const IDLE_TIMEOUT_MS = 30_000;
+/** A connection keeps each prepared statement: with the days of claims (claim-lease.ts), some more each day. */
+const LIFETIME_SECONDS = 86_400;
 /** A connection lost without a wake-up is detected within this time. */
 const POLL_EVERY_MS = 250;
 
@@ -13,10 +15,30 @@ const POLL_EVERY_MS = 250;
  * the process ended: `Must be connected to start reader`.
  */
 class PoolClient extends (pg.native as typeof pg).Client {
+  constructor(config?: pg.ClientConfig) {
+    super(config);
+    keepReading((this as unknown as { native: NativeClient }).native);
+  }
+
   /** Asked by the pool when the time limit is over, and by nothing else. */
   isConnected(): boolean {
     return true;
   }
+}
+
+/**
+ * pg-native stops to watch the socket before each statement and begins again after it, which takes three of the six calls into the kernel
+ * of a short statement. Only a statement that the socket does not take at once needs that: libuv watches for one thing at a time.
+ */
+function keepReading(native: NativeClient): void {
+  native._dispatchQuery = (pq, send, sent) => {
+    if (!pq.setNonBlocking(true)) return sent(new Error('Unable to set non-blocking to true'));
+    if (!send()) return sent(new Error(pq.errorMessage() || 'Something went wrong dispatching the query'));
+    const flushed = pq.flush();
+    if (flushed === 0) return sent();
+    native._stopReading();
+    native._waitForDrain(pq, sent);
+  };
 }
 
 /**
@@ -31,6 +53,7 @@ export function openPool(
     Client: PoolClient,
     max: connectionsMax,
     idleTimeoutMillis: IDLE_TIMEOUT_MS,
+    maxLifetimeSeconds: LIFETIME_SECONDS,
     connectionTimeoutMillis: timeoutMs,
     query_timeout: timeoutMs,
     nativeConnectionString: conninfo,

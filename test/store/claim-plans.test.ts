@@ -1,10 +1,11 @@
 /** Plans of claims that were made while the tables were empty: a connection keeps them while the tables grow. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ClaimDays } from '../../server/deliver/claims/watermarks.ts';
 import { uuidText, uuidv7 } from '../../server/store/ids.ts';
 import { DAY_MS } from '../../server/store/partitions.ts';
 import type { Query } from '../../server/store/pool.ts';
-import { claimAndAck } from '../../server/store/queries/claim-deliveries.ts';
+import { claimAndAck, claimDeliveries } from '../../server/store/queries/claim-deliveries.ts';
 import type { ClaimOrder } from '../../server/store/queries/claim-order.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
@@ -16,6 +17,27 @@ beforeAll(async () => {
 });
 afterAll(() => fresh.drop());
 
+/** A claim of today's events. */
+function orderOf(onlyWebhookId: string | null, isOfMany: boolean): ClaimOrder {
+  return {
+    cell: 0,
+    agentId: randomUUID(),
+    generation: 1,
+    isLimited: false,
+    max: 500,
+    leaseSeconds: 60,
+    address: '192.0.2.1',
+    webhookIds: null,
+    bytesMax: 1_000_000,
+    attemptsMax: 10,
+    claimableFrom: '-infinity',
+    afterWebhookId: null,
+    onlyWebhookId,
+    isOfMany,
+    days: new ClaimDays().forClaim('', Date.now()),
+  };
+}
+
 test.each([
   ['one webhook', randomUUID(), false, []],
   ['several webhooks', null, false, []],
@@ -26,21 +48,8 @@ test.each([
 ])(
   'a claim of %s looks each event up by its key, in the partitions of its days',
   async (...[, onlyWebhookId, isOfMany, acks]) => {
-    const order: ClaimOrder = {
-      cell: 0,
-      agentId: randomUUID(),
-      generation: 1,
-      isLimited: false,
-      max: 500,
-      leaseSeconds: 60,
-      address: '192.0.2.1',
-      webhookIds: null,
-      bytesMax: 1_000_000,
-      attemptsMax: 10,
-      claimableFrom: '-infinity',
-      afterWebhookId: null,
-      onlyWebhookId,
-      isOfMany,
+    const order = {
+      ...orderOf(onlyWebhookId, isOfMany),
       days: { from: new Date(Date.now() - DAY_MS).toISOString(), to: new Date(Date.now() + DAY_MS).toISOString() },
     };
     const plans: string[] = [];
@@ -66,3 +75,23 @@ test.each([
       );
   },
 );
+
+test.each([
+  ['one webhook', randomUUID(), false],
+  ['several webhooks', null, false],
+  ['many webhooks', null, true],
+])('a claim of %s takes a lock on no events but those of its day', async (...[, onlyWebhookId, isOfMany]) => {
+  const order = orderOf(onlyWebhookId, isOfMany);
+  const locked = await fresh.database.transaction(
+    async (query) => {
+      await claimDeliveries({ ...fresh.database, query }, order);
+      return query<{ name: string }>({
+        text: `
+          select relid::text as name from pg_partition_tree('events') join pg_locks on relation = relid
+          where pid = pg_backend_pid() and isleaf`,
+      });
+    },
+    { plan: 'keyed' },
+  );
+  expect(locked).toEqual([{ name: `events_${order.days.from.slice(0, 10).replaceAll('-', '')}` }]);
+});

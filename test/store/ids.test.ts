@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isUuid, uuidBytes, uuidText, uuidv7, uuidv7Milliseconds } from '../../server/store/ids.ts';
+import { isoTime, isUuid, uuidBytes, uuidText, uuidv7, uuidv7Milliseconds } from '../../server/store/ids.ts';
 
 const MS_MAX = 2 ** 48 - 1;
 const anyMs = fc.integer({ min: 0, max: MS_MAX });
@@ -73,3 +73,11 @@ describe('the text of a UUID', () => {
     expect(isUuid(text)).toBe(false);
   });
 });
+
+test.each([0, 1_767_225_599_999, 1_767_225_600_000, 1_767_225_600_007, 1_767_225_600_070.9, 253_402_300_800_001, -1])(
+  'the time %d ms is the text that Date makes of it',
+  (ms) => {
+    expect(isoTime(ms)).toBe(new Date(Math.floor(ms)).toISOString());
+    expect(isoTime(ms)).toBe(new Date(Math.floor(ms)).toISOString());
+  },
+);

@@ -33,8 +33,7 @@ interface Composed {
 }
 
 const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promise<Composed>>> = {
-  webhooks: (parts) => {
-    const { database, cells, changes, keys, settings } = parts;
+  webhooks: ({ database, cells, changes, keys, settings }) => {
     const key = derivedKeys(keys, 'webhook-secrets')[0]!;
     const sends = () => {
       throw new Error('a command sends no test request');
@@ -42,12 +41,16 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
     return {
       operations: {
         ...webhookOperations({ database, cells, changes, key }, settings, sends),
-        ...ofCells(parts),
+        ...cellOperations(cellParts({ database, cells, changes, keys, settings })),
       },
     };
   },
-  cells: (parts) => ({ operations: ofCells(parts) }),
-  agents: ({ database, changes }) => ({ operations: agentOperations({ database, changes }) }),
+  cells: (parts) => {
+    return { operations: cellOperations(cellParts(parts)) };
+  },
+  agents: ({ database, changes }) => {
+    return { operations: agentOperations({ database, changes }) };
+  },
   filters: async (parts) => {
     const [{ filterOperations }, judge] = await Promise.all([
       import('../../manage/api/filters/operations.ts'),
@@ -55,12 +58,24 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
     ]);
     return { operations: filterOperations({ database: parts.database, judge }), close: () => judge.close() };
   },
-  audit: ({ database }) => ({ operations: auditOperations(database) }),
-  deliveries: ({ database }) => ({ operations: deliveryOperations(database) }),
-  alerts: ({ database, settings }) => ({ operations: alertOperations({ database, settings }) }),
-  history: ({ database }) => ({ operations: historyOperations(database) }),
-  outages: ({ database }) => ({ operations: historyOperations(database) }),
-  jobs: ({ database }) => ({ operations: jobOperations(database) }),
+  audit: ({ database }) => {
+    return { operations: auditOperations(database) };
+  },
+  deliveries: ({ database }) => {
+    return { operations: deliveryOperations(database) };
+  },
+  alerts: ({ database, settings }) => {
+    return { operations: alertOperations({ database, settings }) };
+  },
+  history: ({ database }) => {
+    return { operations: historyOperations(database) };
+  },
+  outages: ({ database }) => {
+    return { operations: historyOperations(database) };
+  },
+  jobs: ({ database }) => {
+    return { operations: jobOperations(database) };
+  },
   events: async (parts) => {
     const { database, settings } = parts;
     const judge = await openJudge(parts);
@@ -81,7 +96,9 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
       }),
     };
   },
-  tokens: ({ database }) => ({ operations: tokenOperations(database) }),
+  tokens: ({ database }) => {
+    return { operations: tokenOperations(database) };
+  },
   users: async ({ database, settings }) => {
     const [{ userOperations }, { Passwords }] = await Promise.all([
       import('../../manage/api/users/operations.ts'),
@@ -94,8 +111,21 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
   },
 };
 
-function ofCells({ database, cells, changes, keys, settings }: LocalParts) {
-  return cellOperations({ database, cells, changes, key: derivedKeys(keys, 'cells')[0]! }, settings);
+function cellParts({
+  database,
+  cells,
+  changes,
+  keys,
+  settings,
+}: Pick<LocalParts, 'database' | 'cells' | 'changes' | 'keys' | 'settings'>) {
+  return {
+    database,
+    cells,
+    changes,
+    key: derivedKeys(keys, 'cells')[0]!,
+    retentionDays: settings.RETENTION_DAYS,
+    publicUrl: settings.FRONTEND_PUBLIC_API_URL,
+  };
 }
 
 /** Judges in a thread under the time limit of the server, so that the verdicts are those of the server. */

@@ -3,7 +3,6 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
 import type { Directory } from '../../store/directory.ts';
-import { uuidv7Time } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
 import type { Agent } from '../../store/queries/agents.ts';
 import { claimAndAck, claimDeliveries, oldestSinceMs } from '../../store/queries/claim-deliveries.ts';
@@ -199,7 +198,7 @@ async function look(
   if (order.webhookIds === null && !isOfMany && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
   days.record(
     id,
-    claimed.map(({ eventId }) => uuidv7Time(eventId)),
+    claimed.map(({ eventId }) => eventId),
   );
   return { claimed, complete, settled };
 }

@@ -21,6 +21,7 @@
  * that are subscribed again. A margin and a periodic full scan cover these.
  */
 
+import { uuidv7Milliseconds } from '../../store/ids.ts';
 import { DAY_MS } from '../../store/partitions.ts';
 
 /** A delivery's time is the start of its transaction. A full scan finds deliveries whose commits take longer than this margin. */
@@ -117,13 +118,16 @@ export class ClaimDays {
     return this.#last.get(agentId) ?? { from: startOfDay(nowMs), to: startOfDay(nowMs + DAY_MS) };
   }
 
-  /** @param receivedAt times of receipt of the events of a claim, ISO 8601 */
-  record(agentId: string, receivedAt: readonly string[]): void {
-    const sorted = [...receivedAt].sort();
-    const [oldest, newest] = [sorted[0], sorted.at(-1)];
-    if (oldest === undefined || newest === undefined) return;
+  /** @param eventIds of the events of a claim, UUIDv7s of their times of receipt */
+  record(agentId: string, eventIds: readonly string[]): void {
+    if (eventIds.length === 0) return;
+    const oldest = eventIds.reduce((one, other) => (one < other ? one : other));
+    const newest = eventIds.reduce((one, other) => (one > other ? one : other));
     if (this.#last.size >= AGENTS_MAX && !this.#last.has(agentId)) this.#last.clear();
-    this.#last.set(agentId, { from: startOfDay(Date.parse(oldest)), to: startOfDay(Date.parse(newest) + DAY_MS) });
+    this.#last.set(agentId, {
+      from: startOfDay(uuidv7Milliseconds(oldest)),
+      to: startOfDay(uuidv7Milliseconds(newest) + DAY_MS),
+    });
   }
 }
 

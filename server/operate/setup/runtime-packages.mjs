@@ -17,6 +17,7 @@ export const runtimePackages = [
   '@node-rs/argon2',
   'piscina',
   '@octokit/webhooks-examples',
+  'uplot',
   'htmx.org',
 ];
 

@@ -58,8 +58,7 @@ function readActivitySlice(
   ids: readonly string[] | null,
 ): Promise<AgentActivity[]> {
   return query<AgentActivity>({
-    // Two statements: a plan for any ids would read all agents before it takes the newest.
-    name: ids === null ? 'activity-of-newest-agents' : 'agent-activity',
+    name: 'agent-activity',
     plan: 'once',
     text: `
       select ${activity}
@@ -89,10 +88,10 @@ function readActivitySlice(
         select count(*)::int as count
         from (select from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}) d
       ) dead
-      where ${ids === null ? 'a.revoked_at is null and not a.temporary' : 'a.id = any ($1::uuid[])'}
+      where a.id = any ($1::uuid[]) or ($1 is null and a.revoked_at is null and not a.temporary)
       order by a.created_at desc, a.id desc
       limit ${ACTIVE_AGENTS_MAX}`,
-    values: ids === null ? [] : [arrayOf(ids)],
+    values: [ids && arrayOf(ids)],
     place: { each: together, lenient: true },
   });
 }

@@ -1,5 +1,6 @@
 /** Runs a claim statement, alone or together with the acknowledgement of what the agent claimed before. */
 import type { Query } from '../pool.ts';
+import { type AnsweredRow, parseLeased } from './claim-lease.ts';
 import type { LeasedRow } from './claim-order.ts';
 import { type Acknowledged, ackText, parseAcknowledged, type Receipt, receiptColumns } from './settle-deliveries.ts';
 
@@ -16,24 +17,6 @@ export interface ClaimedRows {
   acknowledged: Acknowledged[];
 }
 
-const columns: readonly (keyof LeasedRow)[] = [
-  'id',
-  'state',
-  'expired',
-  'attempt',
-  'lease',
-  'eventId',
-  'webhookId',
-  'leasedUntil',
-  'eventType',
-  'contentType',
-  'headers',
-  'body',
-  'webhookName',
-  'sinceMs',
-  'place',
-];
-
 /**
  * In one statement both share a round trip and a commit. A statement changes a row once, so the claim leaves alone what is acknowledged:
  * also an expired lease, for which the acknowledgement is then in time.
@@ -44,26 +27,25 @@ export async function runClaim(
   { name, text, values, place }: ClaimStatement,
   acks: readonly Receipt[],
 ): Promise<ClaimedRows> {
-  if (acks.length === 0)
-    return {
-      rows: await query<LeasedRow>({ name, plan: 'keyed', text: text(''), values: [...values], place }),
-      acknowledged: [],
-    };
+  if (acks.length === 0) {
+    const rows = await query<AnsweredRow>({ name, plan: 'keyed', text: text(''), values: [...values], place });
+    return { rows: rows.map(parseLeased), acknowledged: [] };
+  }
   const receipts = [1, 2, 3].map((place) => `$${values.length + place}`);
-  const answered = await query<LeasedRow & { acked: string | null }>({
+  const rows = await query<AnsweredRow>({
     name: `${name}-and-ack`,
     plan: 'keyed',
     text: `
       with acked as (${ackText(receipts)}
       ), claimed as (${text(`and (state = 'pending' or id <> all (${receipts[0]}::uuid[]))`)}
       )
-      select ${columns.map((column) => `"${column}"`).join(', ')}, null as acked from claimed
+      select * from claimed
       union all
-      select ${columns.map(() => 'null').join(', ')}, string_agg(acknowledged, ',') from acked`,
+      select string_agg(acknowledged, ','), null, null, null, null from acked`,
     values: [...values, ...receiptColumns(acks)],
     place,
   });
-  const rows = answered.filter(({ id }) => id !== null);
-  const acked = answered.find(({ id }) => id === null)?.acked?.split(',') ?? [];
-  return { rows, acknowledged: acked.map(parseAcknowledged) };
+  // The last row is that of the acknowledgements.
+  const acked: string | null | undefined = rows.pop()?.leased;
+  return { rows: rows.map(parseLeased), acknowledged: acked?.split(',').map(parseAcknowledged) ?? [] };
 }

@@ -2,7 +2,15 @@
 import type { Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
 import { type ClaimedRows, runClaim } from './claim-and-ack.ts';
-import { lease, leasedColumns, leaseValues, mayClaim, withEventOf } from './claim-lease.ts';
+import {
+  daysOfClaim,
+  lease,
+  leasedColumns,
+  leaseValues,
+  mayClaim,
+  millisecondsOf,
+  withEventOf,
+} from './claim-lease.ts';
 import type { ClaimOrder, JudgedDeliveries } from './claim-order.ts';
 import { shareOf } from './claim-room.ts';
 import { unjudged } from './filter-deliveries.ts';
@@ -13,11 +21,11 @@ const withHorizons = `
   select webhook_id, filter is not null as filtered, up_to
   from ${subscribedWebhooks('$1')} s
   left join (
-    select unnest($15::uuid[]) as webhook_id, json_array_elements_text($16::json)::timestamptz as up_to
+    select unnest($13::uuid[]) as webhook_id, json_array_elements_text($14::json)::timestamptz as up_to
   ) horizons using (webhook_id)`;
 
 const isJudged = `and (not s.filtered
-  or available_at <= s.up_to and (not (${unjudged('deliveries')}) or id = any ($14::uuid[])))`;
+  or available_at <= s.up_to and (not (${unjudged('deliveries')}) or id = any ($12::uuid[])))`;
 
 /** SQL: the next webhook after this one of which the agent has pending or leased deliveries. @param upTo SQL of a bound, or none */
 const next = (after: string, upTo = '') => `
@@ -25,7 +33,7 @@ const next = (after: string, upTo = '') => `
   where d.agent_id = $1 and d.state in ('pending', 'leased') and d.webhook_id > ${after} ${upTo}
   order by d.webhook_id limit 1`;
 const FIRST = `'00000000-0000-0000-0000-000000000000'::uuid`;
-const upToLast = 'and d.webhook_id <= $13::uuid';
+const upToLast = 'and d.webhook_id <= $11::uuid';
 
 /**
  * SQL: the first webhooks of the round with something to claim, as many as the claim may return. For an agent of many webhooks: one with 10,000
@@ -33,7 +41,7 @@ const upToLast = 'and d.webhook_id <= $13::uuid';
  */
 const firstOfRound = `(
   with recursive later as (
-    (${next(`coalesce($13::uuid, ${FIRST})`)})
+    (${next(`coalesce($11::uuid, ${FIRST})`)})
     union all
     select (${next('l.webhook_id')}) from later l where l.webhook_id is not null
   ), sooner as (
@@ -56,7 +64,7 @@ const firstOfRound = `(
     order by d.available_at
     limit 1
   ) due
-  where $12::uuid[] is null or w.webhook_id = any ($12)
+  where $10::uuid[] is null or w.webhook_id = any ($10)
   limit $2
 )`;
 
@@ -69,8 +77,10 @@ export function claimInRound(
 ): Promise<ClaimedRows> {
   const isOfMany = judged === null && order.isOfMany;
   const webhooks = isOfMany ? firstOfRound : judged === null ? subscribedWebhooks('$1') : `(${withHorizons})`;
+  const days = daysOfClaim(order, judged === null ? 11 : 14);
+  const name = isOfMany ? 'claim-in-round-of-many' : judged === null ? 'claim-in-round' : 'claim-judged-in-round';
   const statement = {
-    name: isOfMany ? 'claim-in-round-of-many' : judged === null ? 'claim-in-round' : 'claim-judged-in-round',
+    name: `${name}${days.name}`,
     text: (leftOut: string) => `
       with candidates as materialized (
         select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name
@@ -78,7 +88,7 @@ export function claimInRound(
         cross join (
           select *, count(*) over () as of_all
           from ${webhooks} s
-          where $12::uuid[] is null or webhook_id = any ($12)
+          where $10::uuid[] is null or webhook_id = any ($10)
         ) s
         join webhooks w on w.id = s.webhook_id
         cross join lateral (
@@ -93,22 +103,21 @@ export function claimInRound(
         ) d
         where ${mayClaim}
       ), in_turn as (
-        select *, row_number() over (order by turn, webhook_id <= $13::uuid, webhook_id) as place
+        select *, row_number() over (order by turn, webhook_id <= $11::uuid, webhook_id) as place
         from (select *, row_number() over (partition by webhook_id order by available_at, event_id) as turn from candidates) t
         order by place
         limit $2
       ), chosen as (
         select t.*, e.event_type, e.content_type, e.headers, e.body
         from (select *, sum(bytes) over (order by place) - bytes as bytes_before from in_turn) t
-        ${withEventOf('t')}
+        ${withEventOf('t', days)}
         where bytes_before < $5
       )
       update deliveries d
       set ${lease}
       from chosen c
       where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id and d.state in ('pending', 'leased')
-      returning ${leasedColumns}, c.webhook_name as "webhookName",
-        (select extract(epoch from min(available_at)) * 1000 from candidates)::float8 as "sinceMs", c.place::int`,
+      returning ${leasedColumns('c.place', `(select ${millisecondsOf('min(available_at)')} from candidates)`, 'c.webhook_name')}`,
     values: [
       ...leaseValues(order),
       order.webhookIds && arrayOf(order.webhookIds),
@@ -120,6 +129,7 @@ export function claimInRound(
             arrayOf(judged.horizons.map(({ webhookId }) => webhookId)),
             JSON.stringify(judged.horizons.map(({ upTo }) => upTo)),
           ]),
+      ...days.values,
     ],
     place: { cell: order.cell },
   };

@@ -1,7 +1,15 @@
 /** Leases the oldest deliveries of one webhook. */
 import type { Query } from '../pool.ts';
 import { type ClaimedRows, runClaim } from './claim-and-ack.ts';
-import { lease, leasedColumns, leaseValues, mayClaim, withEventOf } from './claim-lease.ts';
+import {
+  daysOfClaim,
+  lease,
+  leasedColumns,
+  leaseValues,
+  mayClaim,
+  millisecondsOf,
+  withEventOf,
+} from './claim-lease.ts';
 import type { ClaimOrder } from './claim-order.ts';
 import type { Receipt } from './settle-deliveries.ts';
 
@@ -23,8 +31,9 @@ export function claimOldest(
   webhookId: string,
   acks: readonly Receipt[],
 ): Promise<ClaimedRows> {
+  const days = daysOfClaim(order, 10);
   const statement = {
-    name: 'claim-oldest',
+    name: `claim-oldest${days.name}`,
     text: (leftOut: string) => `
       update deliveries d
       set ${lease}
@@ -35,7 +44,7 @@ export function claimOldest(
           from (
             select received_at, id, event_id, webhook_id, available_at, bytes, state
             from deliveries
-            where agent_id = $1 and webhook_id = $12
+            where agent_id = $1 and webhook_id = $10
               and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz ${leftOut}
               and exists (select from agents a where ${mayClaim})
             order by available_at
@@ -43,13 +52,12 @@ export function claimOldest(
             for update skip locked
           ) locked
         ) oldest
-        ${withEventOf('oldest')}
+        ${withEventOf('oldest', days)}
         where bytes_before < $5
       ) c
       where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id and d.state in ('pending', 'leased')
-      returning ${leasedColumns}, (select name from webhooks where id = $12) as "webhookName",
-        extract(epoch from c.available_at)::float8 * 1000 as "sinceMs", 1 as place`,
-    values: [...leaseValues(order), webhookId],
+      returning ${leasedColumns('1', millisecondsOf('c.available_at'), '(select name from webhooks where id = $10)')}`,
+    values: [...leaseValues(order), webhookId, ...days.values],
     place: { cell: order.cell },
   };
   return runClaim(query, statement, acks);

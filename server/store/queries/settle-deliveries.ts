@@ -1,5 +1,5 @@
 /** Settles leases, which agents name by their receipts: acknowledges, refuses, extends and releases them. */
-import { isTimedId, uuidv7Time } from '../ids.ts';
+import { isTimedId, uuidv7Milliseconds } from '../ids.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
 import { lockMaxLeased } from './claim-room.ts';
@@ -111,9 +111,16 @@ function settleText(set: string, [ids, leases, times]: readonly string[], given 
   return `
     update deliveries d
     set ${set}
-    from (select *${given} from unnest(${ids}::uuid[], ${leases}::int[], ${times}::timestamptz[]) r (id, lease, received_at)) r
+    from (${receiptRows(ids!, leases!, times!, given)}) r
     where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease and (d.agent_id = $1) is true
       and d.state = 'leased'`;
+}
+
+/** SQL of the receipts in receiptColumns. A sum with whole milliseconds is exact, and costs a fifth of parsing the text of a time. */
+function receiptRows(ids: string, leases: string, times: string, given = ''): string {
+  return `
+      select id, lease, timestamptz 'epoch' + ms * interval '1 ms' as received_at${given}
+      from unnest(${ids}::uuid[], ${leases}::int[], ${times}::bigint[]) r (id, lease, ms)`;
 }
 
 const acknowledge = `state = 'done', finished_at = now()`;
@@ -173,7 +180,7 @@ function readSettled(
     plan: 'keyed',
     text: `
       select d.id, d.leases as lease, d.state
-      from unnest($2::uuid[], $3::int[], $4::timestamptz[]) r (id, lease, received_at)
+      from (${receiptRows('$2', '$3', '$4')}) r
       join deliveries d on d.received_at = r.received_at and d.id = r.id and d.leases = r.lease
       where d.agent_id = $1 and d.state in (${states})`,
     values: [agentId, ...receiptColumns(receipts)],
@@ -183,13 +190,13 @@ function readSettled(
 
 type SettledRow = { id: string; lease: number; state: Settled['changed'][number] };
 
-/** Ids, leases and times as Postgres arrays, sorted by id. The time is taken from the id and selects the partition. */
+/** Ids, leases and times (Unix milliseconds) as Postgres arrays, sorted by id. The time is taken from the id and selects the partition. */
 export function receiptColumns(receipts: readonly Receipt[]): string[] {
   const sorted = receipts.toSorted(byId);
   return [
     arrayOf(sorted.map(({ deliveryId }) => deliveryId)),
     arrayOf(sorted.map(({ lease }) => lease)),
-    arrayOf(sorted.map(({ deliveryId }) => uuidv7Time(deliveryId))),
+    arrayOf(sorted.map(({ deliveryId }) => uuidv7Milliseconds(deliveryId))),
   ];
 }
 

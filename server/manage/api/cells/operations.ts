@@ -1,7 +1,6 @@
 /** /api/v1/cells, and moves of webhooks between cells. */
 import { z } from 'zod';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
-import type { Settings } from '../../../base/settings/read.ts';
 import { type CellView, cellInput, cellSchema } from '../../../model/cells.ts';
 import { recordId } from '../../../model/fields.ts';
 import { confirmationInput } from '../../../model/users.ts';
@@ -31,18 +30,22 @@ const drainedSchema = z.object({
   more: z.boolean().describe('true: call again, webhooks are left'),
 });
 
-export function cellOperations(
-  parts: CellParts,
-  settings: Pick<Settings, 'RETENTION_DAYS' | 'FRONTEND_PUBLIC_API_URL'>,
-) {
+interface OperationParts extends CellParts {
+  /** RETENTION_DAYS */
+  retentionDays: number;
+  /** FRONTEND_PUBLIC_API_URL */
+  publicUrl: string;
+}
+
+export function cellOperations(parts: OperationParts) {
   const { cells } = parts;
-  const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
+  const describe = describeWebhook(parts.publicUrl);
   const by = (who: Person, actor: Actor) => new CellService(parts, actor, who.via.kind === 'local');
   const views = async (): Promise<CellView[]> => {
     await cells.load();
     const home = cells.numbered(0).database;
     const use = await readCellUse(home);
-    return Promise.all(cells.all().map((cell) => viewOf(cell, use, settings.RETENTION_DAYS)));
+    return Promise.all(cells.all().map((cell) => viewOf(cell, use, parts.retentionDays)));
   };
   const answer = async <S extends number>(status: S, result: Result<number>) => {
     if (result.kind === 'problem') return result;
