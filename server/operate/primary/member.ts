@@ -1,16 +1,10 @@
 /** The primary's handle to one serving process: forks it, sends messages, waits for answers, ends it. */
 import cluster, { type Worker } from 'node:cluster';
 import type { Log, LogDestination } from '../../base/telemetry/log.ts';
+import type { Checkup } from '../../manage/api/status/doctor.ts';
 import type { Sample } from '../../manage/live/counters.ts';
 import { processEnvironment } from './forks.ts';
-import {
-  type Checkup,
-  type FromProcess,
-  type MetricsSnapshot,
-  PROTOCOL,
-  type SentOrder,
-  type ToProcess,
-} from './messages.ts';
+import { type FromProcess, type MetricsSnapshot, PROTOCOL, type SentOrder, type ToProcess } from './messages.ts';
 import { forwardOutput } from './process-output.ts';
 
 /** How processes are started. Each object is a separate generation of processes, even when its values are equal. */

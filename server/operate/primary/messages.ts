@@ -8,8 +8,6 @@ import type { Horizon } from '../../store/partitions.ts';
 import type { WebhookRow } from '../../store/queries/webhooks.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 
-export type { Checkup } from '../../manage/api/status/doctor.ts';
-
 /**
  * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Increase
  * it with every incompatible change: such a restart is then refused with that reason, and the old processes keep serving.

@@ -40,7 +40,10 @@ export function createRestart(parts: RestartParts): () => Promise<void> {
   });
 }
 
-async function tryRestart(parts: RestartParts): Promise<{ ok: boolean }> {
+/** Without `kept` when nothing was begun. */
+async function tryRestart(
+  parts: RestartParts,
+): Promise<RestartOutcome | { ok: false; reason: string; replaced: number }> {
   try {
     const next = parts.read();
     const changed = changedSettings(parts.current(), next.settings);
@@ -49,7 +52,7 @@ async function tryRestart(parts: RestartParts): Promise<{ ok: boolean }> {
     if (changed.length > 0) parts.log('settings_changed', { settings: changed });
     return await parts.replace(next);
   } catch (error) {
-    return { ok: false, ...{ reason: (error as Error).message.replaceAll('\n', '; '), replaced: 0 } };
+    return { ok: false, reason: (error as Error).message.replaceAll('\n', '; '), replaced: 0 };
   }
 }
 

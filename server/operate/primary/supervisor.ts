@@ -8,10 +8,11 @@
  */
 
 import type { Log, LogDestination } from '../../base/telemetry/log.ts';
+import type { Checkup } from '../../manage/api/status/doctor.ts';
 import type { Sample } from '../../manage/live/counters.ts';
 import { Member, type Plan } from './member.ts';
 import type { Members } from './members.ts';
-import type { Checkup, MetricsSnapshot } from './messages.ts';
+import type { MetricsSnapshot } from './messages.ts';
 import { QuickDeaths } from './quick-deaths.ts';
 import { failureOf, type Replacement, type Restart, type RestartOutcome } from './replacement.ts';
 
