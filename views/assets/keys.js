@@ -59,11 +59,12 @@
   const actions = { j: () => move(1), k: () => move(-1), '/': search, '?': open };
 
   document.addEventListener('keydown', (event) => {
-    const { key, target, ctrlKey, metaKey, altKey } = event;
+    // The time at which the key was pressed, not handled: a page may be busy between the two keys.
+    const { key, target, ctrlKey, metaKey, altKey, timeStamp } = event;
     if (ctrlKey || metaKey || altKey || event.defaultPrevented || dialog().open) return;
     if (isOff() || target.closest?.('input, select, textarea, [contenteditable]')) return;
-    const after = performance.now() - goneAtMs < GO_MS;
-    goneAtMs = key === 'g' ? performance.now() : Number.NEGATIVE_INFINITY;
+    const after = timeStamp - goneAtMs < GO_MS;
+    goneAtMs = key === 'g' ? timeStamp : Number.NEGATIVE_INFINITY;
     const link = after && places[key] ? document.querySelector(`.nav a[href="${places[key]}"]`) : null;
     if (!link && !actions[key]) return;
     event.preventDefault();
