@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-import { runProgram } from './command/run.ts';
 /** The command line: `weir COMMAND`. */
+import { runProgram } from './command/run.ts';
 import { commands } from './commands.ts';
 
 await runProgram(commands);

@@ -1,4 +1,4 @@
-/** Cells: other Postgres servers that hold the events of some webhooks. */
+/** Cells: places for the events of some webhooks, on other Postgres servers or on a Citus cluster. */
 import { z } from 'zod';
 import { createdAt, nameText, secretText } from './fields.ts';
 import { currentPassword } from './users.ts';

@@ -17,10 +17,12 @@ export function ok(name: string, finding: string): Check {
   return { name, state: 'ok', finding, fix: null };
 }
 
+/** Weir works, and the fix improves it. */
 export function advice(name: string, finding: string, fix: string): Check {
   return { name, state: 'advice', finding, fix };
 }
 
+/** Weir, or a part of it, does not work before the fix. */
 export function problem(name: string, finding: string, fix: string): Check {
   return { name, state: 'problem', finding, fix };
 }

@@ -13,7 +13,17 @@ import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
 import { readOutagesSince } from './outage-list.ts';
-import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
+import {
+  asProblem,
+  emptyPage,
+  itemsOf,
+  listOf,
+  type Page,
+  type PageReply,
+  type PageRequest,
+  redirect,
+  view,
+} from './page.ts';
 import { samplesOf } from './samples/agent.ts';
 import { NAMES_SHOWN } from './show.ts';
 
@@ -195,16 +205,18 @@ async function agentView(
     call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
   const now = Date.now();
   const subscriptions = shownSubscriptions(agent.subscriptions);
-  const [pending, leased, dead, counted, activity, targets, outages] = await Promise.all([
+  const counted = await call('countDeliveries', { query: { agent_id: agent.id } });
+  const counts = counted.kind === 'done' ? counted.body : null;
+  const [pending, leased, dead, activity, targets, outages] = await Promise.all([
     deliveriesIn('pending'),
-    deliveriesIn('leased'),
+    // Read only if there are any: to find none, Postgres reads all that are pending.
+    counts?.leased === 0 && counts.exact ? emptyPage : deliveriesIn('leased').then(itemsOf),
     deliveriesIn('dead'),
-    call('countDeliveries', { query: { agent_id: agent.id } }),
     agentActivity(call, [agent.id]),
     agent.revoked ? choicesOf(call, 'agents', [], { active: true }) : null,
     readOutagesSince(call, now - DAY_MS),
   ]);
-  const deliveries = { pending: itemsOf(pending), leased: itemsOf(leased), dead: itemsOf(dead) };
+  const deliveries = { pending: itemsOf(pending), leased, dead: itemsOf(dead) };
   const named = [...subscriptions, ...Object.values(deliveries).flatMap(({ items }) => items)];
   const active = activity[agent.id];
   const shown = {
@@ -217,7 +229,7 @@ async function agentView(
     ),
     targets,
     deliveries,
-    counts: counted.kind === 'done' ? counted.body : null,
+    counts,
     cellsAway: itemsOf(pending).cells_away,
     activity: active,
     strip: active?.last_seen_at == null ? null : agentStrip(active, outages, now),

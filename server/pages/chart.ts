@@ -1,11 +1,11 @@
 /** Line charts as SVG paths: numbers in, coordinates out; the template draws. */
 
+/** Units of the coordinates. A line leaves this room below the top. */
+const HEADROOM = 6;
+
 interface ChartFrame {
   width: number;
   height: number;
-  /** Space for the labels of the vertical axis. */
-  left: number;
-  bottom: number;
 }
 
 interface Chart {
@@ -27,9 +27,9 @@ export function chart(
 ): Chart {
   const greatest = Math.max(0, ...Object.values(series).flatMap((values) => values.map((value) => value ?? 0)));
   const top = niceCeiling(greatest);
-  const floor = frame.height - frame.bottom;
-  const stepX = (frame.width - frame.left) / Math.max(1, pointsMax - 1);
-  const y = (value: number) => round(floor - (value / top) * (floor - 6));
+  const floor = frame.height;
+  const stepX = frame.width / Math.max(1, pointsMax - 1);
+  const y = (value: number) => round(floor - (value / top) * (floor - HEADROOM));
   const lines = Object.entries(series).map(([name, values]) => {
     const x = (index: number) => round(frame.width - (values.length - 1 - index) * stepX);
     const runs = runsOf(values).map((run) => run.map(([index, value]) => [x(index), y(value)] as const));

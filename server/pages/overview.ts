@@ -19,7 +19,7 @@ const ranges = {
 } as const;
 type Range = keyof typeof ranges;
 
-const sparkFrame = { width: 120, height: 26, left: 0, bottom: 1 };
+const sparkFrame = { width: 120, height: 26 };
 const EVENTS_SHOWN = 6;
 const WEBHOOKS_SHOWN = 25;
 /** Alerts on the page: active ones, and the latest that have ended, if they ended within a day. */

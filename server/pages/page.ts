@@ -91,4 +91,4 @@ export function listOf<Body>(called: Exclude<Listed<Body>, Problem>): {
   return called.kind === 'done' ? { page: called.body, errors: {} } : { page: emptyPage, errors: called.errors };
 }
 
-const emptyPage: EmptyPage = { items: [], next_cursor: null };
+export const emptyPage: EmptyPage = { items: [], next_cursor: null };

@@ -20,7 +20,7 @@ const ALERTS_SHOWN = 50;
 const ENDED_SHOWN = 10;
 const DAY_MS = 86_400_000;
 const OUTAGE_DAYS = 30;
-const frame = { width: 400, height: 130, left: 40, bottom: 18 };
+const frame = { width: 400, height: 112 };
 
 /**
  * Rendered at once. Findings that are not known yet are loaded afterwards, with `?checks=wait`.

@@ -5,14 +5,14 @@ import { chart } from './chart.ts';
 import { bandsOf } from './outage-list.ts';
 import { address, count } from './show.ts';
 
-const chartFrame = { width: 900, height: 200, left: 44, bottom: 18 };
+const chartFrame = { width: 900, height: 182 };
 
 /** `refused`: for another reason than the signature or the rate limit. */
 type Counts = HistoryCounts & { refused: number };
 const shown = ['accepted', 'rejected', 'limited', 'refused'] as const;
 const words = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited', refused: 'refused' };
 
-/** Smallest share of the height at which a value above 0 is drawn (chart.js has it too): 3 of 10,000 requests would not be seen. */
+/** Smallest share of the height at which a value above 0 is drawn: 3 of 10,000 requests would not be seen. */
 const DRAWN_SHARE_MIN = 0.02;
 
 /** The counts with `refused`. */
@@ -22,7 +22,7 @@ export function withRefused<Counted extends HistoryCounts>(counted: Counted): Co
 }
 
 /**
- * The chart, drawn by the server, in which the interval that is not over is marked, with the same numbers for the script that replaces it.
+ * The chart, in which the interval that is not over is marked, and the counts of its points.
  * @param text the span in words, such as “the last 24 hours”.
  * @param webhookId null: all webhooks
  */
@@ -55,11 +55,7 @@ export function trafficOf(
     ),
     legend: shown.map((name, i) => ({ name: words[name], total: totals[i]! })),
     label: `Requests in ${text}: ${shown.map((name, i) => `${count(totals[i]!)} ${words[name]}`).join(', ')}${peak}`,
-    /** The list of all their events. */
-    events: address('/events', { webhook_id: webhookId }),
     refusals: webhookId === null ? '/status#refusals' : '#refusals',
-    /** Times in Unix seconds, then the values of each line. */
-    data: [points.map(({ at }) => Date.parse(at) / 1_000), ...shown.map((name) => points.map((point) => point[name]))],
   };
 }
 

@@ -121,7 +121,7 @@ export async function webhookView(
   return view('webhooks/show', webhook.name, shown, feedback);
 }
 
-/** How far the first request of a new webhook has come; null: the webhook is in use. `rejection`: the newest, if no event followed. */
+/** How far the first request of a new webhook has come; null: the webhook is in use. `rejection`: the newest, while there is no event. */
 async function waitingOf(
   call: Call,
   webhook: Webhook,
@@ -138,8 +138,9 @@ async function waitingOf(
     arrived: isStored || rejection !== null,
     stored: isStored,
     fetched,
-    event: events[0] ?? null,
-    rejection: isStored && !(rejection && rejection.received_at > events[0]!.received_at) ? null : rejection,
+    event: events.at(-1) ?? null,
+    // The tab Rejections has the number of later ones.
+    rejection: isStored ? null : rejection,
     showsSecret: showsSecret(webhook.signature_scheme),
     sender: senderOf(webhook.signature_scheme).title,
     titleOf: (scheme: string) => presetNamed(scheme)?.title ?? scheme,

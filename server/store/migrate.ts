@@ -106,12 +106,18 @@ async function cancellable<T>(
   return work().finally(() => stopping.removeEventListener('abort', cancel));
 }
 
+/** Whether a table exists: not before the migration that creates it. @param name with or without its schema */
+export async function hasTable({ query }: Pick<Database, 'query'>, name: string): Promise<boolean> {
+  const [row] = await query<{ exists: boolean }>({
+    text: 'select to_regclass($1) is not null as exists',
+    values: [name],
+  });
+  return row!.exists;
+}
+
 /** The applied migrations; none if the database was never migrated. */
 export async function appliedVersions({ query }: Pick<Database, 'query'>): Promise<Applied> {
-  const [table] = await query<{ exists: boolean }>({
-    text: `select to_regclass('schema_migrations') is not null as exists`,
-  });
-  if (!table!.exists) return new Map();
+  if (!(await hasTable({ query }, 'schema_migrations'))) return new Map();
   // The column may be missing.
   const rows = await query<{ version: number; compatibleFrom: number | null }>({
     text: `select version, (to_jsonb(m) ->> 'compatible_from')::integer as "compatibleFrom" from schema_migrations m`,

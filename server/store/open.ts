@@ -121,15 +121,21 @@ export function unusable(
   );
 }
 
-/** Throws DatabaseError if the server's max_connections is less than the settings may open. */
-export async function checkConnectionBudget(database: Database, settings: Settings): Promise<void> {
-  const [row] = await database.query<{ allowed: number }>({
+/** Connections of all programs that the server allows to other users than a superuser. */
+export async function connectionsAllowed({ query }: Pick<Database, 'query'>): Promise<number> {
+  const [row] = await query<{ allowed: number }>({
     text: `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`,
   });
+  return row!.allowed;
+}
+
+/** Throws DatabaseError if the server's max_connections is less than the settings may open. */
+export async function checkConnectionBudget(database: Database, settings: Settings): Promise<void> {
+  const allowed = await connectionsAllowed(database);
   const needed = connectionsNeeded(settings);
-  if (row!.allowed < needed)
+  if (allowed < needed)
     throw new DatabaseError(
-      `the database allows ${row!.allowed} connections, but WORKERS=${settings.WORKERS} and DB_POOL_MAX=${settings.DB_POOL_MAX} may open ${needed}`,
+      `the database allows ${allowed} connections, but WORKERS=${settings.WORKERS} and DB_POOL_MAX=${settings.DB_POOL_MAX} may open ${needed}`,
       'lower one of them or raise max_connections',
     );
 }

@@ -59,6 +59,7 @@ export function summedBy<Row extends object>(
   };
 }
 
+/** The sum of each number, a null counting as 0. Other members are those of `one`. */
 export function sumOf<Row extends object>(one: Row, other: Row): Row {
   const sum = { ...one };
   for (const [name, value] of Object.entries(other))

@@ -32,6 +32,16 @@ function isTime(member: z.core.$ZodType): boolean {
   return (member instanceof z.ZodNullable ? member.unwrap() : member) instanceof z.ZodISODateTime;
 }
 
+/**
+ * The rows of `table` whose name has a text, case-insensitive; for `from`. CPU for 100,000 webhooks, without a match and with 100,000:
+ * 150 and 0.5 ms when Postgres looks for the first page from the newest row on, 30 and 40 ms so (`offset 0` keeps the search by itself).
+ * strpos takes 10 ms of it with the collation of bytes, and 60 with one of characters; what is equal is the same.
+ * @param text SQL expression
+ */
+export function rowsNamed(table: string, text: string): string {
+  return `(select * from ${table} where strpos(lower(name) collate "C", lower(${text}::text)) > 0 offset 0)`;
+}
+
 /** A Postgres array literal. The items must need no quotes: ids, numbers, ISO times. */
 export function arrayOf(items: Iterable<string | number>): string {
   return `{${[...items].join(',')}}`;

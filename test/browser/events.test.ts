@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { addAgent } from '../helpers/agents.ts';
+import { addAgent, send as sendTo } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
@@ -23,10 +23,7 @@ afterAll(async () => {
 });
 
 /** Sends a body and returns the id of its event. */
-async function send(body: string, to = webhook): Promise<string> {
-  const response = await fetch(to.url, signedRequest({ secret: to.secret, body }));
-  return ((await response.json()) as { id: string }).id;
-}
+const send = (body: string, to = webhook) => sendTo(to, body);
 
 describe('the list', () => {
   test('shows a new event without a reload, and none while it is paused', async () => {

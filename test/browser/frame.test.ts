@@ -1,4 +1,4 @@
-import type { Browser } from 'playwright-core';
+import type { Browser, Request } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Notices } from '../../server/pages/notices.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts';
@@ -125,5 +125,61 @@ test('a change shows a toast with Undo, and its button what it is doing', async 
   await page.getByRole('link', { name: 'Agents' }).click();
   await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor();
   expect(await page.locator('.toast').count()).toBe(0);
+  await close();
+});
+
+test('a new navigation aborts the one before it, whose form is carried out', async () => {
+  const webhook = await app.addWebhook({ name: 'delta' });
+  const { page, close } = await openTab(browser, app, operator);
+  await page.goto(`/webhooks/${webhook.id}/test`);
+  let answer = () => {};
+  const shown = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  const isForm = (request: Request) => request.method() === 'POST' && request.url().endsWith('/test');
+  await page.route('**/test', async (route) => {
+    const response = await route.fetch();
+    await shown;
+    await route.fulfill({ response });
+  });
+  const ended = Promise.race([
+    page.waitForEvent('requestfailed', isForm).then(() => 'aborted'),
+    page.waitForEvent('requestfinished', isForm).then(() => 'answered'),
+  ]);
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await until(
+    async () => (await operator.api('GET', `/api/v1/events?webhook_id=${webhook.id}`)).body.items.length === 1,
+  );
+  await page.keyboard.press('g');
+  await page.keyboard.press('e');
+  await page.getByRole('heading', { level: 1, name: 'Events' }).waitFor();
+  answer();
+  expect(await ended).toBe('aborted');
+  expect(new URL(page.url()).pathname).toBe('/events');
+  await close();
+});
+
+test('a link opens its page under its URL, also when its list is refreshed before the response', async () => {
+  const { page, complaints, close } = await openTab(browser, app, operator);
+  const webhook = await app.addWebhook({ name: 'epsilon' });
+  await operator.api('POST', `/api/v1/webhooks/${webhook.id}/test`);
+  await page.goto(`/events?webhook_id=${webhook.id}`);
+  let answer = () => {};
+  const refreshed = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route('**/events/*', async (route) => {
+    await refreshed;
+    await route.continue();
+  });
+  await page.locator('main tbody a').first().press('Enter');
+  await page.evaluate(`new Promise((resolve) => {
+    document.addEventListener('htmx:afterRequest', () => resolve(), { once: true });
+    htmx.trigger('#events-live', 'live');
+  })`);
+  answer();
+  await page.getByRole('heading', { level: 1, name: 'Event …' }).waitFor();
+  expect(new URL(page.url()).pathname).toMatch(/^\/events\/./);
+  expect(complaints).toEqual([]);
   await close();
 });

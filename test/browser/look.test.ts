@@ -2,6 +2,8 @@ import { readdirSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/manage/api/routes.ts';
+import { addHistory } from '../../server/store/queries/history.ts';
+import { storeEvents } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import {
   accessibilityViolations,
@@ -106,6 +108,34 @@ test('forced colours mark the current page and tab, and draw the lines of a char
   )) as string[];
   expect(new Set(colours).size).toBe(4);
   await tab.close();
+});
+
+test('the first load of a page is less than 80 kB, also of a webhook with requests in each quarter of an hour', async () => {
+  const { id } = await app.addWebhook({ name: 'busy' });
+  const minutes = Array.from({ length: 95 }, (_, at) => Date.now() - at * 900_000);
+  await addHistory(
+    app.database,
+    minutes.map((minuteMs, at) => ({
+      webhookId: id,
+      minuteMs,
+      accepted: 700 + at,
+      rejected: at,
+      limited: 3,
+      too_large: 1,
+    })),
+  );
+  await storeEvents(app.database, id, 50);
+  for (const path of [`/webhooks/${id}`, '/', '/events']) {
+    // Nothing is in the cache of a new tab.
+    const { page, close } = await openTab(browser, app, administrator);
+    await page.goto(path);
+    const bytes = await page.evaluate(`document.fonts.ready.then(() =>
+      [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+        .reduce((sum, { transferSize }) => sum + transferSize, 0))`);
+    expect(bytes, path).toBeGreaterThan(40_000);
+    expect(bytes, path).toBeLessThan(80_000);
+    await close();
+  }
 });
 
 describe('on a phone', () => {

@@ -1,5 +1,6 @@
 /** Agents for tests: created like by the command, with a session, and a second process on the same database. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createLog } from '../../server/base/telemetry/log.ts';
 import { Agents } from '../../server/manage/api/agents/service.ts';
@@ -7,7 +8,7 @@ import { UndoStack } from '../../server/operate/primary/undo.ts';
 import { type App, startApp } from '../../server/operate/process/app.ts';
 import { Changes } from '../../server/store/announce.ts';
 import { systemActor } from '../../server/store/audit/actor.ts';
-import { uuidText, uuidv7 } from '../../server/store/ids.ts';
+import { uuidText, uuidv7, uuidv7Milliseconds } from '../../server/store/ids.ts';
 import { readHorizon } from '../../server/store/partitions.ts';
 import type { Database } from '../../server/store/pool.ts';
 import { loadSecretsKeys } from '../../server/store/secrets/keys.ts';
@@ -151,12 +152,14 @@ export async function signIn({ url }: { url: string }, credential: string): Prom
   return body.access_token;
 }
 
-/** Sends a signed request; returns the id of its event. */
+/** Sends a signed request; returns the id of its event. The next event gets a later millisecond: those of one have no order. */
 export async function send(webhook: TestWebhook, body?: string | Uint8Array<ArrayBuffer>): Promise<string> {
   const given = body === undefined ? {} : { body };
   const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret, ...given }));
   if (response.status !== 202) throw new Error(`the request was answered ${response.status}`);
-  return ((await response.json()) as { id: string }).id;
+  const { id } = (await response.json()) as { id: string };
+  if (Date.now() <= uuidv7Milliseconds(id)) await delay(1);
+  return id;
 }
 
 /** Stores many events in one statement, like a COPY: the fan-out of the database creates their deliveries. */

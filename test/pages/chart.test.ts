@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { chart, niceCeiling } from '../../server/pages/chart.ts';
 
-const frame = { width: 110, height: 66, left: 10, bottom: 10 };
+const frame = { width: 100, height: 56 };
 
 test('the newest point is at the right edge, the greatest value below the top', () => {
   const { lines, ticks } = chart({ a: [0, 4] }, 11, frame);
-  expect(lines).toEqual([{ name: 'a', line: 'M100 56L110 6', area: 'M100 56L100 56L110 6L110 56Z' }]);
+  expect(lines).toEqual([{ name: 'a', line: 'M90 56L100 6', area: 'M90 56L90 56L100 6L100 56Z' }]);
   expect(ticks).toEqual([
     { value: 0, y: 56 },
     { value: 2, y: 31 },
@@ -14,12 +14,12 @@ test('the newest point is at the right edge, the greatest value below the top', 
 });
 
 test('without values the line has a gap, and a point between two gaps is a dash', () => {
-  expect(chart({ a: [1, null, 1] }, 3, frame).lines[0]!.line).toBe('M10 6h1M110 6h1');
+  expect(chart({ a: [1, null, 1] }, 3, frame).lines[0]!.line).toBe('M0 6h1M100 6h1');
 });
 
 test('all series share one scale', () => {
   const { lines } = chart({ a: [10], b: [5] }, 2, frame);
-  expect(lines.map(({ line }) => line)).toEqual(['M110 6h1', 'M110 31h1']);
+  expect(lines.map(({ line }) => line)).toEqual(['M100 6h1', 'M100 31h1']);
 });
 
 test('no data is an empty chart', () => {

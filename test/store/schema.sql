@@ -788,6 +788,8 @@ CREATE UNIQUE INDEX users_email ON public.users USING btree (lower(email));
 
 CREATE INDEX webhooks_changed ON public.webhooks USING btree (updated_at) WHERE (deleted_at IS NULL);
 
+CREATE INDEX webhooks_expecting ON public.webhooks USING btree (id) WHERE ((expect_every_seconds IS NOT NULL) AND (deleted_at IS NULL));
+
 CREATE INDEX webhooks_moving ON public.webhooks USING btree (id) WHERE (moving_from IS NOT NULL);
 
 CREATE INDEX webhooks_newest ON public.webhooks USING btree (created_at, id) WHERE (deleted_at IS NULL);

@@ -94,7 +94,7 @@ function isUsed(part) {
     (part.contains(pointed.target) && performance.now() - pointed.atMs < REFRESH_MS) ||
     (!selection.isCollapsed && part.contains(selection.anchorNode)) ||
     part.querySelector('td input:checked') !== null ||
-    (document.activeElement?.matches('.uplot, input, textarea, select') && part.contains(document.activeElement))
+    (document.activeElement?.matches('.plot .chart, input, textarea, select') && part.contains(document.activeElement))
   );
 }
 
@@ -105,6 +105,7 @@ document.addEventListener('htmx:configRequest', ({ detail }) => {
 document.addEventListener('htmx:beforeOnLoad', (event) => {
   const { elt, xhr } = event.detail;
   if (elt.matches('[data-live-on], #search-on') && xhr.status !== 200) event.preventDefault();
+  else if (event.defaultPrevented && elt.hasAttribute('data-live-on')) refreshSoon(elt);
 });
 /** A refresh replaces the part: what the user has opened in it stays open. */
 let openDetails = [];

@@ -35,14 +35,31 @@ function focusRow() {
   return link !== undefined;
 }
 
-/** Pending request of a history step back. It is aborted when the user navigates on: its late response must not replace the new page. */
-let stepBack = null;
-document.addEventListener('htmx:historyCacheMiss', ({ detail }) => {
-  stepBack?.abort();
-  stepBack = detail.xhr;
+/**
+ * The navigation under way: the boosted link or form, or a step back in history, and its request. The next navigation aborts it, as a
+ * browser does without htmx: its late response must not replace the new page. A form that the server already has is carried out.
+ */
+let leaving = null;
+document.addEventListener('htmx:historyCacheMiss', ({ detail: { xhr } }) => leave(document.body, xhr));
+document.addEventListener('htmx:beforeSend', ({ detail: { boosted, elt, xhr } }) => {
+  if (boosted) leave(elt, xhr);
 });
-document.addEventListener('htmx:beforeSend', ({ detail }) => {
-  if (detail.boosted) stepBack?.abort();
+
+function leave(elt, xhr) {
+  // A link that was pressed twice has a second request, which htmx sends when the first is aborted.
+  while (leaving !== null) {
+    const last = leaving.xhr;
+    leaving = null;
+    last.abort();
+  }
+  leaving = { elt, xhr };
+}
+
+// A refresh does not remove a link that is being followed: htmx would show the new page without its URL.
+document.addEventListener('htmx:beforeOnLoad', (event) => {
+  const { boosted, target } = event.detail;
+  const isUnderWay = leaving !== null && leaving.xhr.readyState % XMLHttpRequest.DONE !== 0;
+  if (!boosted && isUnderWay && target.contains(leaving.elt)) event.preventDefault();
 });
 
 function filterField() {

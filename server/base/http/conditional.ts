@@ -13,6 +13,7 @@ function opaqueOf(tag: string): string {
   return tag.replace(/^W\//, '');
 }
 
+/** The entity tags of a field value, quoted and in order (RFC 9110, section 8.8.3). */
 export function tagsIn(field: string): string[] {
   return field.match(/(?:W\/)?"[\x21\x23-\x7e\x80-\uffff]*"/g) ?? [];
 }

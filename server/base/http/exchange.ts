@@ -89,9 +89,9 @@ export class Exchange {
     this.#host = host;
     this.method = snapshot.method;
     this.path = req.getUrl();
-    // Despite its type, getQuery returns undefined if there is no question mark.
     this.route = snapshot.route;
     const hasQuery = this.method === 'GET' || this.method === 'HEAD' || this.route.startsWith('/in/');
+    // Despite its type, getQuery returns undefined if there is no question mark.
     this.query = hasQuery ? (req.getQuery() ?? '') : '';
     this.parameters = snapshot.parameters;
     this.headers = snapshot.headers;

@@ -17,6 +17,7 @@ export interface Problem {
 /** The outcome of what can be refused: its value, or the problem. Services, the runner, pages, MCP and commands share this one. */
 export type Result<T> = { kind: 'done'; value: T } | Problem;
 
+/** @param detail default: that of the code in model/errors.ts @param members further members of the document */
 export function problem(code: ProblemCode, detail?: string, members?: Record<string, unknown>): Problem {
   return { kind: 'problem', code, detail, members };
 }

@@ -45,6 +45,7 @@ export const optionalText = (allowed: string, meaning: string) => ({ schema: tex
 export const MEMORY_MIN = 64 * 1024 ** 2;
 export const MEMORY_MAX = 1024 ** 4;
 
+/** Scheme, host and port only, as browsers send it in Origin. */
 export function isOrigin(value: string): boolean {
   const url = tryUrl(value);
   // Reject wildcards: a URL accepts `*` in the host name, but a setting must name one origin.
@@ -63,12 +64,14 @@ export function isRedisUrl(value: string): boolean {
   return url !== null && /^rediss?:$/.test(url.protocol) && url.hostname !== '';
 }
 
+/** An http or https URL of up to 2,000 characters, without credentials and fragment. */
 export function isAlertUrl(value: string): boolean {
   const url = tryUrl(value);
   if (url === null || value.length > 2_000 || value.includes('#')) return false;
   return /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
 }
 
+/** A secret of Standard Webhooks: base64 of 24 to 64 bytes, with or without `whsec_`. */
 export function isAlertSecret(value: string): boolean {
   const base64 = value.replace(/^whsec_/, '');
   const bytes = Buffer.from(base64, 'base64');
@@ -83,6 +86,7 @@ function tryUrl(value: string): URL | null {
   }
 }
 
+/** Base64 of 32 bytes. */
 export function isKey(value: string): boolean {
   return /^[A-Za-z0-9+/]{43}=$/.test(value) && Buffer.from(value, 'base64').length === 32;
 }

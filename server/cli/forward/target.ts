@@ -36,6 +36,7 @@ interface TargetOptions {
   connectTimeoutMs?: number;
 }
 
+/** Opens no connection before the first request. Connections are kept until `close`. */
 export function openTarget(
   url: URL,
   { connectionsMax, timeoutMs, connectTimeoutMs = CONNECT_TIMEOUT_MS }: TargetOptions,

@@ -33,7 +33,8 @@ interface Composed {
 }
 
 const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promise<Composed>>> = {
-  webhooks: ({ database, cells, changes, keys, settings }) => {
+  webhooks: (parts) => {
+    const { database, cells, changes, keys, settings } = parts;
     const key = derivedKeys(keys, 'webhook-secrets')[0]!;
     const sends = () => {
       throw new Error('a command sends no test request');
@@ -41,16 +42,12 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
     return {
       operations: {
         ...webhookOperations({ database, cells, changes, key }, settings, sends),
-        ...cellOperations(cellParts({ database, cells, changes, keys, settings })),
+        ...ofCells(parts),
       },
     };
   },
-  cells: (parts) => {
-    return { operations: cellOperations(cellParts(parts)) };
-  },
-  agents: ({ database, changes }) => {
-    return { operations: agentOperations({ database, changes }) };
-  },
+  cells: (parts) => ({ operations: ofCells(parts) }),
+  agents: ({ database, changes }) => ({ operations: agentOperations({ database, changes }) }),
   filters: async (parts) => {
     const [{ filterOperations }, judge] = await Promise.all([
       import('../../manage/api/filters/operations.ts'),
@@ -58,24 +55,12 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
     ]);
     return { operations: filterOperations({ database: parts.database, judge }), close: () => judge.close() };
   },
-  audit: ({ database }) => {
-    return { operations: auditOperations(database) };
-  },
-  deliveries: ({ database }) => {
-    return { operations: deliveryOperations(database) };
-  },
-  alerts: ({ database, settings }) => {
-    return { operations: alertOperations({ database, settings }) };
-  },
-  history: ({ database }) => {
-    return { operations: historyOperations(database) };
-  },
-  outages: ({ database }) => {
-    return { operations: historyOperations(database) };
-  },
-  jobs: ({ database }) => {
-    return { operations: jobOperations(database) };
-  },
+  audit: ({ database }) => ({ operations: auditOperations(database) }),
+  deliveries: ({ database }) => ({ operations: deliveryOperations(database) }),
+  alerts: ({ database, settings }) => ({ operations: alertOperations({ database, settings }) }),
+  history: ({ database }) => ({ operations: historyOperations(database) }),
+  outages: ({ database }) => ({ operations: historyOperations(database) }),
+  jobs: ({ database }) => ({ operations: jobOperations(database) }),
   events: async (parts) => {
     const { database, settings } = parts;
     const judge = await openJudge(parts);
@@ -96,9 +81,7 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
       }),
     };
   },
-  tokens: ({ database }) => {
-    return { operations: tokenOperations(database) };
-  },
+  tokens: ({ database }) => ({ operations: tokenOperations(database) }),
   users: async ({ database, settings }) => {
     const [{ userOperations }, { Passwords }] = await Promise.all([
       import('../../manage/api/users/operations.ts'),
@@ -111,21 +94,8 @@ const resources: Readonly<Record<string, (parts: LocalParts) => Composed | Promi
   },
 };
 
-function cellParts({
-  database,
-  cells,
-  changes,
-  keys,
-  settings,
-}: Pick<LocalParts, 'database' | 'cells' | 'changes' | 'keys' | 'settings'>) {
-  return {
-    database,
-    cells,
-    changes,
-    key: derivedKeys(keys, 'cells')[0]!,
-    retentionDays: settings.RETENTION_DAYS,
-    publicUrl: settings.FRONTEND_PUBLIC_API_URL,
-  };
+function ofCells({ database, cells, changes, keys, settings }: LocalParts) {
+  return cellOperations({ database, cells, changes, key: derivedKeys(keys, 'cells')[0]! }, settings);
 }
 
 /** Judges in a thread under the time limit of the server, so that the verdicts are those of the server. */

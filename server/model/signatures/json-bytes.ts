@@ -91,6 +91,7 @@ export function afterString(text: Buffer, from: number): number {
   }
 }
 
+/** The place of the first byte from `at` on that is not white space of JSON. */
 export function afterSpace(text: Buffer, at: number): number {
   let next = at;
   while (isSpace(text[next])) next++;

@@ -6,7 +6,7 @@ import { addressOf, type HomeAddress } from '../../store/cells/address.ts';
 import { Cell } from '../../store/cells/cell.ts';
 import { describeConninfo } from '../../store/conninfo.ts';
 import { COPY_CONNECTIONS } from '../../store/copy-link.ts';
-import { openCell } from '../../store/open.ts';
+import { connectionsAllowed, openCell } from '../../store/open.ts';
 import type { Database } from '../../store/pool.ts';
 import { readCells, readCellUse, readSelf } from '../../store/queries/cells.ts';
 import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
@@ -83,14 +83,12 @@ async function checkCell(cell: Cell, { settings, nowMs }: Circumstances, waiting
 }
 
 async function checkBudget(database: Database, { WORKERS, DB_POOL_MAX }: Settings): Promise<Check> {
-  const [row] = await database.query<{ allowed: number }>({
-    text: `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`,
-  });
+  const allowed = await connectionsAllowed(database);
   const needed = (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS) + OTHER_CONNECTIONS;
-  if (row!.allowed >= needed) return ok('cell', 'connections');
+  if (allowed >= needed) return ok('cell', 'connections');
   return problem(
     'cell',
-    `it allows ${row!.allowed} connections, and this machine may open ${needed}`,
+    `it allows ${allowed} connections, and this machine may open ${needed}`,
     'raise max_connections there, or lower WORKERS or DB_POOL_MAX',
   );
 }

@@ -10,6 +10,7 @@ import { EmbeddedPostgresError } from '../../store/embedded/binaries.ts';
 import { joinEmbeddedPostgres } from '../../store/embedded/join.ts';
 import { connectionsNeeded } from '../../store/open.ts';
 import { type Database, openDatabase } from '../../store/pool.ts';
+import { readDatabaseBytes } from '../../store/queries/server-state.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import { checkDurability, checkVersion, checkWritable, readServer } from '../../store/server-checks.ts';
 import { checkAlerts } from './alerts.ts';
@@ -90,9 +91,6 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
 /** The disk of a separate server is not visible; only the size of its database is. */
 async function checkSize(database: Database, settings: Settings): Promise<Check[]> {
   if (settings.database.kind === 'embedded') return [];
-  const [row] = await database.query<{ bytes: number }>({
-    text: 'select pg_database_size(current_database())::float8 as bytes',
-  });
-  const size = (row!.bytes / 2 ** 30).toFixed(1);
+  const size = ((await readDatabaseBytes(database)) / 2 ** 30).toFixed(1);
   return [ok('database_size', `${size} GiB; Weir cannot see the free space on the server, monitor it there`)];
 }

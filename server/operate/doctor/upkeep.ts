@@ -1,7 +1,9 @@
 /** Checks of autovacuum, JIT, statement_timeout, jobs, and the clock difference between the database and this machine. */
 
 import { advice, type Check, ok, problem } from '../../model/check.ts';
+import { hasTable } from '../../store/migrate.ts';
 import type { Database } from '../../store/pool.ts';
+import { readDatabaseClock } from '../../store/queries/server-state.ts';
 
 /** Above this difference, leases and limits of time are off by a noticeable amount. */
 const CLOCK_ADVICE_MS = 1_000;
@@ -105,12 +107,10 @@ export async function checkStatementTimeout(database: Database): Promise<Check[]
 export async function checkClock(database: Database, nowMs: () => number): Promise<Check> {
   const name = 'clock';
   const beforeMs = nowMs();
-  const [row] = await database.query<{ ms: number }>({
-    text: 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
-  });
+  const thereMs = await readDatabaseClock(database);
   const afterMs = nowMs();
-  const behindMs = Math.max(row!.ms - afterMs, 0);
-  const aheadMs = Math.max(beforeMs - row!.ms, 0);
+  const behindMs = Math.max(thereMs - afterMs, 0);
+  const aheadMs = Math.max(beforeMs - thereMs, 0);
   const differenceMs = Math.max(behindMs, aheadMs);
   const finding = `the clock of this machine is ${(differenceMs / 1000).toFixed(1)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} that of the database`;
   if (differenceMs <= CLOCK_ADVICE_MS) return ok(name, 'the clocks of this machine and of the database agree');
@@ -124,10 +124,7 @@ const JOB_STILL_SECONDS = 300;
 
 /** The oldest unfinished job must make progress; the others wait for it. Without the table the schema is not current, see checkSchema. */
 export async function checkJobs(database: Database): Promise<Check[]> {
-  const [table] = await database.query<{ exists: boolean }>({
-    text: `select to_regclass('jobs') is not null as exists`,
-  });
-  if (!table!.exists) return [];
+  if (!(await hasTable(database, 'jobs'))) return [];
   const [job] = await database.query<{ id: string; seconds: number }>({
     text: `
       select id, extract(epoch from now() - updated_at)::float8 as seconds from jobs

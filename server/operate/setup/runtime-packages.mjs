@@ -17,7 +17,6 @@ export const runtimePackages = [
   '@node-rs/argon2',
   'piscina',
   '@octokit/webhooks-examples',
-  'uplot',
   'htmx.org',
 ];
 

@@ -58,7 +58,8 @@ function readActivitySlice(
   ids: readonly string[] | null,
 ): Promise<AgentActivity[]> {
   return query<AgentActivity>({
-    name: 'agent-activity',
+    // Two statements: a plan for any ids would read all agents before it takes the newest.
+    name: ids === null ? 'activity-of-newest-agents' : 'agent-activity',
     plan: 'once',
     text: `
       select ${activity}
@@ -88,10 +89,10 @@ function readActivitySlice(
         select count(*)::int as count
         from (select from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}) d
       ) dead
-      where a.id = any ($1::uuid[]) or ($1 is null and a.revoked_at is null and not a.temporary)
+      where ${ids === null ? 'a.revoked_at is null and not a.temporary' : 'a.id = any ($1::uuid[])'}
       order by a.created_at desc, a.id desc
       limit ${ACTIVE_AGENTS_MAX}`,
-    values: [ids && arrayOf(ids)],
+    values: ids === null ? [] : [arrayOf(ids)],
     place: { each: together, lenient: true },
   });
 }

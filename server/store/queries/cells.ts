@@ -1,4 +1,5 @@
 /** The cells of the installation, at home, and what a cell says of itself. */
+import { hasTable } from '../migrate.ts';
 import type { Database, Query } from '../pool.ts';
 import { isoText } from '../sql.ts';
 
@@ -19,10 +20,9 @@ export interface CellRow {
 const columns = `number, id, name, sealed, state, mark::float8 as mark, (extract(epoch from created_at) * 1000)::float8 as "createdAtMs"`;
 
 /** Reads all cells, by number; none before the migration that creates the table. */
-export async function readCells({ query }: Pick<Database, 'query'>): Promise<CellRow[]> {
-  const [table] = await query<{ exists: boolean }>({ text: `select to_regclass('cells') is not null as exists` });
-  if (!table!.exists) return [];
-  return query<CellRow>({ text: `select ${columns} from cells order by number` });
+export async function readCells(database: Pick<Database, 'query'>): Promise<CellRow[]> {
+  if (!(await hasTable(database, 'cells'))) return [];
+  return database.query<CellRow>({ text: `select ${columns} from cells order by number` });
 }
 
 /** Locks a cell until the transaction ends. @param cell its number or its name */

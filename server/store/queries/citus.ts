@@ -1,6 +1,7 @@
 /** A schema of home's database on a Citus cluster: how it is made, which node has it, and what Weir adds on that node. See cells/address.ts. */
 import { advisoryLocks } from '../advisory-locks.ts';
 import { copyInto } from '../copy-rows.ts';
+import { hasTable } from '../migrate.ts';
 import type { Database, Query } from '../pool.ts';
 
 /** Holds the tables of a cell. Citus moves them together. */
@@ -140,11 +141,7 @@ export async function prepareNode(
   const [schema, node] = [schemaOf(cell), nodeSchemaOf(cell)];
   await transaction(async (query) => {
     await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.copies] });
-    const [known] = await query<{ exists: boolean }>({
-      text: 'select to_regclass($1) is not null as exists',
-      values: [`${node}.cell_self`],
-    });
-    if (known!.exists) return;
+    if (await hasTable({ query }, `${node}.cell_self`)) return;
     await query({ text: 'set local citus.enable_ddl_propagation to off' });
     await query({ text: 'set local citus.enable_manual_changes_to_shards to on' });
     await query({

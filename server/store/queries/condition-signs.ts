@@ -105,7 +105,7 @@ export function readOverdueWebhooks(
     text: `
       select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
       from webhooks w
-      where w.deleted_at is null and w.enabled
+      where w.deleted_at is null and w.enabled and w.expect_every_seconds is not null
         and ${silentSince} < $1::timestamptz - make_interval(secs => w.expect_every_seconds)
       order by ${silentSince}, w.id
       limit $2`,

@@ -31,13 +31,17 @@ interface Limits {
 
 const limits: Limits = { waiting: WAITING_COUNTED_MAX, dead: COUNTED_MAX };
 
+/** SQL: in a scope. @param agentId placeholder; its value null: of all agents */
+const inScope = (agentId: string, webhookId: string) =>
+  `(${agentId}::uuid is null or agent_id = ${agentId}) and (${webhookId}::uuid is null or webhook_id = ${webhookId})`;
+
 /** Counts deliveries up to the limits; beyond them the counts are lower bounds. Rejects on timeout. */
 export async function countDeliveries(
   database: Database,
   { agentId = null, webhookId = null }: Scope = {},
   max = limits,
 ): Promise<DeliveryCounts> {
-  const scope = '($1::uuid is null or agent_id = $1) and ($2::uuid is null or webhook_id = $2)';
+  const scope = inScope('$1', '$2');
   const [row] = await withinTimeout(database, (query) =>
     query<Omit<DeliveryCounts, 'exact'> & { read: number }>({
       text: `
@@ -71,12 +75,8 @@ export async function countOrEstimateDeliveries(
 ): Promise<DeliveryCounts> {
   const counted = await countDeliveries(database, scope, max);
   if (counted.exact) return counted;
-  const sampled = await withinTimeout(database, (query) => sampleDeliveries(query)).catch(() => []);
-  const estimate = (state: string) =>
-    sampled
-      .filter((row) => row.state === state && (scope.agentId ?? row.agentId) === row.agentId)
-      .filter((row) => (scope.webhookId ?? row.webhookId) === row.webhookId)
-      .reduce((sum, { deliveries }) => sum + deliveries, 0);
+  const sampled = await withinTimeout(database, (query) => sampleDeliveries(query, { scope })).catch(() => []);
+  const estimate = (state: string) => total(sampled, (row) => row.state === state);
   // Keep complete counts: a sample often misses a few rows among many.
   const waiting = counted.pending + counted.leased > max.waiting;
   return {
@@ -102,10 +102,17 @@ export function withinTimeout<T>(database: Database, work: (query: Query) => Pro
  */
 const SAMPLED_BLOCKS_MAX = 4_000;
 
-/** Estimated deliveries of one agent, webhook and state. */
+interface SampleOptions {
+  scope?: Scope;
+  /** Estimates for each agent. */
+  byAgent?: boolean;
+  blocksMax?: number;
+}
+
+/** Estimated deliveries of one state. */
 interface SampledDeliveries {
-  agentId: string;
-  webhookId: string;
+  /** Null: of all agents together. */
+  agentId: string | null;
   state: 'pending' | 'leased' | 'dead';
   deliveries: number;
 }
@@ -115,7 +122,10 @@ interface SampledDeliveries {
  * same blocks each time, so that the estimate follows the table and does not vary by chance.
  * @param blocksMax for tests; otherwise SAMPLED_BLOCKS_MAX.
  */
-export async function sampleDeliveries(query: Query, blocksMax = SAMPLED_BLOCKS_MAX): Promise<SampledDeliveries[]> {
+export async function sampleDeliveries(
+  query: Query,
+  { scope: { agentId = null, webhookId = null } = {}, byAgent = false, blocksMax = SAMPLED_BLOCKS_MAX }: SampleOptions,
+): Promise<SampledDeliveries[]> {
   const [size] = await query<{ blocks: number }>({
     text: `select (sum(pg_relation_size(relid)) / current_setting('block_size')::int)::float8 as blocks
            from pg_partition_tree('deliveries')`,
@@ -124,11 +134,11 @@ export async function sampleDeliveries(query: Query, blocksMax = SAMPLED_BLOCKS_
   const fraction = Math.min(1, blocksMax / Math.max(1, size!.blocks));
   return query<SampledDeliveries>({
     text: `
-      select agent_id as "agentId", webhook_id as "webhookId", state, round(count(*) / $1::float8)::float8 as deliveries
+      select ${byAgent ? 'agent_id' : 'null'} as "agentId", state, round(count(*) / $1::float8)::float8 as deliveries
       from deliveries tablesample system (100 * $1::float8) repeatable (1)
-      where state in ('pending', 'leased', 'dead')
-      group by agent_id, webhook_id, state`,
-    values: [fraction],
+      where state in ('pending', 'leased', 'dead') and ${inScope('$2', '$3')}
+      group by ${byAgent ? 'agent_id, ' : ''}state`,
+    values: [fraction, agentId, webhookId],
     place: { each: concatenated, lenient: true },
   });
 }
@@ -164,8 +174,8 @@ export function readDeliveryDepths(database: Database, max = limits): Promise<De
     const dead = total(counted, ({ state }) => state === 'dead');
     const depths = fold(counted);
     if (waiting <= max.waiting && dead <= max.dead) return { agents: [...depths.values()], exact: true };
-    const sampled = (await sampleDeliveries(query)).map((row) => ({ ...row, sinceMs: null }));
-    for (const [agentId, estimate] of fold(sampled)) {
+    const sampled = await sampleDeliveries(query, { byAgent: true });
+    for (const [agentId, estimate] of fold(sampled.map((row) => ({ ...row, agentId: row.agentId!, sinceMs: null })))) {
       const known = depths.get(agentId);
       depths.set(agentId, known === undefined ? estimate : atLeast(known, estimate));
     }
@@ -225,6 +235,9 @@ function older(one: number | null, other: number | null): number | null {
   return one === null || other === null ? (one ?? other) : Math.min(one, other);
 }
 
-function total(rows: readonly Counted[], isMeant: (row: Counted) => boolean): number {
+function total<Row extends Pick<Counted, 'state' | 'deliveries'>>(
+  rows: readonly Row[],
+  isMeant: (row: Row) => boolean,
+): number {
   return rows.filter(isMeant).reduce((sum, { deliveries }) => sum + deliveries, 0);
 }

@@ -10,6 +10,7 @@ export interface HostedUserRow extends ActiveUser {
 
 const columns = 'id, email, name, role, disabled_at is not null as disabled, issuer is not null as hosted';
 
+/** Finds the user of an account at the identity provider (claims `iss` and `sub`). */
 export async function findHostedUser(
   query: Query,
   issuer: string,

@@ -1,6 +1,6 @@
 /** Names of webhooks and agents, for pages: without what else a list has of each, such as the webhooks of an agent. */
 import type { Database } from '../pool.ts';
-import { arrayOf } from '../sql.ts';
+import { arrayOf, rowsNamed } from '../sql.ts';
 
 export type NamedTable = 'webhooks' | 'agents';
 
@@ -45,9 +45,8 @@ export function readNewestNames(
 ): Promise<Named[]> {
   return query<Named>({
     text: `
-      select id, name from ${table}
+      select id, name from ${contains === null ? table : rowsNamed(table, '$2')} t
       where ${isShown[table]} ${active && table === 'agents' ? 'and revoked_at is null' : ''}
-        ${contains === null ? '' : 'and strpos(lower(name), lower($2)) > 0'}
       order by created_at desc, id desc
       limit $1`,
     values: [limit, ...(contains === null ? [] : [contains])],

@@ -67,6 +67,15 @@ export async function readCellOf(
   return row;
 }
 
+/** Whether any webhook is in a cell or is leaving it, deleted ones included. */
+export async function hasWebhooks(query: Query, cell: number): Promise<boolean> {
+  const rows = await query({
+    text: 'select from webhooks where cell = $1 or moving_from = $1 limit 1',
+    values: [cell],
+  });
+  return rows.length > 0;
+}
+
 /** Some webhooks of a cell that are not deleted. */
 export async function readWebhooksIn(
   { query }: Pick<Database, 'query'>,

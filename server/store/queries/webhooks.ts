@@ -4,7 +4,7 @@ import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { webhookActivitySchema } from '../../model/webhook-activity.ts';
 import { webhookSchema } from '../../model/webhooks.ts';
 import type { Database, Query } from '../pool.ts';
-import { arrayOf, isoText, selectList } from '../sql.ts';
+import { arrayOf, isoText, rowsNamed, selectList } from '../sql.ts';
 
 const storedSchema = webhookSchema.omit({ url: true });
 /** A webhook as the API shows it, without its address. */
@@ -59,19 +59,19 @@ export function listWebhooks(
   before: string | null,
   limit: number | null,
 ): Promise<WebhookRecord[]> {
+  const values: unknown[] = [agentId, enabled, limit, ...(before === null ? [] : [before])];
   return query<WebhookRecord>({
-    name: before === null ? 'list-webhooks' : 'list-webhooks-before',
+    name: `list-webhooks${before === null ? '' : '-before'}${contains === null ? '' : '-named'}`,
     text: `
       select ${record}
-      from webhooks w
+      from ${contains === null ? 'webhooks' : rowsNamed('webhooks', `$${values.push(contains)}`)} w
       where w.deleted_at is null
         and ($1::uuid is null or exists (select from subscriptions s where s.webhook_id = w.id and s.agent_id = $1))
         and ($2::boolean is null or w.enabled = $2)
-        and ($3::text is null or strpos(lower(w.name), lower($3)) > 0)
-        ${before === null ? '' : 'and (w.created_at, w.id) < ((select l.created_at from webhooks l where l.id = $5), $5)'}
+        ${before === null ? '' : 'and (w.created_at, w.id) < ((select l.created_at from webhooks l where l.id = $4), $4)'}
       order by w.created_at desc, w.id desc
-      limit $4`,
-    values: [agentId, enabled, contains, limit, ...(before === null ? [] : [before])],
+      limit $3`,
+    values,
   });
 }
 

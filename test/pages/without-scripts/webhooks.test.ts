@@ -51,7 +51,11 @@ test('a sender is found by name, and its first request is followed to the agent'
   await visitor.press('Use this secret', { 'The sender’s secret': 'the right one' });
   expect(visitor.text).toContain('The request verifies with the current settings.');
   expect((await fetch(url!, signedRequest({ secret: 'the right one' }))).status).toBe(202);
+  // A later refusal is not that of the first request.
+  expect((await fetch(url!, signedRequest({ secret: 'another' }))).status).toBe(403);
+  await until(async () => (await rejected()).length === 2);
   await visitor.open(`/webhooks/${id}`);
+  expect(visitor.text).toContain('Done: Signature verified');
   expect(visitor.text).toContain('No agent is subscribed to this webhook.');
   await visitor.follow('Show the event');
   expect(visitor.status).toBe(200);

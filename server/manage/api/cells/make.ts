@@ -2,7 +2,7 @@
 import { citusTables } from '../../../store/cells/address.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
-import { migrate } from '../../../store/migrate.ts';
+import { hasTable, migrate } from '../../../store/migrate.ts';
 import { openCell } from '../../../store/open.ts';
 import { createPartitions } from '../../../store/partitions.ts';
 import type { Database } from '../../../store/pool.ts';
@@ -17,10 +17,7 @@ export async function readUnfit(pool: Database, self: CellSelf, cells: Pick<Cell
   // Whether commits are durable is a finding of the doctor, as it is at home.
   for (const check of [checkVersion(facts, 'the server'), ...checkWritable(facts)])
     if (check.state !== 'ok') return `${check.finding}: ${check.fix}`;
-  const tables = await pool.query<{ exists: boolean }>({
-    text: `select to_regclass('schema_migrations') is not null as exists`,
-  });
-  if (!tables[0]!.exists) return null;
+  if (!(await hasTable(pool, 'schema_migrations'))) return null;
   const found = await readSelf(pool).catch(() => null);
   if (found?.installation !== self.installation) return 'This database belongs to another installation of Weir.';
   const inUse = found.number === 0 || cells.find(found.number) !== undefined || !(await isEmpty(pool));

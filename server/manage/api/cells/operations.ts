@@ -1,6 +1,7 @@
 /** /api/v1/cells, and moves of webhooks between cells. */
 import { z } from 'zod';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
+import type { Settings } from '../../../base/settings/read.ts';
 import { type CellView, cellInput, cellSchema } from '../../../model/cells.ts';
 import { recordId } from '../../../model/fields.ts';
 import { confirmationInput } from '../../../model/users.ts';
@@ -30,22 +31,18 @@ const drainedSchema = z.object({
   more: z.boolean().describe('true: call again, webhooks are left'),
 });
 
-interface OperationParts extends CellParts {
-  /** RETENTION_DAYS */
-  retentionDays: number;
-  /** FRONTEND_PUBLIC_API_URL */
-  publicUrl: string;
-}
-
-export function cellOperations(parts: OperationParts) {
+export function cellOperations(
+  parts: CellParts,
+  settings: Pick<Settings, 'RETENTION_DAYS' | 'FRONTEND_PUBLIC_API_URL'>,
+) {
   const { cells } = parts;
-  const describe = describeWebhook(parts.publicUrl);
+  const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
   const by = (who: Person, actor: Actor) => new CellService(parts, actor, who.via.kind === 'local');
   const views = async (): Promise<CellView[]> => {
     await cells.load();
     const home = cells.numbered(0).database;
     const use = await readCellUse(home);
-    return Promise.all(cells.all().map((cell) => viewOf(cell, use, parts.retentionDays)));
+    return Promise.all(cells.all().map((cell) => viewOf(cell, use, settings.RETENTION_DAYS)));
   };
   const answer = async <S extends number>(status: S, result: Result<number>) => {
     if (result.kind === 'problem') return result;

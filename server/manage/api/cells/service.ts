@@ -8,7 +8,7 @@ import type { Cells } from '../../../store/cells/cells.ts';
 import { copyTo } from '../../../store/cells/copy.ts';
 import { describeConninfo, uriFault, withoutSecrets } from '../../../store/conninfo.ts';
 import { openCell } from '../../../store/open.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database, Query } from '../../../store/pool.ts';
 import { noteEverything } from '../../../store/queries/cell-copies.ts';
 import {
   type CellSelf,
@@ -22,10 +22,13 @@ import {
   updateCell,
 } from '../../../store/queries/cells.ts';
 import { dropCitusSchema, readCitusFault } from '../../../store/queries/citus.ts';
+import { hasWebhooks } from '../../../store/queries/webhook-moves.ts';
 import { seal } from '../../../store/secrets/seal.ts';
 import { explainCommitFailure, explainRefusedConnection } from '../../conditions/commit-failure.ts';
 import type { ChangeParts } from '../change.ts';
 import { createCitusCell, prepareTables, readUnfit } from './make.ts';
+
+const ASK_TIMEOUT_MS = 5_000;
 
 export interface CellParts extends ChangeParts {
   cells: Cells;
@@ -192,11 +195,7 @@ export class CellService {
     const removed = await this.#change(async (query) => {
       const row = await lockCell(query, number);
       if (row === undefined) return problem('cell_unknown');
-      const webhooks = await query({
-        text: 'select 1 from webhooks where cell = $1 or moving_from = $1 limit 1',
-        values: [number],
-      });
-      if (webhooks.length > 0) return problem('cell_in_use');
+      if (await hasWebhooks(query, number)) return problem('cell_in_use');
       await deleteCell(query, number);
       await this.#record(query, 'remove', number, row.name, {});
       return { kind: 'done' as const, value: number };
@@ -207,7 +206,7 @@ export class CellService {
   }
 
   /** The change of a cell is announced by a trigger: all processes read the cells again. */
-  async #change<T>(work: (query: Parameters<typeof record>[0]) => Promise<Result<T>>): Promise<Result<T>> {
+  async #change<T>(work: (query: Query) => Promise<Result<T>>): Promise<Result<T>> {
     const { cells, changes } = this.#parts;
     const home = homeOf(cells);
     const changed = await changes.announced(
@@ -219,13 +218,7 @@ export class CellService {
     return changed;
   }
 
-  #record(
-    query: Parameters<typeof record>[0],
-    verb: string,
-    number: number,
-    name: string,
-    after: object,
-  ): Promise<void> {
+  #record(query: Query, verb: string, number: number, name: string, after: object): Promise<void> {
     const target = { kind: 'cell', id: String(number), name };
     return record(query, this.#actor, { action: `cell.${verb}`, target, after: { number, name, ...after } });
   }
@@ -238,8 +231,6 @@ export class CellService {
     return `The database at ${describeConninfo(conninfo)} cannot be used: ${finding}. Fix: ${fix}.`;
   }
 }
-
-const ASK_TIMEOUT_MS = 5_000;
 
 function homeOf(cells: Cells): Database {
   return cells.numbered(0).database;

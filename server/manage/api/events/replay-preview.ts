@@ -51,6 +51,7 @@ interface Order {
   agentIds: readonly string[] | null;
 }
 
+/** Counts what the replay of the events that match would deliver to each agent, without a change. */
 export async function previewReplay(
   parts: Parts,
   { filter, span, agentIds }: Order,

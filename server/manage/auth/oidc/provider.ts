@@ -158,6 +158,7 @@ class Attempts {
   }
 }
 
+/** @param waitMs until the next request to the provider is allowed */
 export function providerAway(waitMs: number, cause?: unknown): ProblemError {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
   return new ProblemError(problemLater('identity_provider_unavailable', retryAfterSeconds), cause);

@@ -10,6 +10,7 @@ import { OVERLAP_MS } from '../../../../server/manage/live/newest.ts';
 import { RECHECK_MS } from '../../../../server/manage/live/streams.ts';
 import { Tally } from '../../../../server/manage/live/tally.ts';
 import { uuidv7Milliseconds } from '../../../../server/store/ids.ts';
+import { send as sendTo } from '../../../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
@@ -38,11 +39,7 @@ async function watch(query = '', headers: Record<string, string> = { cookie: vie
   return stream;
 }
 
-async function send(to: TestWebhook = webhook): Promise<string> {
-  const response = await fetch(to.url, signedRequest({ secret: to.secret }));
-  expect(response.status).toBe(202);
-  return ((await response.json()) as { id: string }).id;
-}
+const send = (to = webhook) => sendTo(to);
 
 /** Send a further event: an event that a later poll finds again would be reported before it. */
 async function sendAndSee(stream: TestStream, to?: TestWebhook): Promise<string> {
