@@ -1,6 +1,7 @@
 /** Reads the conditions that hold now, as the overview and GET /api/v1/conditions list them. */
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
+import { keptFor, keptWhenLarge } from '../../base/net/kept.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Condition } from '../../model/condition-list.ts';
 import {
@@ -19,22 +20,19 @@ import type { CommitFailure } from '../../store/commit-probe.ts';
 import { isoTime } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
 import { readAgentActivity } from '../../store/queries/agent-activity.ts';
-import {
-  type RefusedRequests,
-  readNamesOfAgents,
-  readOverdueWebhooks,
-  readRefusedRequests,
-  readSilentWebhooks,
-} from '../../store/queries/condition-signs.ts';
+import { type RefusedRequests, readNamesOfAgents, readRefusedRequests } from '../../store/queries/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/expiring.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/filter-events.ts';
+import { readOverdueWebhooks, readSilentWebhooks, readUsualPauses } from '../../store/queries/silent-webhooks.ts';
 import { readUndelivered } from '../../store/queries/undelivered.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
 
-/** How long a list read from the history is reused by a process. The silence of a webhook needs a week of rows. */
+/** How long a list read from the history is reused by a process. */
 const REFUSED_VALID_MS = 5_000;
 const SILENT_VALID_MS = 60_000;
+/** With many webhooks. A week of rows is read for it. */
+const PAUSES_VALID_MS = 600_000;
 const RETENTION_VALID_MS = 60_000;
 const FILTERS_VALID_MS = 60_000;
 /** Filters that are checked. weir doctor checks more. */
@@ -58,7 +56,11 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
   const { settings, database, history, commitFailure, spoolFolder } = parts;
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const refused = keptFor(REFUSED_VALID_MS, (nowMs) => readRefusedRequests(database, nowMs));
-  const silent = keptFor(SILENT_VALID_MS, (nowMs) => readSilentWebhooks(database, nowMs));
+  const usual = keptWhenLarge(PAUSES_VALID_MS, async (nowMs: number) => {
+    const { pauses: value, isLarge } = await readUsualPauses(database, nowMs, 2 * PAUSES_VALID_MS);
+    return { value, isLarge };
+  });
+  const silent = keptFor(SILENT_VALID_MS, async (nowMs) => readSilentWebhooks(database, nowMs, await usual(nowMs)));
   const filters = keptFor(FILTERS_VALID_MS, () => readFilters(database, null, FILTERS_MAX));
   const expiring = keptFor(RETENTION_VALID_MS, (nowMs) => countExpiring(database, retention, nowMs));
   const unarchived = keptFor(RETENTION_VALID_MS, (nowMs) => countUnarchived(database, retention, nowMs));
@@ -235,19 +237,4 @@ function isFailing(requests: RefusedRequests, nowMs: number): boolean {
 
 function isLimited(limited: number, requests: number): boolean {
   return limited >= conditionTable.limited.threshold && limited / requests >= LIMITED_SHARE_MIN;
-}
-
-/** Reads at most once in `ms`; calls share a read. A failed read is not kept. */
-function keptFor<T>(ms: number, read: (nowMs: number) => Promise<T>): (nowMs: number) => Promise<T> {
-  let kept: { atMs: number; value: Promise<T> } | null = null;
-  return (nowMs) => {
-    if (kept === null || performance.now() - kept.atMs >= ms) {
-      const next = { atMs: performance.now(), value: read(nowMs) };
-      kept = next;
-      next.value.catch(() => {
-        if (kept === next) kept = null;
-      });
-    }
-    return kept.value;
-  };
 }

@@ -5,12 +5,8 @@ import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/cond
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Query } from '../../store/pool.ts';
 import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../store/queries/agent-activity.ts';
-import {
-  readActiveAgents,
-  readNewDeadLetters,
-  readOverdueWebhooks,
-  readRefusedRequests,
-} from '../../store/queries/condition-signs.ts';
+import { readActiveAgents, readNewDeadLetters, readRefusedRequests } from '../../store/queries/condition-signs.ts';
+import { readOverdueWebhooks } from '../../store/queries/silent-webhooks.ts';
 
 export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;
 

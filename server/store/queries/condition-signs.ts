@@ -7,12 +7,6 @@ import { arrayOf, isoColumn, isoText } from '../sql.ts';
 const WEBHOOKS_MAX = 100;
 /** Newest dead letters of an agent that are looked at. */
 const DEAD_READ_MAX = 10_000;
-/**
- * A webhook is silent after twice its longest pause of the last seven days, and after an hour at least. It must have had events in
- * this many hours of those days: the pauses of a webhook that is rarely used say nothing. Nights and weekends are pauses like others.
- */
-const ACTIVE_HOURS_MIN = 24;
-
 export interface RefusedRequests {
   webhook_id: string;
   name: string;
@@ -77,68 +71,6 @@ export function readRefusedRequests(
       order by h.rejected + h.limited + h.refused desc, w.id
       limit $2`,
     values: [new Date(nowMs).toISOString(), webhooksMax],
-  });
-}
-
-interface SilentWebhook {
-  webhook_id: string;
-  name: string;
-  /** Last event or, if later, when the webhook was created or enabled again. */
-  silent_since: string;
-  expect_every_seconds: number | null;
-}
-
-/** SQL: since when the webhook `w` has had no event while it could have one. `greatest` ignores null. */
-const silentSince = 'greatest(coalesce(w.last_event_at, w.created_at), w.enabled_at)';
-
-/**
- * Reads the enabled webhooks that have been silent for longer than they expect, longest silent first.
- * @param nowMs Unix milliseconds.
- */
-export function readOverdueWebhooks(
-  { query }: Pick<Database, 'query'>,
-  nowMs: number,
-  webhooksMax = WEBHOOKS_MAX,
-): Promise<(SilentWebhook & { expect_every_seconds: number })[]> {
-  return query({
-    name: 'read-overdue-webhooks',
-    text: `
-      select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
-      from webhooks w
-      where w.deleted_at is null and w.enabled and w.expect_every_seconds is not null
-        and ${silentSince} < $1::timestamptz - make_interval(secs => w.expect_every_seconds)
-      order by ${silentSince}, w.id
-      limit $2`,
-    values: [new Date(nowMs).toISOString(), webhooksMax],
-  });
-}
-
-/**
- * Reads the enabled webhooks without an expectation that are silent by their own history, longest silent first. Reads one row an hour of a
- * week of each webhook that has been silent for an hour, and had an event in this week.
- * @param nowMs Unix milliseconds.
- */
-export function readSilentWebhooks({ query }: Pick<Database, 'query'>, nowMs: number): Promise<SilentWebhook[]> {
-  return query<SilentWebhook>({
-    name: 'read-silent-webhooks',
-    text: `
-      select w.id as webhook_id, w.name, ${isoText(silentSince)} as silent_since, w.expect_every_seconds
-      from webhooks w cross join lateral (
-        select max(pause) as longest
-        from (
-          select at - lag(at) over (order by at) as pause
-          from history
-          where webhook_id = w.id and step = 3600 and at >= $1::timestamptz - interval '7 days' and accepted > 0
-        ) pauses
-        having count(*) >= ${ACTIVE_HOURS_MIN}
-      ) usual
-      where w.deleted_at is null and w.enabled and w.expect_every_seconds is null
-        and w.last_event_at >= $1::timestamptz - interval '7 days'
-        and ${silentSince} < $1::timestamptz - interval '1 hour'
-        and ${silentSince} < $1::timestamptz - 2 * usual.longest
-      order by ${silentSince}, w.id
-      limit ${WEBHOOKS_MAX}`,
-    values: [new Date(nowMs).toISOString()],
   });
 }
 

@@ -101,35 +101,49 @@ export async function readHistory(
 
 type WebhookHistory = z.output<typeof webhookHistorySchema>;
 
-/** SQL: the ids of the webhooks with most events since $1, and of the newest ones, $2 of each: those fill a list of fewer with events. */
-const busiest = `
-  (select w.id
-   from (
-     select webhook_id, sum(accepted) as accepted from history
-     where step = ${HOUR} and at >= $1 and webhook_id <> '${ALL_WEBHOOKS}'
-     group by webhook_id
-   ) h join webhooks w on w.id = h.webhook_id
-   where w.deleted_at is null
-   order by h.accepted desc, w.created_at desc, w.id
-   limit $2)
-  union
-  (select id from webhooks where deleted_at is null order by created_at desc, id limit $2)`;
+/**
+ * Reads the ids of the webhooks with most events since a time, most first. Reads a row for each webhook and hour: 130,000 rows of 100,000
+ * webhooks take 130 ms of CPU, half of it to add them up by webhook.
+ * @param sinceMs start of an hour, Unix milliseconds.
+ */
+export async function readBusiestWebhooks(
+  { query }: Pick<Database, 'query'>,
+  sinceMs: number,
+  limit: number,
+): Promise<string[]> {
+  const rows = await query<{ id: string }>({
+    name: 'read-busiest-webhooks',
+    text: `
+      select w.id
+      from (
+        select webhook_id, sum(accepted::float8) as accepted from history
+        where step = ${HOUR} and at >= $1 and webhook_id <> '${ALL_WEBHOOKS}'
+        group by webhook_id
+      ) h join webhooks w on w.id = h.webhook_id
+      where w.deleted_at is null
+      order by h.accepted desc, w.created_at desc, w.id
+      limit $2`,
+    values: [new Date(sinceMs).toISOString(), limit],
+  });
+  return rows.map(({ id }) => id);
+}
 
 /**
- * Reads the last 24 hours of the webhooks, those with most events first. Of all webhooks, it adds up the events alone; it reads the rest of
- * those that it returns.
- * @param sinceMs start of the first hour, Unix milliseconds. @param webhookIds null: all.
+ * Reads the last 24 hours of webhooks, those with most events first.
+ * @param sinceMs start of the first hour, Unix milliseconds. @param withNewest also the newest webhooks, as many as the limit
  */
 export async function readWebhookHistory(
   { query }: Pick<Database, 'query'>,
   sinceMs: number,
   limit: number,
-  webhookIds: readonly string[] | null = null,
+  webhookIds: readonly string[],
+  { withNewest = false } = {},
 ): Promise<WebhookHistory[]> {
+  const newest = 'union (select id from webhooks where deleted_at is null order by created_at desc, id limit $2)';
   const rows = await query<Omit<WebhookHistory, 'hours'> & { places: number[]; counts: number[] }>({
-    name: webhookIds === null ? 'read-busiest-webhooks' : 'read-webhook-history',
+    name: withNewest ? 'read-history-with-newest' : 'read-webhook-history',
     text: `
-      with chosen as materialized (${webhookIds === null ? busiest : 'select unnest($3::uuid[]) as id'})
+      with chosen as materialized (select unnest($3::uuid[]) as id ${withNewest ? newest : ''})
       select w.id as webhook_id, w.name, w.enabled, ${isoColumn('w.last_event_at')},
         ${historyColumns.map((name) => `c.${name}`).join(', ')}, c.places, c.counts
       from chosen join webhooks w using (id)
@@ -142,7 +156,7 @@ export async function readWebhookHistory(
       where w.deleted_at is null
       order by c.accepted desc, w.created_at desc, w.id
       limit $2`,
-    values: [new Date(sinceMs).toISOString(), limit, ...(webhookIds === null ? [] : [arrayOf(webhookIds)])],
+    values: [new Date(sinceMs).toISOString(), limit, arrayOf(webhookIds)],
   });
   return rows.map(({ places, counts, ...webhook }) => {
     const hours = Array.from({ length: HOURS_SHOWN }, () => 0);

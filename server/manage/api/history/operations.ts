@@ -1,6 +1,7 @@
 /** /api/v1/history: requests to webhooks over time, from the counts that every process writes every few seconds. */
 import { z } from 'zod';
 import { invalid } from '../../../base/http/problem.ts';
+import { keptWhenLarge } from '../../../base/net/kept.ts';
 import { instant, recordId } from '../../../model/fields.ts';
 import {
   HISTORY_POINTS_MAX,
@@ -13,9 +14,16 @@ import {
 import { type LatencyDays, latencyItemSchema, latencySpans } from '../../../model/latency.ts';
 import { outageSchema } from '../../../model/outages.ts';
 import type { Database } from '../../../store/pool.ts';
-import { HOUR, readHistory, readWebhookHistory, readWebhookQuarters } from '../../../store/queries/history.ts';
+import {
+  HOUR,
+  readBusiestWebhooks,
+  readHistory,
+  readWebhookHistory,
+  readWebhookQuarters,
+} from '../../../store/queries/history.ts';
 import { readLatency } from '../../../store/queries/latency.ts';
 import { readOutages } from '../../../store/queries/outages.ts';
+import { hasManyWebhooks } from '../../../store/slices.ts';
 import { done, operation } from '../operation.ts';
 import { flag, idList, listSchema } from '../paging.ts';
 
@@ -26,6 +34,9 @@ const OUTAGE_DAYS = 30;
 const POINTS_WANTED = 100;
 const WEBHOOKS_MAX = 100;
 const OUTAGES_MAX = 200;
+/** With many webhooks: which of them have most events, and the latency of all. Counts of the webhooks of an answer are always read. */
+const BUSIEST_VALID_MS = 30_000;
+const LATENCY_VALID_MS = 60_000;
 
 const [EARLIEST_MS, LATEST_MS] = [Date.UTC(1970), Date.UTC(9999)];
 /** In Unix milliseconds. Rounding to the step and a day before must stay in the years that ISO 8601 and Postgres write alike. */
@@ -80,6 +91,16 @@ const webhookHistoryQuery = z.strictObject({
 });
 
 export function historyOperations(database: Database, nowMs: () => number = Date.now) {
+  const busiest = keptWhenLarge(BUSIEST_VALID_MS, async (sinceMs: number) => ({
+    value: await readBusiestWebhooks(database, sinceMs, WEBHOOKS_MAX),
+    isLarge: await hasManyWebhooks(database),
+  }));
+  const latencyOf = (days: LatencyDays) =>
+    keptWhenLarge(LATENCY_VALID_MS, async () => ({
+      value: await readLatency(database, days, nowMs()),
+      isLarge: await hasManyWebhooks(database),
+    }));
+  const latencies = { 1: latencyOf(1), 7: latencyOf(7), 30: latencyOf(30) } satisfies Record<LatencyDays, unknown>;
   return {
     showHistory: operation({
       query: historyQuery,
@@ -122,8 +143,11 @@ export function historyOperations(database: Database, nowMs: () => number = Date
     listLatency: operation({
       query: latencyQuery,
       answers: { 200: listSchema(latencyItemSchema) },
-      handle: async ({ query: { days, id = null } }) =>
-        done(200, { items: await readLatency(database, Number(days) as LatencyDays, nowMs(), id) }),
+      handle: async ({ query: { days: given, id } }) => {
+        const days = Number(given) as LatencyDays;
+        const items = id === undefined ? await latencies[days]() : await readLatency(database, days, nowMs(), id);
+        return done(200, { items });
+      },
     }),
 
     listWebhookHistory: operation({
@@ -131,10 +155,13 @@ export function historyOperations(database: Database, nowMs: () => number = Date
       answers: { 200: listSchema(webhookHistorySchema) },
       handle: async ({ query }) => {
         const sinceMs = Math.floor(nowMs() / HOUR_MS) * HOUR_MS - 23 * HOUR_MS;
-        const items = await readWebhookHistory(database, sinceMs, query.limit, query.webhook_ids);
+        const { limit, webhook_ids: given } = query;
+        const ids = given ?? (await busiest(sinceMs)).slice(0, limit);
+        // The newest fill a list of fewer with events.
+        const items = await readWebhookHistory(database, sinceMs, limit, ids, { withNewest: given === undefined });
         if (query.quarters !== 'true') return done(200, { items });
-        const ids = items.map(({ webhook_id }) => webhook_id);
-        const quarters = await readWebhookQuarters(database, quartersSince(nowMs()), ids);
+        const shown = items.map(({ webhook_id }) => webhook_id);
+        const quarters = await readWebhookQuarters(database, quartersSince(nowMs()), shown);
         return done(200, { items: items.map((item) => ({ ...item, quarters: quarters.get(item.webhook_id)! })) });
       },
     }),

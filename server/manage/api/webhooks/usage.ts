@@ -1,23 +1,31 @@
 /** Usage of webhooks, read at most every few seconds by a process: the list of webhooks refreshes itself, and the numbers grow slowly. */
 import type { z } from 'zod';
+import { keptWhenLarge } from '../../../base/net/kept.ts';
 import type { usageSchema } from '../../../model/webhook-usage.ts';
 import type { Database } from '../../../store/pool.ts';
-import { readTableBytes, readWebhookUsage } from '../../../store/queries/webhook-usage.ts';
+import { readLargestWebhooks, readTableBytes, readWebhookUsage } from '../../../store/queries/webhook-usage.ts';
 
 type UsageOutput = z.output<typeof usageSchema>;
 
 const VALID_MS = 10_000;
+/** With many webhooks: which of them have most bytes. */
+const LARGEST_VALID_MS = 600_000;
 /** Lists that are kept; then all are forgotten. */
 const LISTS_MAX = 50;
 
 export class Usage {
   readonly #database: Database;
   readonly #retentionDays: number;
+  readonly #largest: () => Promise<string[]>;
   readonly #kept = new Map<string, { atMs: number; value: Promise<UsageOutput> }>();
 
   constructor(database: Database, retentionDays: number) {
     this.#database = database;
     this.#retentionDays = retentionDays;
+    this.#largest = keptWhenLarge(LARGEST_VALID_MS, async () => {
+      const { ids: value, isLarge } = await readLargestWebhooks(database, { retentionDays, nowMs: Date.now() });
+      return { value, isLarge };
+    });
   }
 
   /** Usage of these webhooks (null: of all). Calls share a read; a failed read is not kept. */
@@ -35,7 +43,7 @@ export class Usage {
   async #readNow(ids: readonly string[] | null): Promise<UsageOutput> {
     const days = { retentionDays: this.#retentionDays, nowMs: Date.now() };
     const [items, tables] = await Promise.all([
-      readWebhookUsage(this.#database, ids, days),
+      readWebhookUsage(this.#database, ids ?? (await this.#largest()), days),
       readTableBytes(this.#database),
     ]);
     return { items, tables };

@@ -1,0 +1,63 @@
+/** What is read of all webhooks, in slices of their ids where they are many. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addHistory } from '../../server/store/queries/history.ts';
+import { readSilentWebhooks, readUsualPauses } from '../../server/store/queries/silent-webhooks.ts';
+import { readLargestWebhooks } from '../../server/store/queries/webhook-usage.ts';
+import { slicesOfWebhooks } from '../../server/store/slices.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+const HOUR_MS = 3_600_000;
+const nowMs = Date.now();
+/** Ids from the first slice to the last. */
+const idAt = (place: number) => `${place.toString(16).padStart(4, '0')}0000-0000-4000-8000-000000000000`;
+const last = idAt(0xffff);
+let fresh: FreshDatabase;
+beforeAll(async () => {
+  fresh = await freshDatabase();
+  await fresh.database.query({
+    text: `insert into webhooks (id, name, created_at, last_event_at)
+           select (lpad(to_hex(i * 65), 4, '0') || '0000-0000-4000-8000-000000000000')::uuid, 'webhook ' || i, now() - interval '8 days',
+             now() - interval '5 hours'
+           from generate_series(0, 1000) i
+           union all select $1::uuid, 'last', now() - interval '8 days', now() - interval '5 hours'`,
+    values: [last],
+  });
+});
+afterAll(() => fresh.drop());
+
+test('1,000 webhooks and fewer are one slice, more are several that have each id once', async () => {
+  const { slices, isLarge } = await slicesOfWebhooks(fresh.database);
+  expect(isLarge).toBe(true);
+  for (const [i, { to }] of slices.slice(0, -1).entries()) expect(slices[i + 1]!.from).toBe(to);
+  expect(slices[0]!.from).toBe('00000000-0000-0000-0000-000000000000');
+  expect(slices.at(-1)!.to > last).toBe(true);
+  const few = await freshDatabase();
+  expect(await slicesOfWebhooks(few.database)).toEqual({
+    slices: [{ from: '00000000-0000-0000-0000-000000000000', to: 'ffffffff-ffff-ffff-ffff-ffffffffffff' }],
+    isLarge: false,
+  });
+  await few.drop();
+});
+
+test('the largest webhooks of all slices come first', async () => {
+  const counted = [last, idAt(0), idAt(65 * 500)];
+  await addHistory(
+    fresh.database,
+    counted.map((webhookId, i) => ({ webhookId, minuteMs: nowMs - 2 * HOUR_MS, accepted: 1, bytes: 300 - i })),
+  );
+  const { ids } = await readLargestWebhooks(fresh.database, { retentionDays: 30, nowMs });
+  expect(ids).toHaveLength(200);
+  expect(ids.slice(0, 4)).toEqual([...counted, idAt(65)]);
+});
+
+test('a webhook that had an event each hour is silent after two hours without one, in whatever slice it is', async () => {
+  const often = [idAt(65 * 10), idAt(65 * 900)];
+  const rows = often.flatMap((webhookId) =>
+    Array.from({ length: 30 }, (_, i) => ({ webhookId, minuteMs: nowMs - (5 + i) * HOUR_MS, accepted: 1, bytes: 1 })),
+  );
+  await addHistory(fresh.database, rows);
+  const { pauses } = await readUsualPauses(fresh.database, nowMs, HOUR_MS / 2);
+  expect(pauses).toEqual(often.map((webhook_id) => ({ webhook_id, longest_seconds: 3_600 })));
+  const silent = await readSilentWebhooks(fresh.database, nowMs, pauses);
+  expect(silent.map(({ webhook_id }) => webhook_id)).toEqual(often);
+});
