@@ -145,7 +145,11 @@ const revokeAgent: Page = async (request) => {
       { status: 422 },
     );
   const revoked = await call('revokeAgent', { id });
-  return revoked.kind === 'done' ? redirect('/agents', 'revoked') : asProblem(revoked);
+  if (revoked.kind !== 'done') return asProblem(revoked);
+  const counted = await call('countDeliveries', { query: { agent_id: id } });
+  const isLeft = counted.kind === 'done' && counted.body.pending + counted.body.leased > 0;
+  // Its page asks what to do with what is left.
+  return redirect(isLeft ? `/agents/${id}` : '/agents', 'revoked');
 };
 
 /** Makes all dead letters of the agent, or those of one webhook, pending again. */

@@ -37,6 +37,24 @@ const wasIn = (page: string) =>
 const subscription = () => `/api/v1/agents/${agent.id}/subscriptions/${webhook.id}`;
 const setFilter = (filter: string | null) => operator.api('PUT', subscription(), { filter });
 
+test('the list does not say that no delivery is pending while a filter is not applied yet', async () => {
+  const agesOf = async () => /data-label="Oldest pending">(?:<span[^>]*>)?([^<]*)/.exec(await get('/agents'))![1];
+  expect(await agesOf()).toBe('None');
+  await setFilter('bytes > 1');
+  expect(await agesOf()).toBe('–');
+  await setFilter(null);
+});
+
+test('a revoked agent with undelivered events is shown, with the choice to move or dismiss them', async () => {
+  const other = await app.addWebhook({ name: 'other' });
+  const { id } = await addAgent(app, [other]);
+  const { name } = (await operator.api('GET', `/api/v1/agents/${id}`)).body;
+  await send(other);
+  const { to } = await post(`/agents/${id}/revoke`, { name });
+  expect(to).toMatch(new RegExp(`^/agents/${id}\\?`));
+  expect(await get(to)).toContain('Agent revoked, 1 undelivered');
+});
+
 test('a filter that another user has changed since is not overwritten unnoticed', async () => {
   const form = `/agents/${agent.id}/filter`;
   const fields = {

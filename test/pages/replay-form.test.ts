@@ -1,6 +1,6 @@
 /** The form that replays many events: the types that it offers. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { addAgent } from '../helpers/agents.ts';
+import { addAgent, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
@@ -9,11 +9,12 @@ import { signedRequest } from '../helpers/requests.ts';
 let app: TestApp;
 let operator: TestPerson;
 let webhook: TestWebhook;
+let agent: TestAgent;
 beforeAll(async () => {
   app = await startPagesApp();
   operator = await addPerson(app, 'operator');
   webhook = await app.addWebhook({ name: 'Shop', event_type_from: 'header:x-kind' });
-  await addAgent(app, [webhook]);
+  agent = await addAgent(app, [webhook]);
   for (const kind of ['order.paid', 'order.paid', 'order.sent', ''])
     await fetch(webhook.url, signedRequest({ secret: webhook.secret, headers: kind === '' ? {} : { 'x-kind': kind } }));
 });
@@ -59,4 +60,18 @@ test('the chosen type is replayed', async () => {
   const answer = await fetch(`${app.url}/events/replay`, { method: 'POST', body, headers, redirect: 'manual' });
   const job = (await operator.api('GET', `/api/v1${answer.headers.get('location')!.split('?')[0]}`)).body;
   expect(job.filter).toEqual({ webhook_id: webhook.id, type: 'order.sent' });
+});
+
+test('a replay that reaches no agent says so before it is started', async () => {
+  const stranger = await addAgent(app);
+  const { cookie } = operator;
+  const { csrf_token: csrf } = (await operator.browse('GET', '/api/v1/account')).body;
+  const previewOf = async (agentId: string) => {
+    const body = new URLSearchParams({ csrf, webhook_id: webhook.id, agent_ids: agentId, preview: 'true' });
+    const headers = { cookie, origin: app.url };
+    return (await fetch(`${app.url}/events/replay`, { method: 'POST', body, headers })).text();
+  };
+  const warning = 'No agent gets these events, because subscriptions and filters exclude all of them.';
+  expect(await previewOf(stranger.id)).toContain(warning);
+  expect(await previewOf(agent.id)).not.toContain(warning);
 });
