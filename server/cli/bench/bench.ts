@@ -9,7 +9,7 @@ import { isInMemory } from '../../operate/load/environment.ts';
 import type { Run } from '../../operate/load/run.ts';
 import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
 import { wholeNumber } from '../command/arguments.ts';
-import { showBenchProgress } from '../send/progress.ts';
+import { showBenchProgress } from '../command/progress.ts';
 import { type CurveOrder, measureCurve } from './curve.ts';
 import { describeReport, drawReport, reportOf } from './report.ts';
 

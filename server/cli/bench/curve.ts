@@ -20,9 +20,9 @@ import {
 } from '../../operate/load/environment.ts';
 import { type Run, runOf } from '../../operate/load/run.ts';
 import { measureWindow, type Window } from '../../operate/load/window.ts';
+import type { BenchProgress } from '../command/progress.ts';
 import { type CommandSession, withDatabase } from '../command/session.ts';
 import { callLocally } from '../manage/local.ts';
-import type { BenchProgress } from '../send/progress.ts';
 
 export interface CurveOrder {
   /** Numbers of serving processes, in measuring order. */

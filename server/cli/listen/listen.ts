@@ -7,13 +7,14 @@ import { filterProblem } from '../../model/filters/expression.ts';
 import { CannotSign } from '../../model/signatures/sign.ts';
 import { parseAddress, uuids, wholeNumber } from '../command/arguments.ts';
 import { watchEnd } from '../command/end-watch.ts';
+import { readToken } from '../command/token.ts';
 import { ConsumeTally, describeConsumed } from '../consume/progress.ts';
 import { type ForwardOptions, forwardDeliveries, withForwardOptions } from '../forward/command.ts';
 import { hasColour } from '../forward/lines.ts';
 import type { Signing } from '../forward/request.ts';
 import { type ForwardedWebhook, type ForwardKeys, readForwardKeys, signingFor } from '../forward/signing.ts';
 import { targetName } from '../forward/target.ts';
-import { ListenApi, readToken } from './api.ts';
+import { ListenApi } from './api.ts';
 
 interface ListenOptions extends ForwardOptions {
   token?: string;

@@ -13,7 +13,7 @@ import { openUnmigrated, unusable } from '../../store/open.ts';
 import { type Database, openDatabase } from '../../store/pool.ts';
 import { derivedKeys, existingSecretsKeys, keyPath } from '../../store/secrets/keys.ts';
 import { DatabaseUnavailable } from '../../store/unavailable.ts';
-import { showTableProgress } from '../send/progress.ts';
+import { showTableProgress } from '../command/progress.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 

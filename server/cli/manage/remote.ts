@@ -5,7 +5,7 @@ import { isSafeUrl } from '../../base/net/loopback.ts';
 import { openApiClient } from '../../deliver/client/http.ts';
 import { type OperationName, operationRoutes } from '../../manage/api/routes.ts';
 import { parseAddress } from '../command/arguments.ts';
-import { readToken } from '../listen/api.ts';
+import { readToken } from '../command/token.ts';
 import {
   type BodyOf,
   type CallArguments,

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError, type CommandIo, printMessage } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
-import { showJobProgress } from '../../send/progress.ts';
+import { showJobProgress } from '../../command/progress.ts';
 import type { BodyOf, Call } from '../call.ts';
 import { idsOfGiven } from '../lists.ts';
 import { type Given, repeated, row } from '../row.ts';
