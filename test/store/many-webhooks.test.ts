@@ -1,4 +1,4 @@
-/** What is read of all webhooks, in slices of their ids where they are many. */
+/** What is read of all webhooks, some of it in slices of their ids where they are many. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addHistory } from '../../server/store/queries/history.ts';
 import { readSilentWebhooks, readUsualPauses } from '../../server/store/queries/silent-webhooks.ts';
@@ -50,14 +50,15 @@ test('the largest webhooks of all slices come first', async () => {
   expect(ids.slice(0, 4)).toEqual([...counted, idAt(65)]);
 });
 
-test('a webhook that had an event each hour is silent after two hours without one, in whatever slice it is', async () => {
+test('a webhook that had an event each hour is silent after two hours without one', async () => {
   const often = [idAt(65 * 10), idAt(65 * 900)];
   const rows = often.flatMap((webhookId) =>
     Array.from({ length: 30 }, (_, i) => ({ webhookId, minuteMs: nowMs - (5 + i) * HOUR_MS, accepted: 1, bytes: 1 })),
   );
   await addHistory(fresh.database, rows);
-  const { pauses } = await readUsualPauses(fresh.database, nowMs, HOUR_MS / 2);
-  expect(pauses).toEqual(often.map((webhook_id) => ({ webhook_id, longest_seconds: 3_600 })));
+  const pauses = await readUsualPauses(fresh.database, nowMs, HOUR_MS / 2);
+  expect(pauses.map(({ webhook_id }) => webhook_id).sort()).toEqual(often);
+  expect(pauses.every(({ longest_seconds }) => longest_seconds === 3_600)).toBe(true);
   const silent = await readSilentWebhooks(fresh.database, nowMs, pauses);
   expect(silent.map(({ webhook_id }) => webhook_id)).toEqual(often);
 });

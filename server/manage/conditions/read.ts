@@ -25,6 +25,7 @@ import { countExpiring, countUnarchived } from '../../store/queries/expiring.ts'
 import { readFilters, type StoredFilter } from '../../store/queries/filter-events.ts';
 import { readOverdueWebhooks, readSilentWebhooks, readUsualPauses } from '../../store/queries/silent-webhooks.ts';
 import { readUndelivered } from '../../store/queries/undelivered.ts';
+import { hasManyWebhooks } from '../../store/slices.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
 
@@ -56,10 +57,10 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
   const { settings, database, history, commitFailure, spoolFolder } = parts;
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const refused = keptFor(REFUSED_VALID_MS, (nowMs) => readRefusedRequests(database, nowMs));
-  const usual = keptWhenLarge(PAUSES_VALID_MS, async (nowMs: number) => {
-    const { pauses: value, isLarge } = await readUsualPauses(database, nowMs, 2 * PAUSES_VALID_MS);
-    return { value, isLarge };
-  });
+  const usual = keptWhenLarge(PAUSES_VALID_MS, async (nowMs: number) => ({
+    value: await readUsualPauses(database, nowMs, 2 * PAUSES_VALID_MS),
+    isLarge: await hasManyWebhooks(database),
+  }));
   const silent = keptFor(SILENT_VALID_MS, async (nowMs) => readSilentWebhooks(database, nowMs, await usual(nowMs)));
   const filters = keptFor(FILTERS_VALID_MS, () => readFilters(database, null, FILTERS_MAX));
   const expiring = keptFor(RETENTION_VALID_MS, (nowMs) => countExpiring(database, retention, nowMs));

@@ -1,6 +1,5 @@
 /** Webhooks without events for longer than they expect, or than is usual for them. */
 import type { Database } from '../pool.ts';
-import { slicesOfWebhooks } from '../slices.ts';
 import { arrayOf, isoText } from '../sql.ts';
 import { HOUR } from './history.ts';
 
@@ -54,37 +53,30 @@ export interface UsualPause {
 
 /**
  * Reads the longest pause of the last seven days of each enabled webhook without an expectation that could be silent within `validMs`: it
- * is often used, and had no event for an hour less that time. Its pauses until then are over. Reads one row a webhook and hour of a week,
- * about 1 us of CPU each.
+ * is often used, and had no event for an hour less that time. Its pauses until then are over. Reads one row a webhook and hour of a week:
+ * 420 ms of CPU for 930,000 rows, and 1,200 ms in 32 slices of the webhooks.
  * @param nowMs Unix milliseconds.
  */
-export async function readUsualPauses(
-  database: Pick<Database, 'query'>,
+export function readUsualPauses(
+  { query }: Pick<Database, 'query'>,
   nowMs: number,
   validMs: number,
-): Promise<{ pauses: UsualPause[]; isLarge: boolean }> {
-  const { slices, isLarge } = await slicesOfWebhooks(database);
-  const pauses: UsualPause[] = [];
-  for (const { from, to } of slices)
-    pauses.push(
-      ...(await database.query<UsualPause>({
-        name: 'read-usual-pauses',
-        text: `
-          with pauses as (
-            select webhook_id, at - lag(at) over (partition by webhook_id order by at) as pause
-            from history
-            where step = ${HOUR} and at >= $1::timestamptz - interval '7 days' and accepted > 0 and webhook_id >= $3::uuid and webhook_id < $4::uuid
-          ), usual as (
-            select webhook_id, max(pause) as longest from pauses group by webhook_id having count(*) >= ${ACTIVE_HOURS_MIN}
-          )
-          select u.webhook_id, extract(epoch from u.longest)::float8 as longest_seconds
-          from usual u join webhooks w on w.id = u.webhook_id
-          where w.deleted_at is null and w.enabled and w.expect_every_seconds is null
-            and ${silentSince} < $1::timestamptz - make_interval(secs => $2::float8)`,
-        values: [new Date(nowMs).toISOString(), SILENT_SECONDS_MIN - validMs / 1000, from, to],
-      })),
-    );
-  return { pauses, isLarge };
+): Promise<UsualPause[]> {
+  return query<UsualPause>({
+    name: 'read-usual-pauses',
+    text: `
+      with pauses as (
+        select webhook_id, at - lag(at) over (partition by webhook_id order by at) as pause
+        from history where step = ${HOUR} and at >= $1::timestamptz - interval '7 days' and accepted > 0
+      ), usual as (
+        select webhook_id, max(pause) as longest from pauses group by webhook_id having count(*) >= ${ACTIVE_HOURS_MIN}
+      )
+      select u.webhook_id, extract(epoch from u.longest)::float8 as longest_seconds
+      from usual u join webhooks w on w.id = u.webhook_id
+      where w.deleted_at is null and w.enabled and w.expect_every_seconds is null
+        and ${silentSince} < $1::timestamptz - make_interval(secs => $2::float8)`,
+    values: [new Date(nowMs).toISOString(), SILENT_SECONDS_MIN - validMs / 1000],
+  });
 }
 
 /**
