@@ -4,8 +4,11 @@ import { ARRIVALS_CHANNEL } from '../../store/listen.ts';
 import type { Database } from '../../store/pool.ts';
 import { after, type ClaimWaiters } from './waiters.ts';
 
-/** Minimum time between two NOTIFYs. */
-const NOTIFY_GAP_MS = 10;
+/**
+ * Minimum time between two NOTIFYs. With 10 ms, at 100 events a second most of them waited for a timer: 2.9 to 3.2 ms from commit to handler when
+ * the claim waits in another process, now 2.0 to 2.3, for the same processor time.
+ */
+const NOTIFY_GAP_MS = 5;
 /** Ids of webhooks in one NOTIFY, whose payload has at most 7,999 bytes. One of more webhooks has none. */
 const WEBHOOKS_MAX = 200;
 
