@@ -3,9 +3,9 @@
 import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
 import { agentFields, agentForm } from '../model/agents.ts';
-import { PENDING_SECONDS } from '../model/conditions.ts';
 import { agentActivity } from './activity.ts';
 import { shownSubscriptions } from './agent-filters.ts';
+import { agentState } from './agent-state.ts';
 import { agentStrip } from './agent-strip.ts';
 import { filtersOf } from './filters.ts';
 import { basis, confirmation, confirmationError, field, list, withVersion } from './form.ts';
@@ -29,24 +29,6 @@ import { NAMES_SHOWN } from './show.ts';
 
 const DAY_MS = 86_400_000;
 const DELIVERIES_SHOWN = 10;
-/** An agent without a request for this long has stopped: a claim waits for 30 s at most, and Weir notes requests to the minute. */
-const STOPPED_MS = 180_000;
-/** A delivery that waits for this long is late: the default of ALERT_PENDING_SECONDS. */
-const LATE_MS = PENDING_SECONDS * 1_000;
-
-/**
- * What an agent does, in a word, and the tones of its age and of its oldest pending delivery.
- * @param does null: its activity could not be read
- */
-export function agentState(does: Activity | undefined, nowMs: number) {
-  const ageMs = (iso: string | null | undefined) => (iso == null ? 0 : nowMs - Date.parse(iso));
-  const late = ageMs(does?.waiting_since) > LATE_MS ? 'bad' : '';
-  if (does === undefined) return { word: 'active', tone: '', late };
-  if (does.last_seen_at === null) return { word: 'never seen', tone: late, late };
-  if (ageMs(does.last_seen_at) > STOPPED_MS)
-    return { word: 'stopped', tone: does.waiting_since === null ? 'warn' : 'bad', late };
-  return { word: does.working ? 'working' : 'idle', tone: 'good', late };
-}
 
 const agentList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'revoked', 'cursor']);
@@ -196,7 +178,6 @@ export const agentPages = {
   settleUndelivered,
 };
 
-type Activity = Success<Operations['listAgentActivity']['answers']>['body']['items'][number];
 type Agent = Success<Operations['showAgent']['answers']>['body'];
 
 async function agentView(
