@@ -105,6 +105,8 @@ test('a change shows a toast with Undo, and its button what it is doing', async 
   const toast = page.locator('.toast', { hasText: 'The webhook is disabled.' });
   await toast.waitFor();
   expect(await page.locator('main .notice').count()).toBe(0);
+  // A reload, or a link that is passed on, does not show it again.
+  expect(new URL(page.url()).search).toBe('');
   expect(await accessibilityViolations(page)).toEqual([]);
   let answer = () => {};
   const held = new Promise<void>((resolve) => {

@@ -165,7 +165,7 @@ document.addEventListener('htmx:configRequest', (event) => {
 function forgetNotice() {
   const here = new URL(location);
   if (!here.searchParams.has('notice')) return;
-  here.searchParams.delete('notice');
+  for (const name of ['notice', 'proof']) here.searchParams.delete(name);
   history.replaceState(history.state, '', here);
 }
 
