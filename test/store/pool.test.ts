@@ -44,6 +44,15 @@ test('a statement without values takes the connection as it is', async () => {
   expect(await modeOf(database.query({ text: mode.text }))).toBe('force_generic_plan');
 });
 
+test('a statement that its socket does not take at once is sent whole, and so is the next one', async () => {
+  const long = 'x'.repeat(20_000_000);
+  const length = { text: 'select length($1) as length, md5($1)', values: [long] };
+  const [first] = await database.query<{ length: number; md5: string }>(length);
+  expect(first!.length).toBe(long.length);
+  expect(await database.query(length)).toEqual([first]);
+  expect(await modeOf(database.query(mode))).toBe('auto');
+});
+
 test('a statement over its time limit counts as lost, and the pool continues', async () => {
   const slow = database.query({ text: 'select pg_sleep(600)', timeoutMs: 100 });
   await expect(slow).rejects.toThrow(DatabaseUnavailable);
