@@ -59,7 +59,9 @@ export async function measureWindow(context: BenchContext, database: Database, o
   const before = readProcessor(processes, storePids);
   const { result, peakBytes } = await watchResident(processes, () => send(context.seconds));
   const rows = store === null ? null : (await store.count()) - from;
-  const us = timeBetween(before, readProcessor(processes, storePids));
+  // With the connections that were opened in the window.
+  const pids = new Set([...storePids, ...((await store?.pids()) ?? [])]);
+  const us = timeBetween(before, readProcessor(processes, [...pids]));
   for (const part of parts) us[part] /= result.answers2xx;
   return { ...result, residentMb: peakBytes / MB, rows, us };
 }

@@ -57,7 +57,9 @@ export const historySchema = z.object({
   step: whole.describe('seconds from one point to the next'),
   points: z
     .array(z.object({ at: timeOf('start of the point'), ...historyCounts }))
-    .describe('oldest first, without gaps; the counts of the last seconds are not yet included'),
+    .describe(
+      'oldest first, without gaps; the counts of the last seconds are not yet included, and those of the last 90 while thousands of webhooks have events',
+    ),
 });
 
 const webhookQuarterSchema = z.object({
@@ -73,7 +75,11 @@ export const webhookHistorySchema = z.object({
   webhook_id: recordId.describe('the webhook'),
   name: z.string().describe('its name'),
   enabled: z.boolean().describe('false: requests are answered 410'),
-  last_event_at: timeOf('when it last received an event, to a few seconds').nullable().describe('null: never'),
+  last_event_at: timeOf(
+    'when it last received an event, to a few seconds, or to 90 while thousands of webhooks have events',
+  )
+    .nullable()
+    .describe('null: never'),
   ...historyCounts,
   hours: z.array(whole).describe('accepted events of each of the last 24 hours, oldest first'),
   quarters: z

@@ -8,7 +8,9 @@ export const webhookActivitySchema = z
     last_event_at: z.iso
       .datetime()
       .nullable()
-      .describe('when the last event was received, with a delay of a few seconds; null: none yet'),
+      .describe(
+        'when the last event was received, with a delay of a few seconds, or of up to 90 while thousands of webhooks have events; null: none yet',
+      ),
     last_rejection_at: z.iso
       .datetime()
       .nullable()

@@ -14,6 +14,10 @@ export const secretSchema = z.object({
   slot: z.enum(['current', 'previous']).describe('previous: valid until expires_at beside the current secret'),
   created_at: createdAt,
   expires_at: z.iso.datetime().nullable().describe('when it expires; null: never'),
-  uses: z.int().describe('number of requests that it verified, with a delay of a few seconds'),
+  uses: z
+    .int()
+    .describe(
+      'number of requests that it verified, with a delay of a few seconds, or of up to 90 while thousands of webhooks have events',
+    ),
   last_used_at: z.iso.datetime().nullable().describe('when it last verified a request; null: never'),
 });

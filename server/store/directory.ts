@@ -23,8 +23,11 @@ const PATIENCE_MS = 500;
 const RETRY_EVERY_MS = 500;
 /** Rows that are read at the start: the newest. */
 const PRELOADED_MAX = 20_000;
-/** Rows in memory. Beyond it, each request for another row is a query, and evicts one. */
-const ROWS_MAX = 100_000;
+/**
+ * Rows in memory. Beyond it, each request for another row is a query, and evicts one: with requests for one row more than fit, each in turn, each
+ * request is a query. So 100,000 webhooks fit with room to spare. A webhook takes 1.5 to 2 KB (bench/NOTES.md).
+ */
+export const ROWS_MAX = 200_000;
 /** Ids that do not exist are cached separately, so that a flood of them evicts no row. */
 const ABSENT_MAX = 10_000;
 /** Limit on concurrent look-ups; further misses are rejected. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { Directory } from '../../server/store/directory.ts';
+import { Directory, ROWS_MAX } from '../../server/store/directory.ts';
 import { until } from '../helpers/wait.ts';
 
 interface Row {
@@ -110,11 +110,11 @@ test('at the limit of rows in memory, one that was not looked up again is evicte
   await directory.find(used.id, now());
   directory.recordHeartbeat(now());
   expect(directory.find(used.id, now())).toEqual(used);
-  const unused = Array.from({ length: 99_999 }, () => row());
+  const unused = Array.from({ length: ROWS_MAX - 1 }, () => row());
   directory.seed(unused);
-  expect(directory.size).toBe(100_000);
+  expect(directory.size).toBe(ROWS_MAX);
   await directory.find(other.id, now());
-  expect([directory.size, directory.known(unused[0]!.id)]).toEqual([100_000, undefined]);
+  expect([directory.size, directory.known(unused[0]!.id)]).toEqual([ROWS_MAX, undefined]);
   expect([directory.known(used.id), directory.known(other.id)]).toEqual([used, other]);
 });
 

@@ -6,7 +6,7 @@ import type { Keyring } from '../../model/signatures/check.ts';
 import { type EventTypeReader, eventTypeReader } from '../../model/signatures/event-type.ts';
 import { compilePath, type PathStep } from '../../model/signatures/json-scan.ts';
 import { isAsymmetric, keyOf, publicKeyOf, sha256 } from '../../model/signatures/keys.ts';
-import { schemeOf } from '../../model/signatures/presets.ts';
+import { CUSTOM, schemeOf } from '../../model/signatures/presets.ts';
 import type { Scheme } from '../../model/signatures/scheme.ts';
 import { headerOf, pointerOf } from '../../model/signatures/sources.ts';
 import { Directory } from '../../store/directory.ts';
@@ -15,6 +15,9 @@ import type { Database } from '../../store/pool.ts';
 import { verifyTokenContext } from '../../store/queries/sealed-rows.ts';
 import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks.ts';
 import { unseal } from '../../store/secrets/seal.ts';
+
+/** Different settings of presets that are kept compiled. At the limit all are dropped. */
+const SCHEMES_MAX = 1_000;
 
 export interface Webhook {
   readonly id: string;
@@ -47,6 +50,8 @@ export interface Webhook {
   readonly unreadableUntilMs: number;
   /** When the previous secret expires; null without one. */
   readonly previousExpiresAtMs: number | null;
+  /** An alert begins when its last event is too old, so the time of that is written every few seconds. */
+  readonly expectsEvents: boolean;
   /** Requests since the last write of the history; the same object after a change of the webhook. */
   readonly counts: HistoryCounts;
 }
@@ -75,11 +80,12 @@ interface WebhookDirectory {
 /** Creates the directory of the webhooks that are not deleted. @param saved rows that were read in the past, newest first. */
 export function webhookDirectory(source: WebhookSource, saved: readonly WebhookRow[] = []): WebhookDirectory {
   const unreadable = new Set<string>();
+  const schemes = new SharedSchemes();
   const openAll = (rows: readonly WebhookRow[], ids: readonly string[] | null) => {
     const before = new Set(unreadable);
     for (const id of ids ?? before) unreadable.delete(id);
     return rows.map((row) => {
-      const webhook = open(row, source);
+      const webhook = open(row, schemes.of(row), source);
       if (webhook.unreadableUntilMs > 0) {
         unreadable.add(row.id);
         if (!before.has(row.id)) source.onUnreadable(row.id);
@@ -109,8 +115,25 @@ export function isCurrent(webhook: Webhook, place: number): boolean {
   return place === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
 }
 
-function open(row: WebhookRow, { keys, capBytes, windowSeconds, countsOf }: WebhookSource): Webhook {
-  const scheme = schemeOf(row);
+/** Compiled presets: webhooks with the same settings share one, which takes 1 to 2 KB, half of the memory of a webhook. */
+class SharedSchemes {
+  readonly #known = new Map<string, Scheme>();
+
+  of(row: WebhookRow): Scheme {
+    const { signatureScheme, signatureHeader, toleranceSeconds, publicKey } = row;
+    if (signatureScheme === CUSTOM) return schemeOf(row);
+    const settings = JSON.stringify([signatureScheme, signatureHeader, toleranceSeconds, publicKey === null]);
+    let scheme = this.#known.get(settings);
+    if (scheme === undefined) {
+      if (this.#known.size >= SCHEMES_MAX) this.#known.clear();
+      scheme = schemeOf(row);
+      this.#known.set(settings, scheme);
+    }
+    return scheme;
+  }
+}
+
+function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, countsOf }: WebhookSource): Webhook {
   const { algorithm, id } = scheme.definition;
   const asymmetric = isAsymmetric(algorithm);
   const opened = (asymmetric ? [] : row.sealed).map((sealed, place) => ({
@@ -142,6 +165,7 @@ function open(row: WebhookRow, { keys, capBytes, windowSeconds, countsOf }: Webh
     secretIds: readable.map(({ id }) => id),
     unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),
     previousExpiresAtMs: row.previousExpiresAtMs,
+    expectsEvents: row.expectsEvents,
     counts: countsOf(row.id),
   };
 }

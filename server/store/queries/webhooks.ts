@@ -143,6 +143,8 @@ export interface WebhookRow {
   eventTypeFrom: string | null;
   maxPayloadBytes: number | null;
   rateLimitMax: number | null;
+  /** An alert begins when its last event is older than it expects. */
+  expectsEvents: boolean;
   sealed: Buffer[];
   /** Same order as `sealed`. */
   secretIds: string[];
@@ -169,6 +171,7 @@ export async function readWebhooks(
         w.event_type_from as "eventTypeFrom",
         w.max_payload_bytes as "maxPayloadBytes",
         w.rate_limit_max as "rateLimitMax",
+        w.expect_every_seconds is not null as "expectsEvents",
         s.sealed, s."secretIds", s."previousExpiresAtMs"
       from (
         select * from webhooks
@@ -217,23 +220,28 @@ export function readWebhookActivity(
 
 /**
  * Records when each webhook last received an event, in Unix milliseconds; earlier times change nothing. Rows are locked in the order of
- * their ids, so concurrent processes cannot deadlock.
+ * their ids, so concurrent processes cannot deadlock: the look-up of each id cannot be joined in another order, since it locks.
+ *
+ * With `order by` in the locking part, both look-ups were planned as scans of all webhooks: of 100,000, 17.5 us of Postgres a row instead of
+ * 12.5 (2,000 rows a statement).
  */
 export async function writeLastEvents({ query }: Database, lastMs: ReadonlyMap<string, number>): Promise<void> {
-  const times = [...lastMs.values()].map((ms) => new Date(ms).toISOString());
+  const ids = [...lastMs.keys()].sort();
   await query({
     name: 'write-last-events',
+    plan: 'keyed',
     text: `
-      with given as (
-        select * from unnest($1::uuid[], $2::timestamptz[]) g (id, at)
-      ), locked as (
-        select w.id, given.at from webhooks w join given using (id)
-        where w.last_event_at is null or w.last_event_at < given.at
-        order by w.id for no key update of w
+      with locked as (
+        select w.id, given.at from unnest($1::uuid[], $2::timestamptz[]) given (id, at)
+        cross join lateral (
+          select id from webhooks
+          where id = given.id and (last_event_at is null or last_event_at < given.at)
+          for no key update
+        ) w
       )
       update webhooks w set last_event_at = greatest(w.last_event_at, locked.at)
       from locked
       where w.id = locked.id`,
-    values: [arrayOf(lastMs.keys()), arrayOf(times)],
+    values: [arrayOf(ids), arrayOf(ids.map((id) => new Date(lastMs.get(id)!).toISOString()))],
   });
 }

@@ -1,5 +1,6 @@
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { IngestCounts, ROWS_MAX } from '../../../server/receive/ingest/ingest-counts.ts';
+import { VALUES_MAX } from '../../../server/receive/ingest/write-behind.ts';
 import type { HistoryRow } from '../../../server/store/queries/history.ts';
 
 const MINUTE_MS = 60_000;
@@ -75,4 +76,30 @@ test('a long outage holds a limited number of rows and loses no count', async ()
   expect(written).toHaveLength(ROWS_MAX);
   await counts.flush();
   expect(written.reduce((sum, { rejected }) => sum + rejected!, 0)).toBe(minutes * webhooks.length);
+});
+
+test('of many webhooks, the counts of a minute are written after its end', async () => {
+  vi.useFakeTimers();
+  try {
+    const counts = start();
+    const webhooks = Array.from({ length: VALUES_MAX + 1 }, (_, i) => counts.of(`webhook ${i}`));
+    const add = () => {
+      for (const one of webhooks) one.accepted++;
+    };
+    add();
+    await counts.flush();
+    written = [];
+    // Seconds of the minute.
+    for (const second of [10, 20, 50, 61]) {
+      add();
+      nowMs = 5 * MINUTE_MS + second * 1_000;
+      await vi.advanceTimersByTimeAsync(10_000);
+    }
+    await vi.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(written.map(({ minuteMs, accepted }) => [minuteMs / MINUTE_MS, accepted])).toEqual(
+      webhooks.map(() => [5, 4]),
+    );
+  } finally {
+    vi.useRealTimers();
+  }
 });

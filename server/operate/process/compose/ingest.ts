@@ -127,7 +127,9 @@ export function composeIngest(
     (uses) => addSecretUses(database, uses),
     (one, other) => one + other,
   );
-  const lastEvents = new WriteBehind((lastMs) => writeLastEvents(database, lastMs), Math.max);
+  const openLastEvents = (isUrgent: boolean) =>
+    new WriteBehind((lastMs) => writeLastEvents(database, lastMs), Math.max, { isUrgent });
+  const [lastEvents, expectedEvents] = [openLastEvents(false), openLastEvents(true)];
   const parts: IngestParts = {
     directory,
     limiter,
@@ -151,9 +153,9 @@ export function composeIngest(
   const store = {
     rows: new RowMaker(clampMs),
     events: spool?.store ?? events,
-    onStored: ({ id }: Webhook, receivedAtMs: number) => {
+    onStored: ({ id, expectsEvents }: Webhook, receivedAtMs: number) => {
       agents.stored(id);
-      lastEvents.note(id, receivedAtMs);
+      (expectsEvents ? expectedEvents : lastEvents).note(id, receivedAtMs);
       latency.stored(id, receivedAtMs);
     },
   };
@@ -231,6 +233,7 @@ export function composeIngest(
         verifier.close(),
         secretUses.close(),
         lastEvents.close(),
+        expectedEvents.close(),
         counts.close(),
         ...[...repairs].map((repair) => repair.close()),
       ]);
