@@ -1,6 +1,6 @@
 /** Two machines with one Postgres change between today's build and the first release that serves newer schemas, under load. */
 import { execFileSync } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -40,11 +40,13 @@ const hasEarlier = (() => {
 if (!hasEarlier)
   console.warn(`The test of roll-backs is skipped: this directory is not a clone with commit ${EARLIER.slice(0, 7)}.`);
 
-/** The sources of the earlier release, built with the packages of this one, which has the same. */
+/** The sources of the earlier release, built with the packages of this one, which has all but uPlot: its charts are not shown here. */
 async function buildEarlier(directory: string): Promise<void> {
   await mkdir(directory);
   execFileSync('tar', ['-x', '-C', directory], { input: git('archive', EARLIER) });
   await symlink(join(root, 'node_modules'), join(directory, 'node_modules'));
+  const assets = join(directory, 'server/pages/assets.ts');
+  await writeFile(assets, (await readFile(assets, 'utf8')).replaceAll(/^.*require\.resolve\('uplot\/.*\n/gm, ''));
   execFileSync(process.execPath, ['server/setup/build.mjs'], { cwd: directory, stdio: 'pipe' });
 }
 
