@@ -77,7 +77,19 @@ export function claimInRound(
 ): Promise<ClaimedRows> {
   const isOfMany = judged === null && order.isOfMany;
   const webhooks = isOfMany ? firstOfRound : judged === null ? subscribedWebhooks('$1') : `(${withHorizons})`;
-  const days = daysOfClaim(order, judged === null ? 11 : 14);
+  const values = [
+    ...leaseValues(order),
+    order.webhookIds && arrayOf(order.webhookIds),
+    order.afterWebhookId,
+    ...(judged === null
+      ? []
+      : [
+          arrayOf(judged.passedIds),
+          arrayOf(judged.horizons.map(({ webhookId }) => webhookId)),
+          JSON.stringify(judged.horizons.map(({ upTo }) => upTo)),
+        ]),
+  ];
+  const days = daysOfClaim(order, values);
   const name = isOfMany ? 'claim-in-round-of-many' : judged === null ? 'claim-in-round' : 'claim-judged-in-round';
   const statement = {
     name: `${name}${days.name}`,
@@ -118,19 +130,7 @@ export function claimInRound(
       from chosen c
       where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id and d.state in ('pending', 'leased')
       returning ${leasedColumns('c.place', `(select ${millisecondsOf('min(available_at)')} from candidates)`, 'c.webhook_name')}`,
-    values: [
-      ...leaseValues(order),
-      order.webhookIds && arrayOf(order.webhookIds),
-      order.afterWebhookId,
-      ...(judged === null
-        ? []
-        : [
-            arrayOf(judged.passedIds),
-            arrayOf(judged.horizons.map(({ webhookId }) => webhookId)),
-            JSON.stringify(judged.horizons.map(({ upTo }) => upTo)),
-          ]),
-      ...days.values,
-    ],
+    values: [...values, ...days.values],
     place: { cell: order.cell },
   };
   return runClaim(query, statement, acks);

@@ -20,6 +20,9 @@ export const lease = `
   leased_from = $8,
   available_at = now() + make_interval(secs => $3)`;
 
+/** SQL: the Unix milliseconds of a time. Not later than it: claims look from there on. */
+export const millisecondsOf = (time: string) => `floor(date_part('epoch', ${time}) * 1000)::bigint`;
+
 /**
  * SQL columns of the leased delivery `d`, which was chosen as `c` and has the event `e`; see parseLeased. What is short is in one column:
  * Postgres writes each column of a row by itself, and this process reads it with one or two calls. A claim of 100 of 1 KiB that acknowledges
@@ -29,11 +32,8 @@ export const lease = `
  */
 export const leasedColumns = (place: string, sinceMs: string, webhookName: string) => `
   concat_ws('.', d.id, d.event_id, d.webhook_id, d.state, c.state, d.attempts, d.leases, ${place}, ${sinceMs},
-    (select floor(date_part('epoch', now() + make_interval(secs => $3)) * 1000)::bigint), ${webhookName}) as leased,
+    (select ${millisecondsOf('now() + make_interval(secs => $3)')}), ${webhookName}) as leased,
   c.event_type as "eventType", c.content_type as "contentType", ${asText('c.headers')} as headers, ${asText('c.body')} as body`;
-
-/** SQL: the Unix milliseconds of a time. Not later than it: claims look from there on. */
-export const millisecondsOf = (time: string) => `floor(date_part('epoch', ${time}) * 1000)::bigint`;
 
 /** A row of leasedColumns. */
 export type AnsweredRow = Pick<LeasedRow, 'eventType' | 'contentType' | 'headers' | 'body'> & { leased: string };
@@ -69,9 +69,9 @@ interface DaysOfClaim {
  * A single day, the usual case, is in the text, and so in the name: the plan is then made for one partition of `events`. With placeholders
  * Postgres locks all of them each time, 46 with the default RETENTION_DAYS: 310 us for a claim of one that acknowledges the one before, 290 with
  * the day in the text (medians of 12 rounds in turns at a load of 20, commits not flushed); 31.5 and 29.9 us a delivery for 100.
- * @param values how many the statement has besides
+ * @param values the others of the statement
  */
-export function daysOfClaim({ days: { from, to } }: Pick<ClaimOrder, 'days'>, values: number): DaysOfClaim {
+export function daysOfClaim({ days: { from, to } }: Pick<ClaimOrder, 'days'>, values: readonly unknown[]): DaysOfClaim {
   const [fromMs, toMs] = [Date.parse(from), Date.parse(to)];
   return fromMs % DAY_MS === 0 && toMs - fromMs === DAY_MS
     ? {
@@ -80,7 +80,12 @@ export function daysOfClaim({ days: { from, to } }: Pick<ClaimOrder, 'days'>, va
         name: `-${isoTime(fromMs).slice(0, 10)}`,
         values: [],
       }
-    : { from: `$${values + 1}::timestamptz`, to: `$${values + 2}::timestamptz`, name: '', values: [from, to] };
+    : {
+        from: `$${values.length + 1}::timestamptz`,
+        to: `$${values.length + 2}::timestamptz`,
+        name: '',
+        values: [from, to],
+      };
 }
 
 /**

@@ -31,7 +31,8 @@ export function claimOldest(
   webhookId: string,
   acks: readonly Receipt[],
 ): Promise<ClaimedRows> {
-  const days = daysOfClaim(order, 10);
+  const values = [...leaseValues(order), webhookId];
+  const days = daysOfClaim(order, values);
   const statement = {
     name: `claim-oldest${days.name}`,
     text: (leftOut: string) => `
@@ -57,7 +58,7 @@ export function claimOldest(
       ) c
       where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id and d.state in ('pending', 'leased')
       returning ${leasedColumns('1', millisecondsOf('c.available_at'), '(select name from webhooks where id = $10)')}`,
-    values: [...leaseValues(order), webhookId, ...days.values],
+    values: [...values, ...days.values],
     place: { cell: order.cell },
   };
   return runClaim(query, statement, acks);
