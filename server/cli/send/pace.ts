@@ -1,9 +1,9 @@
 /** Schedules requests and retries. Pure: every time is an argument, in milliseconds. */
 import { type Backoff, backoffMs } from '../../base/net/backoff.ts';
 
-/** Result of one attempt. */
+/** Result of one attempt. `detail`: why the request was refused, from a problem document (RFC 9457). */
 export type Attempt =
-  | { kind: 'answered'; status: number; retryAfterMs: number | null; latencyMs: number }
+  | { kind: 'answered'; status: number; retryAfterMs: number | null; latencyMs: number; detail?: string }
   | { kind: 'failed'; name: string };
 
 /** `again`: wait at least `afterMs`. `forAll`: the server asked for the delay, so it applies to every request. */

@@ -91,6 +91,9 @@ export async function runSend(
 
 /** A request without a response in this time fails with ETIMEDOUT. */
 const ANSWER_TIMEOUT_MS = 60_000;
+/** No more than this of a problem document is kept in memory. */
+const PROBLEM_CHARACTERS_MAX = 16_384;
+const DETAIL_CHARACTERS_MAX = 300;
 
 /** Posts a body. Never rejects. */
 type Post = (headers: Record<string, string>, body: Buffer) => Promise<Attempt>;
@@ -114,10 +117,16 @@ export function openClient(url: URL, connectionsMax: number): SendClient {
     new Promise((settle) => {
       const startMs = performance.now();
       const call = request(url, { method: 'POST', agent, headers, timeout: ANSWER_TIMEOUT_MS }, (response) => {
-        // Drain the body, so that the connection can be reused. A truncated body does not matter, because the status is known.
-        response.resume();
+        // Read the whole body, so that the connection can be reused. A truncated body does not matter, because the status is known.
+        let problem = '';
+        const isProblem = response.headers['content-type']?.startsWith('application/problem+json') === true;
+        if (isProblem)
+          response.setEncoding('utf8').on('data', (text: string) => {
+            if (problem.length < PROBLEM_CHARACTERS_MAX) problem += text;
+          });
+        else response.resume();
         response.once('error', () => {});
-        response.once('close', () => settle(answered(response, performance.now() - startMs)));
+        response.once('close', () => settle(answered(response, problem, performance.now() - startMs)));
       });
       call.once('timeout', () => call.destroy(Object.assign(new Error('no response in time'), { code: 'ETIMEDOUT' })));
       call.once('error', (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) }));
@@ -126,7 +135,20 @@ export function openClient(url: URL, connectionsMax: number): SendClient {
   return { post, close: () => agent.destroy() };
 }
 
-function answered(response: IncomingMessage, latencyMs: number): Attempt {
+function answered(response: IncomingMessage, problem: string, latencyMs: number): Attempt {
   const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now());
-  return { kind: 'answered', status: response.statusCode ?? 0, retryAfterMs, latencyMs };
+  const detail = detailOf(problem);
+  const status = response.statusCode ?? 0;
+  return { kind: 'answered', status, retryAfterMs, latencyMs, ...(detail !== undefined && { detail }) };
+}
+
+/** Returns the `detail` of a problem document; undefined when the text is not one. */
+function detailOf(problem: string): string | undefined {
+  if (problem === '') return undefined;
+  try {
+    const { detail } = (JSON.parse(problem) ?? {}) as { detail?: unknown };
+    return typeof detail === 'string' ? detail.slice(0, DETAIL_CHARACTERS_MAX) : undefined;
+  } catch {
+    return undefined;
+  }
 }

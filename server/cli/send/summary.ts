@@ -1,5 +1,6 @@
 /** Counts the results of `weir send` and formats them: text for people, a JSON document for programs. */
 import { createHistogram } from 'node:perf_hooks';
+import { visibleLine } from '../../base/telemetry/visible.ts';
 import type { Attempt } from './pace.ts';
 
 /** The `--json` document. */
@@ -8,6 +9,8 @@ export interface SendSummary {
   sent: number;
   /** Final responses by status; a response that was retried counts under `repeated`. */
   statuses: Record<string, number>;
+  /** Why requests were refused, by status: the first `detail` of a problem document with that status. */
+  details: Record<string, string>;
   /** Lost or refused connections by error name, whether the request was retried or given up. */
   errors: Record<string, number>;
   /** Retries by cause: a status or an error name. */
@@ -32,6 +35,7 @@ export class SendTally {
   #lateMsMax = 0;
   #latencyMsMax = 0;
   readonly #statuses: Record<string, number> = {};
+  readonly #details: Record<string, string> = {};
   readonly #errors: Record<string, number> = {};
   readonly #repeated: Record<string, number> = {};
   readonly #latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
@@ -46,6 +50,7 @@ export class SendTally {
     }
     if (attempt.status >= 200 && attempt.status < 300) this.#ok += 1;
     add(this.#statuses, String(attempt.status));
+    if (attempt.detail !== undefined) this.#details[attempt.status] ??= attempt.detail;
     this.#latencyMsMax = Math.max(this.#latencyMsMax, attempt.latencyMs);
     this.#latenciesUs.record(Math.max(1, Math.round(attempt.latencyMs * 1000)));
   }
@@ -78,6 +83,7 @@ export class SendTally {
     return {
       sent: this.#sent,
       statuses: { ...this.#statuses },
+      details: { ...this.#details },
       errors: { ...this.#errors },
       repeated: { ...this.#repeated },
       latency_ms: {
@@ -105,7 +111,10 @@ export function describeSummary(summary: SendSummary, count: number): string {
     `${whole(summary.sent)} ${summary.sent === 1 ? 'request' : 'requests'} in ${summary.seconds} s: ` +
       `${summary.requests_per_second} requests/s, ${whole(summary.bytes)} bytes`,
   ];
-  for (const [status, times] of Object.entries(summary.statuses)) lines.push(`  ${status}  ${whole(times)}`);
+  for (const [status, times] of Object.entries(summary.statuses)) {
+    const detail = summary.details[status];
+    lines.push(`  ${status}  ${whole(times)}${detail === undefined ? '' : `  ${visibleLine(detail)}`}`);
+  }
   const answered = Object.values(summary.statuses).reduce((sum, times) => sum + times, 0);
   if (answered < summary.sent) lines.push(`  no response  ${whole(summary.sent - answered)}`);
   if (latency.max !== null)

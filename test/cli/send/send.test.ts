@@ -197,6 +197,16 @@ describe('refusals and errors', () => {
     expect(arrived).toHaveLength(4);
   });
 
+  test('the reason of a refusal is printed beside its status', async () => {
+    const problem = JSON.stringify({ code: 'signature_mismatch', detail: 'The signature\u001b[2J differs.' });
+    const { url } = await receiver((response) =>
+      response.writeHead(403, { 'Content-Type': 'application/problem+json' }).end(problem),
+    );
+    const { exitCode, out } = await send([url, '--count', '2']);
+    expect(exitCode).toBe(1);
+    expect(out).toContain('  403  2  The signature\\x1b[2J differs.\n');
+  });
+
   test('503 is abandoned after ten tries', async () => {
     const { url, arrived } = await receiver((response) => reply(response, 503, { 'Retry-After': '0' }));
     const { exitCode, summary } = await send([url, '--json']);
