@@ -1,6 +1,6 @@
-/** Counts in memory how long events take, and writes the counts every minute in one statement. */
+/** Counts in memory how long events take, and writes the counts every minute. */
 import { BUCKETS, bucketOf, type LatencyStage, latencyStages, RETRIED } from '../../model/latency.ts';
-import { WriteBehind } from '../../receive/ingest/write-behind.ts';
+import { type Slot, WriteBehind } from '../../receive/ingest/write-behind.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
 import type { Claimed } from '../../store/queries/claim-order.ts';
 import type { LatencyRow } from '../../store/queries/latency.ts';
@@ -10,6 +10,7 @@ const EVERY_MS = 60_000;
 const HOUR_MS = 3_600_000;
 /** Places of the counts of a webhook or an agent: the buckets of each stage, then the retries. */
 const RETRIES = BUCKETS * latencyStages.length;
+const PLACES = RETRIES + 1;
 /** A delivery that could first be claimed so long after the receipt of its event was not created with it. */
 const LATE_MS = 60_000;
 /** Such deliveries that this process remembers until they are acknowledged. */
@@ -22,25 +23,28 @@ const stageStart = Object.fromEntries(latencyStages.map((stage, place) => [stage
 export class LatencyCounts {
   readonly #nowMs: () => number;
   /**
-   * Of a webhook or an agent: a place, its count, another place, its count, and so on. Times of a minute are in few places: 0.3 KB each instead
-   * of 3 KB for all places, which were 200 MB of a process with 70,000 webhooks in use.
+   * Of a webhook or an agent: a place in an hour, its count, another place, its count, and so on. Times of a minute are in few places: 0.3 KB
+   * each instead of 3 KB for all places, which were 200 MB of a process with 70,000 webhooks in use.
    */
-  readonly #counts = new Map<string, number[]>();
-  readonly #rows: WriteBehind<LatencyRow>;
+  readonly #counts: WriteBehind<number[]>;
   /** Ids of deliveries under lease that are not timed. */
   readonly #late = new Set<string>();
 
   /** @param nowMs Unix milliseconds */
   constructor(write: (rows: readonly LatencyRow[]) => Promise<void>, nowMs: () => number = Date.now) {
     this.#nowMs = nowMs;
-    const collect = () => this.#collect();
-    const sum = (row: LatencyRow, other: LatencyRow) => ({ ...row, count: row.count + other.count });
-    this.#rows = new WriteBehind((rows) => write([...rows.values()]), sum, { everyMs: EVERY_MS, collect });
+    this.#counts = new WriteBehind((counts) => write(rowsOf(counts)), sumOf, {
+      everyMs: EVERY_MS,
+      rowsOf: ({ length }) => length / 2,
+    });
   }
 
-  /** A request was stored. @param receivedMs Unix milliseconds */
-  stored(webhookId: string, receivedMs: number): void {
-    this.#add(webhookId, stageStart.stored + bucketOf(this.#nowMs() - receivedMs));
+  /** A request was stored. @param counts those of its webhook @param receivedMs Unix milliseconds */
+  stored(counts: Slot<number[]>, receivedMs: number): void {
+    const nowMs = this.#nowMs();
+    const place = stageStart.stored + bucketOf(nowMs - receivedMs) + firstPlaceAt(nowMs);
+    if (counts.value === null) this.#counts.noteIn(counts, [place, 1]);
+    else add(counts.value, place, 1);
   }
 
   /**
@@ -52,10 +56,12 @@ export class LatencyCounts {
     for (const { id, lease, attempt, eventId, webhookId, sinceMs } of claimed) {
       const receivedMs = uuidv7Milliseconds(eventId);
       if (lease > 1) {
-        if (attempt > 1) this.#count(agentId, webhookId, RETRIES);
+        if (attempt > 1) this.#count(agentId, webhookId, nowMs, RETRIES);
       } else if (sinceMs - receivedMs > LATE_MS) {
-        if (this.#late.size < LATE_MAX) this.#late.add(id);
-      } else this.#count(agentId, webhookId, stageStart.claimed + bucketOf(nowMs - receivedMs));
+        // What is never acknowledged here would fill it.
+        if (this.#late.size >= LATE_MAX) this.#late.clear();
+        this.#late.add(id);
+      } else this.#count(agentId, webhookId, nowMs, stageStart.claimed + bucketOf(nowMs - receivedMs));
     }
   }
 
@@ -64,50 +70,52 @@ export class LatencyCounts {
     const nowMs = this.#nowMs();
     for (const { id, lease, attempts, webhookId } of acknowledged) {
       if (this.#late.delete(id) || lease !== attempts) continue;
-      this.#count(agentId, webhookId, stageStart.acknowledged + bucketOf(nowMs - uuidv7Milliseconds(id)));
+      this.#count(agentId, webhookId, nowMs, stageStart.acknowledged + bucketOf(nowMs - uuidv7Milliseconds(id)));
     }
   }
 
   /** Writes the counts after any write under way. After an error they are kept, with their hour, for the next write. */
   flush(): Promise<void> {
-    return this.#rows.flush();
+    return this.#counts.flush();
   }
 
   close(): Promise<void> {
-    return this.#rows.close();
+    return this.#counts.close();
   }
 
-  #count(agentId: string, webhookId: string, place: number): void {
-    this.#add(agentId, place);
-    this.#add(webhookId, place);
+  #count(agentId: string, webhookId: string, nowMs: number, place: number): void {
+    for (const id of [agentId, webhookId]) this.#counts.note(id, [place + firstPlaceAt(nowMs), 1]);
   }
+}
 
-  #add(subjectId: string, place: number): void {
-    const counts = this.#counts.get(subjectId);
-    if (counts === undefined) {
-      this.#counts.set(subjectId, [place, 1]);
+/** The first place of an hour; those of the next one follow. */
+function firstPlaceAt(ms: number): number {
+  return Math.floor(ms / HOUR_MS) * PLACES;
+}
+
+function add(counts: number[], place: number, count: number): void {
+  for (let i = 0; i < counts.length; i += 2)
+    if (counts[i] === place) {
+      counts[i + 1]! += count;
       return;
     }
-    for (let i = 0; i < counts.length; i += 2)
-      if (counts[i] === place) {
-        counts[i + 1]!++;
-        return;
-      }
-    counts.push(place, 1);
-  }
+  counts.push(place, count);
+}
 
-  /** Moves the counts into rows of this hour. */
-  #collect(): void {
-    const atMs = Math.floor(this.#nowMs() / HOUR_MS) * HOUR_MS;
-    // What was never acknowledged here would fill it.
-    if (this.#late.size >= LATE_MAX) this.#late.clear();
-    for (const [subjectId, counts] of this.#counts)
-      for (let i = 0; i < counts.length; i += 2) {
-        const [place, count] = [counts[i]!, counts[i + 1]!];
-        const stage = place === RETRIES ? RETRIED : Math.floor(place / BUCKETS);
-        const bucket = place % BUCKETS;
-        this.#rows.note(`${atMs} ${subjectId} ${place}`, { subjectId, stage, bucket, count, atMs });
-      }
-    this.#counts.clear();
-  }
+/** Adds the other counts to the first ones. */
+function sumOf(counts: number[], other: readonly number[]): number[] {
+  for (let i = 0; i < other.length; i += 2) add(counts, other[i]!, other[i + 1]!);
+  return counts;
+}
+
+function rowsOf(all: ReadonlyMap<string, readonly number[]>): LatencyRow[] {
+  const rows: LatencyRow[] = [];
+  for (const [subjectId, counts] of all)
+    for (let i = 0; i < counts.length; i += 2) {
+      const place = counts[i]! % PLACES;
+      const stage = place === RETRIES ? RETRIED : Math.floor(place / BUCKETS);
+      const atMs = Math.floor(counts[i]! / PLACES) * HOUR_MS;
+      rows.push({ subjectId, stage, bucket: place % BUCKETS, count: counts[i + 1]!, atMs });
+    }
+  return rows;
 }

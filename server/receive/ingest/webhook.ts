@@ -15,6 +15,7 @@ import type { Database } from '../../store/pool.ts';
 import { verifyTokenContext } from '../../store/queries/sealed-rows.ts';
 import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks.ts';
 import { unseal } from '../../store/secrets/seal.ts';
+import { Slot } from './write-behind.ts';
 
 /** Different settings of presets that are kept compiled. At the limit all are dropped. */
 const SCHEMES_MAX = 1_000;
@@ -44,8 +45,8 @@ export interface Webhook {
   keyring: Keyring;
   /** SHA-256 of the token of a GET handshake; null: none. */
   readonly verifyToken: Uint8Array | null;
-  /** Ids of the secrets, in the order of the keys; empty for a public key. */
-  readonly secretIds: readonly string[];
+  /** Uses of the secrets, in the order of the keys; empty for a public key. */
+  readonly secretUses: readonly Slot[];
   /** When the last valid secret that no key decrypts expires: Infinity for the current secret; 0 if every secret is readable. */
   readonly unreadableUntilMs: number;
   /** When the previous secret expires; null without one. */
@@ -54,6 +55,10 @@ export interface Webhook {
   readonly expectsEvents: boolean;
   /** Requests since the last write of the history; the same object after a change of the webhook. */
   readonly counts: HistoryCounts;
+  /** When its last event was received, Unix milliseconds. */
+  readonly lastEvent: Slot;
+  /** Times of its events, see LatencyCounts. */
+  readonly latency: Slot<number[]>;
 }
 
 export interface WebhookSource {
@@ -162,10 +167,12 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
     limitScope: `ingest:${row.id}`,
     keyring: { algorithm, keys: ownKeys },
     verifyToken: verifyToken && sha256(verifyToken),
-    secretIds: readable.map(({ id }) => id),
+    secretUses: readable.map(({ id }) => new Slot(id)),
     unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),
     previousExpiresAtMs: row.previousExpiresAtMs,
     expectsEvents: row.expectsEvents,
     counts: countsOf(row.id),
+    lastEvent: new Slot(row.id),
+    latency: new Slot(row.id),
   };
 }

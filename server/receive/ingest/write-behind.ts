@@ -4,7 +4,7 @@
  */
 
 const EVERY_MS = 5_000;
-/** Values of one write. A statement with 20,000 took a second, during which other processes waited for its rows. */
+/** Rows of one write. A statement with 20,000 took a second, during which other processes waited for its rows. */
 export const VALUES_MAX = 2_000;
 /**
  * More values than VALUES_MAX wait this long, so that those of one id share a write: with an event of another of 100,000 webhooks each time,
@@ -16,13 +16,29 @@ const PAUSE_MS = 400;
 /** Time limit of the last write when the process exits. */
 const LAST_WRITE_MS = 1_000;
 
+/**
+ * The place of an id for its next value. Code that notes values of one id often keeps a slot: each look-up among 100,000 ids misses the
+ * caches of the processor.
+ */
+export class Slot<Value = number> {
+  readonly id: string;
+  /** Waits for a write; null: none does. */
+  value: Value | null = null;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+}
+
 export class WriteBehind<Value = number> {
   readonly #write: (values: ReadonlyMap<string, Value>) => Promise<void>;
   readonly #merge: (one: Value, other: Value) => Value;
+  readonly #rowsOf: (value: Value) => number;
   readonly #collect: () => void;
   readonly #timer: NodeJS.Timeout;
   readonly #ticksOfMany: number;
-  #values = new Map<string, Value>();
+  /** Slots with a value, by id. */
+  #slots = new Map<string, Slot<Value>>();
   #writing: Promise<void> = Promise.resolve();
   /** Ticks of the timer since the last write began. */
   #ticks = 0;
@@ -35,6 +51,7 @@ export class WriteBehind<Value = number> {
    * @param merge combines two values of the same id.
    * @param options.everyMs interval of the writes. More than VALUES_MAX values are written every MANY_EVERY_MS, with pauses.
    * @param options.isUrgent more values are written as often as few.
+   * @param options.rowsOf how many rows a value is written as; default: one.
    * @param options.collect called before each write, to note what is counted elsewhere.
    */
   constructor(
@@ -43,11 +60,13 @@ export class WriteBehind<Value = number> {
     {
       everyMs = EVERY_MS,
       isUrgent = false,
+      rowsOf = () => 1,
       collect = () => {},
-    }: { everyMs?: number; isUrgent?: boolean; collect?: () => void } = {},
+    }: { everyMs?: number; isUrgent?: boolean; rowsOf?: (value: Value) => number; collect?: () => void } = {},
   ) {
     this.#write = write;
     this.#merge = merge;
+    this.#rowsOf = rowsOf;
     this.#collect = collect;
     this.#ticksOfMany = isUrgent ? 1 : MANY_EVERY_MS / everyMs;
     this.#timer = setInterval(() => this.#tick(), everyMs).unref();
@@ -55,12 +74,24 @@ export class WriteBehind<Value = number> {
 
   /** Ids with a value that waits for a write. */
   get size(): number {
-    return this.#values.size;
+    return this.#slots.size;
   }
 
   note(id: string, value: Value): void {
-    const before = this.#values.get(id);
-    this.#values.set(id, before === undefined ? value : this.#merge(before, value));
+    this.noteIn(new Slot(id), value);
+  }
+
+  /** @param slot is used with this object alone. Several slots of one id are written as one. */
+  noteIn(slot: Slot<Value>, value: Value): void {
+    if (slot.value !== null) {
+      slot.value = this.#merge(slot.value, value);
+      return;
+    }
+    const other = this.#slots.get(slot.id);
+    if (other === undefined) {
+      slot.value = value;
+      this.#slots.set(slot.id, slot);
+    } else other.value = this.#merge(other.value!, value);
   }
 
   /**
@@ -82,7 +113,7 @@ export class WriteBehind<Value = number> {
 
   #tick(): void {
     this.#collect();
-    if (++this.#ticks >= this.#ticksOfMany || this.#values.size <= VALUES_MAX) void this.#writeAll();
+    if (++this.#ticks >= this.#ticksOfMany || this.#slots.size <= VALUES_MAX) void this.#writeAll();
   }
 
   #writeAll(): Promise<void> {
@@ -92,21 +123,48 @@ export class WriteBehind<Value = number> {
   }
 
   async #writeParts(): Promise<void> {
-    const left = this.#values;
-    this.#values = new Map();
-    while (left.size > 0) {
-      const some = firstOf(left);
+    const slots = this.#slots;
+    const left = slots.values();
+    this.#slots = new Map();
+    for (let written = 0; written < slots.size; ) {
+      const some = this.#takeSome(left);
       try {
         await this.#write(some);
       } catch {
-        const since = this.#values;
-        this.#values = left;
-        for (const [id, value] of since) this.note(id, value);
+        this.#putBack(slots, written, some);
         return;
       }
-      for (const id of some.keys()) left.delete(id);
-      if (left.size > 0 && this.#waiting === 0) await this.#pause();
+      written += some.size;
+      if (written < slots.size && this.#waiting === 0) await this.#pause();
     }
+  }
+
+  /** Takes the values of the next slots, up to VALUES_MAX rows. */
+  #takeSome(slots: IterableIterator<Slot<Value>>): Map<string, Value> {
+    const some = new Map<string, Value>();
+    for (let rows = 0; rows < VALUES_MAX; ) {
+      const next = slots.next();
+      if (next.done === true) break;
+      const value = takeFrom(next.value);
+      some.set(next.value.id, value);
+      rows += this.#rowsOf(value);
+    }
+    return some;
+  }
+
+  /** Keeps what was not written. @param written how many of the slots were. @param some values that were taken from the next ones */
+  #putBack(slots: Map<string, Slot<Value>>, written: number, some: ReadonlyMap<string, Value>): void {
+    const since = this.#slots;
+    this.#slots = slots;
+    for (const id of slots.keys()) {
+      if (written-- === 0) break;
+      slots.delete(id);
+    }
+    for (const [id, value] of some) {
+      const slot = slots.get(id)!;
+      slot.value = slot.value === null ? value : this.#merge(value, slot.value);
+    }
+    for (const slot of since.values()) if (slots.get(slot.id) !== slot) this.noteIn(slot, takeFrom(slot));
   }
 
   /** Ends at the next `flush`. */
@@ -121,11 +179,8 @@ export class WriteBehind<Value = number> {
   }
 }
 
-function firstOf<Value>(values: ReadonlyMap<string, Value>): Map<string, Value> {
-  const some = new Map<string, Value>();
-  for (const [id, value] of values) {
-    if (some.size === VALUES_MAX) break;
-    some.set(id, value);
-  }
-  return some;
+function takeFrom<Value>(slot: Slot<Value>): Value {
+  const value = slot.value!;
+  slot.value = null;
+  return value;
 }

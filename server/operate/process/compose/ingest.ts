@@ -144,8 +144,8 @@ export function composeIngest(
       publicUrl: settings.FRONTEND_PUBLIC_API_URL,
       onVerified: (webhook, place) => {
         metrics.verified(isCurrent(webhook, place) ? 'current' : 'previous');
-        const secretId = webhook.secretIds[place];
-        if (secretId !== undefined) secretUses.note(secretId, 1);
+        const uses = webhook.secretUses[place];
+        if (uses !== undefined) secretUses.noteIn(uses, 1);
       },
     }),
     onRejected,
@@ -153,10 +153,10 @@ export function composeIngest(
   const store = {
     rows: new RowMaker(clampMs),
     events: spool?.store ?? events,
-    onStored: ({ id, expectsEvents }: Webhook, receivedAtMs: number) => {
-      agents.stored(id);
-      (expectsEvents ? expectedEvents : lastEvents).note(id, receivedAtMs);
-      latency.stored(id, receivedAtMs);
+    onStored: (webhook: Webhook, receivedAtMs: number) => {
+      agents.stored(webhook.id);
+      (webhook.expectsEvents ? expectedEvents : lastEvents).noteIn(webhook.lastEvent, receivedAtMs);
+      latency.stored(webhook.latency, receivedAtMs);
     },
   };
 
