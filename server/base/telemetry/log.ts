@@ -26,6 +26,7 @@ export const logEvents = {
   migrated: ['info', 'a migration was applied'],
   partitions_created: ['info', 'partitions for the next days were created'],
   partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
+  days_indexed: ['info', 'days that are over got an index of their events by webhook'],
   partition_busy: [
     'warn',
     'an old partition cannot be dropped while an open transaction, such as a backup, has read it; each hourly run tries again. Logged once',

@@ -9,6 +9,7 @@ import { recordTallies } from '../../manage/auth/throttle.ts';
 import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
+import { indexPastDays } from '../../store/day-indexes.ts';
 import { dropOldPartitions } from '../../store/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
@@ -124,6 +125,12 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     const keys = await deleteExpiredKeys(at, isStopping);
     if (keys > 0) log('dedupe_keys_expired', { keys });
   };
+  const indexDays = async ({ database: at, tables }: Cell) => {
+    // Not in a cell on Citus.
+    if (tables !== at) return;
+    const indexes = await indexPastDays(at, Date.now(), isStopping);
+    if (indexes.length > 0) log('days_indexed', { indexes });
+  };
   const warnOfExpiry = async () => {
     const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays } = settings();
     const deliveries = await countExpiring(database, { retentionDays, keepUndeliveredDays }, Date.now());
@@ -136,6 +143,8 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
         if (cell.number === 0) throw error;
         log('maintenance_failed', { reason: error.message });
       });
+    for (const cell of cells.all())
+      await indexDays(cell).catch((error: Error) => log('maintenance_failed', { reason: error.message }));
     await warnOfExpiry();
     const rejections = await deleteOldRejections(database, RETENTION_DAYS);
     if (rejections > 0) log('rejections_expired', { rejections });

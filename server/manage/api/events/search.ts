@@ -1,4 +1,6 @@
 /** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
+
+import { readUnindexedFrom } from '../../../store/day-indexes.ts';
 import { uuidv7Time } from '../../../store/ids.ts';
 import type { Database } from '../../../store/pool.ts';
 import type { EventFilter, EventSpan } from '../../../store/queries/event-conditions.ts';
@@ -121,59 +123,62 @@ export class EventSearch {
     { database, filter, span, isGone, untilMs, first }: Omit<Required<Search>, 'limit'> & SliceOrder,
     read: (slice: EventSpan) => Promise<boolean>,
   ): Promise<{ stoppedAt: string | null } | null> {
-    const [recent, older] = rangesOf(filter, span, Date.now());
-    if (isPlain(filter)) {
-      const isFull = await read({ ...recent, downTo: null });
-      if (!isFull && older !== null) await read({ ...older, downTo: null });
-      return { stoppedAt: null };
-    }
-    let [range, rest] = [recent, older];
+    const { agentId, webhookId, text } = filter;
+    const indexedToMs = webhookId === null || agentId !== null ? 0 : await readUnindexedFrom(database);
     let { before } = span;
+    let events = first;
     let holdsPlace = false;
     try {
-      for (let events = first; ; events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX)) {
-        const slice = { rows: events, bytes: filter.text === null ? null : SLICE_BYTES_MAX };
-        const downTo = (await sliceEnd(database, filter, { ...range, before, downTo: null }, slice)) ?? null;
-        if (await read({ ...range, before, downTo })) return { stoppedAt: null };
-        if (downTo === null) {
-          if (rest === null) return { stoppedAt: null };
-          [range, rest] = [rest, null];
-          continue;
+      for (const { isIndexed, ...range } of rangesOf(filter, span, Date.now(), indexedToMs)) {
+        const counted = { agentId, webhookId: isIndexed ? webhookId : null };
+        const isWhole = isPlain(isIndexed ? { ...filter, webhookId: null } : filter);
+        for (;;) {
+          const slice = { rows: events, bytes: text === null ? null : SLICE_BYTES_MAX };
+          const rest = { ...range, before, downTo: null };
+          const downTo = isWhole ? null : ((await sliceEnd(database, counted, rest, slice)) ?? null);
+          if (await read({ ...rest, downTo })) return { stoppedAt: null };
+          events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX);
+          if (downTo === null) break;
+          if (isGone() || performance.now() >= untilMs) return { stoppedAt: downTo };
+          if (!holdsPlace && this.#running >= SEARCHES_MAX) return null;
+          if (!holdsPlace) this.#running++;
+          holdsPlace = true;
+          before = downTo;
         }
-        if (isGone() || performance.now() >= untilMs) return { stoppedAt: downTo };
-        if (!holdsPlace && this.#running >= SEARCHES_MAX) return null;
-        if (!holdsPlace) this.#running++;
-        holdsPlace = true;
-        before = downTo;
       }
+      return { stoppedAt: null };
     } finally {
       if (holdsPlace) this.#running--;
     }
   }
 }
 
+interface Range extends Pick<EventSpan, 'from' | 'to'> {
+  /** The events of each webhook have an index. */
+  isIndexed: boolean;
+}
+
 /**
- * The newest day of a range, then the rest (null: the range is not longer). A statement is planned for all partitions of its range: for
- * 34 of them planning takes 0.7 ms, for a day 0.2 ms, and most lists end in it. An agent's deliveries are not partitioned by day.
+ * The newest day of a range, then the rest, newest first. A statement is planned for all partitions of its range: for 34 of them planning
+ * takes 0.7 ms, for a day 0.2 ms, and most lists end in it. An agent's deliveries are not partitioned by day.
+ * @param indexedToMs events before this time have an index by webhook
  */
 function rangesOf(
   { agentId }: EventFilter,
-  span: Search['span'],
+  { from, to, before }: Search['span'],
   nowMs: number,
-): [Search['span'], Search['span'] | null] {
-  const { from, to, before } = span;
-  const ends = [
+  indexedToMs: number,
+): Range[] {
+  if (agentId !== null) return [{ from, to, isIndexed: false }];
+  const endMs = Math.min(
     nowMs,
     ...(to === null ? [] : [Date.parse(to)]),
     ...(before === null ? [] : [Date.parse(uuidv7Time(before))]),
-  ];
-  const startMs = Math.min(...ends) - DAY_MS;
-  if (agentId !== null || startMs <= 0 || (from !== null && Date.parse(from) >= startMs)) return [span, null];
-  const start = new Date(startMs).toISOString();
-  return [
-    { ...span, from: start },
-    { ...span, to: start },
-  ];
+  );
+  const fromMs = from === null ? 0 : Date.parse(from);
+  const cutsMs = [endMs - DAY_MS, indexedToMs].filter((ms) => ms > fromMs && ms < endMs).sort((a, b) => b - a);
+  const bounds = [to, ...cutsMs.map((ms) => new Date(ms).toISOString()), from];
+  return [endMs, ...cutsMs].map((ms, i) => ({ from: bounds[i + 1]!, to: bounds[i]!, isIndexed: ms <= indexedToMs }));
 }
 
 /** No filter besides time, which the index order covers. */

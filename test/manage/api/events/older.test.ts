@@ -1,10 +1,12 @@
 /** Lists read the newest day of their range first, and then what is older. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { EventSearch } from '../../../../server/manage/api/events/search.ts';
+import { indexPastDays } from '../../../../server/store/day-indexes.ts';
+import { createDays, DAY_MS } from '../../../../server/store/partitions.ts';
 import { startAgentApp, storeEvents } from '../../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 
-const DAY_MS = 86_400_000;
 let app: TestApp;
 let viewer: TestPerson;
 let webhook: TestWebhook;
@@ -53,4 +55,19 @@ test.each(['', 'webhook', 'content_type=text/plain'])(
 test('a range that ends more than a day ago has its own newest day', async () => {
   const to = new Date(Date.now() - DAY_MS / 2).toISOString();
   expect((await pagesOf(`to=${to}`)).flat()).toEqual(ids.slice(3));
+});
+
+test('a search for one webhook reads past days by index, also when its time is over and other webhooks had more than a slice', async () => {
+  const dayMs = Math.floor(Date.now() / DAY_MS) * DAY_MS - 10 * DAY_MS;
+  await createDays(app.database, [dayMs]);
+  const [oldest] = await storeEvents(app.database, webhook.id, 1, dayMs);
+  await storeEvents(app.database, (await app.addWebhook()).id, 1_001, dayMs + 1);
+  await indexPastDays(app.database, Date.now());
+  const others = { agentId: null, deliveryState: null, type: null, source: null, header: null, text: null };
+  const span = { from: new Date(dayMs).toISOString(), to: new Date(dayMs + DAY_MS).toISOString(), before: null };
+  const search = new EventSearch(app.database, 0);
+  for (const contentType of [null, 'text/']) {
+    const found = await search.find({ filter: { ...others, webhookId: webhook.id, contentType }, span, limit: 50 });
+    expect([found!.rows.map(({ id }) => id), found!.stoppedAt]).toEqual([[oldest], null]);
+  }
 });

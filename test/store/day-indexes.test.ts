@@ -1,0 +1,34 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { indexPastDays, readUnindexedFrom } from '../../server/store/day-indexes.ts';
+import { createDays, DAY_MS, partitionName } from '../../server/store/partitions.ts';
+import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+
+const HOUR_MS = 3_600_000;
+/** Far from the days of the template. */
+const FIRST_MS = Date.parse('2020-01-01T00:00:00Z');
+
+let fresh: FreshDatabase;
+beforeEach(async () => {
+  fresh = await freshDatabase();
+  await createDays(fresh.database, [FIRST_MS, FIRST_MS + DAY_MS]);
+});
+afterEach(() => fresh.drop());
+
+const indexOf = (ms: number) => `${partitionName('events', ms)}_of_webhook`;
+
+test('a day gets its index an hour after its end, once', async () => {
+  const { database } = fresh;
+  const endMs = FIRST_MS + DAY_MS;
+  expect(await indexPastDays(database, endMs + HOUR_MS - 1)).toEqual([]);
+  expect(await readUnindexedFrom(database)).toBe(FIRST_MS);
+  expect(await indexPastDays(database, endMs + HOUR_MS)).toEqual([indexOf(FIRST_MS)]);
+  expect(await readUnindexedFrom(database)).toBe(endMs);
+  expect(await indexPastDays(database, endMs + HOUR_MS)).toEqual([]);
+});
+
+test('days that waited are indexed in one run, oldest first, until it is stopped', async () => {
+  const { database } = fresh;
+  let days = 0;
+  expect(await indexPastDays(database, FIRST_MS + 3 * DAY_MS, () => days++ > 0)).toEqual([indexOf(FIRST_MS)]);
+  expect(await indexPastDays(database, FIRST_MS + 3 * DAY_MS)).toEqual([indexOf(FIRST_MS + DAY_MS)]);
+});
