@@ -5,7 +5,7 @@ import { instant } from '../../model/fields.ts';
 import { isUuid } from '../../store/ids.ts';
 
 export function uuid(text: string): string {
-  if (!isUuid(text)) throw new InvalidArgumentError('an id has the form 2f1c0d7e-….');
+  if (!isUuid(text)) throw new InvalidArgumentError('Give an id of the form 2f1c0d7e-….');
   return text.toLowerCase();
 }
 
@@ -15,12 +15,13 @@ export function uuids(text: string, before: string[] = []): string[] {
 }
 
 export function positive(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('a whole number of at least 1 is needed.');
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw new InvalidArgumentError('Give a whole number of at least 1, at most 999999999.');
   return Number(text);
 }
 
 export function seconds(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number of seconds is needed.');
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Give a whole number of seconds, from 0 to 999999999.');
   return Number(text);
 }
 

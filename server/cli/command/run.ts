@@ -26,10 +26,13 @@ export async function runCommand(
   try {
     const program = await buildProgram(commands, io, args);
     for (const command of [program, ...allCommands(program)])
-      command.exitOverride().configureOutput({
-        writeOut: (text) => printText(io, text),
-        writeErr: (text) => printMessage(io, text),
-      });
+      command
+        .exitOverride()
+        .showHelpAfterError(`See: ${pathOf(command)} --help`)
+        .configureOutput({
+          writeOut: (text) => printText(io, text),
+          writeErr: (text) => printMessage(io, text),
+        });
     await program.parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
@@ -45,6 +48,11 @@ export async function runCommand(
 
 function allCommands(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...allCommands(child)]);
+}
+
+/** The words that name a command, as `weir webhook add`. */
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
 /** Returns the message alone for an expected error, and the stack for a bug. */

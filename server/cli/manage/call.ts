@@ -6,6 +6,9 @@ import type { Operations } from '../../manage/api/operations.ts';
 import { etagOf } from '../../manage/api/precondition.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
 import type { Person } from '../../manage/auth/person.ts';
+import { agentFields } from '../../model/agents.ts';
+import type { Table } from '../../model/table.ts';
+import { webhookFields } from '../../model/webhooks.ts';
 
 /** The body of a success; null for 204. */
 export type BodyOf<Name extends OperationName> = Success<Operations[Name]['answers']>['body'];
@@ -78,6 +81,7 @@ const usageCodes: ReadonlySet<string> = new Set(['invalid_request', 'local_mode_
 /** Command that lists the values of a field or the objects of a problem, or that fixes its cause. */
 const lists: Readonly<Record<string, string>> = {
   agent_ids: 'weir agent list',
+  signature_scheme: 'weir scheme list',
   webhook_ids: 'weir webhook list',
   webhook_unknown: 'weir webhook list',
   agent_unknown: 'weir agent list',
@@ -98,8 +102,15 @@ const lists: Readonly<Record<string, string>> = {
   email_taken: 'weir user list',
 };
 
-/** The query parameters, also as members of a body, whose option has another name. */
-const options: Readonly<Record<string, string>> = { q: '--search' };
+/** The query parameters, and the members of a body, whose option has another name. */
+const options: Readonly<Record<string, string>> = {
+  q: '--search',
+  ...Object.fromEntries(
+    Object.entries({ ...agentFields, ...webhookFields } as Table).flatMap(([name, { command }]) =>
+      command === undefined ? [] : [[name, command.flags.split(' ')[0]!]],
+    ),
+  ),
+};
 
 function sentenceOf({ code = '', detail = '', errors, errors_omitted: omitted = 0 }: ProblemDocument, id?: string) {
   if (errors !== undefined) {
@@ -107,8 +118,9 @@ function sentenceOf({ code = '', detail = '', errors, errors_omitted: omitted = 
       if (parameter !== undefined) return `${optionOf(parameter)}: ${detail}`;
       const path = pointer?.split('/').slice(1) ?? [];
       const list = lists[path[0] ?? ''];
-      if (list !== undefined) return `${detail} See: ${list}`;
-      return `${path.length === 1 ? optionOf(path[0]!) : path.join('.')}: ${detail}`;
+      const see = list === undefined ? '' : ` See: ${list}`;
+      if (path[0]?.endsWith('_ids')) return `${detail}${see}`;
+      return `${path.length === 1 ? optionOf(path[0]!) : path.join('.')}: ${detail}${see}`;
     });
     return [...sentences, ...(omitted > 0 ? [`And ${omitted} more.`] : [])].join(' ');
   }

@@ -4,7 +4,7 @@ import { CommandError } from '../../base/command/io.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
 import type { CellAway } from '../../model/cells.ts';
 import { isUuid } from '../../store/ids.ts';
-import { type BodyOf, type Call, type CallArguments, notFound } from './call.ts';
+import { type BodyOf, type Call, type CallArguments, notFound, ProblemFailure } from './call.ts';
 
 interface Page {
   items: unknown[];
@@ -91,6 +91,30 @@ export async function idOf(call: Call, resource: Resource, given: string): Promi
   if (found.length === 1) return found[0]!.id;
   const active = resource === 'agent' ? 'active agent' : resource;
   throw notFound(`${resource}_unknown`, `no ${active} has the id or ${keyOf(resource)} ${given}`);
+}
+
+/** No more webhooks and agents of one list are shown by name. */
+const NAMED_MAX = 50;
+
+/** Names by id of the webhooks and agents that items of a list belong to. One that was deleted has none. */
+export async function namesOf(call: Call, items: readonly object[]): Promise<ReadonlyMap<string, string>> {
+  const ids = (member: 'webhook_id' | 'agent_id') =>
+    [...new Set(items.map((item) => (item as Record<typeof member, string | undefined>)[member]))]
+      .filter((id) => id !== undefined)
+      .slice(0, NAMED_MAX);
+  const nameOf = async (name: 'showWebhook' | 'showAgent', id: string) => {
+    try {
+      return [[id, (await call(name, { id })).name]] as const;
+    } catch (error) {
+      if (error instanceof ProblemFailure) return [];
+      throw error;
+    }
+  };
+  const found = await Promise.all([
+    ...ids('webhook_id').map((id) => nameOf('showWebhook', id)),
+    ...ids('agent_id').map((id) => nameOf('showAgent', id)),
+  ]);
+  return new Map(found.flat());
 }
 
 /** Finds the id for an option that may be absent. */

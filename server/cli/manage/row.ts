@@ -13,7 +13,7 @@ import {
 import type { CellAway } from '../../model/cells.ts';
 import { uuid } from '../command/arguments.ts';
 import { type Call, type Connection, documentOf, type OpenConnection, ProblemFailure } from './call.ts';
-import { idOf, keyOf, type Resource } from './lists.ts';
+import { idOf, keyOf, namesOf, type Resource } from './lists.ts';
 import { openRemote, type RemoteOptions, withRemoteOptions } from './remote.ts';
 
 /** Flags, description, and for a value its parser and default. */
@@ -53,7 +53,10 @@ interface RowFacts {
 
 interface Listing<Item, Options> {
   columns: readonly string[];
-  cells(item: Item): string[];
+  /** @param named name of the webhook or agent with this id; the id itself when it was deleted */
+  cells(item: Item, named: (id: string) => string): string[];
+  /** The cells name webhooks and agents. */
+  names?: true;
   whenEmpty(options: Options): string;
 }
 
@@ -89,10 +92,10 @@ export function row<Options = object>() {
   return <Answer>(given: TypedRow<Options, Answer>): Row => given as unknown as Row;
 }
 
-function printAnswer(io: CommandIo, { text, list }: Row, answer: unknown, given: Given<object>): void {
+async function printAnswer(io: CommandIo, { text, list }: Row, answer: unknown, given: Given<object>): Promise<void> {
   const more = text?.(answer, given) ?? '';
   if (typeof more !== 'string') printBytes(io, more);
-  else printText(io, `${list === undefined ? '' : listText(list, answer, given.options)}${more}`);
+  else printText(io, `${list === undefined ? '' : await listText(list, answer, given)}${more}`);
 }
 
 /** Says which cells an answer over all cells lacks. */
@@ -102,12 +105,13 @@ function printCellsAway(io: CommandIo, answer: unknown): void {
     printMessage(io, `weir: cell ${number} (${name}) cannot be reached: what it has is not in this list\n`);
 }
 
-function listText(list: Listing<unknown, object>, answer: unknown, options: object): string {
-  const { items } = answer as { items: readonly unknown[] };
-  if (items.length === 0) return `${list.whenEmpty(options)}\n`;
+async function listText(list: Listing<unknown, object>, answer: unknown, given: Given<object>): Promise<string> {
+  const { items } = answer as { items: readonly object[] };
+  if (items.length === 0) return `${list.whenEmpty(given.options)}\n`;
+  const names = list.names ? await namesOf(given.connection.call, items) : new Map<string, string>();
   return table(
     list.columns,
-    items.map((item) => list.cells(item)),
+    items.map((item) => list.cells(item, (id) => names.get(id) ?? id)),
   );
 }
 
@@ -172,7 +176,7 @@ async function runRow(
   printCellsAway(io, answer);
   const failure = one.failure?.(answer, given) ?? null;
   if (options.json) printJson(io, one.json === undefined ? (answer ?? { id }) : one.json(answer));
-  else if (failure === null) printAnswer(io, one, answer, given);
+  else if (failure === null) await printAnswer(io, one, answer, given);
   if (failure === null && !options.json && one.removes && connection.remote !== null)
     printText(io, `On ${connection.remote}\n`);
   // With --json the document says what failed.
@@ -192,6 +196,6 @@ async function reported(io: CommandIo, json: boolean, work: () => Promise<void>)
 
 /** Parser for a repeatable option. */
 export function repeated(text: string, before: string[] = []): string[] {
-  if (text === '') throw new InvalidArgumentError('an id or a name is needed.');
+  if (text === '') throw new InvalidArgumentError('Give an id or a name.');
   return [...before, text];
 }

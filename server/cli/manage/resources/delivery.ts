@@ -1,9 +1,10 @@
 /** `weir delivery list|show|dead|replay|dismiss|undo`. */
 import { Option } from 'commander';
 import { table } from '../../../base/command/io.ts';
+import { visibleLine } from '../../../base/telemetry/visible.ts';
 import { deliveryStates } from '../../../model/events.ts';
 import { positive, time } from '../../command/arguments.ts';
-import { idOfGiven, readList } from '../lists.ts';
+import { idOfGiven, namesOf, readList } from '../lists.ts';
 import { type OptionRow, type Row, row } from '../row.ts';
 import { actionRows } from './delivery-act.ts';
 
@@ -35,10 +36,11 @@ export const deliveryRows: readonly Row[] = [
     },
     list: {
       columns: ['ID', 'EVENT', 'AGENT', 'STATE', 'ATTEMPTS', 'REASON'],
-      cells: ({ id, event_id, agent_id, state, attempts, reason }) => [
+      names: true,
+      cells: ({ id, event_id, agent_id, state, attempts, reason }, named) => [
         id,
         event_id,
-        agent_id,
+        named(agent_id),
         state,
         String(attempts),
         reason ?? '',
@@ -47,21 +49,23 @@ export const deliveryRows: readonly Row[] = [
     },
   }),
 
-  row()({
+  row<{ json?: true }>()({
     name: 'show',
     description: 'show one delivery with its attempts, oldest first',
     target: { argument: 'id', description: 'id of the delivery' },
-    run: async (call, { id }) => {
+    run: async (call, { id, options }) => {
       const delivery = await call('showDelivery', { id });
-      return { delivery, attempts: (await call('listAttempts', { id })).items };
+      const names = options.json ? new Map<string, string>() : await namesOf(call, [delivery]);
+      return { delivery, names, attempts: (await call('listAttempts', { id })).items };
     },
     json: ({ delivery }) => delivery,
-    text: ({ delivery, attempts }) => {
+    text: ({ delivery, names, attempts }) => {
+      const named = (id: string) => (names.has(id) ? `${visibleLine(names.get(id)!)} (${id})` : id);
       const facts: [string, string | null][] = [
         ['Event', delivery.event_id],
         ['Type', delivery.event_type],
-        ['Webhook', delivery.webhook_id],
-        ['Agent', delivery.agent_id],
+        ['Webhook', named(delivery.webhook_id)],
+        ['Agent', named(delivery.agent_id)],
         ['State', delivery.state],
         ['Attempts', String(delivery.attempts)],
         ['Received', delivery.received_at],

@@ -17,9 +17,10 @@ export const eventRows: readonly Row[] = [
       }),
     list: {
       columns: ['TYPE', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE', 'ID'],
-      cells: ({ id, webhook_id, received_at, source_ip, event_type, content_type, bytes }) => [
+      names: true,
+      cells: ({ id, webhook_id, received_at, source_ip, event_type, content_type, bytes }, named) => [
         event_type ?? '',
-        webhook_id,
+        named(webhook_id),
         received_at,
         source_ip,
         String(bytes),

@@ -31,9 +31,9 @@ export const rejectionRows: readonly Row[] = [
     },
     list: {
       columns: ['ID', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'REASON'],
-      cells: ({ id, webhook_id, received_at, source_ip, bytes, reason }) => [
+      cells: ({ id, webhook_id, webhook_name, received_at, source_ip, bytes, reason }) => [
         id,
-        webhook_id,
+        webhook_name ?? webhook_id,
         received_at,
         source_ip,
         String(bytes),

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../../../helpers/agents.ts';
 import type { TestApp } from '../../../helpers/app.ts';
-import { weir } from '../../../helpers/command.ts';
+import { weir, weirJson } from '../../../helpers/command.ts';
 
 let app: TestApp;
 beforeAll(async () => {
@@ -26,6 +26,7 @@ test('show prints a delivery with its attempts; an unknown id is a failure', asy
   const shown = await weir(app, 'delivery', 'show', ids[0]!);
   expect([shown.code, shown.err]).toEqual([0, '']);
   expect(shown.out).toMatch(/^Event +[0-9a-f-]{36}\n[\s\S]*State +dead\n/);
+  expect(shown.out).toMatch(new RegExp(`\\nAgent +test [0-9a-f-]{36} \\(${agent.id}\\)\\n`));
   expect(shown.out).toMatch(
     /\nTIME +AGENT ADDRESS +OUTCOME +DURATION +REASON\n\S+Z +127\.0\.0\.1 +rejected +\d+\.\d{3} s +timeout calling \\x1b\[31mCRM\n$/,
   );
@@ -35,6 +36,13 @@ test('show prints a delivery with its attempts; an unknown id is a failure', asy
     code: 1,
     err: expect.stringContaining('no delivery has the id'),
   });
+});
+
+test('list shows the name of an agent', async () => {
+  const { agent, ids } = await deadLetters(1);
+  const { name } = (await weirJson(app, 'agent', 'show', agent.id)) as { name: string };
+  const { out } = await weir(app, 'delivery', 'list', '--agent', name);
+  expect(out).toMatch(new RegExp(`\\n${ids[0]} +[0-9a-f-]{36} +${name} +dead `));
 });
 
 test('dead letters are counted by reason, dismissed, restored and replayed', async () => {

@@ -8,7 +8,7 @@ let webhook: TestWebhook;
 const ids: string[] = [];
 beforeAll(async () => {
   app = await startTestApp();
-  webhook = await app.addWebhook({ secret: null, event_type_from: 'json:/type' });
+  webhook = await app.addWebhook({ name: 'shop', secret: null, event_type_from: 'json:/type' });
   for (const body of ['{}', '{"type":"order.paid"}', '{"type":"order.created"}']) {
     const response = await fetch(webhook.url, { method: 'POST', body });
     ids.unshift(((await response.json()) as { id: string }).id);
@@ -32,7 +32,7 @@ const linesOf = (text: string) =>
 test('event list shows the type first and the id last, and filters by type', async () => {
   const [head, first] = (await weir('event', 'list')).split('\n');
   expect(head).toMatch(/^TYPE +WEBHOOK .* ID$/);
-  expect(first).toMatch(new RegExp(`^order\\.created +${webhook.id} .* ${ids[0]}$`));
+  expect(first).toMatch(new RegExp(`^order\\.created +shop .* ${ids[0]}$`));
   const { items } = JSON.parse(await weir('event', 'list', '--type', 'order.paid', '--json'));
   expect(items.map(({ event_type }: { event_type: string }) => event_type)).toEqual(['order.paid']);
 });

@@ -260,6 +260,19 @@ describe('webhook', () => {
     expect(err).toMatch(/^error: /);
   });
 
+  test.each([
+    [['--scheme', 'gitub', '--secret', 's'], /^weir: --scheme: Give .* See: weir scheme list\n$/],
+    [['--retention-days', '999999'], /^weir: --retention-days: /],
+    [
+      ['--rate-limit', 'many'],
+      /^error: option '--rate-limit .* is invalid. Give a .*\nSee: weir webhook add --help\n$/,
+    ],
+  ])('add %j names the option and where to read on', async (args, message) => {
+    const { code, err } = await weir(['add', '--name', 'n', ...args]);
+    expect(code).toBe(2);
+    expect(err).toMatch(message);
+  });
+
   test('list prints a table with one line each', async () => {
     const { id } = await json('add', '--name', 'in the table', '--rate-limit', '7');
     const { out } = await weir(['list']);
