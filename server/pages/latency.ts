@@ -13,7 +13,7 @@ const latency: Page = async ({ call, query }) => {
   if (listed.kind === 'problem') return listed;
   const { items } = listed.kind === 'done' ? listed.body : { items: [] };
   const of = (kind: string) => items.filter((item) => item.kind === kind);
-  return view('latency', 'What is slow?', {
+  return view('latency', 'Latency', {
     days,
     id: filters.id ?? null,
     spans,

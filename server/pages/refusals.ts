@@ -17,7 +17,7 @@ const texts = {
   },
   unavailable: {
     title: 'could not be stored',
-    fix: 'Senders retry. The page Status lists outages; INGEST_SPOOL_DIR keeps events during one.',
+    fix: 'Senders retry. Set INGEST_SPOOL_DIR to keep events during an outage of the database.',
   },
 } as const satisfies Record<keyof typeof statusOfRefusal, object>;
 

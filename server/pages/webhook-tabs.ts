@@ -132,6 +132,7 @@ async function waitingOf(
   const [rejection = null] = itemsOf(
     await call('listRejections', { query: { webhook_id: webhook.id, limit: '1' } }),
   ).items;
+  const { title, isGeneral } = senderOf(webhook.signature_scheme);
   const isStored = events.length > 0;
   const fetched = Object.values(deliveries).some(({ leased, done, dead }) => leased + done + dead > 0);
   return {
@@ -142,7 +143,7 @@ async function waitingOf(
     // The tab Rejections has the number of later ones.
     rejection: isStored ? null : rejection,
     showsSecret: showsSecret(webhook.signature_scheme),
-    sender: senderOf(webhook.signature_scheme).title,
+    sender: isGeneral ? 'the sender' : title,
     titleOf: (scheme: string) => presetNamed(scheme)?.title ?? scheme,
   };
 }

@@ -49,6 +49,14 @@ test('the page of a webhook has a chart per hour, counts on its tabs, and the sh
   ).toBe('Events 1,980Rejections 15SettingsSecret');
 });
 
+test('the page of a webhook with one event names the sender of a general scheme, and counts in the singular', async () => {
+  const { id } = await app.addWebhook({ name: 'First' });
+  expect(await get(`/webhooks/${id}`)).toContain('Set up the sender, or run the command below.');
+  await addHistory(app.database, [{ webhookId: id, minuteMs: Date.now(), accepted: 1, rejected: 1 }]);
+  await storeEvents(app.database, id, 1);
+  expect(await get(`/webhooks/${id}`)).toContain('Last 24 hours: 1 event, <a');
+});
+
 test('the values of a chart lead to the events, rejections and refusals of their time', async () => {
   const { id } = await app.addWebhook({ name: 'Linked' });
   const minuteMs = Date.now();

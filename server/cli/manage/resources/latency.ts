@@ -1,4 +1,4 @@
-/** `weir latency`: how long events take, as the page “What is slow?” shows it. */
+/** `weir latency`: how long events take, as the page Latency shows it. */
 import { Option } from 'commander';
 import { table } from '../../../base/command/io.ts';
 import { latencySpans } from '../../../model/latency.ts';
