@@ -21,3 +21,39 @@ test.each([
   };
   expect(agentState(does, NOW_MS)).toMatchObject({ word, tone, late: (waits ?? 0) > 300 ? 'bad' : '' });
 });
+
+test.each([
+  ['failing', 'bad', [[60, 0, 3]]],
+  [
+    'failing',
+    'bad',
+    [
+      [960, 0, 3],
+      [60, 0, 0],
+    ],
+  ],
+  [
+    'working',
+    'good',
+    [
+      [960, 1, 0],
+      [60, 0, 3],
+    ],
+  ],
+  [
+    'working',
+    'good',
+    [
+      [1_800, 0, 3],
+      [60, 0, 0],
+    ],
+  ],
+])('an agent is %s (%s) after quarters that began s ago, acknowledged and failed %j', (word, tone, counts) => {
+  const quarters = counts.map(([seconds, acknowledged, failed]) => ({
+    at: ago(seconds!),
+    acknowledged: acknowledged!,
+    failed: failed!,
+  }));
+  const does = { ...activity, working: true, last_seen_at: ago(60), waiting_since: null, quarters };
+  expect(agentState(does, NOW_MS)).toMatchObject({ word, tone });
+});
