@@ -96,7 +96,7 @@ export const eventDeliveriesSchema = z.object({
 /** Limit on the dead letters that are counted. */
 export const COUNTED_MAX = 10_000;
 /** Limit on the pending and leased deliveries that are counted. */
-export const WAITING_COUNTED_MAX = 500_000;
+export const WAITING_COUNTED_MAX = 100_000;
 
 export const deliveryCountsSchema = z.object({
   pending: z.int().describe('deliveries that wait for their agent; filters may drop some when it claims'),

@@ -190,17 +190,24 @@ async function agentView(
     call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
   const now = Date.now();
   const subscriptions = shownSubscriptions(agent.subscriptions);
-  const counted = await call('countDeliveries', { query: { agent_id: agent.id } });
-  const counts = counted.kind === 'done' ? counted.body : null;
-  const [pending, leased, dead, activity, targets, outages] = await Promise.all([
+  const counting = call('countDeliveries', { query: { agent_id: agent.id } });
+  const acting = agentActivity(call, [agent.id]);
+  // To find none in progress, Postgres reads all that are pending.
+  const leasing = counting.then(async (counted) => {
+    const hasNone = counted.kind === 'done' && counted.body.leased === 0;
+    if (hasNone && (counted.body.exact || !(await acting)[agent.id]?.working)) return emptyPage;
+    return itemsOf(await deliveriesIn('leased'));
+  });
+  const [counted, pending, leased, dead, activity, targets, outages] = await Promise.all([
+    counting,
     deliveriesIn('pending'),
-    // Read only if there are any: to find none, Postgres reads all that are pending.
-    counts?.leased === 0 && counts.exact ? emptyPage : deliveriesIn('leased').then(itemsOf),
+    leasing,
     deliveriesIn('dead'),
-    agentActivity(call, [agent.id]),
+    acting,
     agent.revoked ? choicesOf(call, 'agents', [], { active: true }) : null,
     readOutagesSince(call, now - DAY_MS),
   ]);
+  const counts = counted.kind === 'done' ? counted.body : null;
   const deliveries = { pending: itemsOf(pending), leased, dead: itemsOf(dead) };
   const named = [...subscriptions, ...Object.values(deliveries).flatMap(({ items }) => items)];
   const active = activity[agent.id];

@@ -120,7 +120,7 @@ test('beyond the limit, the oldest of more than 200 agents has the age of its ol
 test('a sample reads some blocks, and gives the same result each time', async () => {
   await insert('pending', 60_000);
   // Without the limit on its time, which a busy machine may exceed.
-  const sample = () => sampleDeliveries(fresh.database.query, { blocksMax: 200 });
+  const sample = () => sampleDeliveries(fresh.database.query, { waiting: true }, { blocksMax: 200 });
   const [row] = await sample();
   expect(row!.deliveries).toBeGreaterThan(45_000);
   expect(row!.deliveries).toBeLessThan(75_000);
