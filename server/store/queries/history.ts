@@ -28,27 +28,39 @@ export interface HistoryRow extends Partial<HistoryCounts> {
   minuteMs: number;
 }
 
+const columns = historyColumns.join(', ');
 const sums = historyColumns.map((name) => `sum(${name})::bigint as ${name}`).join(', ');
 const total = historyColumns.map((name) => `coalesce(sum(h.${name}), 0)::float8 as ${name}`).join(', ');
+
+/** SQL: the counts of each span. Rows of different minutes may be of one span. */
+const spans = `
+  select w.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${sums}
+  from given g, unnest(array[g.webhook_id, '${ALL_WEBHOOKS}']) w (webhook_id), steps s
+  group by 1, 2, 3`;
+/** SQL: as `spans`, for rows of one minute: only all webhooks together are added up. 19 to 24 us a row with its upserts, 25 to 29 with all sums. */
+const spansOfMinute = `
+  select g.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${columns}
+  from (select * from given union all select '${ALL_WEBHOOKS}', min(seconds), ${sums} from given) g, steps s`;
 
 /**
  * Adds counts to the spans of a minute, a quarter of an hour and an hour, of each webhook and of all together. Rows are locked in the order of the primary
  * key, so concurrent processes cannot deadlock.
+ * @param rows one for each webhook and minute
  */
 export async function addHistory({ query }: Pick<Database, 'query'>, rows: readonly HistoryRow[]): Promise<void> {
+  if (rows.length === 0) return;
   const lists = historyColumns.map((name) => arrayOf(rows.map((row) => row[name] ?? 0)));
+  const ofOneMinute = rows.every(({ minuteMs }) => minuteMs === rows[0]!.minuteMs);
   await query({
-    name: 'add-history',
+    name: ofOneMinute ? 'add-history-of-minute' : 'add-history',
     text: `
       with given as (
         select * from unnest($1::uuid[], $2::float8[], ${historyColumns.map((_, i) => `$${i + 3}::bigint[]`).join(', ')})
-          g (webhook_id, seconds, ${historyColumns.join(', ')})
-      ), spans as (
-        select w.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${sums}
-        from given g, unnest(array[g.webhook_id, '${ALL_WEBHOOKS}']) w (webhook_id), (values (${MINUTE}), (${QUARTER}), (${HOUR})) s (step)
-        group by 1, 2, 3
-      )
-      insert into history (webhook_id, step, at, ${historyColumns.join(', ')})
+          g (webhook_id, seconds, ${columns})
+      ), steps (step) as (
+        values (${MINUTE}), (${QUARTER}), (${HOUR})
+      ), spans as (${ofOneMinute ? spansOfMinute : spans})
+      insert into history (webhook_id, step, at, ${columns})
       select * from spans order by 1, 2, 3
       on conflict (webhook_id, step, at) do update
       set ${historyColumns.map((name) => `${name} = history.${name} + excluded.${name}`).join(', ')}`,
