@@ -47,7 +47,7 @@ export class Agent {
     const readCredential = credentialReader(options);
     this.#notify = notify;
     this.#client = openApiClient(base);
-    const repetition = { base: this.#client.base, attemptsMax, trouble: troubleNotices(notify) };
+    const repetition = { base: this.#client.base, attemptsMax, trouble: troubleNotices(notify, this.#client.base) };
     const session = new AgentSession({ client: this.#client, readCredential, repetition });
     this.#api = agentApi(this.#client, session, repetition);
   }

@@ -23,14 +23,14 @@ export function warn({ message }: AgentNotice): void {
   process.emitWarning(message, 'WeirWarning');
 }
 
-/** Reports each outage once: it may have many attempts. */
-export function troubleNotices(notify: Notify): Trouble {
+/** Reports each outage once: it may have many attempts. @param base URL of the server */
+export function troubleNotices(notify: Notify, base: string): Trouble {
   let inTrouble = false;
   return {
     waiting: (cause, afterMs) => {
       if (inTrouble) return;
       inTrouble = true;
-      const message = `${cause}: next attempt in ${(afterMs / 1000).toFixed(1)} s.`;
+      const message = `${base}: ${cause}: next attempt in ${(afterMs / 1000).toFixed(1)} s.`;
       notify({ kind: 'retrying', message, cause, afterMs });
     },
     over: () => {

@@ -299,7 +299,7 @@ describe('faults', () => {
     const port = Number(new URL(url).port);
     await weir.stop();
     const { ended, err } = consume(['--max', '1']);
-    await until(() => err().includes('ECONNREFUSED: next attempt in'));
+    await until(() => err().includes(`${url}/: ECONNREFUSED: next attempt in`));
     const back = Object.assign(new PlayedWeir(), { credential: weir.credential });
     back.add();
     await back.start(port);
