@@ -20,6 +20,8 @@ interface AddOptions extends SecretOptions {
 }
 
 const target = 'webhook';
+/** Number of requests that `weir send --github-examples` sends, rounded up. */
+const GITHUB_EXAMPLES = 350;
 
 export const webhookRows: readonly Row[] = [
   row<AddOptions>()({
@@ -67,7 +69,8 @@ export const webhookRows: readonly Row[] = [
         webhook.rate_limit_max === null ? 'default' : String(webhook.rate_limit_max),
         webhook.created_at,
       ],
-      whenEmpty: () => `No webhooks yet. Create one: ${weirCommand()} webhook add --name github --generate-secret`,
+      whenEmpty: () =>
+        `No webhooks yet. Create one: ${weirCommand()} webhook add --name github --scheme github --generate-secret`,
     },
   }),
 
@@ -158,7 +161,11 @@ function secretText(secret: string | undefined): string {
 }
 
 /** Options with which `weir send` signs for the webhook. */
-function sendOptions({ signature_scheme, has_secret, public_key, secret }: BodyOf<'createWebhook'>): string {
+function sendOptions(webhook: BodyOf<'createWebhook'>): string {
+  const { signature_scheme, has_secret, public_key, secret, rate_limit_max } = webhook;
   const key = public_key !== null ? ' --private-key FILE' : has_secret ? ` --secret ${secret ?? 'SECRET'}` : '';
-  return signature_scheme === DEFAULT_SCHEME ? `${key} --github-examples` : `${key} --scheme ${signature_scheme}`;
+  const scheme = signature_scheme === DEFAULT_SCHEME ? '' : ` --scheme ${signature_scheme}`;
+  // Under a lower limit, such as the default one of 60 a minute, the 329 examples take minutes.
+  const isFast = (rate_limit_max ?? 0) >= GITHUB_EXAMPLES && [DEFAULT_SCHEME, 'github'].includes(signature_scheme);
+  return `${key}${scheme}${isFast ? ' --github-examples' : ''}`;
 }

@@ -94,6 +94,15 @@ describe('webhook add', () => {
     );
   });
 
+  test.each([
+    [[], /Try it: {2}\S+ --no weir send \S+ --secret [0-9a-f]{64}\n/],
+    [['--rate-limit', '6000'], /Try it: .* --secret [0-9a-f]{64} --github-examples\n/],
+    [['--scheme', 'github', '--rate-limit', '6000'], /Try it: .* --scheme github --github-examples\n/],
+    [['--scheme', 'github', '--rate-limit', '60'], /Try it: .* --scheme github\n/],
+  ])('with %j suggests a command that the rate limit does not delay', async (args, command) => {
+    expect((await weir(['add', '--name', 'shop', '--generate-secret', ...args])).out).toMatch(command);
+  });
+
   test('creates one without a secret unless one is given or requested', async () => {
     const made = await json('add', '--name', 'open');
     expect([made.has_secret, 'secret' in made]).toEqual([false, false]);
