@@ -1,14 +1,13 @@
-/** What is read of all webhooks, some of it in slices of their ids where they are many. */
+/** What is read of all webhooks. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sizedByWebhooks } from '../../server/store/many-webhooks.ts';
 import { addHistory } from '../../server/store/queries/history.ts';
 import { readSilentWebhooks, readUsualPauses } from '../../server/store/queries/silent-webhooks.ts';
 import { readLargestWebhooks } from '../../server/store/queries/webhook-usage.ts';
-import { slicesOfWebhooks } from '../../server/store/slices.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 const HOUR_MS = 3_600_000;
 const nowMs = Date.now();
-/** Ids from the first slice to the last. */
 const idAt = (place: number) => `${place.toString(16).padStart(4, '0')}0000-0000-4000-8000-000000000000`;
 const last = idAt(0xffff);
 let fresh: FreshDatabase;
@@ -25,27 +24,20 @@ beforeAll(async () => {
 });
 afterAll(() => fresh.drop());
 
-test('1,000 webhooks and fewer are one slice, more are several that have each id once', async () => {
-  const { slices, isLarge } = await slicesOfWebhooks(fresh.database);
-  expect(isLarge).toBe(true);
-  for (const [i, { to }] of slices.slice(0, -1).entries()) expect(slices[i + 1]!.from).toBe(to);
-  expect(slices[0]!.from).toBe('00000000-0000-0000-0000-000000000000');
-  expect(slices.at(-1)!.to > last).toBe(true);
+test('what is read of more than 1,000 webhooks is kept', async () => {
+  expect(await sizedByWebhooks(fresh.database, Promise.resolve('read'))).toEqual({ value: 'read', isLarge: true });
   const few = await freshDatabase();
-  expect(await slicesOfWebhooks(few.database)).toEqual({
-    slices: [{ from: '00000000-0000-0000-0000-000000000000', to: 'ffffffff-ffff-ffff-ffff-ffffffffffff' }],
-    isLarge: false,
-  });
+  expect(await sizedByWebhooks(few.database, Promise.resolve('read'))).toEqual({ value: 'read', isLarge: false });
   await few.drop();
 });
 
-test('the largest webhooks of all slices come first', async () => {
+test('the largest webhooks come first, then others', async () => {
   const counted = [last, idAt(0), idAt(65 * 500)];
   await addHistory(
     fresh.database,
     counted.map((webhookId, i) => ({ webhookId, minuteMs: nowMs - 2 * HOUR_MS, accepted: 1, bytes: 300 - i })),
   );
-  const { ids } = await readLargestWebhooks(fresh.database, { retentionDays: 30, nowMs });
+  const ids = await readLargestWebhooks(fresh.database, { retentionDays: 30, nowMs });
   expect(ids).toHaveLength(200);
   expect(ids.slice(0, 4)).toEqual([...counted, idAt(65)]);
 });

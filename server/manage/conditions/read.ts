@@ -18,6 +18,7 @@ import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
 import { isoTime } from '../../store/ids.ts';
+import { sizedByWebhooks } from '../../store/many-webhooks.ts';
 import type { Database } from '../../store/pool.ts';
 import { readAgentActivity } from '../../store/queries/agent-activity.ts';
 import { type RefusedRequests, readNamesOfAgents, readRefusedRequests } from '../../store/queries/condition-signs.ts';
@@ -25,7 +26,6 @@ import { countExpiring, countUnarchived } from '../../store/queries/expiring.ts'
 import { readFilters, type StoredFilter } from '../../store/queries/filter-events.ts';
 import { readOverdueWebhooks, readSilentWebhooks, readUsualPauses } from '../../store/queries/silent-webhooks.ts';
 import { readUndelivered } from '../../store/queries/undelivered.ts';
-import { hasManyWebhooks } from '../../store/slices.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
 
@@ -33,7 +33,7 @@ import { explainCommitFailure } from './commit-failure.ts';
 const REFUSED_VALID_MS = 5_000;
 const SILENT_VALID_MS = 60_000;
 /** With many webhooks. A week of rows is read for it. */
-const PAUSES_VALID_MS = 600_000;
+const PAUSES_VALID_MS = 3_600_000;
 const RETENTION_VALID_MS = 60_000;
 const FILTERS_VALID_MS = 60_000;
 /** Filters that are checked. weir doctor checks more. */
@@ -57,10 +57,9 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
   const { settings, database, history, commitFailure, spoolFolder } = parts;
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const refused = keptFor(REFUSED_VALID_MS, (nowMs) => readRefusedRequests(database, nowMs));
-  const usual = keptWhenLarge(PAUSES_VALID_MS, async (nowMs: number) => ({
-    value: await readUsualPauses(database, nowMs, 2 * PAUSES_VALID_MS),
-    isLarge: await hasManyWebhooks(database),
-  }));
+  const usual = keptWhenLarge(PAUSES_VALID_MS, (nowMs: number) =>
+    sizedByWebhooks(database, readUsualPauses(database, nowMs, 2 * PAUSES_VALID_MS)),
+  );
   const silent = keptFor(SILENT_VALID_MS, async (nowMs) => readSilentWebhooks(database, nowMs, await usual(nowMs)));
   const filters = keptFor(FILTERS_VALID_MS, () => readFilters(database, null, FILTERS_MAX));
   const expiring = keptFor(RETENTION_VALID_MS, (nowMs) => countExpiring(database, retention, nowMs));

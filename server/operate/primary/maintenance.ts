@@ -150,9 +150,9 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     if (rejections > 0) log('rejections_expired', { rejections });
     const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
     if (sessions > 0) log('sessions_expired', { sessions });
-    await deleteOldHistory(database);
+    await deleteOldHistory(database, isStopping);
     await deleteOldAgentHistory(database);
-    await deleteOldLatency(database);
+    await deleteOldLatency(database, isStopping);
     await deleteOldOutages(database);
     await deleteOldFailures(database);
     await recordTallies(database);

@@ -11,6 +11,8 @@ import {
   quantileOf,
   RETRIED,
 } from '../../model/latency.ts';
+import { ALL_WEBHOOKS_TIMEOUT_MS } from '../many-webhooks.ts';
+import { deleteOldSteps } from '../old-steps.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
 
@@ -93,6 +95,7 @@ export async function readLatency(
       from subjects s join counted c on c.subject_id = s.id
       order by s.name, s.id`,
     values: [step, first * step, id],
+    timeoutMs: ALL_WEBHOOKS_TIMEOUT_MS,
   });
   const bySubject = new Map<string, Counts[]>();
   for (const row of rows) {
@@ -129,12 +132,7 @@ function longestOf(item: LatencyItem): number {
   return Math.max(...latencyStages.map((stage) => item[stage]?.p95_ms ?? 0));
 }
 
-/** Deletes what is older than it is kept. */
-export async function deleteOldLatency({ query }: Pick<Database, 'query'>): Promise<void> {
-  await query({
-    text: `
-      delete from latency
-      where step = ${HOUR} and at < now() - interval '${LATENCY_HOURS_KEPT} hours'
-        or step = ${DAY} and at < now() - interval '${LATENCY_DAYS_KEPT} days'`,
-  });
+/** Deletes what is older than it is kept. @param stopping true: returns before the next statement */
+export async function deleteOldLatency(database: Pick<Database, 'query'>, stopping?: () => boolean): Promise<void> {
+  await deleteOldSteps(database, 'latency', { [HOUR]: LATENCY_HOURS_KEPT, [DAY]: LATENCY_DAYS_KEPT * 24 }, stopping);
 }

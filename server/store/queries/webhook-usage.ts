@@ -2,10 +2,10 @@
 
 import type { z } from 'zod';
 import type { webhookUsageSchema } from '../../model/webhook-usage.ts';
+import { ALL_WEBHOOKS_TIMEOUT_MS } from '../many-webhooks.ts';
 import { DAY_MS } from '../partitions.ts';
 import { summed } from '../place.ts';
 import type { Database } from '../pool.ts';
-import { slicesOfWebhooks } from '../slices.ts';
 import { arrayOf, isoText } from '../sql.ts';
 import { HOUR } from './history.ts';
 import { ACTIVE_WEBHOOKS_MAX } from './webhooks.ts';
@@ -24,35 +24,27 @@ const keptFrom = `date_trunc('hour', greatest($1::timestamptz, w.events_removed_
 
 /**
  * Reads the ids of the webhooks with most bytes, and of others for a list of fewer with events. Reads a row for each webhook and hour:
- * 100,000 webhooks with 4,000,000 rows take 2.5 s of CPU, in slices.
+ * 20,000,000 rows of 100,000 webhooks take 7 s, and a statement for each part of the ids five times as long.
  */
-export async function readLargestWebhooks(
-  database: Pick<Database, 'query'>,
-  kept: Kept,
-): Promise<{ ids: string[]; isLarge: boolean }> {
-  const { slices, isLarge } = await slicesOfWebhooks(database);
-  const found: { id: string; bytes: number }[] = [];
-  for (const { from, to } of slices)
-    found.push(
-      ...(await database.query<{ id: string; bytes: number }>({
-        name: 'largest-webhooks',
-        text: `
-          with kept as materialized (
-            select w.id, ${keptFrom} as kept_from from webhooks w where w.deleted_at is null and w.id >= $2::uuid and w.id < $3::uuid
-          ), summed as (
-            select h.webhook_id as id, sum(h.bytes::float8) as bytes
-            from history h join kept k on k.id = h.webhook_id
-            where h.webhook_id >= $2 and h.webhook_id < $3 and h.step = ${HOUR} and h.at >= $1 and h.at >= k.kept_from
-            group by 1
-          )
-          (select id, bytes from summed order by bytes desc, id limit ${ACTIVE_WEBHOOKS_MAX})
-          union
-          (select k.id, 0 from kept k where not exists (select from summed s where s.id = k.id) order by k.id limit ${ACTIVE_WEBHOOKS_MAX})`,
-        values: [new Date(keptFromMs(kept)).toISOString(), from, to],
-      })),
-    );
-  found.sort((one, other) => other.bytes - one.bytes || (one.id < other.id ? -1 : 1));
-  return { ids: found.slice(0, ACTIVE_WEBHOOKS_MAX).map(({ id }) => id), isLarge };
+export async function readLargestWebhooks({ query }: Pick<Database, 'query'>, kept: Kept): Promise<string[]> {
+  const rows = await query<{ id: string }>({
+    name: 'largest-webhooks',
+    text: `
+      with summed as (
+        select h.webhook_id as id, sum(h.bytes::float8) as bytes
+        from history h join webhooks w on w.id = h.webhook_id
+        where h.step = ${HOUR} and h.at >= $1 and h.at >= ${keptFrom}
+        group by 1
+      )
+      select w.id
+      from webhooks w left join summed s using (id)
+      where w.deleted_at is null
+      order by coalesce(s.bytes, 0) desc, w.id
+      limit ${ACTIVE_WEBHOOKS_MAX}`,
+    values: [new Date(keptFromMs(kept)).toISOString()],
+    timeoutMs: ALL_WEBHOOKS_TIMEOUT_MS,
+  });
+  return rows.map(({ id }) => id);
 }
 
 /**

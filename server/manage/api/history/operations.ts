@@ -13,6 +13,7 @@ import {
 } from '../../../model/history.ts';
 import { type LatencyDays, latencyItemSchema, latencySpans } from '../../../model/latency.ts';
 import { outageSchema } from '../../../model/outages.ts';
+import { sizedByWebhooks } from '../../../store/many-webhooks.ts';
 import type { Database } from '../../../store/pool.ts';
 import {
   HOUR,
@@ -23,7 +24,6 @@ import {
 } from '../../../store/queries/history.ts';
 import { readLatency } from '../../../store/queries/latency.ts';
 import { readOutages } from '../../../store/queries/outages.ts';
-import { hasManyWebhooks } from '../../../store/slices.ts';
 import { done, operation } from '../operation.ts';
 import { flag, idList, listSchema } from '../paging.ts';
 
@@ -35,8 +35,8 @@ const POINTS_WANTED = 100;
 const WEBHOOKS_MAX = 100;
 const OUTAGES_MAX = 200;
 /** With many webhooks: which of them have most events, and the latency of all. Counts of the webhooks of an answer are always read. */
-const BUSIEST_VALID_MS = 30_000;
-const LATENCY_VALID_MS = 60_000;
+const BUSIEST_VALID_MS = 60_000;
+const LATENCY_VALID_MS = 300_000;
 
 const [EARLIEST_MS, LATEST_MS] = [Date.UTC(1970), Date.UTC(9999)];
 /** In Unix milliseconds. Rounding to the step and a day before must stay in the years that ISO 8601 and Postgres write alike. */
@@ -91,15 +91,11 @@ const webhookHistoryQuery = z.strictObject({
 });
 
 export function historyOperations(database: Database, nowMs: () => number = Date.now) {
-  const busiest = keptWhenLarge(BUSIEST_VALID_MS, async (sinceMs: number) => ({
-    value: await readBusiestWebhooks(database, sinceMs, WEBHOOKS_MAX),
-    isLarge: await hasManyWebhooks(database),
-  }));
+  const busiest = keptWhenLarge(BUSIEST_VALID_MS, (sinceMs: number) =>
+    sizedByWebhooks(database, readBusiestWebhooks(database, sinceMs, WEBHOOKS_MAX)),
+  );
   const latencyOf = (days: LatencyDays) =>
-    keptWhenLarge(LATENCY_VALID_MS, async () => ({
-      value: await readLatency(database, days, nowMs()),
-      isLarge: await hasManyWebhooks(database),
-    }));
+    keptWhenLarge(LATENCY_VALID_MS, () => sizedByWebhooks(database, readLatency(database, days, nowMs())));
   const latencies = { 1: latencyOf(1), 7: latencyOf(7), 30: latencyOf(30) } satisfies Record<LatencyDays, unknown>;
   return {
     showHistory: operation({

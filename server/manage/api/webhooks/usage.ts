@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { keptWhenLarge } from '../../../base/net/kept.ts';
 import type { usageSchema } from '../../../model/webhook-usage.ts';
+import { sizedByWebhooks } from '../../../store/many-webhooks.ts';
 import type { Database } from '../../../store/pool.ts';
 import { readLargestWebhooks, readTableBytes, readWebhookUsage } from '../../../store/queries/webhook-usage.ts';
 
@@ -22,10 +23,9 @@ export class Usage {
   constructor(database: Database, retentionDays: number) {
     this.#database = database;
     this.#retentionDays = retentionDays;
-    this.#largest = keptWhenLarge(LARGEST_VALID_MS, async () => {
-      const { ids: value, isLarge } = await readLargestWebhooks(database, { retentionDays, nowMs: Date.now() });
-      return { value, isLarge };
-    });
+    this.#largest = keptWhenLarge(LARGEST_VALID_MS, () =>
+      sizedByWebhooks(database, readLargestWebhooks(database, { retentionDays, nowMs: Date.now() })),
+    );
   }
 
   /** Usage of these webhooks (null: of all). Calls share a read; a failed read is not kept. */

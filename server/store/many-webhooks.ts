@@ -1,0 +1,18 @@
+/** What is read of all webhooks: with many of them it takes seconds, and is kept for a while. */
+import type { Sized } from '../base/net/kept.ts';
+import type { Database } from './pool.ts';
+
+const MANY_WEBHOOKS = 1_000;
+/** A statement over the history of all webhooks takes 7 s with 22,000,000 rows, and 30 s on a busy machine that reads them from disk. */
+export const ALL_WEBHOOKS_TIMEOUT_MS = 60_000;
+
+/** Resolves with the value, and with whether there are so many webhooks, deleted ones included, that it is to be kept. */
+export async function sizedByWebhooks<T>({ query }: Pick<Database, 'query'>, reading: Promise<T>): Promise<Sized<T>> {
+  const [value, [row]] = await Promise.all([
+    reading,
+    query<{ isMany: boolean }>({
+      text: `select count(*) > ${MANY_WEBHOOKS} as "isMany" from (select from webhooks limit ${MANY_WEBHOOKS + 1}) w`,
+    }),
+  ]);
+  return { value, isLarge: row!.isMany };
+}
