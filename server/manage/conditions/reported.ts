@@ -4,7 +4,7 @@ import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Query } from '../../store/pool.ts';
-import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../store/queries/agent-activity.ts';
+import { ACTIVE_AGENTS_MAX, readWaiting } from '../../store/queries/agent-activity.ts';
 import { readActiveAgents, readNewDeadLetters, readRefusedRequests } from '../../store/queries/condition-signs.ts';
 import { readOverdueWebhooks } from '../../store/queries/silent-webhooks.ts';
 
@@ -108,36 +108,31 @@ async function conditionsOfAgents(
   nowMs: number,
 ): Promise<ReportedCondition[]> {
   const agents = await readActiveAgents(database, AGENTS_MAX);
+  const names = new Map(agents.map(({ id, name }) => [id, name]));
   const held: ReportedCondition[] = [];
   for (let from = 0; from < agents.length; from += ACTIVE_AGENTS_MAX) {
-    const some = agents.slice(from, from + ACTIVE_AGENTS_MAX);
-    const names = new Map(some.map(({ id, name }) => [id, name]));
-    const subject = (id: string) => ({ id, name: names.get(id)! });
-    const activity = await readAgentActivity(database, [...names.keys()]);
-    for (const { agent_id, waiting_since } of activity) {
-      const sinceMs = waiting_since === null ? nowMs : Date.parse(waiting_since);
+    const some = agents.slice(from, from + ACTIVE_AGENTS_MAX).map(({ id }) => id);
+    for (const { agent_id: id, since } of await readWaiting(database, some)) {
+      const sinceMs = Date.parse(since);
       const value = Math.floor((nowMs - sinceMs) / 1000);
       if (value <= pendingSeconds * END_RATIO) continue;
       const begins = value > pendingSeconds;
-      held.push({
-        condition: 'pending',
-        subject: subject(agent_id),
-        sinceMs,
-        value,
-        threshold: pendingSeconds,
-        begins,
-      });
+      const subject = { id, name: names.get(id)! };
+      held.push({ condition: 'pending', subject, sinceMs, value, threshold: pendingSeconds, begins });
     }
-    const withDead = activity.filter(({ dead }) => dead > 0).map(({ agent_id }) => agent_id);
-    for (const { agent_id, count, first_at } of await readNewDeadLetters(database, withDead, nowMs - DEAD_NEW_MS))
-      held.push({
-        condition: 'dead_letters',
-        subject: subject(agent_id),
-        sinceMs: Date.parse(first_at),
-        value: count,
-        threshold: null,
-        begins: true,
-      });
+  }
+  for (const { agent_id: id, count, first_at } of await readNewDeadLetters(database, nowMs - DEAD_NEW_MS)) {
+    const name = names.get(id);
+    if (name === undefined) continue;
+    const sinceMs = Date.parse(first_at);
+    held.push({
+      condition: 'dead_letters',
+      subject: { id, name },
+      sinceMs,
+      value: count,
+      threshold: null,
+      begins: true,
+    });
   }
   return held;
 }

@@ -52,7 +52,47 @@ const together = summedBy<AgentActivity>(
   }),
 );
 
-/** Reads one index entry per webhook, and of one with a filter up to UNJUDGED_READ_MAX: its filter may drop what it has not judged. */
+/**
+ * SQL: since when a delivery that can be claimed waits for the agent `a`. Reads one index entry per webhook, and of one with a filter up to
+ * UNJUDGED_READ_MAX: its filter may drop what it has not judged.
+ */
+const waiting = `(
+  select min(due.available_at) as since
+  from ${subscribedWebhooks('a.id')} s
+  cross join lateral (
+    select min(d.available_at) as available_at
+    from (
+      select state, leases, history, available_at from deliveries
+      where agent_id = a.id and webhook_id = s.webhook_id
+        and state in ('pending', 'leased') and available_at <= now()
+      order by available_at
+      limit case when s.filter is null or s.suspended then 1 else ${UNJUDGED_READ_MAX} end
+    ) d
+    where s.filter is null or s.suspended or not (${unjudged('d')})
+  ) due
+) waiting`;
+
+/** Reads since when deliveries wait for these agents, at most ACTIVE_AGENTS_MAX. Agents for which none waits are omitted. */
+export function readWaiting(
+  { query }: Pick<Database, 'query'>,
+  ids: readonly string[],
+): Promise<{ agent_id: string; since: string }[]> {
+  return query<{ agent_id: string; since: string }>({
+    name: 'agents-waiting',
+    text: `
+      select a.id as agent_id, ${isoText('waiting.since')} as since
+      from unnest($1::uuid[]) a (id) cross join lateral ${waiting}
+      where waiting.since is not null`,
+    values: [arrayOf(ids)],
+    place: { each: longestWaiting, lenient: true },
+  });
+}
+
+const longestWaiting = summedBy<{ agent_id: string; since: string }>(
+  ({ agent_id }) => agent_id,
+  (one, other) => ({ ...one, since: lesser(one.since, other.since)! }),
+);
+
 function readActivitySlice(
   { query }: Pick<Database, 'query'>,
   ids: readonly string[] | null,
@@ -64,21 +104,7 @@ function readActivitySlice(
     text: `
       select ${activity}
       from agents a
-      cross join lateral (
-        select min(due.available_at) as since
-        from ${subscribedWebhooks('a.id')} s
-        cross join lateral (
-          select min(d.available_at) as available_at
-          from (
-            select state, leases, history, available_at from deliveries
-            where agent_id = a.id and webhook_id = s.webhook_id
-              and state in ('pending', 'leased') and available_at <= now()
-            order by available_at
-            limit case when s.filter is null or s.suspended then 1 else ${UNJUDGED_READ_MAX} end
-          ) d
-          where s.filter is null or s.suspended or not (${unjudged('d')})
-        ) due
-      ) waiting
+      cross join lateral ${waiting}
       cross join lateral (
         select exists (
           select from ${subscribedWebhooks('a.id')} s

@@ -5,8 +5,8 @@ import { arrayOf, isoColumn, isoText } from '../sql.ts';
 
 /** Limit on the webhooks in one result, unless the caller has its own. */
 const WEBHOOKS_MAX = 100;
-/** Newest dead letters of an agent that are looked at. */
-const DEAD_READ_MAX = 10_000;
+/** Newest dead letters that are looked at. */
+const DEAD_READ_MAX = 100_000;
 export interface RefusedRequests {
   webhook_id: string;
   name: string;
@@ -86,30 +86,22 @@ const newDead = summedBy<NewDead>(
 );
 
 /**
- * Counts the dead letters of each agent since a time, among its DEAD_READ_MAX newest deliveries that are dead. Agents without any are
- * omitted.
+ * Counts the dead letters of each agent since a time, among those of the DEAD_READ_MAX newest deliveries of all agents that are dead. One
+ * scan: 40,000 take 0.2 s, and a look-up in each day's partition for each of 10,000 agents took 5 s.
  * @param sinceMs Unix milliseconds.
  */
-export async function readNewDeadLetters(
-  { query }: Pick<Database, 'query'>,
-  agentIds: readonly string[],
-  sinceMs: number,
-): Promise<NewDead[]> {
-  if (agentIds.length === 0) return [];
+export function readNewDeadLetters({ query }: Pick<Database, 'query'>, sinceMs: number): Promise<NewDead[]> {
   return query<NewDead>({
     name: 'read-new-dead-letters',
     text: `
-      select a.id as agent_id, dead.count, ${isoText('dead.first')} as first_at
-      from unnest($1::uuid[]) a (id) cross join lateral (
-        select count(*)::int as count, min(d.finished_at) as first
-        from (
-          select finished_at from deliveries where agent_id = a.id and state = 'dead'
-          order by received_at desc limit ${DEAD_READ_MAX}
-        ) d
-        where d.finished_at > $2
-      ) dead
-      where dead.count > 0`,
-    values: [arrayOf(agentIds), new Date(sinceMs).toISOString()],
+      select agent_id, count(*)::int as count, ${isoText('min(finished_at)')} as first_at
+      from (
+        select agent_id, finished_at from deliveries where state = 'dead'
+        order by received_at desc limit ${DEAD_READ_MAX}
+      ) d
+      where finished_at > $1
+      group by agent_id`,
+    values: [new Date(sinceMs).toISOString()],
     place: { each: newDead, lenient: true },
   });
 }

@@ -76,6 +76,7 @@ const ofOneCell: Record<string, string> = {
   'store/drop-partitions.ts endUnsettled': 'maintenance of a cell',
   'store/drop-partitions.ts removeDay': 'maintenance of a cell',
   'store/drop-partitions.ts unsettled': 'part of the two above',
+  'store/queries/agent-activity.ts waiting': 'part of statements with a place',
   'store/queries/cells.ts isEmpty': 'the database of a cell',
   'store/queries/cells.ts readCellFigures': 'the database of a cell',
   'store/queries/citus.ts flatten': 'the schema of a cell',
