@@ -1,8 +1,10 @@
 /** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
 import { advisoryLocks } from './advisory-locks.ts';
-import { DAY_MS, dayMs, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
+import { inParts } from './in-parts.ts';
+import { boundsOfDay, DAY_MS, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
 import type { Database, Query } from './pool.ts';
 import { DatabaseUnavailable } from './unavailable.ts';
+import { deleteUnsettled, endUnsettled, hasUnsettled } from './unsettled.ts';
 
 /** Writes the rows of a detached partition to a file, in a transaction. A rejection keeps the partition. */
 export type Archive = (partition: string, query: Query) => Promise<void>;
@@ -80,7 +82,11 @@ export async function dropOldPartitions(
       if (table === 'deliveries' && attached && !pending && day >= lastDay && (await hasUnsettled(database, day)))
         dropped.keptDays.push(day);
       if (dropped.keptDays.includes(day)) continue;
-      if (table === 'deliveries' && attached && !pending) dropped.unhandled += await endUnsettled(database, day);
+      if (table === 'deliveries' && attached && !pending) {
+        const ended = await endUnsettled(database, day, stopping);
+        dropped.unhandled += ended.rows;
+        if (!ended.whole) return dropped;
+      }
       const { name } = partition;
       if (isFlat) {
         const reason = await removeDay(database, name, archive);
@@ -91,15 +97,13 @@ export async function dropOldPartitions(
       }
       const how = onCitus ? '' : pending ? 'finalize' : 'concurrently';
       if (attached && !(await detach(tables, table, name, how, detachTimeoutMs))) return { ...dropped, busy: name };
-      if (archive === null) await tables.query({ text: `drop table ${name}` });
-      else {
-        const outcome = await archiveAndDrop(tables, name, archive);
-        if (outcome.kind === 'failed') dropped.unarchived.push({ partition: name, reason: outcome.reason });
-        if (outcome.kind !== 'dropped') continue;
-      }
+      const outcome = await archiveAndDrop(tables, name, archive);
+      if (outcome.kind === 'read') return { ...dropped, busy: name };
+      if (outcome.kind === 'failed') dropped.unarchived.push({ partition: name, reason: outcome.reason });
+      if (outcome.kind !== 'dropped') continue;
       dropped.partitions.push(name);
       // A replay since the day's deliveries were dropped: it would be leased but never returned by a claim.
-      if (table === 'events') dropped.unhandled += await deleteUnsettled(database, day);
+      if (table === 'events') dropped.unhandled += (await deleteUnsettled(database, day)).rows;
     }
   }
   return dropped;
@@ -140,32 +144,46 @@ function oldPartitions({ query }: Database, table: PartitionedTable, firstKept: 
   });
 }
 
-type Archived = { kind: 'dropped' } | { kind: 'busy' } | { kind: 'failed'; reason: string };
+/** `elsewhere`: another machine archives. `read`: a transaction has read the table since it was detached. */
+type Archived = { kind: 'dropped' | 'elsewhere' | 'read' } | { kind: 'failed'; reason: string };
+
+/** Longest wait of DROP TABLE for its lock; the next run retries. */
+const LOCK_TIMEOUT = '2s';
+const LOCK_NOT_AVAILABLE = '55P03';
 
 /**
  * Archives and drops in one transaction. Between its statements it holds no snapshot, so that vacuum and claims are not slowed down. One
  * machine archives at a time: the lock is released when the partition is gone, or when that machine is.
  */
-async function archiveAndDrop(database: Database, name: string, archive: Archive): Promise<Archived> {
+async function archiveAndDrop(database: Database, name: string, archive: Archive | null): Promise<Archived> {
   try {
     return await database.transaction(async (query): Promise<Archived> => {
-      await query({ text: 'set local idle_in_transaction_session_timeout = 0' });
-      const [row] = await query<{ locked: boolean }>({
-        text: `select pg_try_advisory_xact_lock(${advisoryLocks.archive}) and to_regclass('${name}') is not null as locked`,
+      await query({
+        text: `set local idle_in_transaction_session_timeout = 0; set local lock_timeout = '${LOCK_TIMEOUT}'`,
       });
-      if (!row!.locked) return { kind: 'busy' };
-      await archive(name, query);
+      if (archive !== null) {
+        const [row] = await query<{ locked: boolean }>({
+          text: `select pg_try_advisory_xact_lock(${advisoryLocks.archive}) and to_regclass('${name}') is not null as locked`,
+        });
+        if (!row!.locked) return { kind: 'elsewhere' };
+        await archive(name, query);
+      }
       await query({ text: `drop table ${name}` });
       return { kind: 'dropped' };
     });
   } catch (error) {
+    if ((error as { code?: string }).code === LOCK_NOT_AVAILABLE) return { kind: 'read' };
+    if (archive === null) throw error;
     return { kind: 'failed', reason: (error as Error).message };
   }
 }
 
+/** Limit on the rows that one statement deletes. */
+const ROWS_MAX = 10_000;
+
 /** A cell on Citus: archives and deletes the finished deliveries of a day, which are in one table. Returns why the archive failed, or null. */
 async function removeDay(database: Database, name: string, archive: Archive | null): Promise<string | null> {
-  const [from, to] = boundsOf(name.slice(-8));
+  const [from, to] = boundsOfDay(name.slice(-8));
   const ofDay = `select * from deliveries_finished where received_at >= '${from}' and received_at < '${to}'`;
   try {
     if (archive !== null)
@@ -179,55 +197,9 @@ async function removeDay(database: Database, name: string, archive: Archive | nu
     return (error as Error).message;
   }
   const text = `
-    with u as materialized (${ofDay} order by received_at, id limit ${AT_A_TIME})
+    with u as materialized (${ofDay} order by received_at, id limit ${ROWS_MAX})
     delete from deliveries_finished d using u where d.received_at = u.received_at and d.id = u.id and d.webhook_id = u.webhook_id
     returning 1`;
-  while ((await database.query({ text })).length > 0);
+  await inParts(async () => (await database.query({ text })).length > 0);
   return null;
-}
-
-/** Deliveries changed in one statement. */
-const AT_A_TIME = 10_000;
-/** Reason stored for a delivery whose event is removed before an agent has settled it. */
-const REMOVED = 'retention removed its event';
-
-/** SQL: the keys of some deliveries of a day ($1, $2) that are pending or leased. */
-const unsettled = `
-  select received_at, id, webhook_id from deliveries_live
-  where received_at >= $1::timestamptz and received_at < $2::timestamptz
-  order by received_at, id limit ${AT_A_TIME}`;
-/** SQL: the delivery `d` is one of the rows `u` of `unsettled`. */
-const isUnsettled = `d.received_at = u.received_at and d.id = u.id and d.webhook_id = u.webhook_id and d.state in ('pending', 'leased')`;
-
-function boundsOf(day: string): string[] {
-  return [dayMs(day), dayMs(day) + DAY_MS].map((ms) => new Date(ms).toISOString());
-}
-
-async function hasUnsettled({ query }: Database, day: string): Promise<boolean> {
-  const [row] = await query<{ has: boolean }>({ text: `select exists (${unsettled}) as has`, values: boundsOf(day) });
-  return row!.has;
-}
-
-/** Ends the unsettled deliveries of a day as dead, which moves them to the partition that is archived and dropped. Returns how many. */
-function endUnsettled(database: Database, day: string): Promise<number> {
-  return inBatches(
-    database,
-    `update deliveries d set state = 'dead', leases = d.leases + 1, finished_at = now(), reason = '${REMOVED}' from u where ${isUnsettled}`,
-    day,
-  );
-}
-
-function deleteUnsettled(database: Database, day: string): Promise<number> {
-  return inBatches(database, `delete from deliveries d using u where ${isUnsettled}`, day);
-}
-
-async function inBatches({ query }: Database, change: string, day: string): Promise<number> {
-  for (let total = 0; ; ) {
-    const rows = await query({
-      text: `with u as materialized (${unsettled}) ${change} returning 1`,
-      values: boundsOf(day),
-    });
-    total += rows.length;
-    if (rows.length === 0) return total;
-  }
 }

@@ -1,4 +1,5 @@
 /** Removes what tables count by step of time, once it is older than that step is kept. */
+import { inParts } from './in-parts.ts';
 import type { Database } from './pool.ts';
 
 /** Rows that one statement deletes. */
@@ -7,25 +8,33 @@ const ROWS_MAX = 10_000;
 /**
  * Deletes old rows of a table with `step` (seconds), `at` and an index of both, a few at a time, oldest first. Without the order, or with
  * several steps in a statement, Postgres expects to delete a tenth of the table and reads all of it: 7 to 34 s for 22,000,000 rows.
- * @param keptHours by step @param stopping true: returns before the next statement
+ *
+ * Each part starts at the time that the one before reached: index entries of deleted rows stay until vacuum, and would be read again.
+ * @param keptHours by step @param stopping see inParts
  */
 export async function deleteOldSteps(
   { query }: Pick<Database, 'query'>,
   table: 'history' | 'latency',
   keptHours: Readonly<Record<number, number>>,
-  stopping: () => boolean = () => false,
+  stopping?: () => boolean,
 ): Promise<void> {
   for (const [step, hours] of Object.entries(keptHours)) {
-    let deleted = ROWS_MAX;
-    while (deleted === ROWS_MAX && !stopping()) {
-      const rows = await query({
+    let reached = '-infinity';
+    const deletePart = async () => {
+      const [part] = await query<{ rows: number; reached: string }>({
         text: `
-          delete from ${table} where ctid = any (array(
-            select ctid from ${table} where step = $1 and at < now() - make_interval(hours => $2) order by at limit ${ROWS_MAX}))
-          returning 1`,
-        values: [step, hours],
+          with deleted as (
+            delete from ${table} where ctid = any (array(
+              select ctid from ${table} where step = $1 and at >= $3::timestamptz and at < now() - make_interval(hours => $2)
+              order by at limit ${ROWS_MAX}))
+            returning at
+          )
+          select count(*)::int as rows, max(at)::text as reached from deleted`,
+        values: [step, hours, reached],
       });
-      deleted = rows.length;
-    }
+      reached = part!.reached;
+      return part!.rows === ROWS_MAX;
+    };
+    if (!(await inParts(deletePart, stopping))) return;
   }
 }

@@ -111,6 +111,11 @@ export function dayMs(day: string): number {
   return Date.parse(day.replace(/^(\d{4})(\d{2})(\d{2})$/, '$1-$2-$3T00:00:00Z'));
 }
 
+/** The first moment of a day in the form 20260131, and of the next one, in ISO 8601. */
+export function boundsOfDay(day: string): string[] {
+  return [dayMs(day), dayMs(day) + DAY_MS].map((ms) => new Date(ms).toISOString());
+}
+
 /** Creates and attaches the partition of one day. Returns false if it exists. @param fromMs first millisecond of the day */
 export function createPartition(database: Database, table: PartitionedTable, fromMs: number): Promise<boolean> {
   const name = partitionName(table, fromMs);

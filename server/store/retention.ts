@@ -2,7 +2,7 @@
  * Retention row by row: events of webhooks with a shorter retention, and expired keys, are deleted in small batches. Days older than
  * RETENTION_DAYS are dropped whole, see drop-partitions.ts.
  */
-import { setTimeout as delay } from 'node:timers/promises';
+import { inParts } from './in-parts.ts';
 import { DAY_MS, readHorizon } from './partitions.ts';
 import type { Database } from './pool.ts';
 import { arrayOf, isoText } from './sql.ts';
@@ -92,24 +92,23 @@ async function removeSpan(
   span: Pass,
   stopping: () => boolean,
 ): Promise<{ rows: number; unhandled: number; whole: boolean }> {
-  const total = { rows: 0, unhandled: 0, whole: true };
-  let after: Awaited<ReturnType<typeof deleteExpiredRows>>['next'] = null;
-  do {
-    if (stopping()) return { ...total, whole: false };
-    const startedMs = performance.now();
+  const total = { rows: 0, unhandled: 0, whole: false };
+  if (stopping()) return total;
+  let after: Place | null = null;
+  const whole = await inParts(async () => {
     const removed = await deleteExpiredRows(database, table, webhookIds, span, after);
     total.rows += removed.rows;
     total.unhandled += removed.unhandled;
     after = removed.next;
-    if (after !== null) await delay(performance.now() - startedMs);
-  } while (after !== null);
-  return total;
+    return after !== null;
+  }, stopping);
+  return { ...total, whole };
 }
 
-/** Deletes expired dedupe keys. Returns how many. @param stopping true: returns before the next statement. */
-export async function deleteExpiredKeys(database: Database, stopping: () => boolean = () => false): Promise<number> {
+/** Deletes expired dedupe keys. Returns how many. @param stopping see inParts */
+export async function deleteExpiredKeys(database: Database, stopping?: () => boolean): Promise<number> {
   let deleted = 0;
-  for (;;) {
+  await inParts(async () => {
     const rows = await database.query({
       name: 'delete-expired-keys',
       text: `delete from dedupe_keys
@@ -119,8 +118,9 @@ export async function deleteExpiredKeys(database: Database, stopping: () => bool
       values: [KEYS_AT_A_TIME],
     });
     deleted += rows.length;
-    if (rows.length < KEYS_AT_A_TIME || stopping()) return deleted;
-  }
+    return rows.length === KEYS_AT_A_TIME;
+  }, stopping);
+  return deleted;
 }
 
 /** Limit on the rows that one statement reads and deletes: 25 ms, short locks, little to vacuum at a time. */

@@ -3,7 +3,7 @@ import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
 import { createPartitions, DAY_MS, parents, partitionedTables, partitionName } from '../../server/store/partitions.ts';
 import { type Database, openDatabase } from '../../server/store/pool.ts';
 import { deleteExpiredKeys } from '../../server/store/retention.ts';
-import { storeEvents } from '../helpers/agents.ts';
+import { addAgent, send, startAgentApp, storeEvents } from '../helpers/agents.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';
 
@@ -26,8 +26,8 @@ afterEach(async () => {
   await fresh.drop();
 });
 
-async function tables(): Promise<string[]> {
-  const rows = await fresh.database.query<{ name: string }>({
+async function tables(database = fresh.database): Promise<string[]> {
+  const rows = await database.query<{ name: string }>({
     text: `select relname as name from pg_class where relkind = 'r' and relname ~ '_[0-9]{8}$' order by 1`,
   });
   return rows.map(({ name }) => name);
@@ -72,38 +72,61 @@ test('deliveries never outlive their events', async () => {
 });
 
 describe('with a snapshot held in another session', () => {
-  test('it waits within its limit, other sessions do not wait, and the next round completes it', async () => {
-    let letGo: () => void = () => {};
-    const held = new Promise<void>((resolve) => {
-      letGo = resolve;
-    });
-    let reads = false;
-    const reader = fresh.database.transaction(async (query) => {
-      await query({ text: 'set transaction isolation level repeatable read' });
-      await query({ text: 'select count(*) from events' });
-      await query({ text: 'select count(*) from deliveries' });
-      reads = true;
-      await held;
-    });
-    await until(() => reads);
-    const waiting = dropOldPartitions(keeper, RETENTION_DAYS, nowMs, { detachTimeoutMs: 10_000 });
-    const sessions = () =>
-      fresh.database.query({
-        text: `select from pg_stat_activity where application_name = 'weir-keeper' and wait_event_type = 'Lock' and datname = current_database()`,
+  test('ingest and claims do not wait for the drop, and the next round completes it', async () => {
+    const app = await startAgentApp();
+    const weir = openDatabase(app.conninfo, { connectionsMax: 2, applicationName: 'weir-keeper', onError: () => {} });
+    const round = () => dropOldPartitions(weir, RETENTION_DAYS, nowMs);
+    try {
+      const webhook = await app.addWebhook();
+      const agent = await addAgent(app, [webhook]);
+      await createPartitions(weir, nowMs - 8 * DAY_MS);
+      await holdSnapshot(app, async () => {
+        const waiting = round();
+        const waits = () =>
+          app.database.query({
+            text: `select from pg_stat_activity where application_name = 'weir-keeper' and wait_event_type = 'Lock' and datname = current_database()`,
+          });
+        await until(async () => (await waits()).length > 0);
+        const work = async () => {
+          const id = await send(webhook);
+          const { receipt, event } = await agent.claimOne();
+          await agent.ack([receipt]);
+          return event.id === id;
+        };
+        // Behind the waiting lock, the request would be answered only after the timeout of the drop.
+        expect(await Promise.race([work(), waiting])).toBe(true);
+        expect(await waiting).toMatchObject({ busy: expect.stringMatching(/^deliveries_/), partitions: [] });
+        expect(await work()).toBe(true);
+        await until(async () => (await waits()).length === 0);
       });
-    await until(async () => (await sessions()).length > 0);
-    const first = storeEvents(fresh.database, '00000000-0000-4000-8000-000000000000', 5).then(() => 'stored');
-    // Behind the waiting lock, it would be stored only after the lock_timeout of the drop.
-    expect(await Promise.race([first, waiting])).toBe('stored');
-    for (let i = 0; i < 20; i++) await storeEvents(fresh.database, '00000000-0000-4000-8000-000000000000', 5);
-    expect(await waiting).toMatchObject({ busy: expect.stringMatching(/^deliveries_/), partitions: [] });
-    await until(async () => (await sessions()).length === 0);
-    letGo();
-    await reader;
-    await until(async () => (await drop().catch(() => null)) !== null);
-    expect((await tables()).filter((name) => oldDays.includes(name))).toEqual([]);
+      expect((await round()).busy).toBeNull();
+      expect(await tables(app.database)).not.toContain(day(-8)[0]);
+    } finally {
+      await weir.close();
+      await app.stop();
+    }
+  });
+
+  test('a detached day that a backup reads is left to the next round', async () => {
+    const [events] = day(-5);
+    await fresh.database.query({ text: `alter table events detach partition ${events}` });
+    await fresh.database.transaction(async (query) => {
+      await query({ text: `lock table ${events} in access share mode` });
+      expect((await dropOldPartitions(keeper, RETENTION_DAYS, nowMs)).busy).toBe(events);
+    });
+    expect(await drop()).toContain(events);
   });
 });
+
+/** Runs `work` while a session has a snapshot of before, and has read all days. */
+async function holdSnapshot({ database }: Pick<FreshDatabase, 'database'>, work: () => Promise<void>): Promise<void> {
+  await database.transaction(async (query) => {
+    await query({ text: 'set transaction isolation level repeatable read' });
+    await query({ text: 'select count(*) from events' });
+    await query({ text: 'select count(*) from deliveries' });
+    await work();
+  });
+}
 
 test.each(partitionedTables)('a detach of %s that was interrupted is finished', async (table) => {
   const name = partitionName(table, today - 6 * DAY_MS);

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
 import { createPartitions, DAY_MS } from '../../server/store/partitions.ts';
+import type { Database } from '../../server/store/pool.ts';
 import { storeDeduped } from '../../server/store/queries/store-deduped.ts';
 import { readWebhookActivity } from '../../server/store/queries/webhooks.ts';
 import { removeExpiredEvents } from '../../server/store/retention.ts';
@@ -136,6 +137,22 @@ test('unsettled deliveries of a dropped day are counted', async () => {
     text: `update deliveries set state = 'dead', finished_at = now() where id in (select id from deliveries limit 1)`,
   });
   expect((await dropOldPartitions(fresh.database, 3, nowMs)).unhandled).toBe(3);
+});
+
+test('a day whose unsettled deliveries are being ended is kept when Weir stops', async () => {
+  const webhook = await addWebhook(null, true);
+  await storeEvents(fresh.database, webhook, 4, daysAgo(5));
+  let stopping = false;
+  const query: Database['query'] = async (statement) => {
+    const rows = await fresh.database.query(statement);
+    if (statement.text.includes("state = 'dead'")) stopping = rows.length > 0;
+    return rows;
+  };
+  const database = { ...fresh.database, query };
+  expect((await dropOldPartitions(database, 3, nowMs, { stopping: () => stopping })).unhandled).toBe(4);
+  expect(await count('deliveries', webhook)).toBe(4);
+  expect((await dropOldPartitions(fresh.database, 3, nowMs)).unhandled).toBe(0);
+  expect(await count('deliveries', webhook)).toBe(0);
 });
 
 test('a dedupe key is deleted with its event', async () => {

@@ -72,10 +72,7 @@ const ofOneCell: Record<string, string> = {
   'receive/spool/moved-keys.ts claimSql': 'the connection of a cell',
   'receive/spool/store.ts storeSql': 'the connection of a cell',
   'store/commit-probe.ts probeCommit': 'the database of a cell',
-  'store/drop-partitions.ts deleteUnsettled': 'maintenance of a cell',
-  'store/drop-partitions.ts endUnsettled': 'maintenance of a cell',
   'store/drop-partitions.ts removeDay': 'maintenance of a cell',
-  'store/drop-partitions.ts unsettled': 'part of the two above',
   'store/queries/agent-activity.ts waiting': 'part of statements with a place',
   'store/queries/cells.ts isEmpty': 'the database of a cell',
   'store/queries/cells.ts readCellFigures': 'the database of a cell',
@@ -97,6 +94,9 @@ const ofOneCell: Record<string, string> = {
   'store/queries/undelivered.ts unfinished': 'part of other statements',
   'store/retention.ts deleteExpiredKeys': 'maintenance of a cell',
   'store/retention.ts delivered': 'maintenance of a cell',
+  'store/unsettled.ts deleteUnsettled': 'maintenance of a cell',
+  'store/unsettled.ts endUnsettled': 'maintenance of a cell',
+  'store/unsettled.ts unsettled': 'part of the two above',
 };
 
 test('every statement on these tables says in which cells it runs, or gets the database of one', () => {
