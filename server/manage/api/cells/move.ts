@@ -6,9 +6,10 @@ import { copyKeys, finishMoves } from '../../../store/cells/move.ts';
 import type { Query } from '../../../store/pool.ts';
 import { readDatabaseBytes } from '../../../store/queries/server-state.ts';
 import { beginMove, readCellOf, undoMove } from '../../../store/queries/webhook-moves.ts';
-import { findWebhook, lockWebhook, type WebhookRecord } from '../../../store/queries/webhooks.ts';
+import { findWebhook, type WebhookRecord } from '../../../store/queries/webhooks.ts';
 import { DatabaseUnavailable } from '../../../store/unavailable.ts';
-import { asItIs, type ChangeParts, Changer } from '../change.ts';
+import { asItIs, type ChangeParts } from '../change.ts';
+import { webhookChanger } from '../webhooks/changer.ts';
 
 interface MoveParts extends ChangeParts {
   cells: Cells;
@@ -31,12 +32,7 @@ export async function moveWebhook(
   const now = await readCellOf(database, webhookId);
   if (now === undefined) return problem('webhook_unknown');
   const change = (work: (query: Query) => Promise<boolean>) =>
-    new Changer<WebhookRecord>(parts, actor, {
-      name: 'webhook',
-      unknown: 'webhook_unknown',
-      lock: lockWebhook,
-      find: findWebhook,
-    }).change(webhookId, 'move', asItIs, async (query) => {
+    webhookChanger(parts, actor).change(webhookId, 'move', asItIs, async (query) => {
       if (!(await work(query))) throw new ProblemError(problem('webhook_moving'));
     });
   if (now.movingFrom === number) return change((query) => undoMove(query, webhookId, number));

@@ -15,7 +15,6 @@ import {
   findWebhook,
   insertWebhook,
   listWebhooks,
-  lockWebhook,
   setVerifyToken,
   updateWebhook,
   type WebhookFilter,
@@ -24,7 +23,8 @@ import {
 import { seal } from '../../../store/secrets/seal.ts';
 import { setAgents } from '../agents/subscriptions.ts';
 import { placeForEvents } from '../cells/move.ts';
-import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
+import { asItIs, type ChangeParts, type Changer, type Expects } from '../change.ts';
+import { webhookChanger } from './changer.ts';
 
 export interface WebhookParts extends ChangeParts {
   /** Current key derived for webhook secrets. */
@@ -47,12 +47,7 @@ export class Webhooks {
   constructor(parts: WebhookParts, actor: Actor) {
     this.#parts = parts;
     this.#actor = actor;
-    this.#changer = new Changer(parts, actor, {
-      name: 'webhook',
-      unknown: 'webhook_unknown',
-      lock: lockWebhook,
-      find: findWebhook,
-    });
+    this.#changer = webhookChanger(parts, actor);
   }
 
   /** Newest first. */
