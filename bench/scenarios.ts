@@ -19,6 +19,7 @@ import { peers } from './peers.ts';
 import { persist } from './persist.ts';
 import { profile } from './profile.ts';
 import { receive } from './receive.ts';
+import { retention } from './retention.ts';
 import { search } from './search.ts';
 import { steady } from './steady.ts';
 import { volume } from './volume.ts';
@@ -42,6 +43,7 @@ export const scenarios: readonly Scenario[] = [
   search,
   volume,
   breadth,
+  retention,
   crowd,
   hmac,
   functions,

@@ -71,8 +71,8 @@ export async function logSlowStatements({ database }: BenchDatabase, ms: number)
   await database.query({ text: 'select pg_reload_conf()' });
 }
 
-/** Statements that Postgres logged as slow, without their texts beyond the first line. */
+/** Statements that Postgres logged as slow, without their texts beyond the first line and without the checkpoints of a bench. */
 export async function slowStatements({ directory }: BenchDatabase): Promise<string[]> {
   const log = await readFile(join(directory, 'db/postgres.log'), 'utf8');
-  return log.split('\n').filter((line) => / duration: [\d.]+ ms /.test(line));
+  return log.split('\n').filter((line) => / duration: [\d.]+ ms (?!.*checkpoint$)/.test(line));
 }

@@ -19,6 +19,8 @@ export interface Installation {
   /** Deliveries that wait; the others are done, a few are dead. */
   pending: number;
   days: number;
+  /** Default: as short as possible. */
+  bodyBytes?: number;
 }
 
 /** Events of one statement that stores them. */
@@ -36,7 +38,7 @@ export async function fillInstallation(
   first: { webhookId: string; agentId: string },
 ): Promise<void> {
   const run = (text: string, values: unknown[] = []) => database.query({ text, values, timeoutMs: FILL_TIMEOUT_MS });
-  const { events, days } = size;
+  const { events, days, bodyBytes = 20 } = size;
   await createDays(
     database,
     Array.from({ length: days + 1 }, (_, day) => Date.now() - day * DAY_MS),
@@ -70,7 +72,7 @@ export async function fillInstallation(
       `with stored as (
         insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
         select (lpad(to_hex(ms), 12, '0') || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid,
-          p.webhook_id, to_timestamp(ms / 1000.0), '192.0.2.1', 'accept: */*', 'application/json', convert_to('{"number":' || i || '}', 'UTF8'), 20
+          p.webhook_id, to_timestamp(ms / 1000.0), '192.0.2.1', 'accept: */*', 'application/json', convert_to(rpad('{"number":' || i || '}', $6::int), 'UTF8'), $6
         from generate_series($1::bigint, $2::bigint) i
         cross join lateral (select ($3::float8 - (1 - i / $4::float8) * ${days * DAY_MS})::bigint as ms) t
         join volume_pairs p on p.place = i % ${size.webhooks}
@@ -88,7 +90,7 @@ export async function fillInstallation(
           share >= $5::float8 as ended
       ) s
       where agent_id is not null`,
-      [from, Math.min(from + PART, events) - 1, untilMs, events, share],
+      [from, Math.min(from + PART, events) - 1, untilMs, events, share, bodyBytes],
     );
     if ((from / PART) % 5 === 4) say(`${formatNumber(from + PART)} of ${formatNumber(events)} events stored`);
   }

@@ -13,6 +13,8 @@ export interface WrkWindow {
   socketErrors: number;
   p50Ms: number;
   p99Ms: number;
+  /** The longest answer. */
+  maxMs: number;
 }
 
 /** wrk's raw figures. */
@@ -23,6 +25,7 @@ interface Summary {
   socket: number;
   p50: number;
   p99: number;
+  max: number;
 }
 
 const TIMEOUT_SECONDS = 10;
@@ -55,9 +58,9 @@ export function writeScript(path: string, { headers, body }: BenchRequest, paths
     ...(paths.length > 0 ? inTurns : []),
     'function done(summary, latency)',
     '  local e = summary.errors',
-    `  io.write(string.format('${MARK}{"requests":%d,"microseconds":%d,"status":%d,"socket":%d,"p50":%d,"p99":%d}\\n',`,
+    `  io.write(string.format('${MARK}{"requests":%d,"microseconds":%d,"status":%d,"socket":%d,"p50":%d,"p99":%d,"max":%d}\\n',`,
     '    summary.requests, summary.duration, e.status, e.connect + e.read + e.write + e.timeout,',
-    '    latency:percentile(50), latency:percentile(99)))',
+    '    latency:percentile(50), latency:percentile(99), latency.max))',
     'end',
   ];
   writeFileSync(path, `${lines.join('\n')}\n`);
@@ -67,7 +70,7 @@ export function writeScript(path: string, { headers, body }: BenchRequest, paths
 export function parseWrk(output: string): WrkWindow {
   const line = output.split('\n').find((text) => text.startsWith(MARK));
   if (line === undefined) throw new CommandError(`wrk ended without figures:\n${output}`);
-  const { requests, microseconds, status, socket, p50, p99 } = JSON.parse(line.slice(MARK.length)) as Summary;
+  const { requests, microseconds, status, socket, p50, p99, max } = JSON.parse(line.slice(MARK.length)) as Summary;
   return {
     requestsPerSecond: (requests * 1e6) / microseconds,
     // wrk counts every status above 399 as an error.
@@ -76,6 +79,7 @@ export function parseWrk(output: string): WrkWindow {
     socketErrors: socket,
     p50Ms: p50 / 1000,
     p99Ms: p99 / 1000,
+    maxMs: max / 1000,
   };
 }
 
