@@ -13,7 +13,7 @@ export interface Backlog {
 }
 
 /** Timeout of statements that write a whole backlog. */
-export const FILL_TIMEOUT_MS = 120_000;
+export const FILL_TIMEOUT_MS = 900_000;
 
 const HEADERS =
   'content-type: application/json\\nuser-agent: GitHub-Hookshot/044aadd\\nx-github-event: push\\naccept: */*';
