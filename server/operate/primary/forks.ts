@@ -149,10 +149,18 @@ const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenuring'];
  * take all of them for 5 s at a time (connect_timeout), and the spool's writes wait. 8 senders during 44 s of a stopped Postgres, beside
  * 4 clients of the API: with 4 threads 1,137 and 1,070 answers 202, p99 9.9 and 12.6 s, up to 7.8 s without any; with 16 threads 5,145,
  * p99 0.3 s, and 3.0 s without any, which is the time limit of a commit.
- * @param own environment of the primary: the operator's number of threads is kept.
+ *
+ * glibc raises its threshold for mmap to the largest block that was freed, up to 32 MB. Slabs (1 MiB) and COPY buffers (up to 8 MiB) then
+ * come from the heap, which keeps their pages after they are freed. A fixed threshold below a slab returns them to the system: 169 to 182
+ * MB for 184 to 192 after bodies of all sizes, without more CPU (bench/NOTES.md). A C library other than glibc ignores it.
+ * @param own environment of the primary: the operator's values are kept.
  */
 export function processEnvironment(own: NodeJS.ProcessEnv): Record<string, string> {
-  return { UWS_HTTP_MAX_HEADERS_SIZE: '131072', UV_THREADPOOL_SIZE: own.UV_THREADPOOL_SIZE || '16' };
+  return {
+    UWS_HTTP_MAX_HEADERS_SIZE: '131072',
+    UV_THREADPOOL_SIZE: own.UV_THREADPOOL_SIZE || '16',
+    MALLOC_MMAP_THRESHOLD_: own.MALLOC_MMAP_THRESHOLD_ || '1000000',
+  };
 }
 
 /**

@@ -51,9 +51,10 @@ async function send(weir: Weir, { path, secret }: { path: string; secret: string
   return (await fetch(`http://127.0.0.1:${weir.port}${path}`, { method: 'POST', headers, body })).status;
 }
 
-test("libuv gets more threads than connection attempts can take, or the operator's number", () => {
-  expect(processEnvironment({})).toMatchObject({ UV_THREADPOOL_SIZE: '16' });
-  expect(processEnvironment({ UV_THREADPOOL_SIZE: '8' })).toMatchObject({ UV_THREADPOOL_SIZE: '8' });
+test("libuv gets more threads than connection attempts can take, and glibc a fixed threshold, or the operator's numbers", () => {
+  expect(processEnvironment({})).toMatchObject({ UV_THREADPOOL_SIZE: '16', MALLOC_MMAP_THRESHOLD_: '1000000' });
+  const own = { UV_THREADPOOL_SIZE: '8', MALLOC_MMAP_THRESHOLD_: '131072' };
+  expect(processEnvironment(own)).toMatchObject(own);
 });
 
 const cleanUps: (() => Promise<void>)[] = [];
