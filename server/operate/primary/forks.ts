@@ -152,7 +152,7 @@ const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenuring'];
  *
  * glibc raises its threshold for mmap to the largest block that was freed, up to 32 MB. Slabs (1 MiB) and COPY buffers (up to 8 MiB) then
  * come from the heap, which keeps their pages after they are freed. A fixed threshold below a slab returns them to the system: 169 to 182
- * MB for 184 to 192 after bodies of all sizes, without more CPU (bench/NOTES.md). A C library other than glibc ignores it.
+ * MB for 184 to 192 after 1 KiB, 1 MiB and 1 KiB again; no more CPU was seen (bench/NOTES.md). A C library other than glibc ignores it.
  * @param own environment of the primary: the operator's values are kept.
  */
 export function processEnvironment(own: NodeJS.ProcessEnv): Record<string, string> {
