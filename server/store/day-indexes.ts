@@ -2,7 +2,7 @@
  * Indexes of events by webhook, on the days that are over: what a webhook received is found without reading the events of all others. Today's
  * partition has none, so storing an event costs the same as without them. An event takes 57 bytes of its index, and 0.7 us to sort it in.
  */
-import { DAY_MS, dayMs } from './partitions.ts';
+import { DAY_MS, dayMs, LOCK_TIMEOUT } from './partitions.ts';
 import { concatenated } from './place.ts';
 import type { Database } from './pool.ts';
 
@@ -10,12 +10,10 @@ import type { Database } from './pool.ts';
 const SETTLED_MS = 3_600_000;
 /** A day of 20,000,000 events takes about 20 s. */
 const BUILD_TIMEOUT_MS = 600_000;
-/** Longest wait for writers of the partition, such as a drain of the spool; others would wait behind this one. The next run repeats it. */
-const LOCK_TIMEOUT = '2s';
 
 const nameOf = (partition: string) => `${partition}_of_webhook`;
 
-/** SQL: days of events whose partition has no such index, such as `20260131`, oldest first. */
+/** SQL: days of events whose partition lacks the index, such as `20260131`, oldest first. */
 const withoutIndex = `
   select right(c.relname, 8) as day from pg_inherits i join pg_class c on c.oid = i.inhrelid
   where i.inhparent = 'events'::regclass and c.relname ~ '^events_[0-9]{8}$'
@@ -49,7 +47,7 @@ export async function indexPastDays(
 }
 
 /**
- * The first millisecond of the oldest day whose events have no index by webhook. Infinity: there is no such day. 0 on a node of Citus, whose
+ * The first millisecond of the oldest day whose events have no index by webhook. Infinity: each day has one. 0 on a node of Citus, whose
  * days have none.
  */
 export async function readUnindexedFrom({ query }: Pick<Database, 'query'>): Promise<number> {

@@ -1,7 +1,7 @@
 /** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
 import { advisoryLocks } from './advisory-locks.ts';
 import { inParts } from './in-parts.ts';
-import { boundsOfDay, DAY_MS, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
+import { boundsOfDay, DAY_MS, LOCK_TIMEOUT, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
 import type { Database, Query } from './pool.ts';
 import { DatabaseUnavailable } from './unavailable.ts';
 import { deleteUnsettled, endUnsettled, hasUnsettled } from './unsettled.ts';
@@ -147,8 +147,6 @@ function oldPartitions({ query }: Database, table: PartitionedTable, firstKept: 
 /** `elsewhere`: another machine archives. `read`: a transaction has read the table since it was detached. */
 type Archived = { kind: 'dropped' | 'elsewhere' | 'read' } | { kind: 'failed'; reason: string };
 
-/** Longest wait of DROP TABLE for its lock; the next run retries. */
-const LOCK_TIMEOUT = '2s';
 const LOCK_NOT_AVAILABLE = '55P03';
 
 /**

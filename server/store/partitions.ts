@@ -18,8 +18,8 @@ const ALL_PARENTS = `{${Object.values(parents).join(',')}}`;
 /** Clocks of several machines differ, so yesterday's partition is needed too. */
 const DAYS_BEHIND = 1;
 const DAYS_AHEAD = 7;
-/** Longest wait of ATTACH for its lock; the next run, a minute later, retries. */
-const LOCK_TIMEOUT = '2s';
+/** Longest wait of maintenance for the lock of a partition: others would wait behind it. The next run retries. */
+export const LOCK_TIMEOUT = '2s';
 
 /** The time range that has partitions, in Unix milliseconds; `toMs` is exclusive. */
 export interface Horizon {

@@ -1,7 +1,7 @@
 /** Reads the conditions that hold now, as the overview and GET /api/v1/conditions list them. */
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
-import { keptFor, keptWhenLarge } from '../../base/net/kept.ts';
+import { keptFor } from '../../base/net/kept.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Condition } from '../../model/condition-list.ts';
 import {
@@ -18,7 +18,7 @@ import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
 import { isoTime } from '../../store/ids.ts';
-import { sizedByWebhooks } from '../../store/many-webhooks.ts';
+import { keptOfManyWebhooks } from '../../store/many-webhooks.ts';
 import type { Database } from '../../store/pool.ts';
 import { readAgentActivity } from '../../store/queries/agent-activity.ts';
 import { type RefusedRequests, readNamesOfAgents, readRefusedRequests } from '../../store/queries/condition-signs.ts';
@@ -57,8 +57,8 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
   const { settings, database, history, commitFailure, spoolFolder } = parts;
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const refused = keptFor(REFUSED_VALID_MS, (nowMs) => readRefusedRequests(database, nowMs));
-  const usual = keptWhenLarge(PAUSES_VALID_MS, (nowMs: number) =>
-    sizedByWebhooks(database, readUsualPauses(database, nowMs, 2 * PAUSES_VALID_MS)),
+  const usual = keptOfManyWebhooks(database, PAUSES_VALID_MS, (nowMs: number) =>
+    readUsualPauses(database, nowMs, 2 * PAUSES_VALID_MS),
   );
   const silent = keptFor(SILENT_VALID_MS, async (nowMs) => readSilentWebhooks(database, nowMs, await usual(nowMs)));
   const filters = keptFor(FILTERS_VALID_MS, () => readFilters(database, null, FILTERS_MAX));

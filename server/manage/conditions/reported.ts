@@ -4,7 +4,7 @@ import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Query } from '../../store/pool.ts';
-import { ACTIVE_AGENTS_MAX, readWaiting } from '../../store/queries/agent-activity.ts';
+import { readWaiting } from '../../store/queries/agent-activity.ts';
 import { readActiveAgents, readNewDeadLetters, readRefusedRequests } from '../../store/queries/condition-signs.ts';
 import { readOverdueWebhooks } from '../../store/queries/silent-webhooks.ts';
 
@@ -110,16 +110,13 @@ async function conditionsOfAgents(
   const agents = await readActiveAgents(database, AGENTS_MAX);
   const names = new Map(agents.map(({ id, name }) => [id, name]));
   const held: ReportedCondition[] = [];
-  for (let from = 0; from < agents.length; from += ACTIVE_AGENTS_MAX) {
-    const some = agents.slice(from, from + ACTIVE_AGENTS_MAX).map(({ id }) => id);
-    for (const { agent_id: id, since } of await readWaiting(database, some)) {
-      const sinceMs = Date.parse(since);
-      const value = Math.floor((nowMs - sinceMs) / 1000);
-      if (value <= pendingSeconds * END_RATIO) continue;
-      const begins = value > pendingSeconds;
-      const subject = { id, name: names.get(id)! };
-      held.push({ condition: 'pending', subject, sinceMs, value, threshold: pendingSeconds, begins });
-    }
+  for (const { agent_id: id, since } of await readWaiting(database, [...names.keys()])) {
+    const sinceMs = Date.parse(since);
+    const value = Math.floor((nowMs - sinceMs) / 1000);
+    if (value <= pendingSeconds * END_RATIO) continue;
+    const begins = value > pendingSeconds;
+    const subject = { id, name: names.get(id)! };
+    held.push({ condition: 'pending', subject, sinceMs, value, threshold: pendingSeconds, begins });
   }
   for (const { agent_id: id, count, first_at } of await readNewDeadLetters(database, nowMs - DEAD_NEW_MS)) {
     const name = names.get(id);

@@ -35,9 +35,13 @@ export async function readAgentActivity(
   ids: readonly string[] | null,
 ): Promise<AgentActivity[]> {
   if (ids === null) return readActivitySlice(database, null);
-  const all: AgentActivity[] = [];
+  return inSlices(ids, (some) => readActivitySlice(database, some));
+}
+
+async function inSlices<T>(ids: readonly string[], read: (some: readonly string[]) => Promise<T[]>): Promise<T[]> {
+  const all: T[] = [];
   for (let from = 0; from < ids.length; from += ACTIVE_AGENTS_MAX)
-    all.push(...(await readActivitySlice(database, ids.slice(from, from + ACTIVE_AGENTS_MAX))));
+    all.push(...(await read(ids.slice(from, from + ACTIVE_AGENTS_MAX))));
   return all;
 }
 
@@ -72,23 +76,27 @@ const waiting = `(
   ) due
 ) waiting`;
 
-/** Reads since when deliveries wait for these agents, at most ACTIVE_AGENTS_MAX. Agents for which none waits are omitted. */
-export function readWaiting(
-  { query }: Pick<Database, 'query'>,
-  ids: readonly string[],
-): Promise<{ agent_id: string; since: string }[]> {
-  return query<{ agent_id: string; since: string }>({
-    name: 'agents-waiting',
-    text: `
-      select a.id as agent_id, ${isoText('waiting.since')} as since
-      from unnest($1::uuid[]) a (id) cross join lateral ${waiting}
-      where waiting.since is not null`,
-    values: [arrayOf(ids)],
-    place: { each: longestWaiting, lenient: true },
-  });
+interface Waiting {
+  agent_id: string;
+  since: string;
 }
 
-const longestWaiting = summedBy<{ agent_id: string; since: string }>(
+/** Reads since when deliveries wait for these agents, in slices of ACTIVE_AGENTS_MAX. Agents for which none waits are omitted. */
+export function readWaiting({ query }: Pick<Database, 'query'>, ids: readonly string[]): Promise<Waiting[]> {
+  return inSlices(ids, (some) =>
+    query<Waiting>({
+      name: 'agents-waiting',
+      text: `
+        select a.id as agent_id, ${isoText('waiting.since')} as since
+        from unnest($1::uuid[]) a (id) cross join lateral ${waiting}
+        where waiting.since is not null`,
+      values: [arrayOf(some)],
+      place: { each: longestWaiting, lenient: true },
+    }),
+  );
+}
+
+const longestWaiting = summedBy<Waiting>(
   ({ agent_id }) => agent_id,
   (one, other) => ({ ...one, since: lesser(one.since, other.since)! }),
 );

@@ -126,7 +126,7 @@ type WebhookHistory = z.output<typeof webhookHistorySchema>;
 
 /**
  * Reads the ids of the webhooks with most events since a time, most first. Reads a row for each webhook and hour: 130,000 rows of 100,000
- * webhooks take 130 ms of CPU, half of it to add them up by webhook. Hour by hour.
+ * webhooks take 130 ms of CPU, half of it to add them up by webhook.
  * @param sinceMs start of an hour, Unix milliseconds.
  */
 export async function readBusiestWebhooks(

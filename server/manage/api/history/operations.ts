@@ -1,7 +1,6 @@
 /** /api/v1/history: requests to webhooks over time, from the counts that every process writes every few seconds. */
 import { z } from 'zod';
 import { invalid } from '../../../base/http/problem.ts';
-import { keptWhenLarge } from '../../../base/net/kept.ts';
 import { instant, recordId } from '../../../model/fields.ts';
 import {
   HISTORY_POINTS_MAX,
@@ -13,7 +12,7 @@ import {
 } from '../../../model/history.ts';
 import { type LatencyDays, latencyItemSchema, latencySpans } from '../../../model/latency.ts';
 import { outageSchema } from '../../../model/outages.ts';
-import { sizedByWebhooks } from '../../../store/many-webhooks.ts';
+import { keptOfManyWebhooks } from '../../../store/many-webhooks.ts';
 import type { Database } from '../../../store/pool.ts';
 import {
   HOUR,
@@ -91,11 +90,11 @@ const webhookHistoryQuery = z.strictObject({
 });
 
 export function historyOperations(database: Database, nowMs: () => number = Date.now) {
-  const busiest = keptWhenLarge(BUSIEST_VALID_MS, (sinceMs: number) =>
-    sizedByWebhooks(database, readBusiestWebhooks(database, sinceMs, WEBHOOKS_MAX)),
+  const busiest = keptOfManyWebhooks(database, BUSIEST_VALID_MS, (sinceMs: number) =>
+    readBusiestWebhooks(database, sinceMs, WEBHOOKS_MAX),
   );
   const latencyOf = (days: LatencyDays) =>
-    keptWhenLarge(LATENCY_VALID_MS, () => sizedByWebhooks(database, readLatency(database, days, nowMs())));
+    keptOfManyWebhooks(database, LATENCY_VALID_MS, () => readLatency(database, days, nowMs()));
   const latencies = { 1: latencyOf(1), 7: latencyOf(7), 30: latencyOf(30) } satisfies Record<LatencyDays, unknown>;
   return {
     showHistory: operation({

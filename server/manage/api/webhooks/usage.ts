@@ -1,8 +1,7 @@
 /** Usage of webhooks, read at most every few seconds by a process: the list of webhooks refreshes itself, and the numbers grow slowly. */
 import type { z } from 'zod';
-import { keptWhenLarge } from '../../../base/net/kept.ts';
 import type { usageSchema } from '../../../model/webhook-usage.ts';
-import { sizedByWebhooks } from '../../../store/many-webhooks.ts';
+import { keptOfManyWebhooks } from '../../../store/many-webhooks.ts';
 import type { Database } from '../../../store/pool.ts';
 import { readLargestWebhooks, readTableBytes, readWebhookUsage } from '../../../store/queries/webhook-usage.ts';
 
@@ -23,8 +22,8 @@ export class Usage {
   constructor(database: Database, retentionDays: number) {
     this.#database = database;
     this.#retentionDays = retentionDays;
-    this.#largest = keptWhenLarge(LARGEST_VALID_MS, () =>
-      sizedByWebhooks(database, readLargestWebhooks(database, { retentionDays, nowMs: Date.now() })),
+    this.#largest = keptOfManyWebhooks(database, LARGEST_VALID_MS, () =>
+      readLargestWebhooks(database, { retentionDays, nowMs: Date.now() }),
     );
   }
 
