@@ -13,7 +13,7 @@ interface CellFigures extends DeliveryDepths {
   /** Number of the cell; 0: home. */
   cell: number;
   databaseBytes: number;
-  /** How far the clock of the database was ahead of the one of this machine. Its times are by its own clock. */
+  /** How far the clock of the database, which its times are by, was ahead of the monotonic clock of this process. */
   clockAheadMs: number;
 }
 
@@ -93,6 +93,6 @@ async function readCell({ number: cell, database }: CellDatabase): Promise<CellF
     ...depths,
     cell,
     databaseBytes: await readDatabaseBytes({ query }),
-    clockAheadMs: (await readDatabaseClock({ query })) - Date.now(),
+    clockAheadMs: (await readDatabaseClock({ query })) - performance.now(),
   }));
 }

@@ -29,7 +29,7 @@ export function primaryFamilies({ version, horizon, maintainedMs, logLinesDroppe
 }
 
 /** @param agents ids of the agents that have their own series. An agent without samples gets the value 0. */
-export function databaseFamilies(figures: DatabaseFigures | null, agents: readonly string[], nowMs: number) {
+export function databaseFamilies(figures: DatabaseFigures | null, agents: readonly string[]) {
   const zeros = [...agents, 'other'].map((agent) => ({ labels: { agent }, value: 0 }));
   const counters = [
     metricFamily(
@@ -52,7 +52,7 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
       ];
     });
   const waited = depths(({ waitingSinceMs }, { clockAheadMs }) =>
-    waitingSinceMs === null ? 0 : Math.max(0, nowMs + clockAheadMs - waitingSinceMs) / 1000,
+    waitingSinceMs === null ? 0 : Math.max(0, performance.now() + clockAheadMs - waitingSinceMs) / 1000,
   );
   const isExact = figures.cells.every(({ exact }) => exact);
   return [

@@ -128,7 +128,7 @@ export class MetricsPage {
       logLinesDropped: this.#logLinesDropped(),
       nowMs: Date.now(),
     };
-    const families = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids, known.nowMs)];
+    const families = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids)];
     const all = [...living, this.#ended, own as MetricsSnapshot, families, spool];
     const named = all.map((snapshot) => this.#agents.label(snapshot));
     return AggregatorRegistry.aggregate(withCells(named as Family[][])).metrics();

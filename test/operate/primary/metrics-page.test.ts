@@ -1,5 +1,5 @@
 /** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { AGENT_SERIES_MAX, FigureReader } from '../../../server/operate/primary/database-figures.ts';
 import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries.ts';
@@ -102,6 +102,22 @@ test('a last lease that maintenance ends is counted for its agent', async () => 
   expect(seriesOf(text, 'weir_deliveries_settled_total', { agent: agent.id, outcome: 'dead' })).toEqual([1]);
   // One by the second claim, one by maintenance.
   expect(seriesOf(text, 'weir_leases_expired_total', { agent: agent.id })).toEqual([2]);
+});
+
+test('a wait is as long as before when the clock of this machine jumps after it was read', async () => {
+  const webhook = await app.addWebhook();
+  const { id: agent } = await addAgent(app, [webhook]);
+  await send(webhook);
+  await letPass(app.database, 60);
+  const page = freshPage();
+  const waited = async () => seriesOf(await page.render(), 'weir_deliveries_oldest_pending_seconds', { agent })[0];
+  const before = (await waited())!;
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 3_600_000 });
+  onTestFinished(() => void vi.useRealTimers());
+  const longer = (await waited())! - before;
+  expect(before).toBeGreaterThanOrEqual(60);
+  expect(longer).toBeGreaterThanOrEqual(0);
+  expect(longer).toBeLessThan(600);
 });
 
 test('agents over the limit share one series', async () => {

@@ -133,6 +133,8 @@ test('the end of a move that is over does not end the next one', async () => {
   expect(await movingFrom(webhook)).toBe(1);
   await app.cells[1]!.restore();
   await until(async () => (await movingFrom(webhook)) === null);
+  // The serving process finds out by itself that the cell is back.
+  expect(uuidv7Cell(await sendKeyed(webhook, 'back'))).toBe(2);
 });
 
 test('a drained cell gives its webhooks away, and is removed when it is empty', async () => {
