@@ -86,30 +86,25 @@ async function run(context: BenchContext): Promise<Outcome> {
     text: `select id from webhooks where name like 'volume %' order by random()`,
   });
   const request = signedRequest(SECRET, benchBody(BODY_BYTES));
-  const script = (name: string, paths: readonly string[] = []) => {
-    const path = join(bench.directory, `${name}.lua`);
-    writeScript(path, request, paths);
-    return path;
-  };
   const emptyAgent = await addAgentOf(empty);
   const loads = [
-    { name: 'empty: one webhook', server: empty, url: emptyAgent.url, script: script('one') },
-    {
-      name: 'full: one webhook',
-      server: full,
-      url: `${full.weir.origin}/in/${other!.webhookId}`,
-      script: script('one'),
-    },
+    { name: 'empty: one webhook', server: empty, ids: [emptyAgent.webhookId], seconds: context.seconds },
+    { name: 'full: one webhook', server: full, ids: [other!.webhookId], seconds: context.seconds },
     {
       name: 'full: all webhooks in turns',
       server: full,
-      url: full.weir.origin,
-      script: script(
-        'all',
-        webhookIds.map(({ id }) => `/in/${id}`),
-      ),
+      ids: webhookIds.map(({ id }) => id),
+      seconds: IN_TURNS_SECONDS,
     },
-  ].map((load) => ({ ...load, windows: [] as Window[] }));
+  ].map(({ ids, ...load }, i) => {
+    const script = join(bench.directory, `${i}.lua`);
+    writeScript(
+      script,
+      request,
+      ids.map((id) => `/in/${id}`),
+    );
+    return { ...load, script, windows: [] as Window[] };
+  });
   const clients = await Promise.all(
     (
       [
@@ -128,10 +123,9 @@ async function run(context: BenchContext): Promise<Outcome> {
   const places = placesOf(first, other!.id, webhookIds[Math.floor(webhookIds.length / 2)]!.id);
 
   for (let round = 1; round <= context.rounds; round++) {
-    for (const { name, server, windows, url, script } of loads) {
-      const { processes } = server.weir;
+    for (const { name, server, windows, script, seconds } of loads) {
+      const { origin: url, processes } = server.weir;
       const order = { url, script, processes, table: 'events', empties: false, connections: CONNECTIONS };
-      const seconds = url === server.weir.origin ? IN_TURNS_SECONDS : context.seconds;
       const window = await measureWindow({ ...context, seconds }, server.bench.database, order);
       windows.push(window);
       context.say(
@@ -183,8 +177,8 @@ async function startInTurns(context: BenchContext, name: string, bench: BenchDat
 
 /** A webhook with an agent: events of both Weirs become deliveries. */
 async function addAgentOf({ weir }: Server) {
-  const { id, url } = await weir.addWebhook();
-  return { url, ...(await weir.addAgent([id])) };
+  const { id: webhookId } = await weir.addWebhook();
+  return { webhookId, ...(await weir.addAgent([webhookId])) };
 }
 
 function placesOf(first: { webhookId: string; agentId: string }, agentId: string, webhookId: string): string[] {

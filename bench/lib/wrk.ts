@@ -43,12 +43,18 @@ export function requireWrk(): void {
  */
 export function writeScript(path: string, { headers, body }: BenchRequest, paths: readonly string[] = []): void {
   if (paths.length > 0) writeFileSync(`${path}.paths`, paths.join('\n'));
+  // The text around the path is made once: `wrk.format` for each request took 8 us of the client's time.
   const inTurns = [
-    'local paths, place = {}, 0',
+    'local paths, place, head, tail = {}, 0, nil, nil',
     `for line in io.lines("${path}.paths") do paths[#paths + 1] = line end`,
+    'function init()',
+    '  local text = wrk.format(nil, "/PATH")',
+    '  local from, to = text:find("/PATH", 1, true)',
+    '  head, tail = text:sub(1, from - 1), text:sub(to + 1)',
+    'end',
     'function request()',
     '  place = place % #paths + 1',
-    '  return wrk.format(nil, paths[place])',
+    '  return head .. paths[place] .. tail',
     'end',
   ];
   const lines = [
