@@ -55,7 +55,6 @@ export function trafficOf(
     ),
     legend: shown.map((name, i) => ({ name: words[name], total: totals[i]! })),
     label: `Requests in ${text}: ${shown.map((name, i) => `${count(totals[i]!)} ${words[name]}`).join(', ')}${peak}`,
-    refusals: webhookId === null ? '/status#refusals' : '#refusals',
   };
 }
 

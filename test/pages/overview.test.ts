@@ -37,17 +37,20 @@ test('the overview is good without a condition, and not while many requests are 
   const installation = await startAgentApp();
   onTestFinished(() => installation.stop());
   const { cookie } = await addPerson(installation, 'viewer');
-  const verdict = async () =>
-    /<p class="verdict[^>]*>(.*?)<\/p>/s
-      .exec(await (await fetch(installation.url, { headers: { cookie } })).text())![1]!
-      .replace(/<[^>]*>/g, '');
+  const page = async () => (await fetch(installation.url, { headers: { cookie } })).text();
+  const verdict = async () => /<p class="verdict[^>]*>(.*?)<\/p>/s.exec(await page())?.[1]?.replace(/<[^>]*>/g, '');
   expect(await verdict()).toBe('No webhook yet: create one to receive events');
   const { id: webhookId } = await installation.addWebhook();
   const count = (counts: object) => addHistory(installation.database, [{ webhookId, minuteMs: Date.now(), ...counts }]);
   await count({ accepted: 95, limited: 5 });
   expect(await verdict()).toBe('All good: 95 events in the last 24 hours');
   await count({ rejected: 1 });
-  expect(await verdict()).toMatch(
-    /^No conditions, but 5\.9 % of the requests .* were not accepted: 1 rejected, 5 rate limited$/,
+  expect(await verdict()).toBe(
+    '5.9 % of the requests in the last 24 hours were not accepted: 1 rejected, 5 rate limited',
   );
+  await count({ accepted: 100, too_large: 2 });
+  expect(await verdict()).toBeUndefined();
+  const [, box] = /<section class="alert warn" aria-labelledby="refusals">(.*?)<\/section>/s.exec(await page())!;
+  expect(box).toContain('Requests refused in the last 24 hours');
+  expect(box).toMatch(/<b>2<\/b> × payload too large \(413\)\. .*Raise the payload limit/);
 });

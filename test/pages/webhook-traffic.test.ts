@@ -77,5 +77,7 @@ test('the values of a chart lead to the events, rejections and refusals of their
   });
   expect(rejections).toBe(`/rejections?${searchParams}`);
   expect((await get(events!)).match(/id="go-/g)).toHaveLength(3);
-  expect(newestRow(await get('/'))).toContain('href="/status#refusals"');
+  const all = await get('/');
+  expect(newestRow(all)).toContain('href="#refusals"');
+  expect(all).toContain('id="refusals">Requests refused in the last 24 hours</h2>');
 });
