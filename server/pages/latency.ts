@@ -1,6 +1,7 @@
 /** /latency: how long events take, for each webhook and agent, the slowest first. */
 import { LATENCY_SUBJECTS_MAX, type LatencyDays, latencySpans } from '../model/latency.ts';
 import { filtersOf } from './filters.ts';
+import { namesOf } from './names.ts';
 import { type Page, view } from './page.ts';
 
 /** Days of the tabs, and what they are called. */
@@ -13,12 +14,15 @@ const latency: Page = async ({ call, query }) => {
   if (listed.kind === 'problem') return listed;
   const { items } = listed.kind === 'done' ? listed.body : { items: [] };
   const of = (kind: string) => items.filter((item) => item.kind === kind);
+  const webhooks = of('webhook');
+  const ids = webhooks.map((item) => item.id);
   return view('latency', 'Latency', {
     days,
     id: filters.id ?? null,
     spans,
     most: LATENCY_SUBJECTS_MAX,
-    webhooks: of('webhook'),
+    webhooks,
+    names: await namesOf(call, 'webhooks', ids),
     agents: of('agent'),
   });
 };

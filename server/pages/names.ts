@@ -4,7 +4,7 @@ import { recordOf } from '../base/http/record.ts';
 import { nameText, recordId } from '../model/fields.ts';
 import type { Named, NamedTable, NewestNames } from '../store/queries/names.ts';
 import type { Call, Called, Invalid } from './call.ts';
-import { plural } from './show.ts';
+import { plural, shortId } from './show.ts';
 
 const words = { webhooks: 'webhook', agents: 'agent' } as const;
 
@@ -86,9 +86,18 @@ function known(ids: readonly (string | undefined)[]): string[] {
   return [...new Set(ids)].filter((id): id is string => id !== undefined && isId(id));
 }
 
+/** A name that several share is followed by the end of the id: `Shop …8f3a21bc`. */
 function byId(named: readonly Named[]): Record<string, string> {
-  return recordOf(named.map(({ id, name }) => [id, name]));
+  const names = recordOf(named.map(({ id, name }) => [id, name]));
+  const holders = new Map<string, number>();
+  for (const name of Object.values(names)) holders.set(name, (holders.get(name) ?? 0) + 1);
+  return recordOf(
+    Object.entries(names).map(([id, name]) => [id, holders.get(name) === 1 ? name : `${name} ${shortId(id)}`]),
+  );
 }
+
+/** A name as byId() writes it for one of several. */
+const SHARED_NAME = /^(.+) …([0-9a-f]{8})$/;
 
 /**
  * Resolves ids, names and parts of names to ids of webhooks or agents. Returns an error message when a name has no match or several
@@ -140,18 +149,19 @@ export async function listBy<
   return { filters, listed: await call(operation, { query: filters }) };
 }
 
-async function idOf(call: Call, table: NamedTable, name: string): Promise<string | { error: string }> {
+async function idOf(call: Call, table: NamedTable, typed: string): Promise<string | { error: string }> {
+  const [, name = typed, idEnd = ''] = SHARED_NAME.exec(typed) ?? [];
   const sought = nameText.safeParse(name);
   if (!sought.success) return { error: `Give the name or the id of ${indefinite(table)}.` };
   const listed = await call.names.newest(table, { contains: sought.data, active: false, limit: LISTED_MAX + 1 });
-  const similar = listed.slice(0, LISTED_MAX);
+  const similar = listed.slice(0, LISTED_MAX).filter(({ id }) => id.endsWith(idEnd));
   const same = similar.filter((one) => one.name.toLowerCase() === name.toLowerCase());
   const matches = same.length > 0 ? same : similar;
   if (matches.length === 1) return matches[0]!.id;
-  if (matches.length === 0) return { error: `No ${words[table]} has “${name}” in its name.` };
-  const shown = matches.slice(0, SHOWN_MAX).map((one) => one.name);
+  if (matches.length === 0) return { error: `No ${words[table]} has “${typed}” in its name.` };
+  const shown = Object.values(byId(matches)).slice(0, SHOWN_MAX).join(', ');
   const more = matches.length > SHOWN_MAX ? ' and more' : '';
-  const which = same.length > 0 ? 'Give the id of one.' : `Type more of the name: ${shown.join(', ')}${more}.`;
+  const which = `Type ${same.length > 0 ? 'one of these' : 'more of the name'}: ${shown}${more}.`;
   const count = listed.length <= LISTED_MAX ? plural(matches.length, words[table]) : `Many ${words[table]}s`;
   return { error: `${count} have “${name}” in their name. ${which}` };
 }

@@ -45,9 +45,8 @@ export const overview: Page = async ({ call, query }) => {
   const cards = conditions?.items.map((one) => conditionCard(one, activeAlerts)).sort(bySeverity);
   const newest = events?.items ?? [];
   const known = Object.fromEntries((webhooks?.items ?? []).map(({ webhook_id, name }) => [webhook_id, name]));
-  // Most events are of the busiest webhooks.
-  const others = newest.map((event) => event.webhook_id).filter((id) => !Object.hasOwn(known, id));
-  const named = await within(PART_MS_MAX, namesOf(call, 'webhooks', others));
+  const shown = [...Object.keys(known), ...newest.map((event) => event.webhook_id)];
+  const named = await within(PART_MS_MAX, namesOf(call, 'webhooks', shown));
   return view('overview', 'Overview', {
     now: nowMs,
     conditions: cards?.filter(({ snoozed }) => snoozed === null),

@@ -18,12 +18,11 @@ const rejectionList: Page = async ({ call, query }) => {
   if (listed.kind === 'problem') return listed;
   // Groups are of all times.
   const isFirst = !filters.cursor && !filters.reason && !filters.from && !filters.to;
-  const [webhooks, grouped] = await Promise.all([
-    choicesOf(call, 'webhooks', [filters.webhook_id]),
-    call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } }),
-  ]);
+  const grouped = await call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } });
   const found = itemsOf(grouped).items;
   const list = listOf(listed);
+  const shown = [...found, ...list.page.items].map(({ webhook_id }) => webhook_id);
+  const webhooks = await choicesOf(call, 'webhooks', [...shown, filters.webhook_id]);
   // A single rejection is shown in the list below, not as a group.
   const groups = isFirst ? found.filter(({ rejections }) => rejections > 1) : [];
   const occurring = new Set<string | undefined>([

@@ -39,9 +39,10 @@ export function searchPages(database: Database) {
     ]);
     const events = itemsOf(typed).items;
     const bodies = inBodies?.items ?? [];
+    const named = itemsOf(webhooks).items;
     const ids = [...events, ...byId, ...bodies].map(({ webhook_id }) => webhook_id);
     return {
-      webhooks: itemsOf(webhooks).items,
+      webhooks: named,
       agents: itemsOf(agents).items,
       events,
       // A rare type among many events takes longer than a search may; the list of events continues it.
@@ -49,7 +50,7 @@ export function searchPages(database: Database) {
       byId,
       bodies,
       cellsAway: (typed.kind === 'done' && typed.body.cells_away) || inBodies?.cells_away || reads.cellsAway,
-      names: await namesOf(call, 'webhooks', ids),
+      names: await namesOf(call, 'webhooks', [...named.map(({ id }) => id), ...ids]),
     };
   }
 
