@@ -1,6 +1,8 @@
 /** The numbers of requests on the list of webhooks and on the page of one. */
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addHistory } from '../../server/store/queries/history.ts';
+import { addOutages } from '../../server/store/queries/outages.ts';
 import { startAgentApp, storeEvents } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
@@ -80,4 +82,23 @@ test('the values of a chart lead to the events, rejections and refusals of their
   const all = await get('/');
   expect(newestRow(all)).toContain('href="#refusals"');
   expect(all).toContain('id="refusals">Requests refused in the last 24 hours</h2>');
+});
+
+test('the page of a webhook says that the numbers of an outage are of all webhooks, and has its own refusals', async () => {
+  const { id } = await app.addWebhook({ name: 'Spared' });
+  const [began_at, ended_at] = [9_000, 5_000].map((agoMs) => new Date(Date.now() - agoMs).toISOString()) as [
+    string,
+    string,
+  ];
+  await addOutages(app.database, [{ id: randomUUID(), machine: 'm', began_at, ended_at, refused: 7, spooled: 0 }]);
+  const boxes = async (path: string) =>
+    [...(await get(path)).matchAll(/<section class="alert warn".*?<\/section>/gs)].map(([box]) =>
+      box.replace(/<[^>]*>/g, ''),
+    );
+  const [outage, ...others] = await boxes(`/webhooks/${id}`);
+  expect(outage).toMatch(/the numbers are of all of them together.*7 requests refused/s);
+  expect(others).toEqual([]);
+  await addHistory(app.database, [{ webhookId: id, minuteMs: Date.now(), unavailable: 2 }]);
+  expect((await boxes(`/webhooks/${id}`))[0]).toMatch(/Requests to this webhook refused .*2 × could not be stored/s);
+  expect((await boxes('/')).join()).not.toContain('of all of them together');
 });
