@@ -56,6 +56,17 @@ test('a new user chooses a password with the link that was shown once, and can o
   expect(theirs.status).toBe(403);
 });
 
+test('each field for the own password says why it is asked for', async () => {
+  const viewer = await addPerson(app, 'viewer');
+  for (const path of ['/agents/new', '/tokens/new', '/users/new', `/users/${viewer.id}`]) {
+    await visitor.open(path);
+    const fields = visitor.html.match(/name="current_password"[^>]* aria-describedby="h-current_password/g);
+    const hints = visitor.html.match(/Confirms that it is you: a signed-in browser alone is not enough/g);
+    expect([path, hints?.length]).toEqual([path, fields?.length]);
+    expect(fields).not.toBeNull();
+  }
+});
+
 test('an administrator changes name and role, disables, enables, sets a password and deletes', async () => {
   const viewer = await addPerson(app, 'viewer');
   const account = () => viewer.api('GET', '/api/v1/account');
