@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { startChild } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
+import { gcFlags } from '../../server/operate/primary/forks.ts';
 import type { BenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { peerFile } from './paths.ts';
@@ -19,6 +20,7 @@ export interface Contestant {
 export const WEIR_1 = 'Weir, 1 process';
 export const WEIR_2 = 'Weir, 2 processes';
 export const BARE = 'bare uWebSockets.js, 1 process';
+export const LEAST = 'least program, 1 process';
 
 /** Size of Weir's 202 answer in bytes. */
 const ANSWER_BYTES = Buffer.byteLength(
@@ -29,7 +31,7 @@ const ANSWER_BYTES = Buffer.byteLength(
     bytes: 1024,
   }),
 );
-/** Starts Weir with one process and with two, and the bare answer, in the order of the rotation. `undo` stops them. */
+/** Starts Weir with one process and with two, the least program and the bare answer, in the order of the rotation. `undo` stops them. */
 export async function startContestants(
   { undo, say }: BenchContext,
   { directory, conninfo, secretsKey }: BenchDatabase,
@@ -46,6 +48,11 @@ export async function startContestants(
     contestants.push({ name, url: weir.url, processes: weir.processes, table: 'events' });
   }
 
+  say(`starting ${LEAST}`);
+  const port = await freePort();
+  const least = await startPeer(LEAST, 'least', [String(port), conninfo, secret], directory, gcFlags);
+  undo(() => least.stop());
+  contestants.push({ name: LEAST, url: urlOn(port), processes: [least.pid], table: 'events' });
   contestants.push(await startBare({ undo, say }, directory));
   return contestants;
 }
@@ -62,10 +69,17 @@ export async function startBare(
   return { name: BARE, url: urlOn(port), processes: [bare.pid], table: null };
 }
 
-/** Starts a file of bench/peers and waits until it listens. */
-export function startPeer(name: string, file: string, args: string[], directory: string) {
+/** Starts a file of bench/peers and waits until it listens. @param nodeFlags flags of Node */
+export function startPeer(
+  name: string,
+  file: string,
+  args: string[],
+  directory: string,
+  nodeFlags: readonly string[] = [],
+) {
   const environment = { ...process.env, NODE_ENV: 'production' };
-  return startChild({ name, args: [peerFile(file), ...args], environment, directory, readyText: 'listening' });
+  const all = [...nodeFlags, peerFile(file), ...args];
+  return startChild({ name, args: all, environment, directory, readyText: 'listening' });
 }
 
 /** URL of a webhook that the contestant on this port accepts. */

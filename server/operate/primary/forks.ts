@@ -136,7 +136,7 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
  * causes this for objects of a request. Their garbage then waits for a mark-compact: 200 to 235 MB in 4 of 15 runs, 150 to 163 MB in
  * 9 of 9 without pretenuring.
  */
-const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenuring'];
+export const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenuring'];
 
 /**
  * Environment of each serving process.

@@ -38,7 +38,7 @@ const programs = [
   [COMMANDS],
   ['server/main.ts', 'server/operate/process/trial.ts'],
   ['workers/diagnose.ts', 'workers/filter.ts', 'workers/hmac.ts', 'workers/sender.ts'],
-  ['bench/run.ts', 'bench/peers/bare.ts', 'bench/peers/receive.ts', 'bench/peers/consume.ts'],
+  ['bench/run.ts', ...['bare', 'least', 'receive', 'consume'].map((peer) => `bench/peers/${peer}.ts`)],
 ];
 
 /**
