@@ -110,6 +110,23 @@ test('forced colours mark the current page and tab, and draw the lines of a char
   await tab.close();
 });
 
+test('no line of a code sample is cut off', async () => {
+  const webhook = await app.addWebhook({ name: 'samples' });
+  const tab = await openTab(browser, app, administrator);
+  for (const width of [1440, 390]) {
+    await tab.page.setViewportSize({ width, height: 900 });
+    await tab.page.goto(`/webhooks/${webhook.id}`);
+    for (const language of await tab.page.locator('.samples > label').all()) {
+      await language.click();
+      const hidden = await tab.page.evaluate(`[...document.querySelectorAll('.sample > pre')]
+        .filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth)
+        .map((one) => one.ariaLabel)`);
+      expect([width, hidden]).toEqual([width, []]);
+    }
+  }
+  await tab.close();
+});
+
 test('the first load of a page is less than 80 kB, also of a webhook with requests in each quarter of an hour', async () => {
   const { id } = await app.addWebhook({ name: 'busy' });
   const minutes = Array.from({ length: 95 }, (_, at) => Date.now() - at * 900_000);
