@@ -155,6 +155,26 @@ test('the first load of a page is less than 80 kB, also of a webhook with reques
   }
 });
 
+test('what to do about a rejection is shown in full', async () => {
+  const { id, url } = await app.addWebhook({ name: 'unsigned' });
+  expect((await fetch(url, signedRequest({ secret: null }))).status).toBe(403);
+  const { hint } = await until(
+    async () => (await administrator.api('GET', `/api/v1/rejections?webhook_id=${id}`)).body.items[0],
+  );
+  const tab = await openTab(browser, app, administrator);
+  for (const width of [1440, 390])
+    for (const path of ['/rejections', `/webhooks/${id}/rejections`]) {
+      await tab.page.setViewportSize({ width, height: 900 });
+      await tab.page.goto(path);
+      const cell = tab.page.locator('td', { hasText: hint }).first();
+      const hidden = await cell.evaluate(
+        ({ scrollWidth, clientWidth }: { scrollWidth: number; clientWidth: number }) => scrollWidth - clientWidth,
+      );
+      expect([path, width, hidden]).toEqual([path, width, 0]);
+    }
+  await tab.close();
+});
+
 describe('on a phone', () => {
   const lists = [
     '/',
