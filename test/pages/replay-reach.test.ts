@@ -27,13 +27,13 @@ async function pageFor(role: 'viewer' | 'operator'): Promise<string> {
   return (await fetch(`${app.url}/events/${event}`, { headers: { cookie } })).text();
 }
 
-test('the box says how many further agents get the event, and the list why each would not', async () => {
+test('the box says for how many agents a filter excludes the event, and the list why each would not get it', async () => {
   // The page waits a limited time for the filters, whose threads start with the first one.
   const page = await until(async () => {
     const shown = await pageFor('operator');
-    return shown.includes('excludes it</label>') ? null : shown;
+    return shown.includes('Ignore subscriptions and filters</label>') ? null : shown;
   });
-  expect(page).toContain('Also if a subscription or filter excludes it: 1 further subscribed agent</label>');
+  expect(page).toContain('Ignore subscriptions and filters: a filter excludes the event for 1 agent</label>');
   const notes = Object.fromEntries(
     [...page.matchAll(/<option value="([^"]+)">[^<(]*(?:\(([^)]*)\))?<\/option>/g)].map(([, id, note]) => [id, note]),
   );
