@@ -10,6 +10,7 @@ import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { choicesOf, listBy } from './names.ts';
 import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 import { reasonTitle } from './reason-titles.ts';
+import { senderMessage } from './sender-message.ts';
 import { sentence } from './show.ts';
 
 const rejectionList: Page = async ({ call, query }) => {
@@ -109,7 +110,7 @@ async function rejectionView(
   const groups = itemsOf(await call('listRejectionGroups', { query: { webhook_id: rejection.webhook_id } })).items;
   const similar = groups.find(({ reason, header }) => reason === rejection.reason && header === rejection.header);
   const acceptable = groups.reduce((sum, group) => sum + group.acceptable, 0);
-  const data = { rejection, similar: similar?.rejections ?? 0, acceptable, refused, errors, titleOf };
+  const data = { rejection, similar: similar?.rejections ?? 0, acceptable, refused, errors, titleOf, senderMessage };
   return view('rejections/show', sentence(reasonTitle(rejection.reason)), data, feedback);
 }
 
