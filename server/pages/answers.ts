@@ -33,6 +33,8 @@ export interface PageAnswerParts {
   settings: Settings;
   /** The last minutes, for the counts of problems in the navigation and for outages. */
   history: History;
+  /** Counts dead letters where the history has no number of them. */
+  countDead: () => Promise<number>;
 }
 
 export class PageAnswers {
@@ -76,7 +78,7 @@ export class PageAnswers {
       boosted: exchange.header('hx-boosted') === 'true',
       formToken: session === null ? form.get('csrf') : csrf.token(session),
       path: exchange.path,
-      frame: frameOf(appearanceOf(exchange), person === null ? null : this.#parts.history),
+      frame: await this.#counted(exchange, person),
       requestId: exchange.requestId,
       title: shown.title,
       outages: this.outages,
@@ -89,6 +91,14 @@ export class PageAnswers {
     if (exchange.method === 'POST') exchange.setHeader('hx-push-url', shown.address ?? 'false');
     if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
     await this.#sendHtml(exchange, shown.status ?? 200, html);
+  }
+
+  async #counted(exchange: Exchange, person: Person | null) {
+    const appearance = appearanceOf(exchange);
+    const { history, countDead } = this.#parts;
+    if (person === null) return frameOf(appearance, null);
+    const isCounted = history.latest?.deliveries != null || history.latest?.database === 'down';
+    return frameOf(appearance, history, isCounted ? 0 : await countDead());
   }
 
   /** What every page shows besides its own data and that of its request. */

@@ -14,7 +14,7 @@ export interface Appearance {
 export const usualAppearance: Appearance = { theme: 'system', density: 'comfortable' };
 
 export interface Frame extends Appearance {
-  /** Dead letters, as last counted. The primary counts them while a page is open. */
+  /** Dead letters, as last counted. */
   dead: number;
   /** Requests rejected in the seconds of the history. */
   rejected: number;
@@ -25,11 +25,15 @@ export interface Frame extends Appearance {
 /** Read by frame.js as well. It holds no secret and is not authentication. */
 const COOKIE = 'weir_appearance';
 const YEAR_SECONDS = 31_536_000;
-const COUNT_MAX = 999;
+/** The greatest count that is shown as it is. */
+export const COUNT_MAX = 999;
 
-/** @param history null for a client that is not signed in: it sees no counts. */
-export function frameOf(appearance: Appearance, history: History | null): Frame {
-  const dead = history?.latest?.deliveries?.dead ?? 0;
+/**
+ * @param history null for a client that is not signed in: it sees no counts.
+ * @param counted dead letters, for when the history has no number of them
+ */
+export function frameOf(appearance: Appearance, history: History | null, counted = 0): Frame {
+  const dead = history?.latest?.deliveries?.dead ?? counted;
   const rejected = (history?.seconds ?? []).reduce((sum, second) => sum + second.rejected, 0);
   const isDown = history?.latest?.database === 'down';
   const badge = isDown ? '(!) ' : dead > 0 ? `(${dead > COUNT_MAX ? `${COUNT_MAX}+` : dead}) ` : '';

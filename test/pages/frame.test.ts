@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Exchange } from '../../server/base/http/exchange.ts';
 import { History, type Live, type Second } from '../../server/manage/live/counters.ts';
 import { appearanceOf, frameOf, usualAppearance } from '../../server/pages/frame.ts';
+import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { addPerson, csrfToken, type TestPerson } from '../helpers/people.ts';
@@ -23,10 +24,11 @@ describe('the frame of a page', () => {
     ['more than that', historyOf(live(1000)), { badge: '(999+) ' }],
     ['a database that is down', historyOf(live(3, 'down')), { badge: '(!) ' }],
     ['rejections, which need no badge', historyOf(live(0), [2, 0, 3]), { rejected: 5, badge: '' }],
-    ['no state yet', historyOf(null), { dead: 0, rejected: 0, badge: '' }],
+    ['no state yet', historyOf(null), { dead: 7, rejected: 0, badge: '(7) ' }],
+    ['deliveries that the primary does not count', historyOf({ ...live(0), deliveries: null }), { dead: 7 }],
     ['a client that is not signed in', null, { dead: 0, rejected: 0, badge: '' }],
   ])('with %s', (_, history, expected) => {
-    expect(frameOf(usualAppearance, history)).toMatchObject(expected);
+    expect(frameOf(usualAppearance, history, history === null ? 0 : 7)).toMatchObject(expected);
   });
 
   test.each([
@@ -37,6 +39,25 @@ describe('the frame of a page', () => {
   ])('with the cookie %s', (cookie, theme, density) => {
     expect(appearanceOf(withCookie(cookie))).toEqual({ theme, density });
   });
+});
+
+test('the first page that is opened has the number of dead letters in its menu and title', async () => {
+  const app = await startAgentApp();
+  onTestFinished(() => app.stop());
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook);
+  await send(webhook);
+  const deliveries = await agent.claim();
+  await app.database.query({
+    text: `update deliveries set state = 'dead', finished_at = now() where id = any ($1::uuid[])`,
+    values: [`{${deliveries.map(({ id }) => id).join()}}`],
+  });
+  const { cookie } = await addPerson(app, 'viewer');
+  // A page without a live part, which follows no stream.
+  const page = await (await fetch(`${app.url}/docs`, { headers: { cookie } })).text();
+  expect(page).toMatch(/<span class="count" data-count="dead" title="dead letters">2<\/span>/);
+  expect(page).toContain('<title>(2) ');
 });
 
 describe('POST /account/appearance', () => {

@@ -15,6 +15,7 @@ import { agentPages } from '../../../pages/agents.ts';
 import { Assets } from '../../../pages/assets.ts';
 import { auditPages } from '../../../pages/audit.ts';
 import { conditionPages } from '../../../pages/conditions.ts';
+import { deadCounter } from '../../../pages/dead-count.ts';
 import { deliveryPages } from '../../../pages/deliveries.ts';
 import { docsPages } from '../../../pages/docs.ts';
 import { eventPages } from '../../../pages/events.ts';
@@ -85,6 +86,7 @@ export function composePages(
     notices: new Notices(derivedKeys(keys, 'notices')[0]!, Date.now),
     settings,
     history,
+    countDead: deadCounter(database),
   });
   async function whySetupIsClosed(): Promise<ProblemCode | null> {
     if (settings.AUTH_MODE === 'hosted') return 'local_mode_only';
