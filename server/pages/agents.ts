@@ -1,34 +1,20 @@
-/** /agents: the list, one agent, and all changes to an agent. */
+/** /agents: the list, the forms, and all changes to an agent; the page of one agent is in agent-view.ts. */
 
-import type { Success } from '../manage/api/operation.ts';
-import type { Operations } from '../manage/api/operations.ts';
 import { agentFields, agentForm } from '../model/agents.ts';
 import { agentActivity } from './activity.ts';
-import { shownSubscriptions } from './agent-filters.ts';
 import { agentState } from './agent-state.ts';
 import { agentStrip } from './agent-strip.ts';
+import { agentView } from './agent-view.ts';
 import { filtersOf } from './filters.ts';
 import { basis, confirmation, confirmationError, field, list, withVersion } from './form.ts';
 import { type FormFeedback, formErrors, noErrors } from './form-errors.ts';
 import { inputOf, shownParts } from './form-fields.ts';
 import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from './names.ts';
 import { readOutagesSince } from './outage-list.ts';
-import {
-  asProblem,
-  emptyPage,
-  itemsOf,
-  listOf,
-  type Page,
-  type PageReply,
-  type PageRequest,
-  redirect,
-  view,
-} from './page.ts';
-import { samplesOf } from './samples/agent.ts';
+import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 import { NAMES_SHOWN } from './show.ts';
 
 const DAY_MS = 86_400_000;
-const DELIVERIES_SHOWN = 10;
 
 const agentList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'revoked', 'cursor']);
@@ -177,61 +163,6 @@ export const agentPages = {
   replayDeadOfAgent,
   settleUndelivered,
 };
-
-type Agent = Success<Operations['showAgent']['answers']>['body'];
-
-async function agentView(
-  { call }: PageRequest,
-  agent: Agent,
-  more: object,
-  feedback: Parameters<typeof view>[3] = {},
-): Promise<PageReply> {
-  const deliveriesIn = (state: string) =>
-    call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
-  const now = Date.now();
-  const subscriptions = shownSubscriptions(agent.subscriptions);
-  const counting = call('countDeliveries', { query: { agent_id: agent.id } });
-  const acting = agentActivity(call, [agent.id]);
-  // To find none in progress, Postgres reads all that are pending.
-  const leasing = counting.then(async (counted) => {
-    const hasNone = counted.kind === 'done' && counted.body.leased === 0;
-    if (hasNone && (counted.body.exact || !(await acting)[agent.id]?.working)) return emptyPage;
-    return itemsOf(await deliveriesIn('leased'));
-  });
-  const [counted, pending, leased, dead, activity, targets, outages] = await Promise.all([
-    counting,
-    deliveriesIn('pending'),
-    leasing,
-    deliveriesIn('dead'),
-    acting,
-    agent.revoked ? choicesOf(call, 'agents', [], { active: true }) : null,
-    readOutagesSince(call, now - DAY_MS),
-  ]);
-  const counts = counted.kind === 'done' ? counted.body : null;
-  const deliveries = { pending: itemsOf(pending), leased, dead: itemsOf(dead) };
-  const named = [...subscriptions, ...Object.values(deliveries).flatMap(({ items }) => items)];
-  const active = activity[agent.id];
-  const shown = {
-    agent,
-    subscriptions,
-    webhooks: await namesOf(
-      call,
-      'webhooks',
-      named.map((one) => one.webhook_id),
-    ),
-    targets,
-    deliveries,
-    counts,
-    cellsAway: itemsOf(pending).cells_away,
-    activity: active,
-    strip: active?.last_seen_at == null ? null : agentStrip(active, outages, now),
-    samplesOf,
-    agentState,
-    now,
-    errors: {},
-  };
-  return view('agents/show', agent.name, { ...shown, ...more }, feedback);
-}
 
 type AgentValues = { webhook_ids?: string[]; [member: string]: unknown };
 
