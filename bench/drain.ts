@@ -7,9 +7,10 @@
  * The deliveries' history has the partitions of a month, as every installation has after a month.
  */
 
+import { DAY_MS } from '../server/base/durations.ts';
 import { Agent } from '../server/deliver/client/index.ts';
 import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
-import { createDays, DAY_MS } from '../server/store/partitions.ts';
+import { createDays } from '../server/store/partitions.ts';
 import type { Database } from '../server/store/pool.ts';
 import { openAgent } from './lib/agent.ts';
 import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';

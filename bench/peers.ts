@@ -7,10 +7,12 @@
  *
  * Bodies of 1 KiB, everything on the disk before the answer: fsync on, and appendfsync always. bench/peers/queues states the settings of each.
  */
+
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { DAY_MS } from '../server/base/durations.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
-import { createDays, DAY_MS } from '../server/store/partitions.ts';
+import { createDays } from '../server/store/partitions.ts';
 import { renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { openBenchDatabase, pgOptions } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';

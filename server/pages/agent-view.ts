@@ -1,5 +1,6 @@
 /** The page of one agent: its subscriptions, what it does, and its newest deliveries. */
 
+import { DAY_MS } from '../base/durations.ts';
 import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
 import { agentActivity } from './activity.ts';
@@ -11,7 +12,6 @@ import { readOutagesSince } from './outage-list.ts';
 import { emptyPage, itemsOf, type PageReply, type PageRequest, view } from './page.ts';
 import { samplesOf } from './samples/agent.ts';
 
-const DAY_MS = 86_400_000;
 const DELIVERIES_SHOWN = 10;
 
 type Agent = Success<Operations['showAgent']['answers']>['body'];

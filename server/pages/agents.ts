@@ -1,5 +1,6 @@
 /** /agents: the list, the forms, and all changes to an agent; the page of one agent is in agent-view.ts. */
 
+import { DAY_MS } from '../base/durations.ts';
 import { agentFields, agentForm } from '../model/agents.ts';
 import { agentActivity } from './activity.ts';
 import { agentState } from './agent-state.ts';
@@ -13,8 +14,6 @@ import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from './nam
 import { readOutagesSince } from './outage-list.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from './page.ts';
 import { NAMES_SHOWN } from './show.ts';
-
-const DAY_MS = 86_400_000;
 
 const agentList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'revoked', 'cursor']);

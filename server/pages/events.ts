@@ -2,6 +2,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { setTimeout as delay } from 'node:timers/promises';
+import { HOUR_MS } from '../base/durations.ts';
 import { problem } from '../base/http/problem.ts';
 import type { FilterJudge } from '../deliver/claims/judge.ts';
 import { describeEvent } from '../manage/api/events/filter.ts';
@@ -44,7 +45,6 @@ export const filterLabels = {
 } as const;
 export type FilterName = keyof typeof filterLabels;
 const filterNames = [...(Object.keys(filterLabels) as FilterName[]), 'cursor'] as const;
-const HOUR_MS = 3_600_000;
 /** Pause before a page goes on with a search: other requests get the connection. When two other searches run, it waits longer. */
 const CONTINUE_MS = 50;
 const BUSY_MS = 2_000;

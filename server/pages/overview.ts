@@ -1,4 +1,5 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
+import { DAY_MS } from '../base/durations.ts';
 import { within } from '../base/net/within.ts';
 import type { HistoryCounts } from '../model/history.ts';
 import { alertsOf } from './alerts.ts';
@@ -10,7 +11,6 @@ import { PART_MS_MAX, type Page, partOf, view } from './page.ts';
 import { refusalsOf } from './refusals.ts';
 import { errorShare, sumOf, trafficOf, withRefused } from './traffic.ts';
 
-const DAY_MS = 86_400_000;
 /** By the parameter `range`: the span, the step of its points, and how the page names it. */
 const ranges = {
   '24h': { days: 1, step: 1_800, text: 'the last 24 hours', short: '24 h', stepText: 'half hour' },

@@ -1,6 +1,8 @@
 /** GET /status: commits, processes, settings and state of this installation, and the results of `weir doctor`. */
+
 import type { z } from 'zod';
 import { weirCommand } from '../base/command/name.ts';
+import { DAY_MS } from '../base/durations.ts';
 import { settingGroups } from '../base/settings/table.ts';
 import type { statusSchema } from '../manage/api/status/operations.ts';
 import type { History, Second } from '../manage/live/counters.ts';
@@ -18,7 +20,6 @@ const WAIT_SECONDS = '3';
 /** Alerts on the page. */
 const ALERTS_SHOWN = 50;
 const ENDED_SHOWN = 10;
-const DAY_MS = 86_400_000;
 const OUTAGE_DAYS = 30;
 const frame = { width: 400, height: 112 };
 

@@ -1,4 +1,5 @@
 /** The page of one webhook: a head and four tabs, each with a URL of its own that loads only what it shows. */
+import { DAY_MS } from '../base/durations.ts';
 import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
 import { eventTypeFromOf } from '../model/signatures/event-type.ts';
@@ -25,7 +26,6 @@ const ROWS_SHOWN = '20';
 const AGENTS_SHOWN = 100;
 /** A webhook is new for so long after it was created, or until its first event. */
 const NEW_MS = 3_600_000;
-const DAY_MS = 86_400_000;
 
 /** What each tab shows besides the webhook itself. */
 const tabs = {

@@ -1,5 +1,6 @@
 /** /webhooks: the list, one webhook, and all changes to a webhook. */
 
+import { DAY_MS } from '../base/durations.ts';
 import { eventTypeFromOf } from '../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presets } from '../model/signatures/presets.ts';
 import { webhookFields, webhookForm } from '../model/webhooks.ts';
@@ -16,8 +17,6 @@ import { errorShare } from './traffic.ts';
 import { formOf, pickerOf, schemeNamed, senderOf, showsSecret } from './webhook-senders.ts';
 import { webhookStrip } from './webhook-strip.ts';
 import { type Webhook, webhookTab, webhookView } from './webhook-tabs.ts';
-
-const DAY_MS = 86_400_000;
 
 const webhookList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['q', 'enabled', 'cursor']);

@@ -1,7 +1,8 @@
 /** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
+import { DAY_MS } from '../base/durations.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import { inParts } from './in-parts.ts';
-import { boundsOfDay, DAY_MS, LOCK_TIMEOUT, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
+import { boundsOfDay, LOCK_TIMEOUT, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
 import type { Database, Query } from './pool.ts';
 import { DatabaseUnavailable } from './unavailable.ts';
 import { deleteUnsettled, endUnsettled, hasUnsettled } from './unsettled.ts';

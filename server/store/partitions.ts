@@ -1,8 +1,7 @@
 /** Daily partitions (UTC) of `events` and `deliveries`, created days ahead, so that they exist at midnight. */
+import { DAY_MS } from '../base/durations.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import type { Database } from './pool.ts';
-
-export const DAY_MS = 86_400_000;
 
 /** What has daily partitions: events, and the deliveries that are finished, in the partition of their event's day. */
 export const partitionedTables = ['events', 'deliveries'] as const;

@@ -1,6 +1,8 @@
 /** A cell on a Citus cluster, as senders, agents and operators see it, also while Citus moves it and while its node is down. */
+
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { DAY_MS } from '../../server/base/durations.ts';
 import type { Settings } from '../../server/base/settings/read.ts';
 import { inetBytes } from '../../server/model/address.ts';
 import type { Cell } from '../../server/store/cells/cell.ts';
@@ -8,7 +10,7 @@ import { Cells } from '../../server/store/cells/cells.ts';
 import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
 import { uuidAt, uuidBytes, uuidv7, uuidv7Cell } from '../../server/store/ids.ts';
 import { openCell } from '../../server/store/open.ts';
-import { createDays, DAY_MS, partitionName } from '../../server/store/partitions.ts';
+import { createDays, partitionName } from '../../server/store/partitions.ts';
 import { type Database, openDatabase, type Statement } from '../../server/store/pool.ts';
 import { claimInRound } from '../../server/store/queries/claim-in-round.ts';
 import { claimOldest } from '../../server/store/queries/claim-oldest.ts';

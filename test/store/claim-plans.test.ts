@@ -1,9 +1,10 @@
 /** Plans of claims that were made while the tables were empty: a connection keeps them while the tables grow. */
+
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS } from '../../server/base/durations.ts';
 import { ClaimDays } from '../../server/deliver/claims/watermarks.ts';
 import { uuidText, uuidv7 } from '../../server/store/ids.ts';
-import { DAY_MS } from '../../server/store/partitions.ts';
 import type { Query } from '../../server/store/pool.ts';
 import { claimAndAck, claimDeliveries } from '../../server/store/queries/claim-deliveries.ts';
 import type { ClaimOrder } from '../../server/store/queries/claim-order.ts';

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS } from '../../server/base/durations.ts';
 import { indexPastDays, readUnindexedFrom } from '../../server/store/day-indexes.ts';
-import { createDays, DAY_MS, partitionName } from '../../server/store/partitions.ts';
+import { createDays, partitionName } from '../../server/store/partitions.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
-const HOUR_MS = 3_600_000;
 /** Far from the days of the template. */
 const FIRST_MS = Date.parse('2020-01-01T00:00:00Z');
 

@@ -1,12 +1,13 @@
 /** What is read of all webhooks. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { HOUR_MS } from '../../server/base/durations.ts';
 import { sizedByWebhooks } from '../../server/store/many-webhooks.ts';
 import { addHistory } from '../../server/store/queries/history.ts';
 import { readSilentWebhooks, readUsualPauses } from '../../server/store/queries/silent-webhooks.ts';
 import { readLargestWebhooks } from '../../server/store/queries/webhook-usage.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
-const HOUR_MS = 3_600_000;
 const nowMs = Date.now();
 const idAt = (place: number) => `${place.toString(16).padStart(4, '0')}0000-0000-4000-8000-000000000000`;
 const last = idAt(0xffff);

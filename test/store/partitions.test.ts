@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DAY_MS } from '../../server/base/durations.ts';
 import {
   createPartitions,
-  DAY_MS,
   missingPartitions,
   parents,
   partitionedTables,

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { DAY_MS } from '../../server/base/durations.ts';
 import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
-import { createPartitions, DAY_MS, parents, partitionedTables, partitionName } from '../../server/store/partitions.ts';
+import { createPartitions, parents, partitionedTables, partitionName } from '../../server/store/partitions.ts';
 import { type Database, openDatabase } from '../../server/store/pool.ts';
 import { deleteExpiredKeys } from '../../server/store/retention.ts';
 import { addAgent, send, startAgentApp, storeEvents } from '../helpers/agents.ts';

@@ -1,8 +1,10 @@
 /** KEEP_UNDELIVERED_DAYS: events that no agent has settled are kept longer than others, and are reported before they are removed. */
+
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DAY_MS } from '../../server/base/durations.ts';
 import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
-import { createPartitions, DAY_MS, partitionName } from '../../server/store/partitions.ts';
+import { createPartitions, partitionName } from '../../server/store/partitions.ts';
 import { countExpiring } from '../../server/store/queries/expiring.ts';
 import { removeExpiredEvents } from '../../server/store/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';

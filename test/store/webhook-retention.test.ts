@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DAY_MS } from '../../server/base/durations.ts';
 import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
-import { createPartitions, DAY_MS } from '../../server/store/partitions.ts';
+import { createPartitions } from '../../server/store/partitions.ts';
 import type { Database } from '../../server/store/pool.ts';
 import { storeDeduped } from '../../server/store/queries/store-deduped.ts';
 import { readWebhookActivity } from '../../server/store/queries/webhooks.ts';

@@ -21,8 +21,8 @@
  * that are subscribed again. A margin and a periodic full scan cover these.
  */
 
+import { DAY_MS } from '../../base/durations.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
-import { DAY_MS } from '../../store/partitions.ts';
 
 /** A delivery's time is the start of its transaction. A full scan finds deliveries whose commits take longer than this margin. */
 const MARGIN_MS = 10_000;

@@ -1,6 +1,8 @@
 /** Reads the conditions that hold now, as the overview and GET /api/v1/conditions list them. */
+
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
+import { MINUTE_MS } from '../../base/durations.ts';
 import { keptFor } from '../../base/net/kept.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Condition } from '../../model/condition-list.ts';
@@ -38,7 +40,6 @@ const RETENTION_VALID_MS = 60_000;
 const FILTERS_VALID_MS = 60_000;
 /** Filters that are checked. weir doctor checks more. */
 const FILTERS_MAX = 2_000;
-const MINUTE_MS = 60_000;
 
 interface ReaderParts {
   settings: Pick<Settings, 'RETENTION_DAYS' | 'KEEP_UNDELIVERED_DAYS' | 'ALERT_PENDING_SECONDS' | 'PUBLIC_URL'>;

@@ -1,12 +1,12 @@
 /** Snoozes: a user puts a condition aside for a while. Alerts begin and end as before. */
 
+import { HOUR_MS } from '../../base/durations.ts';
 import type { Condition, SnoozeSpan } from '../../model/condition-list.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
 import type { Database } from '../../store/pool.ts';
 import { deleteSnoozes, readSnoozes, type Snooze, setSnooze } from '../../store/queries/condition-snoozes.ts';
 
-const HOUR_MS = 3_600_000;
 /** Longest time of each span. `change` also ends when the condition changes or goes. */
 const SPAN_MS: Record<Exclude<SnoozeSpan, 'none'>, number> = {
   '1h': HOUR_MS,

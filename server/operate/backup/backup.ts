@@ -1,6 +1,8 @@
 /** `weir backup`: an archive of one snapshot of the database, made while Weir serves. */
+
 import { lstat, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { DAY_MS } from '../../base/durations.ts';
 import { flushPath } from '../../base/files/durable-file.ts';
 import { acquireLock, type Lock } from '../../base/files/lock.ts';
 import type { Database, Query } from '../../store/pool.ts';
@@ -11,7 +13,6 @@ import { BackupError, findTools, runTool, type Tools } from './tools.ts';
 
 /** The fastest level of gzip: a backup runs beside ingest. */
 const COMPRESSION = 1;
-const DAY_MS = 86_400_000;
 /** pg_dump gives up when a migration holds a table for longer. */
 const LOCK_WAIT_MS = 60_000;
 

@@ -1,12 +1,14 @@
 /** `weir event import`: stores the events of an archive again, with their ids. */
+
 import { createReadStream } from 'node:fs';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import { DAY_MS } from '../../base/durations.ts';
 import { OperatorError } from '../../model/fault.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import { firstKeptDay } from '../../store/drop-partitions.ts';
-import { createPartition, DAY_MS, partitionedTables, partitionName } from '../../store/partitions.ts';
+import { createPartition, partitionedTables, partitionName } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
 import { type ArchivedEvent, archivedEvent, bodyOf } from './line.ts';
 

@@ -1,6 +1,8 @@
 /** Checks of INGEST_SPOOL_DIR. */
+
 import { stat, statfs } from 'node:fs/promises';
 import { weirCommand } from '../../base/command/name.ts';
+import { HOUR_MS } from '../../base/durations.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { advice, type Check, ok, problem } from '../../model/check.ts';
 import { type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
@@ -9,7 +11,6 @@ import { foldersIn, ownFolder } from '../../receive/spool/folder.ts';
 import { SpoolWriter } from '../../receive/spool/writer.ts';
 
 const TMPFS_MAGIC = 0x01021994;
-const HOUR_MS = 3_600_000;
 
 /** Checks that the directory exists, can be written and flushed, and has room, and what the spools in it hold. Never rejects. */
 export async function checkSpool(settings: Settings, nowMs: () => number = Date.now): Promise<Check[]> {

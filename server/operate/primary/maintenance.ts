@@ -1,5 +1,6 @@
 /** Maintenance by the primary: every minute partitions, last expired leases and temporary agents, every hour retention and the audit head in the log. */
 
+import { HOUR_MS, MINUTE_MS } from '../../base/durations.ts';
 import { every } from '../../base/net/every.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
@@ -30,9 +31,6 @@ import { deleteEndedSessions } from '../../store/queries/sessions.ts';
 import { deleteOldFailures } from '../../store/queries/sign-in-failures.ts';
 import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention.ts';
 import { archiveTo } from '../backup/write.ts';
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
 
 /** Creates missing partitions. Returns the time span that has partitions. */
 export async function extendPartitions(database: Database, log: Log): Promise<Horizon> {

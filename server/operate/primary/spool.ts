@@ -1,4 +1,5 @@
 /** The primary's side of the spool: it owns the installation's folder, drains it while the database answers, and measures it. */
+import { HOUR_MS } from '../../base/durations.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { metricFamily } from '../../base/telemetry/metric-table.ts';
@@ -39,8 +40,6 @@ export interface PrimarySpool {
   /** Ends the drain after its transaction in progress, and releases the folder. */
   stop(): Promise<void>;
 }
-
-const HOUR_MS = 3_600_000;
 
 /** Claims the folder; without INGEST_SPOOL_DIR there is no spool. Throws SpoolError. */
 export async function openSpool({ settings, database, cells, keys, log, owner }: SpoolParts): Promise<PrimarySpool> {

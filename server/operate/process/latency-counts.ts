@@ -1,4 +1,5 @@
 /** Counts in memory how long events take, and writes the counts every minute. */
+import { HOUR_MS } from '../../base/durations.ts';
 import { BUCKETS, bucketOf, type LatencyStage, latencyStages, RETRIED } from '../../model/latency.ts';
 import { type Slot, WriteBehind } from '../../receive/ingest/write-behind.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
@@ -7,7 +8,6 @@ import type { LatencyRow } from '../../store/queries/latency.ts';
 import type { Acknowledged } from '../../store/queries/settle-deliveries.ts';
 
 const EVERY_MS = 60_000;
-const HOUR_MS = 3_600_000;
 /** Places of the counts of a webhook or an agent: the buckets of each stage, then the retries. */
 const RETRIES = BUCKETS * latencyStages.length;
 const PLACES = RETRIES + 1;

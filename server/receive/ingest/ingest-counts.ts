@@ -4,12 +4,12 @@
  * 27.8 us that a request costs in the event loop. A process that is killed loses the counts since its last write.
  */
 
+import { MINUTE_MS } from '../../base/durations.ts';
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
 import type { HistoryRow } from '../../store/queries/history.ts';
 import { VALUES_MAX, WriteBehind } from './write-behind.ts';
 
 const EVERY_MS = 10_000;
-const MINUTE_MS = 60_000;
 /** Rows that wait for the database. Beyond it the objects go on counting, and their counts belong to a later minute. */
 export const ROWS_MAX = 100_000;
 

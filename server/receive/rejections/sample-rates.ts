@@ -2,6 +2,7 @@
  * Decides which refused requests are diagnosed, and which of those are stored in any case. The others are stored only if they are the
  * first with their reason, webhook and minute, which only a diagnosis can tell.
  */
+import { MINUTE_MS } from '../../base/durations.ts';
 
 /** Requests that one process diagnoses: a body of 64 KiB takes at most 30 ms of CPU, 1 KiB takes 1 ms. */
 const ALL_DIAGNOSED = { perSecond: 5, burst: 100 };
@@ -16,7 +17,6 @@ const WEBHOOK_STORED = { perSecond: 1, burst: 10 };
 const RESERVE = { perSecond: 2, burst: 60 };
 /** Buckets and first requests in memory. At this number all are cleared, which permits one more burst each. */
 const KEYS_MAX = 10_000;
-const MINUTE_MS = 60_000;
 
 /** What happens with a refused request: `stored` in any case, `stored_if_first` of its reason, webhook and minute, or nothing. */
 type SampleChoice = 'stored' | 'stored_if_first' | 'sampled_out';

@@ -1,8 +1,8 @@
 /** What the claim statements share: the assignments that lease a delivery, the columns of the answer, and the first parameters. */
 
+import { DAY_MS } from '../../base/durations.ts';
 import { asText } from '../byte-text.ts';
 import { isoTime } from '../ids.ts';
-import { DAY_MS } from '../partitions.ts';
 import type { ClaimOrder, LeasedRow } from './claim-order.ts';
 import { LAST_LEASE_ENDED } from './deliveries.ts';
 import { leaseEnded } from './delivery-history.ts';

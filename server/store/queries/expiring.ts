@@ -1,8 +1,9 @@
 /** What retention is about to remove although no agent has settled it, and what it could not archive. */
 
+import { DAY_MS } from '../../base/durations.ts';
 import { EXPIRING_COUNTED_MAX } from '../../model/conditions.ts';
 import { firstKeptDay } from '../drop-partitions.ts';
-import { DAY_MS, partitionedTables } from '../partitions.ts';
+import { partitionedTables } from '../partitions.ts';
 import { summed } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { readRetentionGroups } from '../retention.ts';

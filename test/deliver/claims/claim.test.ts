@@ -1,7 +1,8 @@
 /** Responses and order of claims, and expired leases. */
+
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { DAY_MS } from '../../../server/store/partitions.ts';
+import { DAY_MS } from '../../../server/base/durations.ts';
 import type { Query } from '../../../server/store/pool.ts';
 import { claimDeliveries } from '../../../server/store/queries/claim-deliveries.ts';
 import type { ClaimOrder } from '../../../server/store/queries/claim-order.ts';

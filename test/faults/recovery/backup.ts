@@ -1,10 +1,12 @@
 /** The drill: a backup of an installation that receives requests, restored into an empty server. */
+
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { DAY_MS } from '../../../server/base/durations.ts';
 import { dropOldPartitions } from '../../../server/store/drop-partitions.ts';
-import { createPartitions, DAY_MS, partitionName } from '../../../server/store/partitions.ts';
+import { createPartitions, partitionName } from '../../../server/store/partitions.ts';
 import { openDatabase } from '../../../server/store/pool.ts';
 import type { Chain } from '../../helpers/chain.ts';
 import { emptyDatabase } from '../../helpers/postgres.ts';

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { MINUTE_MS } from '../../../server/base/durations.ts';
 import { expireTemporaryAgents, removeTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
 import { FigureReader } from '../../../server/operate/primary/database-figures.ts';
@@ -18,7 +19,6 @@ beforeAll(async () => {
 afterAll(() => app.stop());
 
 const HOUR_MS = TEMPORARY_AGENT_SECONDS * 1000;
-const MINUTE_MS = 60_000;
 const notStopped = () => false;
 
 async function addTemporary(webhook: TestWebhook): Promise<TestAgent> {

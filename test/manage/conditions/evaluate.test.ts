@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { MINUTE_MS } from '../../../server/base/durations.ts';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
@@ -9,7 +10,6 @@ import { addHistory } from '../../../server/store/queries/history.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
 
-const MINUTE_MS = 60_000;
 /** The queries of deliveries compare with the clock of the database. */
 const startMs = Date.now();
 let fresh: FreshDatabase;

@@ -1,7 +1,9 @@
 /** Each condition is found at its limit, and not one below it. */
+
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../server/base/durations.ts';
 import { conditionReader } from '../../../server/manage/conditions/read.ts';
 import type { Live, ProcessLive } from '../../../server/manage/live/counters.ts';
 import type { Condition } from '../../../server/model/condition-list.ts';
@@ -19,9 +21,6 @@ import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { newRow } from '../../receive/spool/events.ts';
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 /** The start of an hour, since the history counts by the hour. Not in the future: queries of deliveries compare with the clock of the database. */
 const nowMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 /** What was received before the end of the day that retention drops in a day. */

@@ -1,6 +1,8 @@
 /** A snoozed condition comes back after its time, when it changes, or when it was gone; who snoozed it is in the audit log. */
+
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { HOUR_MS } from '../../../server/base/durations.ts';
 import { snooze, withSnoozes } from '../../../server/manage/conditions/snooze.ts';
 import type { Condition, SnoozeSpan } from '../../../server/model/condition-list.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';
@@ -8,7 +10,6 @@ import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { addPerson, csrfToken } from '../../helpers/people.ts';
 
-const HOUR_MS = 3_600_000;
 const nowMs = Date.now();
 let app: TestApp;
 beforeAll(async () => {

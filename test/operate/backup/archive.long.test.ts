@@ -1,4 +1,5 @@
 /** ARCHIVE_DIR: days are written before they are dropped, and `weir event import` stores them again. */
+
 import { spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -9,11 +10,12 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip, gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DAY_MS } from '../../../server/base/durations.ts';
 import { archiveTo } from '../../../server/operate/backup/write.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { type Archive, dropOldPartitions } from '../../../server/store/drop-partitions.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
-import { createPartitions, DAY_MS, partitionName } from '../../../server/store/partitions.ts';
+import { createPartitions, partitionName } from '../../../server/store/partitions.ts';
 import { countUnarchived } from '../../../server/store/queries/expiring.ts';
 import { weirOn } from '../../helpers/command.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { HOUR_MS, MINUTE_MS } from '../../../server/base/durations.ts';
 import { runMaintenance } from '../../../server/operate/primary/maintenance.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { Cell } from '../../../server/store/cells/cell.ts';
@@ -18,9 +19,6 @@ afterEach(async () => {
   vi.useRealTimers();
   await fresh.drop();
 });
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
 
 function run(database: Database, onMaintained = () => {}): () => Promise<void> {
   const log = Object.assign(() => {}, { enabled: () => true, dropped: () => 0 });

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest';
+import { MINUTE_MS } from '../../../server/base/durations.ts';
 import { MemoryGuard } from '../../../server/operate/primary/memory-guard.ts';
 
-const MINUTE_MS = 60_000;
 const LIMIT = 1_000;
 
 interface Slot {

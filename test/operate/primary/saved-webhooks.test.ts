@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { HOUR_MS } from '../../../server/base/durations.ts';
 import { removeSavedWebhooks, SavedWebhooks } from '../../../server/operate/primary/saved-webhooks.ts';
 import { readWebhooks } from '../../../server/store/queries/webhooks.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
@@ -11,7 +12,6 @@ import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 
 const key = randomBytes(32).toString('base64');
 const otherKey = randomBytes(32).toString('base64');
-const HOUR_MS = 3_600_000;
 const startMs = Date.UTC(2026, 0, 31);
 let database: FreshDatabase;
 let dataDir: string;

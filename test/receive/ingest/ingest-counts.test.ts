@@ -1,9 +1,9 @@
 import { afterEach, expect, test, vi } from 'vitest';
+import { MINUTE_MS } from '../../../server/base/durations.ts';
 import { IngestCounts, ROWS_MAX } from '../../../server/receive/ingest/ingest-counts.ts';
 import { VALUES_MAX } from '../../../server/receive/ingest/write-behind.ts';
 import type { HistoryRow } from '../../../server/store/queries/history.ts';
 
-const MINUTE_MS = 60_000;
 let written: HistoryRow[] = [];
 let works = true;
 let nowMs = 0;

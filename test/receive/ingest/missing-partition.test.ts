@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DAY_MS, partitionName } from '../../../server/store/partitions.ts';
+import { DAY_MS } from '../../../server/base/durations.ts';
+import { partitionName } from '../../../server/store/partitions.ts';
 import { addAgent, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';

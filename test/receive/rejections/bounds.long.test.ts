@@ -1,14 +1,15 @@
 /** What is stored of a flood, and what it costs: limits and one over. */
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { DAY_MS } from '../../../server/base/durations.ts';
 import { randomSource } from '../../../server/receive/ingest/rows.ts';
 import { Diagnoser } from '../../../server/receive/rejections/diagnose.ts';
 import { RejectionSampler, WAITING_BYTES_MAX } from '../../../server/receive/rejections/sampler.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
-import { DAY_MS } from '../../../server/store/partitions.ts';
 import { deleteOldRejections, type RejectionRow, storeRejections } from '../../../server/store/queries/rejections.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';

@@ -2,6 +2,7 @@ import { mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { HOUR_MS } from '../../../server/base/durations.ts';
 import { type Disk, realDisk } from '../../../server/receive/spool/disk.ts';
 import { fileName, newStem } from '../../../server/receive/spool/names.ts';
 import { readFrame, readHead } from '../../../server/receive/spool/read-segment.ts';
@@ -24,7 +25,6 @@ afterEach(async () => {
 });
 
 const BYTES_MAX = 1_048_576;
-const HOUR_MS = 3_600_000;
 
 function open(given: { bytesMax?: number; disk?: Disk } = {}): SpoolWriter {
   const writer = new SpoolWriter({

@@ -1,10 +1,10 @@
 /** `weir outage list`. */
+import { DAY_MS } from '../../../base/durations.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { type Row, row } from '../row.ts';
 
 /** Outages are kept for 400 days. */
 const DAYS_MAX = 400;
-const DAY_MS = 86_400_000;
 
 export const outageRows: readonly Row[] = [
   row<{ days: number }>()({

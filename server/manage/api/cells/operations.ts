@@ -1,5 +1,7 @@
 /** /api/v1/cells, and moves of webhooks between cells. */
+
 import { z } from 'zod';
+import { DAY_MS } from '../../../base/durations.ts';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
 import { type CellView, cellInput, cellSchema } from '../../../model/cells.ts';
@@ -9,7 +11,6 @@ import { webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import { describeConninfo } from '../../../store/conninfo.ts';
-import { DAY_MS } from '../../../store/partitions.ts';
 import { readCellFigures, readCellUse, readReplicationLag } from '../../../store/queries/cells.ts';
 import { readWebhooksIn } from '../../../store/queries/webhook-moves.ts';
 import type { Person } from '../../auth/person.ts';

@@ -1,5 +1,6 @@
 /** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
 
+import { DAY_MS } from '../../../base/durations.ts';
 import { readUnindexedFrom } from '../../../store/day-indexes.ts';
 import { uuidv7Time } from '../../../store/ids.ts';
 import type { Database } from '../../../store/pool.ts';
@@ -20,7 +21,6 @@ const SLICE_BYTES_MAX = 8_388_608;
 const SEARCH_MS_MAX = 500;
 /** Time limit of a count, which is only shown beside a list. */
 const COUNT_MS_MAX = 100;
-const DAY_MS = 86_400_000;
 /** Concurrent searches per process that go past their first slice; each takes one of DB_POOL_MAX connections. */
 export const SEARCHES_MAX = 2;
 

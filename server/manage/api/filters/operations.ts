@@ -1,5 +1,6 @@
 /** /api/v1/filters. */
 
+import { DAY_MS } from '../../../base/durations.ts';
 import { problem } from '../../../base/http/problem.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import { cellsAway } from '../../../model/cells.ts';
@@ -9,8 +10,6 @@ import { previewFilter } from '../events/replay-preview.ts';
 import { EventSearch } from '../events/search.ts';
 import { done, operation } from '../operation.ts';
 import { triedSchema, tryFilter, tryInput } from './service.ts';
-
-const DAY_MS = 86_400_000;
 
 export function filterOperations({ database, judge }: { database: Database; judge: FilterJudge }) {
   const search = new EventSearch(database);

@@ -1,5 +1,7 @@
 /** /api/v1/history: requests to webhooks over time, from the counts that every process writes every few seconds. */
+
 import { z } from 'zod';
+import { DAY_MS, HOUR_MS } from '../../../base/durations.ts';
 import { invalid } from '../../../base/http/problem.ts';
 import { instant, recordId } from '../../../model/fields.ts';
 import {
@@ -26,8 +28,6 @@ import { readOutages } from '../../../store/queries/outages.ts';
 import { done, operation } from '../operation.ts';
 import { flag, idList, listSchema } from '../paging.ts';
 
-const HOUR_MS = HOUR * 1_000;
-const DAY_MS = 24 * HOUR_MS;
 const OUTAGE_DAYS = 30;
 /** Points of the default step. */
 const POINTS_WANTED = 100;

@@ -2,7 +2,9 @@
  * API tokens `wu_…`: each belongs to a user, has at most the user's role, and is shown once. They are read from the database at
  * each request.
  */
+
 import { randomUUID } from 'node:crypto';
+import { DAY_MS } from '../../../base/durations.ts';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { createCredential } from '../../../model/credential.ts';
 import type { Role } from '../../../model/users.ts';
@@ -115,7 +117,7 @@ export class Tokens {
 
 /** The time `days` days from now. */
 export function inDays(days: number): Date {
-  return new Date(Date.now() + days * 86_400_000);
+  return new Date(Date.now() + days * DAY_MS);
 }
 
 function earlier(one: Date, other: Date | null): Date {

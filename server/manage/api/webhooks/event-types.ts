@@ -1,5 +1,7 @@
 /** GET /api/v1/webhooks/{id}/event-types: the types of a webhook's events of the last seven days, with their numbers. */
+
 import { z } from 'zod';
+import { DAY_MS } from '../../../base/durations.ts';
 import { problem } from '../../../base/http/problem.ts';
 import { cellsAway } from '../../../model/cells.ts';
 import { eventTypeSchema } from '../../../model/events.ts';
@@ -10,7 +12,7 @@ import { countEventTypes, TYPED_EVENTS_MAX } from '../../../store/queries/event-
 import { findWebhook } from '../../../store/queries/webhooks.ts';
 import { done, operation } from '../operation.ts';
 
-const SPAN_MS = 7 * 86_400_000;
+const SPAN_MS = 7 * DAY_MS;
 
 const typesSchema = z.object({
   items: z.array(eventTypeSchema).describe('the most frequent type first, at most 100'),

@@ -1,12 +1,11 @@
 /** The spool of a process: a writer for each cell, opened at its first event. */
+import { HOUR_MS } from '../../../base/durations.ts';
 import type { CellStores } from '../../../receive/ingest/cell-stores.ts';
 import type { QueueLimits } from '../../../receive/ingest/commit-queue.ts';
 import { SpooledStore } from '../../../receive/ingest/spooled-store.ts';
 import { realDisk } from '../../../receive/spool/disk.ts';
 import { SpoolWriter } from '../../../receive/spool/writer.ts';
 import type { Base } from '../base.ts';
-
-const HOUR_MS = 3_600_000;
 
 /** Null: there is no INGEST_SPOOL_DIR. */
 export function composeSpool(

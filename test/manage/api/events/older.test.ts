@@ -1,8 +1,10 @@
 /** Lists read the newest day of their range first, and then what is older. */
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS } from '../../../../server/base/durations.ts';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { indexPastDays } from '../../../../server/store/day-indexes.ts';
-import { createDays, DAY_MS } from '../../../../server/store/partitions.ts';
+import { createDays } from '../../../../server/store/partitions.ts';
 import { startAgentApp, storeEvents } from '../../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';

@@ -1,13 +1,13 @@
 /** GET /api/v1/outages, and the pages that show outages. */
+
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS } from '../../../../server/base/durations.ts';
 import type { Outage } from '../../../../server/model/outages.ts';
 import { addOutages, deleteOldOutages } from '../../../../server/store/queries/outages.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const nowMs = Date.now();
 const iso = (agoMs: number) => new Date(nowMs - agoMs).toISOString();
 const outage = (beganAgoMs: number, endedAgoMs: number): Outage => ({

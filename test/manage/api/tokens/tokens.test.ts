@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { DAY_MS } from '../../../../server/base/durations.ts';
 import { TOKENS_MAX } from '../../../../server/manage/api/tokens/service.ts';
 import { createCredential, parseCredential } from '../../../../server/model/credential.ts';
 import { roles } from '../../../../server/model/users.ts';
@@ -26,7 +27,6 @@ afterAll(async () => {
   await app.stop();
 });
 
-const DAY_MS = 86_400_000;
 const unknownId = '00000000-0000-4000-8000-000000000000';
 
 /** A request with a token, at any process. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS } from '../../../../server/base/durations.ts';
 import { addHistory } from '../../../../server/store/queries/history.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { weir, weirJson } from '../../../helpers/command.ts';
@@ -6,8 +7,6 @@ import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
 import { until } from '../../../helpers/wait.ts';
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 let app: TestApp;
 let viewer: TestPerson;
 beforeAll(async () => {
