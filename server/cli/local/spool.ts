@@ -90,7 +90,7 @@ async function drain(io: CommandIo, { cells, settings }: CommandSession, folder:
   };
   try {
     await cells.load();
-    await Promise.all(cells.all().map((cell) => cell.ask()));
+    await Promise.all(cells.all().map((cell) => cell.check()));
     const reasons: string[] = [];
     for (const cell of cells.all()) {
       const { drain, target } = drainOf({ cells, folder, retentionDays, observer }, cell);

@@ -51,7 +51,7 @@ async function checkCell(cell: Cell, { settings, nowMs }: Circumstances, waiting
     name: 'cell',
     finding: `cell ${cell.number} (${cell.name}): ${check.finding}`,
   });
-  await cell.ask();
+  await cell.check();
   if (cell.away !== null)
     return [
       named(

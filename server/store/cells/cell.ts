@@ -8,9 +8,10 @@ import { onNode, prepareNode } from '../queries/citus.ts';
 import { isOutage, sqlStateKind } from '../sql-states.ts';
 import { DatabaseUnavailable, oneLine } from '../unavailable.ts';
 import type { CellAddress } from './address.ts';
+import { CellTrouble } from './cell-trouble.ts';
 import type { CellDatabase } from './cells-database.ts';
 
-const ASK_TIMEOUT_MS = 2_000;
+const CHECK_TIMEOUT_MS = 2_000;
 
 export interface CellParts {
   /** Keys that seal connection strings, current first. */
@@ -31,12 +32,8 @@ export class Cell implements CellDatabase {
   readonly tables: Database;
   readonly #pool: Database;
   readonly #self: CellSelf | null;
-  readonly #onTrouble: NonNullable<CellParts['onTrouble']>;
+  readonly #trouble: CellTrouble;
   #row: CellRow | null = null;
-  #away: string | null = null;
-  #awaySinceMs = 0;
-  #failure: CommitFailure | null = null;
-  #troubleSinceMs: number | null = null;
   #probing: Promise<void> | null = null;
   /** The highest mark that was seen in the cell or at home. */
   #mark = 0;
@@ -59,7 +56,7 @@ export class Cell implements CellDatabase {
     this.address = address;
     this.#pool = pool;
     this.#self = self;
-    this.#onTrouble = onTrouble;
+    this.#trouble = new CellTrouble((reason) => onTrouble(this, reason));
     this.database =
       number === 0
         ? pool
@@ -80,8 +77,8 @@ export class Cell implements CellDatabase {
   /** @param self what home says of itself */
   static open(row: CellRow, self: CellSelf, parts: CellParts, address: CellAddress): Cell {
     const cell = new Cell(row.number, address, self, parts);
-    cell.take(row);
-    if (address.fault !== null) cell.#becomes(address.fault);
+    cell.update(row);
+    if (address.fault !== null) cell.#trouble.setAway(address.fault);
     return cell;
   }
 
@@ -98,27 +95,26 @@ export class Cell implements CellDatabase {
   }
 
   get away(): string | null {
-    return this.#away;
+    return this.#trouble.away;
   }
 
-  /** Since when it cannot be used, Unix milliseconds; 0: it always could. */
   get awaySinceMs(): number {
-    return this.#awaySinceMs;
+    return this.#trouble.awaySinceMs;
   }
 
   /** Why it stores no events although it answers, such as a full disk; null: it stores them, as far as is known. */
   get failure(): CommitFailure | null {
-    return this.#away === null ? this.#failure : null;
+    return this.#trouble.failure;
   }
 
   /** Why the requests to its webhooks are refused or spooled: it is away, or stores nothing. Null: they are stored. */
   get trouble(): string | null {
-    return this.#away ?? this.#failure?.reason ?? null;
+    return this.#trouble.reason;
   }
 
   /** Since when it is in trouble, Unix milliseconds; 0: it is not. */
   get troubleSinceMs(): number {
-    return this.#troubleSinceMs ?? 0;
+    return this.#trouble.sinceMs;
   }
 
   /** Whether it is not used before `migrate`, because its schema is of an earlier release. */
@@ -136,29 +132,30 @@ export class Cell implements CellDatabase {
     return this.#row?.id === id && conninfo === this.conninfo && fault === this.address.fault;
   }
 
-  take(row: CellRow): void {
+  /** Takes over what home says of it now. */
+  update(row: CellRow): void {
     this.#row = row;
     this.#mark = row.mark;
   }
 
   /** Finds out whether the cell can be used. */
-  async ask(): Promise<void> {
+  async check(): Promise<void> {
     // A cell that is being added has no schema yet, and is not used.
     if (this.number === 0 || this.conninfo === '' || this.state === 'adding') return;
     try {
       await this.prepare();
-      const found = await readSelf(this.#pool, ASK_TIMEOUT_MS);
+      const found = await readSelf(this.#pool, CHECK_TIMEOUT_MS);
       const difference = this.#differs(found);
       if (difference === null && this.address.kind === 'postgres' && this.#isCurrent !== true)
         this.#isCurrent = (await pendingMigrations(this.#pool)).length === 0;
-      this.#becomes(
+      this.#trouble.setAway(
         difference ?? (this.outdated ? 'its schema is of an earlier release, and is about to be migrated' : null),
       );
-      if (this.#away === null) this.#mark = Math.max(this.#mark, found!.mark);
+      if (this.away === null) this.#mark = Math.max(this.#mark, found!.mark);
     } catch (error) {
       this.#prepared = false;
       this.#isCurrent = null;
-      this.#becomes(oneLine(withoutSecrets((error as Error).message, this.conninfo)));
+      this.#trouble.setAway(oneLine(withoutSecrets((error as Error).message, this.conninfo)));
     }
     if (this.failure !== null) await this.probe();
   }
@@ -166,13 +163,13 @@ export class Cell implements CellDatabase {
   /** Migrates its schema to this release, and uses it. Returns the names of the applied migrations. Rejects when it does not answer. */
   async migrate(): Promise<string[]> {
     const applied = await migrate(this.#pool);
-    await this.ask();
+    await this.check();
     return applied;
   }
 
-  /** The server refused an event: whether it stores any is found out now, and then by `ask`. */
-  refused(sqlState: string): void {
-    if (this.number !== 0 && this.#failure === null && isOutage(sqlState)) void this.probe();
+  /** The server refused an event: whether it stores any is found out now, and then by `check`. */
+  eventRefused(sqlState: string): void {
+    if (this.number !== 0 && this.failure === null && isOutage(sqlState)) void this.probe();
   }
 
   /** Finds out whether it stores events, by a trial commit. Never rejects. */
@@ -184,14 +181,15 @@ export class Cell implements CellDatabase {
   }
 
   async #probe(): Promise<void> {
-    if (this.#away !== null) return;
+    if (this.away !== null) return;
     try {
-      await probeCommit(this.#pool, Date.now(), ASK_TIMEOUT_MS);
-      this.#fails(null);
+      await probeCommit(this.#pool, Date.now(), CHECK_TIMEOUT_MS);
+      this.#trouble.setFailure(null);
     } catch (error) {
       const { code, message } = error as Error & { code?: string };
-      // An error of the connection is found by `ask`, and a partition is created by the maintenance.
-      if (code !== undefined) this.#fails(isOutage(code) ? { sqlState: code, reason: oneLine(message) } : null);
+      // An error of the connection is found by `check`, and a partition is created by the maintenance.
+      if (code !== undefined)
+        this.#trouble.setFailure(isOutage(code) ? { sqlState: code, reason: oneLine(message) } : null);
     }
   }
 
@@ -202,9 +200,9 @@ export class Cell implements CellDatabase {
     this.#prepared = true;
   }
 
-  /** A connection was lost: the cell is used again when it was asked. A server that comes back may be another one. */
-  lost(reason: string): void {
-    if (this.number !== 0) this.#becomes(oneLine(withoutSecrets(reason, this.conninfo)));
+  /** The cell is away until the next `check`: a server that comes back may be another one. */
+  connectionLost(reason: string): void {
+    if (this.number !== 0) this.#trouble.setAway(oneLine(withoutSecrets(reason, this.conninfo)));
   }
 
   async close(): Promise<void> {
@@ -221,26 +219,8 @@ export class Cell implements CellDatabase {
     return null;
   }
 
-  #becomes(away: string | null): void {
-    if (away !== null && this.#away === null) this.#awaySinceMs = Date.now();
-    this.#away = away;
-    this.#report();
-  }
-
-  #fails(failure: CommitFailure | null): void {
-    this.#failure = failure;
-    this.#report();
-  }
-
-  #report(): void {
-    const { trouble } = this;
-    if ((trouble === null) === (this.#troubleSinceMs === null)) return;
-    this.#troubleSinceMs = trouble === null ? null : Date.now();
-    this.#onTrouble(this, trouble);
-  }
-
   async #guarded<T>(run: () => Promise<T>): Promise<T> {
-    if (this.#away !== null) throw this.#unavailable(this.#away);
+    if (this.away !== null) throw this.#unavailable(this.away);
     try {
       return await run();
     } catch (error) {
@@ -248,7 +228,7 @@ export class Cell implements CellDatabase {
       const reason = oneLine(withoutSecrets(error.message, this.conninfo));
       // An error of the connection, not the answer of a server; or Citus has moved the schema, see prepareNode.
       const isMoved = this.address.kind === 'citus' && sqlStateKind(error.code ?? '') === 'session_read_only';
-      if (error.code === undefined || isMoved) this.lost(error.message);
+      if (error.code === undefined || isMoved) this.connectionLost(error.message);
       throw this.#unavailable(reason, error.code);
     }
   }

@@ -10,7 +10,7 @@ import { addressOf, type HomeAddress } from './address.ts';
 import { Cell, type CellParts } from './cell.ts';
 import { type CellList, CellsDatabase } from './cells-database.ts';
 
-/** How often a process asks a cell whether it answers, and is the one it was. */
+/** How often a process checks that a cell answers, and is the one it was. */
 const ASK_EVERY_MS = 1_000;
 
 interface CellsParts extends CellParts {
@@ -87,7 +87,7 @@ export class Cells implements CellList {
   /** Asks every cell each second whether it can be used, until `close`. */
   watch(): void {
     this.#stop = every(ASK_EVERY_MS, async () => {
-      await Promise.all(this.#all.map((cell) => cell.ask()));
+      await Promise.all(this.#all.map((cell) => cell.check()));
       // Citus may have moved it to another node.
       if (this.#all.some(({ address, away }) => address.kind === 'citus' && away !== null))
         await this.load().catch(() => {});
@@ -108,11 +108,11 @@ export class Cells implements CellList {
       rows.map(async (row) => {
         const address = await addressOf(row, keys, { conninfo, database });
         const known = before.find((cell) => cell.isOf(row, address));
-        known?.take(row);
+        known?.update(row);
         if (known !== undefined) return known;
         const cell = Cell.open(row, self!, this.#parts, address);
         // Its node may lack what its statements need.
-        if (address.kind === 'citus') await cell.ask();
+        if (address.kind === 'citus') await cell.check();
         return cell;
       }),
     );

@@ -16,7 +16,7 @@ export async function migrateAnsweringCells(
   onApplied: (migration: string, cell: Cell) => void,
 ): Promise<void> {
   await cells.load();
-  await Promise.race([Promise.all(cells.all().map((cell) => cell.ask())), delay(ANSWERS_MS, null, { ref: false })]);
+  await Promise.race([Promise.all(cells.all().map((cell) => cell.check())), delay(ANSWERS_MS, null, { ref: false })]);
   await migrateCells(cells, onApplied);
 }
 

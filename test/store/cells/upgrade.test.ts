@@ -49,7 +49,7 @@ test('a cell of an earlier release is not used before it is migrated', async () 
   onTestFinished(() => cells.close().then(() => home.close()));
   await cells.load();
   const cell = cells.numbered(1);
-  await cell.ask();
+  await cell.check();
   expect([cell.outdated, cell.away]).toEqual([
     true,
     'its schema is of an earlier release, and is about to be migrated',

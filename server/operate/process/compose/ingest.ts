@@ -95,11 +95,11 @@ export function composeIngest(
         ...observer,
         connection: (up, reason) => {
           if (cell.number === 0) observer.connection(up, reason);
-          else if (!up) cell.lost(reason);
+          else if (!up) cell.connectionLost(reason);
         },
         refused: (rows, sqlState, message) => {
           observer.refused(rows, sqlState, message);
-          cell.refused(sqlState);
+          cell.eventRefused(sqlState);
         },
         committed: (events, ms) => {
           observer.committed(events, ms);

@@ -1,0 +1,58 @@
+/** Why a cell cannot be used, or stores nothing, and since when. */
+import type { CommitFailure } from '../commit-probe.ts';
+
+export class CellTrouble {
+  readonly #onChange: (reason: string | null) => void;
+  #away: string | null = null;
+  #awaySinceMs = 0;
+  #failure: CommitFailure | null = null;
+  #sinceMs: number | null = null;
+
+  /** @param onChange called with the reason when the trouble begins, and with null when it ends. */
+  constructor(onChange: (reason: string | null) => void) {
+    this.#onChange = onChange;
+  }
+
+  /** Why the cell cannot be used; null: it can. */
+  get away(): string | null {
+    return this.#away;
+  }
+
+  /** Since when it cannot be used, Unix milliseconds; 0: it always could. */
+  get awaySinceMs(): number {
+    return this.#awaySinceMs;
+  }
+
+  /** Why it stores no events although it answers, such as a full disk; null: it stores them, as far as is known. */
+  get failure(): CommitFailure | null {
+    return this.#away === null ? this.#failure : null;
+  }
+
+  /** Why the requests to its webhooks are refused or spooled; null: they are stored. */
+  get reason(): string | null {
+    return this.#away ?? this.#failure?.reason ?? null;
+  }
+
+  /** Since when it has a reason, Unix milliseconds; 0: it has none. */
+  get sinceMs(): number {
+    return this.#sinceMs ?? 0;
+  }
+
+  setAway(away: string | null): void {
+    if (away !== null && this.#away === null) this.#awaySinceMs = Date.now();
+    this.#away = away;
+    this.#report();
+  }
+
+  setFailure(failure: CommitFailure | null): void {
+    this.#failure = failure;
+    this.#report();
+  }
+
+  #report(): void {
+    const { reason } = this;
+    if ((reason === null) === (this.#sinceMs === null)) return;
+    this.#sinceMs = reason === null ? null : Date.now();
+    this.#onChange(reason);
+  }
+}
