@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import type { Browser } from 'playwright-core';
+import type { Browser, Locator } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/manage/api/routes.ts';
 import { addHistory } from '../../server/store/queries/history.ts';
@@ -173,6 +173,31 @@ test('what to do about a rejection is shown in full', async () => {
       expect([path, width, hidden]).toEqual([path, width, 0]);
     }
   await tab.close();
+});
+
+test('a heading has room above it, and a button is on the line of its field', async () => {
+  const webhook = await app.addWebhook({ name: 'spaced' });
+  const agents = await Promise.all(
+    ['left', 'stays'].map(
+      async (name) =>
+        (await administrator.api('POST', '/api/v1/agents', { name, webhook_ids: [webhook.id] })).body.id as string,
+    ),
+  );
+  expect((await fetch(webhook.url, signedRequest({ secret: webhook.secret }))).status).toBe(202);
+  await administrator.api('DELETE', `/api/v1/agents/${agents[0]}`);
+  const { page, close } = await openTab(browser, app, administrator, { width: 1440 });
+  const edges = async (what: Locator) => {
+    const { y, height } = (await what.boundingBox())!;
+    return { top: y, bottom: y + height };
+  };
+  await page.goto('/status');
+  const hint = await edges(page.getByText('Alerts are only shown here.'));
+  expect((await edges(page.getByRole('heading', { name: 'Health checks' }))).top - hint.bottom).toBeGreaterThan(8);
+  await page.goto(`/agents/${agents[0]}`);
+  const field = await edges(page.getByLabel('Agent', { exact: true }));
+  const button = await edges(page.getByRole('button', { name: 'Move them' }));
+  expect(Math.abs(button.bottom - field.bottom)).toBeLessThan(2);
+  await close();
 });
 
 describe('on a phone', () => {
