@@ -301,7 +301,7 @@ describe('an agent', () => {
       const tab = await openTab(browser, app, operator, { javaScriptEnabled });
       await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}`);
       await tab.page.getByRole('button', { name: 'Replay 3 dead letters' }).waitFor();
-      await tab.page.getByLabel('Webhook', { exact: true }).selectOption('one');
+      await tab.page.getByLabel('Webhook', { exact: true }).selectOption(one.id);
       await tab.page.getByRole('button', { name: 'Filter' }).click();
       await tab.page.getByRole('button', { name: 'Replay 2 dead letters' }).click();
       await tab.page.getByText('2 dead letters are pending again.').waitFor();
