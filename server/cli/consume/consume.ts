@@ -47,7 +47,7 @@ const ONCE_ATTEMPTS_MAX = 10;
 /**
  * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when the credential is
  * refused, the API is unusable, or a claimed delivery could not be settled. Failures of the executed commands and of the target belong
- * to the deliveries: exit code 0.
+ * to the deliveries: exit code 0, as with other queue workers, so that a supervisor does not take a bad event for a broken agent.
  */
 export function defineConsume(command: Command, io: CommandIo): void {
   command
@@ -58,7 +58,11 @@ export function defineConsume(command: Command, io: CommandIo): void {
       'run by sh -c for each delivery: body on standard input, metadata in WEIR_* variables; exit 0 acknowledges',
     )
     .option('--forward <url>', 'send each delivery to this URL with its headers and exact body; 2xx acknowledges')
-    .option('--max <n>', 'exit after this many deliveries are settled', wholeNumber('--max', DELIVERIES_MAX))
+    .option(
+      '--max <n>',
+      'exit after this many deliveries are settled: acknowledged or failed',
+      wholeNumber('--max', DELIVERIES_MAX),
+    )
     .option('--once', 'claim once, process those deliveries, exit')
     .option(
       '--lease-seconds <n>',

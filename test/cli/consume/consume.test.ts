@@ -140,6 +140,14 @@ describe('--exec', () => {
     expect(err).toContain('1 failed');
   });
 
+  test('--max ends with exit code 0 when all deliveries failed, and the summary counts them', async () => {
+    weir.add();
+    weir.add();
+    const { exitCode, out } = await consume(['--max', '2', '--exec', 'exit 1', '--json']).ended;
+    expect(exitCode).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({ claimed: 2, done: 0, failed: 2 });
+  });
+
   test('a command can ignore its input and leave a child running', async () => {
     weir.add(Buffer.alloc(1_048_576, 'x'));
     await consume(['--once', '--exec', 'sleep 3 & exit 0']).ended;
