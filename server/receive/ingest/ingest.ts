@@ -131,11 +131,22 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     this.#awaitsBody = false;
     this.exchange.lap(Stage.body);
     if (received.kind === 'aborted') return this.end();
-    if (received.kind === 'too_large') return this.#refuse(problem('payload_too_large'));
+    if (received.kind === 'too_large') return this.#refuse(this.#tooLarge());
     if (received.kind !== 'complete') return this.#refuse(problemLater(received.kind, RETRY_SECONDS));
-    if (received.bytes.length > this.webhook.capBytes) return this.#refuse(problem('payload_too_large'));
+    if (received.bytes.length > this.webhook.capBytes) return this.#refuse(this.#tooLarge());
     const outcome = this.#parts.checkSignature(this, Date.now());
     if (outcome !== null) this.signatureChecked(outcome);
+  }
+
+  /** Names the limit, and where it is set. */
+  #tooLarge(): Problem {
+    const { capBytes } = this.webhook;
+    const setting =
+      capBytes < this.#parts.capBytes
+        ? 'max_payload_bytes of the webhook (at most WEBHOOK_MAX_PAYLOAD_BYTES)'
+        : 'WEBHOOK_MAX_PAYLOAD_BYTES';
+    const fix = `raise ${setting} or send a URL reference instead of inline content`;
+    return problem('payload_too_large', `The payload exceeds the limit of ${capBytes} bytes: ${fix}.`);
   }
 
   signatureChecked(outcome: SignatureOutcome): void {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Overrides, startTestApp, type TestApp } from '../../helpers/app.ts';
 import { RawClient, signedRequest } from '../../helpers/requests.ts';
 
@@ -61,16 +61,23 @@ describe('with two reasons to refuse', () => {
 });
 
 describe('a body over the limit', () => {
+  beforeAll(() => start({}));
   afterAll(() => app.stop());
 
-  test('is answered 413 with the fix', async () => {
-    await start({});
-    const webhook = await app.addWebhook({ secret: null });
-    const response = await fetch(webhook.url, tooLarge);
+  test.each([
+    ['WEBHOOK_MAX_PAYLOAD_BYTES', null, 1_000],
+    ['max_payload_bytes of the webhook (at most WEBHOOK_MAX_PAYLOAD_BYTES)', 999, 999],
+  ])('is answered 413 with the limit, and the fix: raise %s', async (setting, max_payload_bytes, limitBytes) => {
+    const webhook = await app.addWebhook({ secret: null, max_payload_bytes });
+    const response = await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(limitBytes + 1) });
     expect(response.status).toBe(413);
     expect(((await response.json()) as { detail: string }).detail).toBe(
-      'The payload exceeds the limit: raise WEBHOOK_MAX_PAYLOAD_BYTES or send a URL reference instead of inline content.',
+      `The payload exceeds the limit of ${limitBytes} bytes: raise ${setting} or send a URL reference instead of inline content.`,
     );
+  });
+
+  test('does not change that one at the limit is stored', async () => {
+    const webhook = await app.addWebhook({ secret: null });
     expect((await fetch(webhook.url, { method: 'POST', body: 'x'.repeat(1_000) })).status).toBe(202);
   });
 
