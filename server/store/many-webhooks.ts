@@ -17,11 +17,35 @@ export function keptOfManyWebhooks<T, Arguments extends unknown[]>(
 
 /** Resolves with the value, and with whether there are so many webhooks, deleted ones included, that it is to be kept. */
 export async function sizedByWebhooks<T>({ query }: Pick<Database, 'query'>, reading: Promise<T>): Promise<Sized<T>> {
-  const [value, [row]] = await Promise.all([
-    reading,
-    query<{ isMany: boolean }>({
-      text: `select count(*) > ${MANY_WEBHOOKS} as "isMany" from (select from webhooks limit ${MANY_WEBHOOKS + 1}) w`,
-    }),
-  ]);
-  return { value, isLarge: row!.isMany };
+  const [value, isLarge] = await Promise.all([reading, hasManyWebhooks({ query })]);
+  return { value, isLarge };
+}
+
+/**
+ * Returns a function that reads as `read` does, but with many webhooks resolves with null until the first read has ended, well or not. A
+ * page need not wait for what takes seconds.
+ * @param read its calls share a read
+ */
+export function nullUntilFirstRead<T>(
+  database: Pick<Database, 'query'>,
+  read: (nowMs: number) => Promise<T>,
+): (nowMs: number) => Promise<T | null> {
+  let hasEnded = false;
+  const end = () => {
+    hasEnded = true;
+  };
+  return async (nowMs) => {
+    if (hasEnded) return read(nowMs);
+    const isMany = await hasManyWebhooks(database);
+    const reading = read(nowMs);
+    reading.then(end, end);
+    return isMany ? null : reading;
+  };
+}
+
+async function hasManyWebhooks({ query }: Pick<Database, 'query'>): Promise<boolean> {
+  const [row] = await query<{ isMany: boolean }>({
+    text: `select count(*) > ${MANY_WEBHOOKS} as "isMany" from (select from webhooks limit ${MANY_WEBHOOKS + 1}) w`,
+  });
+  return row!.isMany;
 }

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HOUR_MS } from '../../server/base/durations.ts';
-import { sizedByWebhooks } from '../../server/store/many-webhooks.ts';
+import { nullUntilFirstRead, sizedByWebhooks } from '../../server/store/many-webhooks.ts';
 import { addHistory } from '../../server/store/queries/history.ts';
 import { readSilentWebhooks, readUsualPauses } from '../../server/store/queries/silent-webhooks.ts';
 import { readLargestWebhooks } from '../../server/store/queries/webhook-usage.ts';
@@ -29,6 +29,32 @@ test('what is read of more than 1,000 webhooks is kept', async () => {
   expect(await sizedByWebhooks(fresh.database, Promise.resolve('read'))).toEqual({ value: 'read', isLarge: true });
   const few = await freshDatabase();
   expect(await sizedByWebhooks(few.database, Promise.resolve('read'))).toEqual({ value: 'read', isLarge: false });
+  await few.drop();
+});
+
+test('the first read of many webhooks is not waited for, the next ones are', async () => {
+  let end = (_value: string) => {};
+  const reading = new Promise<string>((resolve) => {
+    end = resolve;
+  });
+  const read = nullUntilFirstRead(fresh.database, () => reading);
+  expect([await read(nowMs), await read(nowMs)]).toEqual([null, null]);
+  end('read');
+  await reading;
+  expect(await read(nowMs)).toBe('read');
+});
+
+test('after a first read that failed, a call waits and gets the next error', async () => {
+  const read = nullUntilFirstRead(fresh.database, async () => {
+    throw new Error('refused');
+  });
+  expect(await read(nowMs)).toBeNull();
+  await expect(read(nowMs)).rejects.toThrow('refused');
+});
+
+test('the first read of few webhooks is waited for', async () => {
+  const few = await freshDatabase();
+  expect(await nullUntilFirstRead(few.database, async () => 'read')(nowMs)).toBe('read');
   await few.drop();
 });
 

@@ -20,7 +20,7 @@ import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
 import { isoTime } from '../../store/ids.ts';
-import { keptOfManyWebhooks } from '../../store/many-webhooks.ts';
+import { keptOfManyWebhooks, nullUntilFirstRead } from '../../store/many-webhooks.ts';
 import type { Database } from '../../store/pool.ts';
 import { readAgentActivity } from '../../store/queries/agent-activity.ts';
 import { type RefusedRequests, readNamesOfAgents, readRefusedRequests } from '../../store/queries/condition-signs.ts';
@@ -53,8 +53,19 @@ interface ReaderParts {
   cells: Pick<Cells, 'all'>;
 }
 
-/** Returns a function that reads the conditions, most lists from a cache. `nowMs`: Unix milliseconds. Rejects with errors of the database. */
-export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<Condition[]> {
+interface ConditionsRead {
+  items: Condition[];
+  /** False: without webhooks that are silent by their history, as the first read of the usual pauses of many webhooks is under way. */
+  complete: boolean;
+}
+
+/**
+ * Returns a function that reads the conditions, most lists from a cache. `nowMs`: Unix milliseconds. With `waits` it waits until they are
+ * complete. Rejects with errors of the database.
+ */
+export function conditionReader(
+  parts: ReaderParts,
+): (nowMs: number, options?: { waits: boolean }) => Promise<ConditionsRead> {
   const { settings, database, history, commitFailure, spoolFolder } = parts;
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const refused = keptFor(REFUSED_VALID_MS, (nowMs) => readRefusedRequests(database, nowMs));
@@ -62,13 +73,14 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
     readUsualPauses(database, nowMs, 2 * PAUSES_VALID_MS),
   );
   const silent = keptFor(SILENT_VALID_MS, async (nowMs) => readSilentWebhooks(database, nowMs, await usual(nowMs)));
+  const silentIfRead = nullUntilFirstRead(database, silent);
   const filters = keptFor(FILTERS_VALID_MS, () => readFilters(database, null, FILTERS_MAX));
   const expiring = keptFor(RETENTION_VALID_MS, (nowMs) => countExpiring(database, retention, nowMs));
   const unarchived = keptFor(RETENTION_VALID_MS, (nowMs) => countUnarchived(database, retention, nowMs));
   const spoolReader = spoolFolder === null ? null : new SpoolReader(realDisk, spoolFolder);
   const pendingSeconds = settings.ALERT_PENDING_SECONDS;
 
-  return async (nowMs) => {
+  return async (nowMs, { waits } = { waits: false }) => {
     const [failure, spool, agents, left, requests, silentWebhooks, overdueWebhooks, stored, leaving, waitingDays] =
       await Promise.all([
         commitFailure(),
@@ -76,7 +88,7 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
         readAgentActivity(database, null),
         readUndelivered(database),
         refused(nowMs),
-        silent(nowMs),
+        waits ? silent(nowMs) : silentIfRead(nowMs),
         readOverdueWebhooks(database, nowMs),
         filters(nowMs),
         expiring(nowMs),
@@ -121,7 +133,7 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
       ...filterConditions(stored),
       ...(leaving > 0 ? [{ kind: 'expiring', value: leaving } as const] : []),
       ...(waitingDays > 0 ? [{ kind: 'archive', value: waitingDays } as const] : []),
-      ...[...overdueWebhooks, ...silentWebhooks].map(
+      ...[...overdueWebhooks, ...(silentWebhooks ?? [])].map(
         (one): Held => ({
           kind: 'silent',
           subject: webhook(one),
@@ -131,7 +143,8 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
         }),
       ),
     ];
-    return held.map((one) => described(one, settings.PUBLIC_URL));
+    const items = held.map((one) => described(one, settings.PUBLIC_URL));
+    return { items, complete: silentWebhooks !== null };
   };
 }
 

@@ -55,13 +55,14 @@ const parts = () => ({
 /** What holds, by a reader that has cached nothing. */
 async function read({ live, failure = null, spoolFolder = null, cell }: Reported = {}): Promise<Condition[]> {
   const latest = live === undefined ? null : ({ processes: [{ pid: 77, ...live }] } as Live);
-  return conditionReader({
+  const { items } = await conditionReader({
     ...parts(),
     ...(cell === undefined ? {} : { cells: { all: () => [cell] } }),
     history: { latest },
     commitFailure: async () => failure,
     spoolFolder,
   })(nowMs);
+  return items;
 }
 
 async function addWebhook(more = ''): Promise<string> {
@@ -385,5 +386,5 @@ test('a failed read is not kept', async () => {
   await expect(reader(nowMs)).rejects.toThrow();
   await fresh.restore();
   const held = await until(() => reader(nowMs).catch(() => null));
-  expect(held.some(({ webhook_id }) => webhook_id === id)).toBe(true);
+  expect(held.items.some(({ webhook_id }) => webhook_id === id)).toBe(true);
 });

@@ -7,12 +7,19 @@ import { snooze, withSnoozes } from '../../conditions/snooze.ts';
 import { done, operation } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
+const complete = z
+  .boolean()
+  .describe('false: webhooks that are silent by their usual pauses are still being looked for; repeat the request');
+
 export function conditionOperations(parts: Parameters<typeof conditionReader>[0]) {
   const read = conditionReader(parts);
-  const readAll = async (nowMs: number) => withSnoozes(parts.database, await read(nowMs), nowMs);
   const list = {
-    answers: { 200: listSchema(conditionSchema) },
-    handle: async () => done(200, { items: await readAll(Date.now()) }),
+    answers: { 200: listSchema(conditionSchema).extend({ complete }) },
+    handle: async () => {
+      const nowMs = Date.now();
+      const { items, complete } = await read(nowMs);
+      return done(200, { items: await withSnoozes(parts.database, items, nowMs), complete });
+    },
   };
   return {
     listConditions: operation(list),
@@ -25,7 +32,8 @@ export function conditionOperations(parts: Parameters<typeof conditionReader>[0]
       answers: { 200: conditionSchema },
       handle: async ({ actor, id, input }) => {
         const nowMs = Date.now();
-        const condition = (await readAll(nowMs)).find((one) => one.id === id);
+        const { items } = await read(nowMs, { waits: true });
+        const condition = (await withSnoozes(parts.database, items, nowMs)).find((one) => one.id === id);
         if (condition === undefined) return problem('condition_unknown');
         return done(200, await snooze(parts.database, actor, condition, input.for, nowMs));
       },
