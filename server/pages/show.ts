@@ -1,4 +1,6 @@
 /** Formats values for templates. */
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/durations.ts';
+
 export { reasonTitle } from './reason-titles.ts';
 
 const units = ['B', 'KB', 'MB', 'GB', 'TB'];
@@ -33,10 +35,10 @@ export function milliseconds(value: number): string {
 
 /** A time from an event's receipt: `12 ms`, `1.2 s`, `4 min 3 s`, `3 h 2 min`, `2 days`. */
 export function duration(ms: number): string {
-  if (ms < 60_000) return milliseconds(ms);
-  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.floor((ms % 60_000) / 1_000)} s`;
-  if (ms < 172_800_000) return `${Math.floor(ms / 3_600_000)} h ${Math.floor((ms % 3_600_000) / 60_000)} min`;
-  return `${Math.floor(ms / 86_400_000)} days`;
+  if (ms < MINUTE_MS) return milliseconds(ms);
+  if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min ${Math.floor((ms % MINUTE_MS) / 1_000)} s`;
+  if (ms < 2 * DAY_MS) return `${Math.floor(ms / HOUR_MS)} h ${Math.floor((ms % HOUR_MS) / MINUTE_MS)} min`;
+  return `${Math.floor(ms / DAY_MS)} days`;
 }
 
 const spans = [

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { settingTable } from '../../server/base/settings/table.ts';
 import { buildWholeProgram } from '../../server/cli/command/program.ts';
 import { commands } from '../../server/cli/commands.ts';
-import { contentsOf, headingsOf, linksOf } from '../../server/operate/docs/contents.ts';
+import { contentsOf, headingsOf, withoutCode } from '../../server/operate/docs/contents.ts';
 import { documentPaths, envExample, renderDocuments, writeDocs } from '../../server/operate/docs/generate.ts';
 import { markdownTable, replaceRegion, tables } from '../../server/operate/docs/tables.ts';
 
@@ -32,6 +32,11 @@ describe('the documents match the tables (fix: npm run build && npm run docs)', 
     expect(lines.filter((line) => line !== '' && !line.startsWith('#'))).toEqual([]);
   });
 });
+
+/** The targets of links to headings and files of the repository: `#ANCHOR`, `PATH` or `PATH#ANCHOR`. */
+function linksOf(page: string): string[] {
+  return [...withoutCode(page).matchAll(/\]\((?!\w+:)([^)\s]+)\)/g)].map(([, target]) => target!);
+}
 
 /** Problems of the links of a document to files of the repository and to headings. */
 function brokenLinks(path: string): string[] {

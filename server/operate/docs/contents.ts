@@ -18,12 +18,8 @@ export function headingsOf(page: string): Heading[] {
   }));
 }
 
-/** The targets of links to headings and files of the repository: `#ANCHOR`, `PATH` or `PATH#ANCHOR`. */
-export function linksOf(page: string): string[] {
-  return [...withoutCode(page).matchAll(/\]\((?!\w+:)([^)\s]+)\)/g)].map(([, target]) => target!);
-}
-
-function withoutCode(page: string): string {
+/** The page without its fenced blocks of code. */
+export function withoutCode(page: string): string {
   return page.replace(/^```[\s\S]*?^```$/gm, '');
 }
 

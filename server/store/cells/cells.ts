@@ -11,7 +11,7 @@ import { Cell, type CellParts } from './cell.ts';
 import { type CellList, CellsDatabase } from './cells-database.ts';
 
 /** How often a process checks that a cell answers, and is the one it was. */
-const ASK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
 interface CellsParts extends CellParts {
   home: Database;
@@ -84,9 +84,9 @@ export class Cells implements CellList {
     await this.load();
   }
 
-  /** Asks every cell each second whether it can be used, until `close`. */
+  /** Checks each second whether every cell can be used, until `close`. */
   watch(): void {
-    this.#stop = every(ASK_EVERY_MS, async () => {
+    this.#stop = every(CHECK_EVERY_MS, async () => {
       await Promise.all(this.#all.map((cell) => cell.check()));
       // Citus may have moved it to another node.
       if (this.#all.some(({ address, away }) => address.kind === 'citus' && away !== null))
