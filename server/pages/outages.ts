@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ProblemError, problemLater } from '../base/http/problem.ts';
 import type { Live } from '../manage/live/counters.ts';
 
-/** True: the outage lasts. Shown by partials/outages.eta; live.js applies the same rules to each message of the stream. */
+/** True: the outage lasts. Shown by partials/layout/outages.eta; live.js applies the same rules to each message of the stream. */
 interface Outages {
   /** The database is down, and webhook requests are refused. */
   database: boolean;

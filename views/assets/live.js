@@ -17,7 +17,7 @@ const RETRY_MS = 5000;
 const SILENCE_MS = 5_000;
 const SIGNED_OUT = 'You are signed out.';
 
-/** What does not work now, by a message with counters; the texts are in partials/outages.eta. */
+/** What does not work now, by a message with counters; the texts are in partials/layout/outages.eta. */
 const outageRules = {
   database: (live) => live.database === 'down' && !live.spooling,
   spooling: (live) => live.database === 'down' && live.spooling,
