@@ -1,19 +1,29 @@
 /**
  * Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. The first file,
  * 0039_schema.sql, creates the whole schema: it replaced versions 1 to 39, which made the same schema in steps.
+ *
+ * A change of a table waits for every transaction that has read it, such as a backup, and ingest waits behind the change. So a try waits
+ * briefly; then it is rolled back, all its locks are released, and the migration is tried again after a pause.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { weirCommand } from '../base/command/name.ts';
 import { builtFile } from '../base/files/build.ts';
 import { OperatorError } from '../model/fault.ts';
 import { advisoryLocks } from './advisory-locks.ts';
+import { readBlocker } from './blocked.ts';
 import { turnOffJit } from './conninfo.ts';
 import type { Database, Query } from './pool.ts';
 
 /** A migration may build an index over all stored data, and processes that start at the same time wait for it. */
 const TIMEOUT_MS = 86_400_000;
+
+/** How long a try waits for a lock, and the pause after it: ingest waits for at most a sixth of the time. */
+const LOCK_TRIES = { waitMs: 2_000, pauseMs: 10_000 };
+
+const LOCK_NOT_AVAILABLE = '55P03';
 
 const MIGRATIONS = 'server/store/migrations';
 
@@ -52,21 +62,53 @@ interface MigrateOptions {
   onBegun?: () => void;
   /** Cancels the migration, also while it waits for another caller; it is rolled back. */
   stopping?: AbortSignal;
+  /** Called after each try that got a lock too late. @param waitsFor what it waited for */
+  onBlocked?: (waitsFor: string) => void;
+  lockTries?: typeof LOCK_TRIES;
 }
 
 /**
  * Migrates the schema to this release. Returns the names of the applied migrations. Safe to run concurrently: the first caller
  * migrates, the others wait for it. Throws if the database is too old for this release, or newer and not compatible with it.
  */
-export function migrate(database: Database, options: MigrateOptions = {}): Promise<string[]> {
+export async function migrate(database: Database, options: MigrateOptions = {}): Promise<string[]> {
+  const { lockTries: { waitMs, pauseMs } = LOCK_TRIES, stopping, onBlocked } = options;
+  const untilMs = performance.now() + TIMEOUT_MS;
+  for (;;) {
+    const blocker = { found: 'a lock' };
+    try {
+      return await tryToMigrate(database, options, waitMs, blocker);
+    } catch (error) {
+      if ((error as { code?: string }).code !== LOCK_NOT_AVAILABLE || performance.now() > untilMs) throw error;
+      onBlocked?.(blocker.found);
+      await delay(pauseMs, null, { signal: stopping }).catch(() => {});
+      if (stopping?.aborted) throw error;
+    }
+  }
+}
+
+function tryToMigrate(
+  database: Database,
+  { onBegun, stopping }: MigrateOptions,
+  waitMs: number,
+  blocker: { found: string },
+): Promise<string[]> {
   return database.transaction(async (query) => {
-    options.onBegun?.();
-    return cancellable(database, query, options.stopping, () => migrateIn(query));
+    onBegun?.();
+    const [session] = await query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' });
+    const { pid } = session!;
+    // By another connection: when it fails, the log does not say what is waited for.
+    const watch = async () => {
+      blocker.found = (await readBlocker(database, pid).catch(() => null)) ?? blocker.found;
+    };
+    const watching = setInterval(watch, waitMs / 4);
+    return cancellable(database, pid, stopping, () => migrateIn(query, waitMs)).finally(() => clearInterval(watching));
   });
 }
 
-async function migrateIn(query: Query): Promise<string[]> {
+async function migrateIn(query: Query, lockWaitMs: number): Promise<string[]> {
   await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.schema], timeoutMs: TIMEOUT_MS });
+  await query({ text: `set local lock_timeout = ${lockWaitMs}` });
   await query({
     text: `create table if not exists schema_migrations (
       version integer primary key, name text not null, applied_at timestamptz not null default now())`,
@@ -92,15 +134,13 @@ async function migrateIn(query: Query): Promise<string[]> {
 /** Runs statements of one session, and cancels the statement in progress when `stopping` aborts. */
 async function cancellable<T>(
   database: Database,
-  query: Query,
+  pid: number,
   stopping: AbortSignal | undefined,
   work: () => Promise<T>,
 ) {
   if (stopping === undefined) return work();
-  const [session] = await query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' });
   // By another connection, which may fail: then the statement runs to its end.
-  const cancel = () =>
-    void database.query({ text: 'select pg_cancel_backend($1)', values: [session!.pid] }).catch(() => {});
+  const cancel = () => void database.query({ text: 'select pg_cancel_backend($1)', values: [pid] }).catch(() => {});
   stopping.throwIfAborted();
   stopping.addEventListener('abort', cancel, { once: true });
   return work().finally(() => stopping.removeEventListener('abort', cancel));

@@ -63,7 +63,12 @@ export async function openMigrated(
 ): Promise<OpenedDatabase> {
   const attached = await openUnmigrated(settings, log, options);
   try {
-    return { ...attached, migrated: await migrate(attached.database) };
+    return {
+      ...attached,
+      migrated: await migrate(attached.database, {
+        onBlocked: (waitsFor) => log(`the migration waits for ${waitsFor}; it is tried again`),
+      }),
+    };
   } catch (error) {
     await attached.detach();
     throw unusable(attached.conninfo, error, settings);

@@ -88,3 +88,33 @@ test('a migration that waits for another is cancelled when Weir ends, and applie
   });
   expect((await appliedVersions(fresh.database)).size).toBe(0);
 });
+
+test('a migration that waits for a backup lets others pass, names the backup, and is applied after it', async () => {
+  const fresh = await emptyDatabase();
+  const database = openDatabase(fresh.conninfo, { connectionsMax: 3, applicationName: 'test' });
+  const backup = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'a backup' });
+  onTestFinished(async () => {
+    await Promise.all([database.close(), backup.close()]);
+    await fresh.drop();
+  });
+  await fresh.database.query({ text: readFileSync(new URL('version-39.sql', import.meta.url), 'utf8') });
+  const blocked: string[] = [];
+  let outcome: Promise<string[]> | undefined;
+  await backup.transaction(async (query) => {
+    await query({ text: 'lock table webhooks, events, agents in access share mode' });
+    outcome = migrate(database, {
+      lockTries: { waitMs: 1_000, pauseMs: 100 },
+      onBlocked: (waitsFor) => blocked.push(waitsFor),
+    });
+    outcome.catch(() => {});
+    await until(() => blocked.length >= 2);
+    expect(blocked.at(-1)).toMatch(
+      /^the lock of (webhooks|events|agents), held by session \d+ \(a backup\) since \d{4}-/,
+    );
+    // As ingest does. It would wait behind a migration that does not give up.
+    await database.transaction((other) => other({ text: 'lock table webhooks, events in row exclusive mode' }));
+    expect((await appliedVersions(database)).has(own)).toBe(false);
+  });
+  expect((await outcome)!.at(-1)).toBe(migrationFiles().at(-1)!.name);
+  expect((await appliedVersions(database)).has(own)).toBe(true);
+});

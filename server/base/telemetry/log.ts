@@ -24,6 +24,10 @@ export const logEvents = {
     'the shared rate-limit store is away at the start: Weir tries again for RATE_LIMIT_WAIT_SECONDS, then refuses to start; with RATE_LIMIT_REQUIRED=false it does not wait',
   ],
   migrated: ['info', 'a migration was applied'],
+  migration_blocked: [
+    'warn',
+    'a migration waits for the lock in this line, held by a backup for example. It was rolled back, so that ingest does not wait behind it, and is tried again every 10 seconds',
+  ],
   partitions_created: ['info', 'partitions for the next days were created'],
   partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
   days_indexed: ['info', 'days that are over got an index of their events by webhook'],

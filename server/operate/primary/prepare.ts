@@ -70,7 +70,11 @@ async function tryToPrepare(parts: PrepareParts, stopping: AbortSignal): Promise
   const { conninfo, database, settings: read, keys, log, onAwaited } = parts;
   const settings = read();
   try {
-    const migrated = await migrate(database, { onBegun: () => onAwaited('migrations'), stopping }).catch((error) => {
+    const migrated = await migrate(database, {
+      onBegun: () => onAwaited('migrations'),
+      stopping,
+      onBlocked: (waitsFor) => log('migration_blocked', { waits_for: waitsFor }),
+    }).catch((error) => {
       throw isPassing(error) ? error : unusable(conninfo, error, settings);
     });
     for (const name of migrated) log('migrated', { migration: name });
