@@ -15,7 +15,7 @@ import { ChangeListener } from '../../server/store/listen.ts';
 import { createPartitions, readHorizon } from '../../server/store/partitions.ts';
 import { loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import { type FreshDatabase, freshDatabase } from './postgres.ts';
-import { until } from './wait.ts';
+import { PATIENCE_MS, until } from './wait.ts';
 import { made, newWebhook, webhooksOf } from './webhooks.ts';
 
 /** As operators write them, by setting name. */
@@ -114,7 +114,9 @@ async function start(
     {},
   );
   const waiting = awaited === undefined ? {} : { awaitsDatabase: true, awaited };
-  const app = await startApp({ settings, conninfo, keys, horizon, history: [], ...waiting }, log, workers);
+  const identityRequestSeconds = PATIENCE_MS / 1_000;
+  const order = { settings, conninfo, keys, horizon, history: [], identityRequestSeconds, ...waiting };
+  const app = await startApp(order, log, workers);
   undo.push(() => app.drain());
   const listening = await listen(conninfo, app);
   undo.push(() => listening.stop());

@@ -30,6 +30,8 @@ export interface StartOrder {
   awaitsDatabase?: boolean;
   /** For readyz, with `awaitsDatabase`. Absent: the database, or the primary is of a build that does not say. */
   awaited?: Awaited;
+  /** Longest request to the identity provider, set by tests on a busy machine. Absent: the limit of the provider's module. */
+  identityRequestSeconds?: number;
   /** One entry a second for the last minutes, oldest first. */
   history: Second[];
 }

@@ -22,6 +22,8 @@ export interface Base {
   /** Folder of this installation's spool; undefined when it has no spool. */
   spoolFolder: string | undefined;
   savedWebhooks: readonly WebhookRow[] | undefined;
+  /** See StartOrder. */
+  identityRequestSeconds: number | undefined;
   log: Log;
   metrics: Metrics;
   observe: Observers;
@@ -38,7 +40,7 @@ export interface Base {
 
 /** Resolves also while the database is down. Rejects if the rate limiter cannot be opened. */
 export async function openBase(order: StartOrder, log: Log): Promise<Base> {
-  const { settings, conninfo, keys, spoolFolder, savedWebhooks } = order;
+  const { settings, conninfo, keys, spoolFolder, savedWebhooks, identityRequestSeconds } = order;
   let isUsable = order.awaitsDatabase !== true;
   const usesDatabase = () => isUsable;
   const useDatabase = () => {
@@ -81,6 +83,7 @@ export async function openBase(order: StartOrder, log: Log): Promise<Base> {
     keys,
     spoolFolder,
     savedWebhooks,
+    identityRequestSeconds,
     log,
     metrics,
     observe,

@@ -12,6 +12,7 @@ export const CLOCK_TOLERANCE_SECONDS = 30;
 /** Accepted signature algorithms. Only asymmetric ones, so that a public key is never used as a shared secret. */
 export const signingAlgorithms = ['RS256', 'PS256', 'ES256', 'EdDSA'];
 
+/** Longest request to the provider. */
 const REQUEST_TIMEOUT_SECONDS = 5;
 /** The provider's endpoints may change. The cached ones are used until discovery succeeds again. */
 const DISCOVERY_MAX_AGE_MS = 3_600_000;
@@ -25,6 +26,8 @@ interface ProviderParts {
   issuer: string;
   clientId: string;
   clientSecret: string;
+  /** Longest request to the provider; default: REQUEST_TIMEOUT_SECONDS. */
+  requestTimeoutSeconds?: number | undefined;
   /** Called when the provider becomes available or unavailable. */
   onChange: (up: boolean, reason?: string) => void;
 }
@@ -76,7 +79,7 @@ export class Provider {
       before?.config.serverMetadata().jwks_uri === jwks_uri
         ? before!.keys
         : createRemoteJWKSet(jwksUri, {
-            timeoutDuration: REQUEST_TIMEOUT_SECONDS * 1000,
+            timeoutDuration: (this.#parts.requestTimeoutSeconds ?? REQUEST_TIMEOUT_SECONDS) * 1000,
             cacheMaxAge: KEYS_MAX_AGE_MS,
             cooldownDuration: KEYS_COOLDOWN_MS,
             [customFetch]: (url, options) => this.#keys.run(() => fetchKeys(url, options)),
@@ -88,7 +91,12 @@ export class Provider {
 }
 
 /** Runs discovery. Rejects when the provider is unavailable or its metadata cannot be used. */
-export async function discover({ issuer, clientId, clientSecret }: Omit<ProviderParts, 'onChange'>) {
+export async function discover({
+  issuer,
+  clientId,
+  clientSecret,
+  requestTimeoutSeconds = REQUEST_TIMEOUT_SECONDS,
+}: Omit<ProviderParts, 'onChange'>) {
   const url = new URL(issuer);
   const config = await oidc.discovery(
     url,
@@ -96,7 +104,7 @@ export async function discover({ issuer, clientId, clientSecret }: Omit<Provider
     { client_secret: clientSecret, [oidc.clockTolerance]: CLOCK_TOLERANCE_SECONDS },
     clientAuthentication(clientSecret),
     {
-      timeout: REQUEST_TIMEOUT_SECONDS,
+      timeout: requestTimeoutSeconds,
       execute: url.protocol === 'http:' ? [oidc.allowInsecureRequests] : [],
     },
   );

@@ -15,7 +15,7 @@ export interface Oidc {
 }
 
 /** Composes the parts for AUTH_MODE=hosted. */
-export function composeOidc({ settings, keys, database, log }: Base): Oidc {
+export function composeOidc({ settings, keys, database, log, identityRequestSeconds }: Base): Oidc {
   const { PUBLIC_URL: publicUrl, OIDC_ROLE_CLAIM: roleClaim, OIDC_ROLE_DAYS: roleDays } = settings;
   const issuer = settings.OIDC_ISSUER!;
   const clientId = settings.OIDC_CLIENT_ID!;
@@ -23,6 +23,7 @@ export function composeOidc({ settings, keys, database, log }: Base): Oidc {
     issuer,
     clientId,
     clientSecret: settings.OIDC_CLIENT_SECRET!,
+    requestTimeoutSeconds: identityRequestSeconds,
     onChange: (up, reason) => log(up ? 'identity_provider_up' : 'identity_provider_down', { issuer, reason }),
   });
   const signIn = new HostedSignIn({
