@@ -23,7 +23,8 @@ export interface Sized<T> {
 
 /**
  * Reads each time, unless the value is large: that is kept for `ms`, whatever the arguments. Then a call starts the next read, and gets the
- * value that is known; when it is twice as old, the call waits for the read. A failed read is not kept.
+ * value that is known; when it is twice as old, the call waits for the read. A failed read is not kept. Calls during the first read wait for it,
+ * and read themselves only if it failed or the value is not large.
  * @param clockMs milliseconds that only grow
  */
 export function keptWhenLarge<T, Arguments extends unknown[]>(
@@ -39,17 +40,21 @@ export function keptWhenLarge<T, Arguments extends unknown[]>(
     known = isLarge ? { atMs, value } : null;
     return value;
   };
+  const begin = (given: Arguments) => {
+    const next = readNow(given).finally(() => {
+      if (reading === next) reading = null;
+    });
+    next.catch(() => {});
+    reading = next;
+    return next;
+  };
   return async (...given) => {
-    if (known === null) return readNow(given);
+    if (known === null && reading !== null) await reading.catch(() => {});
+    if (known === null) return begin(given);
     const { atMs, value } = known;
     const ageMs = clockMs() - atMs;
     if (ageMs < ms) return value;
-    if (reading === null) {
-      reading = readNow(given).finally(() => {
-        reading = null;
-      });
-      reading.catch(() => {});
-    }
-    return ageMs < 2 * ms ? value : reading;
+    const next = reading ?? begin(given);
+    return ageMs < 2 * ms ? value : next;
   };
 }

@@ -29,6 +29,21 @@ test('a large value is kept until its time, whatever is asked for', async () => 
   expect(await read('b')).toBe('a 1');
 });
 
+test('calls during the first read share it', async () => {
+  const { state, read } = counted();
+  expect(await Promise.all([read('a'), read('b'), read('c')])).toEqual(['a 1', 'a 1', 'a 1']);
+  expect(state.reads).toBe(1);
+});
+
+test('calls during a first read of a value that is not large, or that fails, read themselves', async () => {
+  const small = counted({ isLarge: false });
+  expect(await Promise.all([small.read('a'), small.read('b')])).toEqual(['a 1', 'b 2']);
+  const failing = counted();
+  failing.state.fails = true;
+  const both = await Promise.allSettled([failing.read('a'), failing.read('b')]);
+  expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+});
+
 test('after its time a call gets the known value and starts the next read', async () => {
   const { state, read } = counted();
   await read('a');
