@@ -98,11 +98,11 @@ function perSecond(second: Second, member: 'accepted' | 'rejected' | 'limited'):
 
 type Status = z.output<typeof statusSchema>;
 
-/** What was changed, then every setting by group. A computed default looks like a change, and is left out of the first. */
-function groupsOf(settings: Status['settings']) {
+/** What was changed, then every setting by group. */
+export function groupsOf(settings: Status['settings']) {
   const groups = settingGroups.map(({ title, settings: group }) => {
     const rows = settings.filter(({ name }) => name in group);
-    return { title, rows, changed: rows.filter((row) => isChanged(row) && !group[row.name]!.fallbackShown) };
+    return { title, rows, changed: rows.filter(isChanged) };
   });
   const changed = groups.flatMap((group) => group.changed);
   return changed.length === 0 ? groups : [{ title: 'Changed', rows: changed }, ...groups];

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { diagnosisText } from '../../server/pages/status.ts';
+import { describeSettings } from '../../server/manage/api/status/operations.ts';
+import { diagnosisText, groupsOf } from '../../server/pages/status.ts';
+import { settingsOf } from '../helpers/settings.ts';
 
 const setting = (name: string, value: string | null, usual: string | null, secret = false) => ({
   name,
@@ -64,4 +66,16 @@ Doctor: done, 2 checks, 1 not ok
 Settings changed from the default:
   PORT=9000`,
   );
+});
+
+test.each<[string, Record<string, string>, string[]]>([
+  ['nothing', {}, []],
+  ['computed defaults', { PUBLIC_URL: 'http://127.0.0.1:8080', DATA_DIR: '/var/lib/weir' }, []],
+  ['DATA_DIR', { DATA_DIR: '/srv/weir' }, ['DATA_DIR']],
+  ['PUBLIC_URL, on which another depends', { PUBLIC_URL: 'https://weir.example' }, ['PUBLIC_URL']],
+  ['WORKERS', { WORKERS: '1000' }, ['WORKERS']],
+])('the changed settings when %s is set', (_, environment, names) => {
+  const settings = describeSettings(settingsOf(environment));
+  const changed = groupsOf(settings).find(({ title }) => title === 'Changed');
+  expect((changed?.rows ?? []).map(({ name }) => name)).toEqual(names);
 });

@@ -30,6 +30,8 @@ export type Settings = Parsed & {
   database: DatabaseTarget;
   /** Redis nodes of the shared counters; empty when the backend is memory. */
   sharedStoreUrls: string[];
+  /** What the settings with a computed default are when they are unset. */
+  computedDefaults: Partial<Record<Name, string | number>>;
 };
 
 /** Unvalidated input: non-empty values by name, and the base directory of relative paths. */
@@ -102,20 +104,34 @@ export function changedSettings(one: Settings, other: Settings): string[] {
   return (Object.keys(settingTable) as Name[]).filter((name) => !isDeepStrictEqual(one[name], other[name]));
 }
 
+const ROOT_DATA_DIR = '/var/lib/weir';
+
 function complete(parsed: Parsed, directory: string): Settings {
   const root = process.getuid?.() === 0;
-  const publicUrl = parsed.PUBLIC_URL ?? `http://${hostInUrl(parsed.HOST)}:${parsed.PORT}`;
+  const ownDataDir = resolve(directory, 'data');
+  const usualDataDir = root ? ROOT_DATA_DIR : ownDataDir;
+  const dataDir = resolve(directory, parsed.DATA_DIR ?? usualDataDir);
+  const ownUrl = `http://${hostInUrl(parsed.HOST)}:${parsed.PORT}`;
+  const publicUrl = parsed.PUBLIC_URL ?? ownUrl;
   return {
     ...parsed,
     PUBLIC_URL: publicUrl,
     WORKERS: parsed.WORKERS ?? availableParallelism(),
-    DATA_DIR: resolve(directory, parsed.DATA_DIR ?? (root ? '/var/lib/weir' : 'data')),
+    DATA_DIR: dataDir,
     ...(parsed.INGEST_SPOOL_DIR === undefined ? {} : { INGEST_SPOOL_DIR: resolve(directory, parsed.INGEST_SPOOL_DIR) }),
     FRONTEND_PUBLIC_API_URL: parsed.FRONTEND_PUBLIC_API_URL ?? publicUrl,
     FRONTEND_PUBLIC_AUTH_MODE: parsed.FRONTEND_PUBLIC_AUTH_MODE ?? parsed.AUTH_MODE,
     database: chooseDatabase(parsed),
     sharedStoreUrls:
       parsed.RATE_LIMIT_BACKEND === 'shared' ? (parsed.RATE_LIMIT_SHARED_URL ?? parsed.RQ_SHARED_URL ?? []) : [],
+    computedDefaults: {
+      PUBLIC_URL: ownUrl,
+      WORKERS: availableParallelism(),
+      // A process that serves as another user than the primary gets its directory: the default of either user counts.
+      DATA_DIR: [ROOT_DATA_DIR, ownDataDir].includes(dataDir) ? dataDir : usualDataDir,
+      FRONTEND_PUBLIC_API_URL: publicUrl,
+      FRONTEND_PUBLIC_AUTH_MODE: parsed.AUTH_MODE,
+    },
   };
 }
 

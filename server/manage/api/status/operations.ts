@@ -16,7 +16,7 @@ const settingSchema = z.object({
   name: z.string().describe('name of the environment variable'),
   value: z.string().nullable().describe('current value; null if it is unset, and always for a secret'),
   is_set: z.boolean().describe('false: the setting is unset and has no default'),
-  default: z.string().nullable().describe('default value, in words'),
+  default: z.string().nullable().describe('default value: as it is computed here, or in words'),
   secret: z.boolean().describe('true: its value is not shown'),
   meaning: z.string().describe('what it sets'),
 });
@@ -136,12 +136,13 @@ export function statusOperations(parts: StatusParts) {
 export function describeSettings(settings: Settings): z.input<typeof settingSchema>[] {
   return Object.entries<Setting>(settingTable).map(([name, { secret = false, fallback, fallbackShown, meaning }]) => {
     const value = settings[name as keyof typeof settingTable];
+    const computed = settings.computedDefaults[name as keyof typeof settingTable];
     const text = value === undefined ? null : Array.isArray(value) ? value.join(', ') : String(value);
     return {
       name,
       value: secret ? null : text,
       is_set: text !== null && text !== '',
-      default: fallbackShown ?? fallback,
+      default: computed === undefined ? (fallbackShown ?? fallback) : String(computed),
       secret,
       meaning,
     };
