@@ -5,9 +5,9 @@ import { COUNTED_MAX } from '../../server/model/events.ts';
 import {
   countDeliveries,
   countOrEstimateDeliveries,
-  readDeliveryDepths,
   sampleDeliveries,
 } from '../../server/store/queries/delivery-counts.ts';
+import { readDeliveryDepths } from '../../server/store/queries/delivery-depths.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

@@ -4,7 +4,8 @@ import { SharedCheck } from '../../base/http/shared-check.ts';
 import { within } from '../../base/net/within.ts';
 import type { CellDatabase, CellList } from '../../store/cells/cells-database.ts';
 import { readAgentNames } from '../../store/queries/agents.ts';
-import { type DeliveryDepths, readDeliveryDepths, withinTimeout } from '../../store/queries/delivery-counts.ts';
+import { withinTimeout } from '../../store/queries/delivery-counts.ts';
+import { type DeliveryDepths, readDeliveryDepths } from '../../store/queries/delivery-depths.ts';
 import { readDatabaseBytes, readDatabaseClock } from '../../store/queries/server-state.ts';
 import { readTemporaryAgents } from '../../store/queries/temporary-agents.ts';
 

@@ -1,10 +1,9 @@
-/** Moves webhooks between cells, with audit entries, and chooses the cell of a new one. */
+/** Moves webhooks between cells, with audit entries. */
 import { ProblemError, problem, type Result } from '../../../base/http/problem.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { copyKeys, finishMoves } from '../../../store/cells/move.ts';
 import type { Query } from '../../../store/pool.ts';
-import { readDatabaseBytes } from '../../../store/queries/server-state.ts';
 import { beginMove, readCellOf, undoMove } from '../../../store/queries/webhook-moves.ts';
 import { findWebhook, type WebhookRecord } from '../../../store/queries/webhooks.ts';
 import { DatabaseUnavailable } from '../../../store/unavailable.ts';
@@ -50,18 +49,4 @@ export async function moveWebhook(
     throw error;
   }
   return begun;
-}
-
-/** The active cell that has the fewest bytes; home counts as one. Without other cells: home. */
-export async function placeForEvents(cells: Cells): Promise<number> {
-  if (!cells.known) await cells.load();
-  const fit = cells.all().filter(({ state, trouble }) => state === 'active' && trouble === null);
-  if (fit.length <= 1) return fit[0]?.number ?? 0;
-  const sized = await Promise.all(
-    fit.map(async ({ number, database }) => ({
-      number,
-      bytes: await readDatabaseBytes(database).catch(() => Number.POSITIVE_INFINITY),
-    })),
-  );
-  return sized.reduce((one, other) => (other.bytes < one.bytes ? other : one)).number;
 }

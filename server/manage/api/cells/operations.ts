@@ -18,7 +18,8 @@ import { explainCommitFailure } from '../../conditions/commit-failure.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 import { describeWebhook } from '../webhooks/operations.ts';
-import { moveWebhook, placeForEvents } from './move.ts';
+import { chooseCell } from './choose.ts';
+import { moveWebhook } from './move.ts';
 import { type CellParts, CellService } from './service.ts';
 
 const id = { schema: z.string().regex(/^\d{1,4}$/), problem: 'cell_unknown' } as const;
@@ -90,7 +91,7 @@ export function cellOperations(
         const home = cells.numbered(0).database;
         const webhooks = await readWebhooksIn(home, number, DRAINED_MAX + 1);
         for (const webhookId of webhooks.slice(0, DRAINED_MAX)) {
-          const moved = await moveWebhook(parts, actor, webhookId, await placeForEvents(cells));
+          const moved = await moveWebhook(parts, actor, webhookId, await chooseCell(cells));
           if (moved.kind === 'problem') return moved;
         }
         const cell = (await views()).find((each) => each.number === number)!;

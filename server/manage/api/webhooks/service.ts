@@ -22,7 +22,7 @@ import {
 } from '../../../store/queries/webhooks.ts';
 import { seal } from '../../../store/secrets/seal.ts';
 import { setAgents } from '../agents/subscriptions.ts';
-import { placeForEvents } from '../cells/move.ts';
+import { chooseCell } from '../cells/choose.ts';
 import { asItIs, type ChangeParts, type Changer, type Expects } from '../change.ts';
 import { webhookChanger } from './changer.ts';
 
@@ -151,7 +151,7 @@ export class Webhooks {
   async #cellFor(wanted: number | null): Promise<number | Problem> {
     const { cells } = this.#parts;
     if (cells === undefined) return wanted === null || wanted === 0 ? 0 : problem('cell_unknown');
-    if (wanted === null) return placeForEvents(cells);
+    if (wanted === null) return chooseCell(cells);
     if (!cells.known) await cells.load();
     const cell = cells.find(wanted);
     if (cell === undefined) return problem('cell_unknown');
