@@ -191,7 +191,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
     [
       ['base/http/answers.test.ts', 'one byte over the limit are answered 431'],
       ['receive/ingest/events.test.ts', 'is stored byte for byte when its body is %s'],
-      ['receive/ingest/refusals.test.ts', 'is answered 413 with the fix'],
+      ['receive/ingest/refusals.test.ts', 'is answered 413 with the limit, and the fix: raise %s'],
       ['base/http/open-requests.test.ts', 'of 16 KiB is read, and one byte more is 413'],
       defaults,
     ],
