@@ -2,6 +2,7 @@
  * Counts dead letters for the menu. The primary counts them only while a page is open and follows the stream: without this count, the
  * first page would have no number until then, and a page without a live part would never have one.
  */
+import { keptFor } from '../base/net/kept.ts';
 import { within } from '../base/net/within.ts';
 import type { Database } from '../store/pool.ts';
 import { countDeliveries } from '../store/queries/delivery-counts.ts';
@@ -13,16 +14,11 @@ const KEPT_MS = 5_000;
 
 /** Returns a function that gives the dead letters, at most one more than the menu shows; 0 when they are not counted in time. */
 export function deadCounter(database: Database): () => Promise<number> {
-  let counting = Promise.resolve(0);
-  let dueMs = 0;
-  return async () => {
-    if (performance.now() >= dueMs) {
-      dueMs = performance.now() + KEPT_MS;
-      counting = countDeliveries(database, {}, { waiting: 0, dead: COUNT_MAX + 1 }).then(
-        ({ dead }) => dead,
-        () => 0,
-      );
-    }
-    return (await within(PART_MS_MAX, counting)) ?? 0;
-  };
+  const count = keptFor(KEPT_MS, () =>
+    countDeliveries(database, {}, { waiting: 0, dead: COUNT_MAX + 1 }).then(
+      ({ dead }) => dead,
+      () => 0,
+    ),
+  );
+  return async () => (await within(PART_MS_MAX, count(Date.now()))) ?? 0;
 }
