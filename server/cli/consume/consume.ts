@@ -47,7 +47,7 @@ const ONCE_ATTEMPTS_MAX = 10;
 /**
  * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when the credential is
  * refused, the API is unusable, or a claimed delivery could not be settled. Failures of the executed commands and of the target belong
- * to the deliveries: exit code 0, as with other queue workers, so that a supervisor does not take a bad event for a broken agent.
+ * to the deliveries: exit code 0, so that a supervisor does not take a bad event for a broken agent.
  */
 export function defineConsume(command: Command, io: CommandIo): void {
   command

@@ -112,6 +112,11 @@ export class Cell implements CellDatabase {
     return this.#trouble.reason;
   }
 
+  /** Whether new events of a webhook may be directed to it. */
+  get isFit(): boolean {
+    return this.state === 'active' && this.trouble === null;
+  }
+
   /** Since when it is in trouble, Unix milliseconds; 0: it is not. */
   get troubleSinceMs(): number {
     return this.#trouble.sinceMs;

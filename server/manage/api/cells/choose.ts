@@ -5,7 +5,7 @@ import { readDatabaseBytes } from '../../../store/queries/server-state.ts';
 /** Returns the number of the active cell that has the fewest bytes; home counts as one. Without other cells: home. */
 export async function chooseCell(cells: Cells): Promise<number> {
   if (!cells.known) await cells.load();
-  const fit = cells.all().filter(({ state, trouble }) => state === 'active' && trouble === null);
+  const fit = cells.all().filter(({ isFit }) => isFit);
   if (fit.length <= 1) return fit[0]?.number ?? 0;
   const sized = await Promise.all(
     fit.map(async ({ number, database }) => ({

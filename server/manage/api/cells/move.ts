@@ -37,7 +37,7 @@ export async function moveWebhook(
   if (now.movingFrom === number) return change((query) => undoMove(query, webhookId, number));
   if (now.movingFrom !== null) return problem('webhook_moving');
   if (now.cell === number) return { kind: 'done', value: (await findWebhook(database.query, webhookId))! };
-  if (to.state !== 'active' || to.trouble !== null) return problem('cell_unfit');
+  if (!to.isFit) return problem('cell_unfit');
   const sinceMs = Date.now();
   await copyKeys(cells.numbered(now.cell), to, webhookId, null);
   const begun = await change(async (query) => (await beginMove(query, webhookId, number, sinceMs)) !== undefined);

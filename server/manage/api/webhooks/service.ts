@@ -155,7 +155,7 @@ export class Webhooks {
     if (!cells.known) await cells.load();
     const cell = cells.find(wanted);
     if (cell === undefined) return problem('cell_unknown');
-    return cell.state === 'active' && cell.trouble === null ? wanted : problem('cell_unfit');
+    return cell.isFit ? wanted : problem('cell_unfit');
   }
 
   #seal(secret: string, context: string): Buffer {
