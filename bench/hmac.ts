@@ -154,7 +154,7 @@ async function verifyByPool(batch: readonly Body[], verifier: Verifier, keyring:
         new Promise<Verdict>((settleVerdict) =>
           verifier.verify({
             body: bytes,
-            claims: { digests: [digest], prefix: '', suffix: '' },
+            presented: { digests: [digest], prefix: '', suffix: '' },
             keyring,
             settleVerdict,
           }),

@@ -24,8 +24,8 @@ export interface VerifyBatch {
   memories: SharedArrayBuffer[];
   /** REQUEST_NUMBERS per request: index in `memories`, offset and length in bytes, index in `keyrings`, number of signatures. */
   requests: Uint32Array;
-  /** Signatures claimed by the requests, SIGNATURE_BYTES of the algorithm each, in request order. */
-  claimed: Uint8Array;
+  /** Signatures that the requests present, SIGNATURE_BYTES of the algorithm each, in request order. */
+  signatures: Uint8Array;
   /** Text signed before and after each body, two strings per request; null: every request signs its body alone. */
   affixes: readonly string[] | null;
   /** The keys of each webhook in the batch, current first. */
@@ -41,19 +41,19 @@ export default function serve(port: MessagePort, verify = verifyBatch): Promise<
 }
 
 /** Returns one byte per request: 0 if no key verifies any of its signatures, otherwise 1 + the index of the first key that does. */
-export function verifyBatch({ memories, requests, claimed, affixes, keyrings }: VerifyBatch): Uint8Array {
+export function verifyBatch({ memories, requests, signatures, affixes, keyrings }: VerifyBatch): Uint8Array {
   const verdicts = new Uint8Array(requests.length / REQUEST_NUMBERS);
   let at = 0;
-  let claimedAt = 0;
+  let signaturesAt = 0;
   for (let i = 0; i < verdicts.length; i++) {
     const memory = memories[requests[at++]!]!;
     const body = new Uint8Array(memory, requests[at++]!, requests[at++]!);
     const keyring = keyrings[requests[at++]!]!;
-    const end = claimedAt + requests[at++]! * SIGNATURE_BYTES[keyring.algorithm];
+    const end = signaturesAt + requests[at++]! * SIGNATURE_BYTES[keyring.algorithm];
     const prefix = affixes === null ? '' : affixes[i * 2]!;
     const suffix = affixes === null ? '' : affixes[i * 2 + 1]!;
-    verdicts[i] = 1 + findKey(keyring, { prefix, body, suffix }, claimed.subarray(claimedAt, end));
-    claimedAt = end;
+    verdicts[i] = 1 + findKey(keyring, { prefix, body, suffix }, signatures.subarray(signaturesAt, end));
+    signaturesAt = end;
   }
   return verdicts;
 }

@@ -66,7 +66,7 @@ class Request {
     return this.#held.bytes;
   }
 
-  get claims() {
+  get presented() {
     return { digests: [Buffer.from(this.#signature, 'hex')], prefix: '', suffix: '' };
   }
 

@@ -162,7 +162,7 @@ const defaults = ['base/settings/read.test.ts', 'the defaults of the contract ap
 export const documentPromises: Readonly<Record<string, Tests>> = {
   // Security
   'Signatures are compared in constant time over the exact bytes received.': [
-    ['model/signatures/check.test.ts', 'a claimed value is compared by one call in constant time'],
+    ['model/signatures/check.test.ts', 'a presented value is compared by one call in constant time'],
     ['receive/ingest/signature.test.ts', 'over a body that is %s'],
     ['model/signatures/scheme.test.ts', '%s does not verify with one byte of the body changed'],
   ],

@@ -51,13 +51,13 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-function verify(text: string, { claimed = text } = {}) {
+function verify(text: string, { signed = text } = {}) {
   const body = new Uint8Array(new SharedArrayBuffer(Buffer.byteLength(text)));
   body.set(Buffer.from(text));
-  const digest = Buffer.from(signatureOf(secret.toString(), claimed).slice('sha256='.length), 'hex');
-  const claims = { digests: [digest], prefix: '', suffix: '' };
+  const digest = Buffer.from(signatureOf(secret.toString(), signed).slice('sha256='.length), 'hex');
+  const presented = { digests: [digest], prefix: '', suffix: '' };
   const keyring = { algorithm: 'hmac-sha256', keys: [secret] } as const;
-  return new Promise<Verdict>((settleVerdict) => verifier.verify({ body, claims, keyring, settleVerdict }));
+  return new Promise<Verdict>((settleVerdict) => verifier.verify({ body, presented, keyring, settleVerdict }));
 }
 
 const faults = [
@@ -69,8 +69,8 @@ const faults = [
 
 test.each(faults)('a batch whose thread %s is verified by another one', async (_how, fault) => {
   await startVerifier(fault, 1, 1);
-  const verdicts = await Promise.all([verify('one'), verify('two', { claimed: 'other' })]);
-  expect(verdicts).toEqual([{ kind: 'verified', keyPlace: 0 }, { kind: 'mismatch' }]);
+  const verdicts = await Promise.all([verify('one'), verify('two', { signed: 'other' })]);
+  expect(verdicts).toEqual([{ kind: 'verified', keyIndex: 0 }, { kind: 'mismatch' }]);
   expect(failures.length).toBeGreaterThanOrEqual(1);
 });
 
@@ -79,17 +79,17 @@ test.each(faults)('of a batch whose thread %s, only the request at fault is refu
   const verdicts = await Promise.all([
     verify('one'),
     verify(GUILTY),
-    verify('two', { claimed: 'other' }),
+    verify('two', { signed: 'other' }),
     verify('three'),
   ]);
   expect(verdicts).toEqual([
-    { kind: 'verified', keyPlace: 0 },
+    { kind: 'verified', keyIndex: 0 },
     { kind: 'unavailable' },
     { kind: 'mismatch' },
-    { kind: 'verified', keyPlace: 0 },
+    { kind: 'verified', keyIndex: 0 },
   ]);
   expect(verifier.queued).toBe(0);
-  expect(await verify('four')).toEqual({ kind: 'verified', keyPlace: 0 });
+  expect(await verify('four')).toEqual({ kind: 'verified', keyIndex: 0 });
   await until(() => verifier.threads === 2);
 });
 
@@ -98,7 +98,7 @@ test('a batch with many requests at fault is given up after four failures, and d
   const batch = Promise.all([GUILTY, GUILTY, GUILTY, GUILTY, 'last'].map((text) => verify(text)));
   expect(await batch).toEqual(Array(5).fill({ kind: 'unavailable' }));
   expect(failures).toHaveLength(4);
-  expect(await verify('next')).toEqual({ kind: 'verified', keyPlace: 0 });
+  expect(await verify('next')).toEqual({ kind: 'verified', keyIndex: 0 });
 });
 
 test('requests behind a hung batch wait no longer than its two tries', async () => {
@@ -110,5 +110,5 @@ test('requests behind a hung batch wait no longer than its two tries', async () 
   const { verdict, ms } = await first;
   expect(verdict).toEqual({ kind: 'unavailable' });
   expect(ms).toBeGreaterThanOrEqual(2 * timeoutOf(HANG) - 20);
-  expect(await later).toEqual({ kind: 'verified', keyPlace: 0 });
+  expect(await later).toEqual({ kind: 'verified', keyIndex: 0 });
 });

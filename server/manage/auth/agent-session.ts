@@ -20,7 +20,7 @@ interface SessionClaim {
 /** A verified claim. */
 export interface ReadClaim extends SessionClaim {
   /** Index of the key that signed it. */
-  keyPlace: number;
+  keyIndex: number;
 }
 
 /** @param key 32 bytes, derived for agent sessions. */
@@ -51,11 +51,11 @@ export function readSession(
   if (bytes.toString('base64url') !== token.slice(3)) return null;
   const claim = bytes.subarray(0, CLAIM_BYTES);
   const tag = bytes.subarray(CLAIM_BYTES);
-  const keyPlace = keys.findIndex((key) => timingSafeEqual(tag, tagOf(claim, key)));
-  if (keyPlace < 0) return null;
+  const keyIndex = keys.findIndex((key) => timingSafeEqual(tag, tagOf(claim, key)));
+  if (keyIndex < 0) return null;
   const expiresAtMs = claim.readUIntBE(21, 6);
   if (expiresAtMs <= nowMs || expiresAtMs > nowMs + longestMs) return null;
-  return { agentId: uuidText(claim.subarray(1, 17)), generation: claim.readUInt32BE(17), expiresAtMs, keyPlace };
+  return { agentId: uuidText(claim.subarray(1, 17)), generation: claim.readUInt32BE(17), expiresAtMs, keyIndex };
 }
 
 function tagOf(claim: Buffer, key: Buffer): Buffer {

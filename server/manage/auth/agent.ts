@@ -100,7 +100,7 @@ export class AgentAuth {
     const nowMs = Date.now();
     const claim = this.#claimOf(token, nowMs);
     if (claim === null) return null;
-    if (claim.keyPlace > 0) {
+    if (claim.keyIndex > 0) {
       const accepted = await this.#parts.previousKey.isAccepted(AGENT_SESSION_SECONDS).catch(() => undefined);
       if (accepted !== true) return accepted === undefined ? unavailable : null;
     }

@@ -21,7 +21,7 @@ interface SignedText {
   suffix: string;
 }
 
-/** Bytes of one claimed signature in a message to a thread. An ECDSA signature in DER is padded with zeros. */
+/** Bytes of one signature in a message to a thread. An ECDSA signature in DER is padded with zeros. */
 export const SIGNATURE_BYTES: Readonly<Record<Algorithm, number>> = {
   'hmac-sha256': 32,
   'hmac-sha1': 20,
@@ -41,35 +41,35 @@ const PARSED_KEYS_MAX = 1_000;
 const parsedKeys = new Map<string, KeyObject>();
 
 /**
- * Returns the index of the first key that verifies one of the claimed signatures, or -1. Compares in constant time.
- * @param claimed signatures of SIGNATURE_BYTES each.
+ * Returns the index of the first key that verifies one of the presented signatures, or -1. Compares in constant time.
+ * @param presented signatures of SIGNATURE_BYTES each.
  */
-export function findKey({ algorithm, keys }: Keyring, text: SignedText, claimed: Uint8Array): number {
+export function findKey({ algorithm, keys }: Keyring, text: SignedText, presented: Uint8Array): number {
   const verifies = checks[algorithm];
-  return keys.findIndex((key) => verifies(key, text, claimed));
+  return keys.findIndex((key) => verifies(key, text, presented));
 }
 
-type Check = (key: Uint8Array, text: SignedText, claimed: Uint8Array) => boolean;
+type Check = (key: Uint8Array, text: SignedText, presented: Uint8Array) => boolean;
 
 const checks: Readonly<Record<Algorithm, Check>> = {
-  'hmac-sha256': (key, text, claimed) => isAmong(hmac('sha256', key, text), claimed),
-  'hmac-sha1': (key, text, claimed) => isAmong(hmac('sha1', key, text), claimed),
-  'hmac-sha512': (key, text, claimed) => isAmong(hmac('sha512', key, text), claimed),
+  'hmac-sha256': (key, text, presented) => isAmong(hmac('sha256', key, text), presented),
+  'hmac-sha1': (key, text, presented) => isAmong(hmac('sha1', key, text), presented),
+  'hmac-sha512': (key, text, presented) => isAmong(hmac('sha512', key, text), presented),
   // Ed25519 reads its message twice, so the parts are joined: the only copy of a body.
-  ed25519: (key, { prefix, body, suffix }, claimed) => {
+  ed25519: (key, { prefix, body, suffix }, presented) => {
     const message = Buffer.concat([Buffer.from(prefix), body, Buffer.from(suffix)]);
-    return some(claimed, 64, (signature) => verify(null, message, parsed(key), signature));
+    return some(presented, 64, (signature) => verify(null, message, parsed(key), signature));
   },
-  'ecdsa-p256': (key, { prefix, body, suffix }, claimed) =>
-    some(claimed, 72, (padded) => {
+  'ecdsa-p256': (key, { prefix, body, suffix }, presented) =>
+    some(presented, 72, (padded) => {
       const signature = padded.subarray(0, 2 + padded[1]!);
       return createVerify('sha256').update(prefix).update(body).update(suffix).verify(parsed(key), signature);
     }),
-  token: (key, _text, claimed) => isAmong(key, claimed),
-  basic: (key, _text, claimed) => isAmong(key, claimed),
-  twilio: (key, { prefix: url, body }, claimed) => {
+  token: (key, _text, presented) => isAmong(key, presented),
+  basic: (key, _text, presented) => isAmong(key, presented),
+  twilio: (key, { prefix: url, body }, presented) => {
     const content = formText(url, body);
-    return content !== null && isAmong(createHmac('sha1', key).update(content).digest(), claimed);
+    return content !== null && isAmong(createHmac('sha1', key).update(content).digest(), presented);
   },
   mailgun: (key, { body }) => checkMailgun(key, body),
   'microsoft-graph': (key, { body }) => checkGraph(key, body),
@@ -142,16 +142,16 @@ function streamedHmac(name: HmacHash, key: Uint8Array, { prefix, body, suffix }:
   return mac.digest();
 }
 
-/** Whether one of the claimed values equals `digest`. Compares with all of them. */
-function isAmong(digest: Uint8Array, claimed: Uint8Array): boolean {
+/** Whether one of the presented values equals `digest`. Compares with all of them. */
+function isAmong(digest: Uint8Array, presented: Uint8Array): boolean {
   let found = false;
-  for (let at = 0; at < claimed.length; at += digest.length)
-    if (timingSafeEqual(digest, claimed.subarray(at, at + digest.length))) found = true;
+  for (let at = 0; at < presented.length; at += digest.length)
+    if (timingSafeEqual(digest, presented.subarray(at, at + digest.length))) found = true;
   return found;
 }
 
-function some(claimed: Uint8Array, bytes: number, test: (signature: Uint8Array) => boolean): boolean {
-  for (let at = 0; at < claimed.length; at += bytes) if (test(claimed.subarray(at, at + bytes))) return true;
+function some(presented: Uint8Array, bytes: number, test: (signature: Uint8Array) => boolean): boolean {
+  for (let at = 0; at < presented.length; at += bytes) if (test(presented.subarray(at, at + bytes))) return true;
   return false;
 }
 

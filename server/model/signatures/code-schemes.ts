@@ -31,15 +31,15 @@ const mailgunPaths = ['timestamp', 'token', 'signature'].map((name) => compilePa
 
 /** Mailgun signs the time and the token in the body, not the event data. */
 export function checkMailgun(key: Uint8Array, body: Uint8Array): boolean {
-  const [timestamp, token, claimed] = mailgunPaths.map((path) => scanJson(body, path) ?? '') as [
+  const [timestamp, token, presented] = mailgunPaths.map((path) => scanJson(body, path) ?? '') as [
     string,
     string,
     string,
   ];
   // The lengths are checked so that no digit can move between time and token.
-  if (!/^\d{10}$/.test(timestamp) || !/^[\w-]{16,128}$/.test(token) || !/^[0-9a-f]{64}$/i.test(claimed)) return false;
+  if (!/^\d{10}$/.test(timestamp) || !/^[\w-]{16,128}$/.test(token) || !/^[0-9a-f]{64}$/i.test(presented)) return false;
   const expected = createHmac('sha256', key).update(`${timestamp}${token}`).digest();
-  return timingSafeEqual(expected, Buffer.from(claimed, 'hex'));
+  return timingSafeEqual(expected, Buffer.from(presented, 'hex'));
 }
 
 const notifications = compilePath(['value']);

@@ -27,7 +27,7 @@ interface SignedRequest {
   readonly url: string;
 }
 
-/** The signatures that a request claims, SIGNATURE_BYTES each, with the signed text around the body. */
+/** The signatures that a request presents, SIGNATURE_BYTES each, with the signed text around the body. */
 export interface PresentedSignatures {
   kind: 'digests';
   digests: readonly Uint8Array[];
@@ -36,7 +36,7 @@ export interface PresentedSignatures {
   time: string | null;
 }
 
-/** What a request claims, or why it claims nothing. */
+/** What a request presents, or why it presents nothing. */
 export type Presented = PresentedSignatures | { kind: 'missing' } | { kind: 'malformed'; header: string };
 
 export interface Scheme {

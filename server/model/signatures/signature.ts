@@ -11,7 +11,7 @@ export const defaultSignatureHeaders = ['x-hub-signature-256', 'x-webhook-signat
 const PREFIX = 'sha256=';
 const HEX_DIGITS = 64;
 
-/** The digests that the request claims, 32 bytes each, or why it claims none. */
+/** The digests that the request presents, 32 bytes each, or why it presents none. */
 type PresentedSignature =
   | { kind: 'digests'; digests: Uint8Array[] }
   | { kind: 'missing' }

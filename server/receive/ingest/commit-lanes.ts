@@ -75,8 +75,8 @@ export class CopyLane implements Lane<EventRow> {
 export class KeyedLane implements Lane<KeyedRow> {
   readonly #options: LaneOptions;
   readonly #isUp: () => boolean;
-  /** The statement did not answer within the time limit. */
-  #hangs = false;
+  /** A statement exceeded the time limit and has not ended. */
+  #timedOut = false;
 
   /** @param isUp last known state of the database; does not query. */
   constructor(options: LaneOptions, isUp: () => boolean) {
@@ -85,7 +85,7 @@ export class KeyedLane implements Lane<KeyedRow> {
   }
 
   get up(): boolean {
-    return this.#isUp() && !this.#hangs;
+    return this.#isUp() && !this.#timedOut;
   }
 
   begin(): void {}
@@ -96,24 +96,24 @@ export class KeyedLane implements Lane<KeyedRow> {
     const abort = new AbortController();
     const late = delay(this.#options.commitTimeoutMs, null, { signal: abort.signal, ref: false }).then(
       () => {
-        this.#hangs = true;
+        this.#timedOut = true;
         return { kind: 'lost' as const, lookUp: null };
       },
       () => storing,
     );
     const stored = storing.finally(() => {
-      this.#hangs = false;
+      this.#timedOut = false;
       abort.abort();
     });
     return Promise.race([stored, late]);
   }
 
   async #store(rows: readonly KeyedRow[]): Promise<CommitOutcome> {
-    const { distinct, places } = firstOfEachKey(rows);
+    const { distinct, indexes } = firstOfEachKey(rows);
     const { database, retentionDays, cell } = this.#options;
     try {
       const eventIds = await storeDeduped(database, distinct, retentionDays, cell);
-      return { kind: 'committed', eventIds: places.map((place) => eventIds[place]!) };
+      return { kind: 'committed', eventIds: indexes.map((index) => eventIds[index]!) };
     } catch (error) {
       const { code: sqlState = '', message } = error as Error & { code?: string };
       // An error without SQLSTATE is a lost connection or a timeout.
@@ -138,14 +138,14 @@ export class KeyedLane implements Lane<KeyedRow> {
 }
 
 /** The first row of each key, and for each row the index of its key there. */
-function firstOfEachKey(rows: readonly KeyedRow[]): { distinct: KeyedRow[]; places: number[] } {
+function firstOfEachKey(rows: readonly KeyedRow[]): { distinct: KeyedRow[]; indexes: number[] } {
   const distinct: KeyedRow[] = [];
   const known = new Map<string, number>();
-  const places = rows.map((row) => {
+  const indexes = rows.map((row) => {
     const name = `${uuidText(row.webhookId)}${Buffer.from(row.key).toString('latin1')}`;
-    const place = known.get(name) ?? distinct.push(row) - 1;
-    known.set(name, place);
-    return place;
+    const index = known.get(name) ?? distinct.push(row) - 1;
+    known.set(name, index);
+    return index;
   });
-  return { distinct, places };
+  return { distinct, indexes };
 }

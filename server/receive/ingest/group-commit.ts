@@ -138,9 +138,9 @@ export class GroupCommit<Row extends EventRow> {
   #commitNext(): void {
     if (!this.available) return this.clear();
     if (!this.#mayCommit) return;
-    const place = this.#free.findIndex(({ up }) => up);
-    if (place === -1) return;
-    const [lane] = this.#free.splice(place, 1);
+    const index = this.#free.findIndex(({ up }) => up);
+    if (index === -1) return;
+    const [lane] = this.#free.splice(index, 1);
     const share = Math.ceil(this.#queue.groups / this.#lanes.length);
     void this.#commitOn(lane!, this.#queue.takeBatch(Math.max(COMMIT_REQUESTS_MIN, share)));
   }

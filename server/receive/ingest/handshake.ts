@@ -12,7 +12,7 @@ import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { parsed } from '../../model/signatures/code-schemes.ts';
 import { sha256 } from '../../model/signatures/keys.ts';
 import type { Directory } from '../../store/directory.ts';
-import { takeIngest } from './limit.ts';
+import { countRequest } from './limit.ts';
 import { keyringAt, type Webhook } from './webhook.ts';
 
 const TEXT = 'text/plain';
@@ -42,7 +42,7 @@ export function createHandshake({ directory, limiter, policy }: HandshakeParts):
     if (!asks) return wrongMethod(exchange);
     const webhookId = exchange.parameters[0]!.toLowerCase();
     const known = directory.known(webhookId);
-    const limit = await takeIngest(limiter, policy, exchange, known);
+    const limit = await countRequest(limiter, policy, exchange, known);
     setRateLimitFields(exchange, known?.policy ?? policy, limit);
     if (!limit.allowed) return exchange.problem(problemLater('rate_limited', limit.resetSeconds));
     const webhook = await directory.find(webhookId, Date.now());

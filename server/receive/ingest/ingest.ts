@@ -24,7 +24,7 @@ import type { Decision, Policy, RateLimiter } from '../../base/ratelimit/limiter
 import { Stage } from '../../base/telemetry/stages.ts';
 import type { Directory } from '../../store/directory.ts';
 import { answersValidation, answersVerified } from './handshake.ts';
-import { takeIngest } from './limit.ts';
+import { countRequest } from './limit.ts';
 import { type ReceivedRequest, refusalOf, type SignatureCheck, type SignatureOutcome } from './signature.ts';
 import type { Store, VerifiedRequest } from './store.ts';
 import type { Webhook } from './webhook.ts';
@@ -84,7 +84,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
 
   start(): void {
     try {
-      const decision = takeIngest(this.#parts.limiter, this.#parts.policy, this.exchange, this.#known);
+      const decision = countRequest(this.#parts.limiter, this.#parts.policy, this.exchange, this.#known);
       if (decision instanceof Promise) decision.then((later) => this.#limit(later)).catch((error) => this.fail(error));
       else this.#limit(decision);
     } catch (error) {

@@ -4,12 +4,14 @@ import type { Decision, Policy, RateLimiter } from '../../base/ratelimit/limiter
 import type { Webhook } from './webhook.ts';
 
 /** Counts one ingest request against the webhook's own limit if it has one, otherwise against the default limit. */
-export function takeIngest(
+export function countRequest(
   limiter: RateLimiter,
-  common: Policy,
+  defaultPolicy: Policy,
   { client }: Exchange,
   webhook: Webhook | undefined,
 ): Decision | Promise<Decision> {
   const own = webhook?.policy;
-  return own ? limiter.take(client.limitKey(webhook.limitScope), own) : limiter.take(client.limitKey('ingest'), common);
+  return own
+    ? limiter.take(client.limitKey(webhook.limitScope), own)
+    : limiter.take(client.limitKey('ingest'), defaultPolicy);
 }

@@ -9,7 +9,7 @@ import { isToken } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import type { PresentedSignatures } from '../../model/signatures/scheme.ts';
 import type { Verifier } from './verify.ts';
-import type { Claims, Verdict, VerifyTask } from './verify-thread.ts';
+import type { Verdict, VerifyTask } from './verify-thread.ts';
 import { keyringAt, type Webhook } from './webhook.ts';
 
 export type SignatureOutcome =
@@ -35,8 +35,8 @@ interface SignatureParts {
   verifier: Verifier;
   /** FRONTEND_PUBLIC_API_URL: signed URLs begin with it. */
   publicUrl: string;
-  /** Called when a request is accepted. `keyPlace` is the index of the key in the webhook's keyring. */
-  onVerified: (webhook: Webhook, keyPlace: number) => void;
+  /** Called when a request is accepted. `keyIndex` is the index of the key in the webhook's keyring. */
+  onVerified: (webhook: Webhook, keyIndex: number) => void;
 }
 
 /** A request whose body is complete. */
@@ -74,7 +74,7 @@ export function createSignatureCheck(parts: SignatureParts): SignatureCheck {
 /** A request whose signatures are known but not verified. */
 class PendingCheck implements VerifyTask {
   readonly keyring: Keyring;
-  readonly claims: PresentedSignatures;
+  readonly presented: PresentedSignatures;
   readonly #parts: SignatureParts;
   readonly #request: ReceivedRequest;
   readonly #nowMs: number;
@@ -83,13 +83,13 @@ class PendingCheck implements VerifyTask {
     parts: SignatureParts,
     request: ReceivedRequest,
     keyring: Keyring,
-    claims: PresentedSignatures,
+    presented: PresentedSignatures,
     nowMs: number,
   ) {
     this.#parts = parts;
     this.#request = request;
     this.keyring = keyring;
-    this.claims = claims;
+    this.presented = presented;
     this.#nowMs = nowMs;
   }
 
@@ -108,10 +108,10 @@ class PendingCheck implements VerifyTask {
       return verdict.kind === 'mismatch' && isUnreadable(webhook, this.#nowMs) ? unreadableSecret : verdict;
     const { clock } = webhook.scheme;
     if (clock !== null) {
-      const distanceMs = clockDistance(clock, this.claims.time, body, this.#nowMs);
+      const distanceMs = clockDistance(clock, this.presented.time, body, this.#nowMs);
       if (distanceMs === null || Math.abs(distanceMs) > clock.toleranceMs) return { kind: 'timestamp', distanceMs };
     }
-    this.#parts.onVerified(webhook, verdict.keyPlace);
+    this.#parts.onVerified(webhook, verdict.keyIndex);
     return verified;
   }
 }
@@ -122,9 +122,9 @@ function isUnreadable({ unreadableUntilMs }: Webhook, nowMs: number): boolean {
 }
 
 /** A token is compared here: its hash costs 1 us, a message to a thread more. */
-function tokenVerdict(keyring: Keyring, { digests }: Claims): Verdict {
-  const keyPlace = findKey(keyring, { prefix: '', body: digests[0]!, suffix: '' }, digests[0]!);
-  return keyPlace < 0 ? { kind: 'mismatch' } : { kind: 'verified', keyPlace };
+function tokenVerdict(keyring: Keyring, { digests }: PresentedSignatures): Verdict {
+  const keyIndex = findKey(keyring, { prefix: '', body: digests[0]!, suffix: '' }, digests[0]!);
+  return keyIndex < 0 ? { kind: 'mismatch' } : { kind: 'verified', keyIndex };
 }
 
 /** The URL as the sender knows it. The Host header is not used: a client can choose it. */

@@ -5,16 +5,14 @@ import type { VerifyBatch } from '../../../workers/hmac.ts';
 import { type Keyring, REQUEST_NUMBERS } from '../../model/signatures/check.ts';
 import type { PresentedSignatures } from '../../model/signatures/scheme.ts';
 
-/** `keyPlace`: index of the key in the keyring. */
-export type Verdict = { kind: 'verified'; keyPlace: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
+/** `keyIndex`: index of the key in the keyring. */
+export type Verdict = { kind: 'verified'; keyIndex: number } | { kind: 'mismatch' } | { kind: 'unavailable' };
 
-export type Claims = Pick<PresentedSignatures, 'digests' | 'prefix' | 'suffix'>;
-
-/** A body to verify with every key (current first) against every claimed signature. */
+/** A body to verify with every key (current first) against every presented signature. */
 export interface VerifyTask {
   /** Must not change until the verdict: threads read it in place. */
   readonly body: Uint8Array<SharedArrayBuffer>;
-  readonly claims: Claims;
+  readonly presented: Pick<PresentedSignatures, 'digests' | 'prefix' | 'suffix'>;
   /** The same object for all requests of a webhook, so that a batch holds it once. */
   readonly keyring: Keyring;
   /** Called once, in a later turn. Must not throw. */
@@ -79,46 +77,46 @@ export class VerifyThread {
 /** @param answer the thread's byte for a request. */
 export function verdictOf(answer: number): Verdict {
   if (answer === 0) return mismatch;
-  return answer === 1 ? verifiedByCurrent : { kind: 'verified', keyPlace: answer - 1 };
+  return answer === 1 ? verifiedByCurrent : { kind: 'verified', keyIndex: answer - 1 };
 }
 
 export const unavailable: Verdict = { kind: 'unavailable' };
 const mismatch: Verdict = { kind: 'mismatch' };
-const verifiedByCurrent: Verdict = { kind: 'verified', keyPlace: 0 };
+const verifiedByCurrent: Verdict = { kind: 'verified', keyIndex: 0 };
 
 function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {
-  const memories = new Places<SharedArrayBuffer>();
-  const keyrings = new Places<Keyring>();
+  const memories = new Distinct<SharedArrayBuffer>();
+  const keyrings = new Distinct<Keyring>();
   const requests = new Uint32Array(tasks.length * REQUEST_NUMBERS);
-  let claimedBytes = 0;
+  let signatureBytes = 0;
   let hasAffixes = false;
-  for (const { claims } of tasks) {
-    for (const digest of claims.digests) claimedBytes += digest.length;
-    if (claims.prefix !== '' || claims.suffix !== '') hasAffixes = true;
+  for (const { presented } of tasks) {
+    for (const digest of presented.digests) signatureBytes += digest.length;
+    if (presented.prefix !== '' || presented.suffix !== '') hasAffixes = true;
   }
-  const claimed = new Uint8Array(claimedBytes);
-  let claimedAt = 0;
+  const signatures = new Uint8Array(signatureBytes);
+  let signaturesAt = 0;
   let at = 0;
-  for (const { body, keyring, claims } of tasks) {
-    requests[at++] = memories.of(body.buffer);
+  for (const { body, keyring, presented } of tasks) {
+    requests[at++] = memories.indexOf(body.buffer);
     requests[at++] = body.byteOffset;
     requests[at++] = body.length;
-    requests[at++] = keyrings.of(keyring);
-    requests[at++] = claims.digests.length;
-    for (const digest of claims.digests) {
-      claimed.set(digest, claimedAt);
-      claimedAt += digest.length;
+    requests[at++] = keyrings.indexOf(keyring);
+    requests[at++] = presented.digests.length;
+    for (const digest of presented.digests) {
+      signatures.set(digest, signaturesAt);
+      signaturesAt += digest.length;
     }
   }
-  const affixes = hasAffixes ? tasks.flatMap(({ claims: { prefix, suffix } }) => [prefix, suffix]) : null;
-  return { memories: memories.all, requests, claimed, affixes, keyrings: keyrings.all };
+  const affixes = hasAffixes ? tasks.flatMap(({ presented: { prefix, suffix } }) => [prefix, suffix]) : null;
+  return { memories: memories.all, requests, signatures, affixes, keyrings: keyrings.all };
 }
 
-/** Numbers distinct objects in order of first use. */
-class Places<T> {
+/** Distinct objects, in order of first use. */
+class Distinct<T> {
   readonly all: T[] = [];
 
-  of(item: T): number {
+  indexOf(item: T): number {
     const known = this.all.lastIndexOf(item);
     return known >= 0 ? known : this.all.push(item) - 1;
   }

@@ -61,7 +61,7 @@ export class Verifier {
       resourceLimits: { maxOldGenerationSizeMb: 64 },
     });
     this.#pool.on('error', (error: Error) => this.#observer.threadFailed(error));
-    this.#threads = Array.from({ length: options.threads }, (_, place) => this.#openThread(place));
+    this.#threads = Array.from({ length: options.threads }, (_, index) => this.#openThread(index));
     this.#overdueCheck = setInterval(() => this.#abortOverdue(), this.#timeoutMs / OVERDUE_CHECKS).unref();
   }
 
@@ -93,10 +93,10 @@ export class Verifier {
   /** Starts batches while threads are free. While all are busy, the next batch grows; it starts when a thread finishes. */
   #dispatch(): void {
     this.#scheduled = false;
-    for (let place = 0; place < this.#threads.length && !this.#closed; place++) {
+    for (let index = 0; index < this.#threads.length && !this.#closed; index++) {
       if (this.#retries.length === 0 && this.#waiting.length === 0) return;
-      this.#threads[place] ??= this.#openThread(place);
-      const thread = this.#threads[place]!;
+      this.#threads[index] ??= this.#openThread(index);
+      const thread = this.#threads[index]!;
       if (thread.batch === null) thread.send(this.#nextBatch(), performance.now() + this.#timeoutMs);
     }
   }
@@ -115,14 +115,14 @@ export class Verifier {
     return { tasks: this.#waiting.splice(0, items), failed: null };
   }
 
-  #openThread(place: number): VerifyThread {
+  #openThread(index: number): VerifyThread {
     const thread = new VerifyThread(this.#pool, {
       verified: (batch, verdicts) => {
         this.#dispatch();
         for (let i = 0; i < verdicts.length; i++) batch.tasks[i]!.settleVerdict(verdictOf(verdicts[i]!));
       },
       ended: (error) => {
-        this.#threads[place] = null;
+        this.#threads[index] = null;
         if (!this.#closed) this.#onFailure(thread.batch, error);
       },
     });

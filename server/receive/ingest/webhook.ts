@@ -116,8 +116,8 @@ export function keyringAt(webhook: Webhook, nowMs: number): Keyring {
 }
 
 /** Whether the key at this index of the keyring is that of the current secret. */
-export function isCurrent(webhook: Webhook, place: number): boolean {
-  return place === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
+export function isCurrent(webhook: Webhook, index: number): boolean {
+  return index === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
 }
 
 /** Compiled presets: webhooks with the same settings share one, which takes 1 to 2 KB, half of the memory of a webhook. */
@@ -141,10 +141,10 @@ class SharedSchemes {
 function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, countsOf }: WebhookSource): Webhook {
   const { algorithm, id } = scheme.definition;
   const asymmetric = isAsymmetric(algorithm);
-  const opened = (asymmetric ? [] : row.sealed).map((sealed, place) => ({
+  const opened = (asymmetric ? [] : row.sealed).map((sealed, index) => ({
     secret: unseal(sealed, keys, row.id),
-    id: row.secretIds[place]!,
-    untilMs: place === 0 ? Number.POSITIVE_INFINITY : row.previousExpiresAtMs!,
+    id: row.secretIds[index]!,
+    untilMs: index === 0 ? Number.POSITIVE_INFINITY : row.previousExpiresAtMs!,
   }));
   const readable = opened.filter(({ secret }) => secret !== null);
   const lost = opened.filter(({ secret }) => secret === null);

@@ -8,7 +8,7 @@ const nowMs = Date.UTC(2026, 5, 1);
 const claim = { agentId: randomUUID(), generation: 3, expiresAtMs: nowMs + 900_000 };
 const token = signSession(claim, key);
 /** Read with the current key. */
-const read = { ...claim, keyPlace: 0 };
+const read = { ...claim, keyIndex: 0 };
 /** Maximum lifetime of a session. */
 const longestMs = 900_000;
 const base64url = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
@@ -38,7 +38,7 @@ test('a session with a longer lifetime than Weir allows is invalid, even with a 
 });
 
 test('a replaced key still verifies its sessions; an unknown key does not', () => {
-  expect(readSession(token, [otherKey, key], nowMs, longestMs)).toEqual({ ...claim, keyPlace: 1 });
+  expect(readSession(token, [otherKey, key], nowMs, longestMs)).toEqual({ ...claim, keyIndex: 1 });
   expect(readSession(token, [otherKey], nowMs, longestMs)).toBeNull();
   expect(readSession(token, [], nowMs, longestMs)).toBeNull();
 });

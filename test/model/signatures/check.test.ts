@@ -28,7 +28,7 @@ describe.each(['sha1', 'sha256', 'sha512'] as const)('%s', (name) => {
   });
 });
 
-describe('a claimed value is compared by one call in constant time, wherever it differs', () => {
+describe('a presented value is compared by one call in constant time, wherever it differs', () => {
   const key = Buffer.from('k'.repeat(32));
   const url = 'https://weir.example/in/1';
   const form = Buffer.from('a=1');
@@ -37,7 +37,7 @@ describe('a claimed value is compared by one call in constant time, wherever it 
   const mailgun = { timestamp: '1700000000', token: 't'.repeat(50) };
 
   /** The valid value, and where a request has it: beside the body, or in it. */
-  const claims: [Algorithm, Buffer, ((claimed: Buffer) => object)?][] = [
+  const values: [Algorithm, Buffer, ((presented: Buffer) => object)?][] = [
     ['hmac-sha256', hmac('sha256', key, signed)],
     ['hmac-sha1', hmac('sha1', key, signed)],
     ['hmac-sha512', hmac('sha512', key, signed)],
@@ -47,13 +47,13 @@ describe('a claimed value is compared by one call in constant time, wherever it 
     [
       'mailgun',
       createHmac('sha256', key).update(`${mailgun.timestamp}${mailgun.token}`).digest(),
-      (claimed) => ({ signature: { ...mailgun, signature: claimed.toString('hex') } }),
+      (presented) => ({ signature: { ...mailgun, signature: presented.toString('hex') } }),
     ],
     // Compared by their hashes, which have one length.
-    ['microsoft-graph', key, (claimed) => ({ value: [{ clientState: claimed.toString() }] })],
+    ['microsoft-graph', key, (presented) => ({ value: [{ clientState: presented.toString() }] })],
   ];
 
-  test.each(claims)('%s', (algorithm, valid, inBody) => {
+  test.each(values)('%s', (algorithm, valid, inBody) => {
     const compare = vi.spyOn(crypto, 'timingSafeEqual');
     syncBuiltinESMExports();
     onTestFinished(() => {
@@ -61,17 +61,21 @@ describe('a claimed value is compared by one call in constant time, wherever it 
       syncBuiltinESMExports();
     });
     const bytes = algorithm === 'microsoft-graph' ? sha256(key).length : valid.length;
-    for (const [at, place] of [
+    for (const [at, index] of [
       [null, 0],
       [0, -1],
       [valid.length - 1, -1],
     ] as const) {
-      const claimed = Buffer.from(valid);
-      if (at !== null) claimed[at]! ^= 1;
-      const body = inBody === undefined ? form : Buffer.from(JSON.stringify(inBody(claimed)));
+      const presented = Buffer.from(valid);
+      if (at !== null) presented[at]! ^= 1;
+      const body = inBody === undefined ? form : Buffer.from(JSON.stringify(inBody(presented)));
       compare.mockClear();
-      const found = findKey({ algorithm, keys: [key] }, { ...signed, body }, inBody === undefined ? claimed : nothing);
-      expect(found).toBe(place);
+      const found = findKey(
+        { algorithm, keys: [key] },
+        { ...signed, body },
+        inBody === undefined ? presented : nothing,
+      );
+      expect(found).toBe(index);
       expect(compare.mock.calls.map(([one]) => one.byteLength)).toEqual([bytes]);
     }
   });

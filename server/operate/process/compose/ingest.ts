@@ -142,9 +142,9 @@ export function composeIngest(
     checkSignature: createSignatureCheck({
       verifier,
       publicUrl: settings.FRONTEND_PUBLIC_API_URL,
-      onVerified: (webhook, place) => {
-        metrics.verified(isCurrent(webhook, place) ? 'current' : 'previous');
-        const uses = webhook.secretUses[place];
+      onVerified: (webhook, keyIndex) => {
+        metrics.verified(isCurrent(webhook, keyIndex) ? 'current' : 'previous');
+        const uses = webhook.secretUses[keyIndex];
         if (uses !== undefined) secretUses.noteIn(uses, 1);
       },
     }),
