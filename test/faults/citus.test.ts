@@ -306,7 +306,7 @@ function orderOf(agentId: string): ClaimOrder {
     agentId,
     generation: 1,
     isLimited: false,
-    isOfMany: false,
+    hasManyWebhooks: false,
     max: 10,
     leaseSeconds: 60,
     address: '127.0.0.1',

@@ -3,7 +3,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DAY_MS } from '../../server/base/durations.ts';
-import { ClaimDays } from '../../server/deliver/claims/watermarks.ts';
+import { ClaimDays } from '../../server/deliver/claims/claim-marks.ts';
 import { uuidText, uuidv7 } from '../../server/store/ids.ts';
 import type { Query } from '../../server/store/pool.ts';
 import { claimAndAck, claimDeliveries } from '../../server/store/queries/claim-deliveries.ts';
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => fresh.drop());
 
 /** A claim of today's events. */
-function orderOf(onlyWebhookId: string | null, isOfMany: boolean): ClaimOrder {
+function orderOf(onlyWebhookId: string | null, hasManyWebhooks: boolean): ClaimOrder {
   return {
     cell: 0,
     agentId: randomUUID(),
@@ -34,7 +34,7 @@ function orderOf(onlyWebhookId: string | null, isOfMany: boolean): ClaimOrder {
     claimableFrom: '-infinity',
     afterWebhookId: null,
     onlyWebhookId,
-    isOfMany,
+    hasManyWebhooks,
     days: new ClaimDays().forClaim('', Date.now()),
   };
 }
@@ -48,9 +48,9 @@ test.each([
   ['many webhooks, with an acknowledgement,', null, true, [randomReceipt()]],
 ])(
   'a claim of %s looks each event up by its key, in the partitions of its days',
-  async (...[, onlyWebhookId, isOfMany, acks]) => {
+  async (...[, onlyWebhookId, hasManyWebhooks, acks]) => {
     const order = {
-      ...orderOf(onlyWebhookId, isOfMany),
+      ...orderOf(onlyWebhookId, hasManyWebhooks),
       days: { from: new Date(Date.now() - DAY_MS).toISOString(), to: new Date(Date.now() + DAY_MS).toISOString() },
     };
     const plans: string[] = [];
@@ -70,7 +70,7 @@ test.each([
     expect(scans.length).toBeGreaterThan(0);
     for (const scan of scans) expect(scan).toMatch(/Index Cond: .*\(id = /);
     // An agent of many webhooks has as many subscriptions.
-    if (isOfMany)
+    if (hasManyWebhooks)
       expect(plan).toMatch(
         /using subscriptions_pkey on subscriptions s .*\n *Index Cond: \(\(webhook_id = .*\(agent_id = /,
       );
@@ -81,8 +81,8 @@ test.each([
   ['one webhook', randomUUID(), false],
   ['several webhooks', null, false],
   ['many webhooks', null, true],
-])('a claim of %s takes a lock on no events but those of its day', async (...[, onlyWebhookId, isOfMany]) => {
-  const order = orderOf(onlyWebhookId, isOfMany);
+])('a claim of %s takes a lock on no events but those of its day', async (...[, onlyWebhookId, hasManyWebhooks]) => {
+  const order = orderOf(onlyWebhookId, hasManyWebhooks);
   const locked = await fresh.database.transaction(
     async (query) => {
       await claimDeliveries({ ...fresh.database, query }, order);

@@ -21,7 +21,7 @@ export class CommitNotifier {
   readonly #isWanted: () => boolean;
   readonly #webhooks = new Set<string>();
   /** What was committed has no webhooks, or more than a NOTIFY takes. */
-  #isOfAny = false;
+  #webhooksUnknown = false;
   #scheduled = false;
   #lastMs = 0;
 
@@ -36,19 +36,26 @@ export class CommitNotifier {
   stored(webhookId: string): void {
     if (!this.#isWanted()) return;
     this.#waiters.stored(webhookId);
-    if (this.#isOfAny) return;
+    if (this.#webhooksUnknown) return;
     this.#webhooks.add(webhookId);
-    if (this.#webhooks.size > WEBHOOKS_MAX) this.#isOfAny = true;
+    if (this.#webhooks.size > WEBHOOKS_MAX) this.#webhooksUnknown = true;
   }
 
-  /**
-   * Reports a commit. The first commit after a pause is notified immediately; the following ones share a NOTIFY.
-   * @param isOfAny false: `stored` has the webhooks
-   */
-  committed(isOfAny: boolean): void {
+  /** Reports a commit of events, whose webhooks `stored` gets. */
+  committed(): void {
+    this.#report(false);
+  }
+
+  /** Reports that an agent at its limit has room again: its deliveries may be of any webhook. */
+  freed(): void {
+    this.#report(true);
+  }
+
+  /** The first commit after a pause is notified immediately; the following ones share a NOTIFY. */
+  #report(webhooksUnknown: boolean): void {
     if (!this.#isWanted()) return;
-    this.#waiters.committed(isOfAny);
-    this.#isOfAny ||= isOfAny;
+    this.#waiters.committed(webhooksUnknown);
+    this.#webhooksUnknown ||= webhooksUnknown;
     if (this.#scheduled) return;
     this.#scheduled = true;
     after(Math.max(0, this.#lastMs + NOTIFY_GAP_MS - performance.now()), () => this.#notify());
@@ -68,10 +75,10 @@ export class CommitNotifier {
   #notify(): void {
     this.#scheduled = false;
     this.#lastMs = performance.now();
-    const isOfAny = this.#isOfAny || this.#webhooks.size === 0;
-    const payload = isOfAny ? this.#name : `${this.#name} ${[...this.#webhooks].join(',')}`;
+    const webhooksUnknown = this.#webhooksUnknown || this.#webhooks.size === 0;
+    const payload = webhooksUnknown ? this.#name : `${this.#name} ${[...this.#webhooks].join(',')}`;
     this.#webhooks.clear();
-    this.#isOfAny = false;
+    this.#webhooksUnknown = false;
     // A lost NOTIFY delays claims by at most a second, because waiting claims query once a second anyway. So its commit need not wait for
     // the disk or a standby.
     const text = `select set_config('synchronous_commit', 'off', true), pg_notify('${ARRIVALS_CHANNEL}', '${payload}')`;

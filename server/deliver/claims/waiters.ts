@@ -10,7 +10,7 @@
 import type { Database } from '../../store/pool.ts';
 import { agentsWithWork } from '../../store/queries/claim-room.ts';
 import { readSubscribers } from '../../store/queries/subscriptions.ts';
-import type { ClaimMarks } from './watermarks.ts';
+import type { ClaimMarks } from './claim-marks.ts';
 
 const CHECK_EVERY_MS = 1_000;
 /** Minimum time between two queries, whatever the number of commits, and what each agent adds to it for a query for all agents. */
@@ -43,7 +43,7 @@ export class ClaimWaiters {
   /** When all agents are checked, whatever was notified. */
   #allDueMs = 0;
   /** A commit was notified without its webhooks. */
-  #isOfAny = false;
+  #webhooksUnknown = false;
   /** Webhooks of notified commits, and agents whose claims overlapped with one. */
   #webhooks = new Set<string>();
   #agents = new Set<string>();
@@ -101,14 +101,14 @@ export class ClaimWaiters {
   stored(webhookId: string): void {
     if (this.#waiting.size === 0) return;
     if (this.#webhooks.size < WEBHOOKS_MAX) this.#webhooks.add(webhookId);
-    else this.#isOfAny ||= !this.#webhooks.has(webhookId);
+    else this.#webhooksUnknown ||= !this.#webhooks.has(webhookId);
   }
 
-  /** Reports a commit, of this process or another. @param isOfAny false: `stored` has the webhooks */
-  committed(isOfAny = true): void {
+  /** Reports a commit, of this process or another. @param webhooksUnknown false: `stored` has the webhooks */
+  committed(webhooksUnknown = true): void {
     this.#commits++;
     if (this.#waiting.size === 0) return;
-    this.#isOfAny ||= isOfAny;
+    this.#webhooksUnknown ||= webhooksUnknown;
     if (!this.#wakeBusy() || this.#waiting.size > 0) this.#checkSoon();
   }
 
@@ -130,13 +130,13 @@ export class ClaimWaiters {
     if (this.#waiting.size > 0) return true;
     this.#lastMs = nowMs;
     this.#commitsChecked = this.#commits;
-    this.#isOfAny = false;
+    this.#webhooksUnknown = false;
     return true;
   }
 
   #checkSoon(): void {
-    const isOfMany = this.#isOfAny && this.#waiting.size > ALL_CHECKED_MAX;
-    const gapMs = CHECK_GAP_MS + (isOfMany ? GAP_MS_PER_AGENT * this.#waiting.size : 0);
+    const checksMany = this.#webhooksUnknown && this.#waiting.size > ALL_CHECKED_MAX;
+    const gapMs = CHECK_GAP_MS + (checksMany ? GAP_MS_PER_AGENT * this.#waiting.size : 0);
     this.#checkWithin(Math.max(0, this.#lastMs + gapMs - performance.now()));
   }
 
@@ -151,31 +151,31 @@ export class ClaimWaiters {
 
   async #check(): Promise<void> {
     this.#dueAtMs = Number.POSITIVE_INFINITY;
-    const isOfFew = this.#waiting.size <= ALL_CHECKED_MAX;
-    const wantsAll = this.#isOfAny || isOfFew || performance.now() >= this.#allDueMs;
+    const fewWait = this.#waiting.size <= ALL_CHECKED_MAX;
+    const wantsAll = this.#webhooksUnknown || fewWait || performance.now() >= this.#allDueMs;
     // A query for many agents takes long, so those of commits go on beside it.
-    const isOfAll = wantsAll && (isOfFew || !this.#checking.all);
-    const kind = isOfAll ? 'all' : 'some';
+    const checksAll = wantsAll && (fewWait || !this.#checking.all);
+    const kind = checksAll ? 'all' : 'some';
     if (this.#checking[kind]) return this.#checkWithin(CHECK_GAP_MS);
     this.#checking[kind] = true;
     this.#lastMs = performance.now();
-    if (isOfAll) this.#allDueMs = Number.POSITIVE_INFINITY;
-    const isFullScan = isOfAll && this.#lastMs >= this.#fullScanMs + FULL_SCAN_EVERY_MS;
+    if (checksAll) this.#allDueMs = Number.POSITIVE_INFINITY;
+    const isFullScan = checksAll && this.#lastMs >= this.#fullScanMs + FULL_SCAN_EVERY_MS;
     if (isFullScan) this.#fullScanMs = this.#lastMs;
     const isAfterCommit = this.#commits !== this.#commitsChecked;
     this.#commitsChecked = this.#commits;
     if (isAfterCommit && !isFullScan && this.#busy !== null) this.#wake(this.#busy);
     // If the database is unavailable, the query runs again in a second. The claims keep waiting until their own timeout.
-    const ready = await this.#withWork(isOfAll, isFullScan).catch(() => null);
+    const ready = await this.#withWork(checksAll, isFullScan).catch(() => null);
     this.#checking[kind] = false;
-    if (isOfAll) this.#allDueMs = performance.now() + CHECK_EVERY_MS;
+    if (checksAll) this.#allDueMs = performance.now() + CHECK_EVERY_MS;
     if (isAfterCommit && ready !== null) this.#found(ready);
     for (const agentId of ready ?? []) {
       if (isFullScan) this.#marks.forget(agentId);
       this.#wake(agentId);
     }
     if (this.#waiting.size === 0) return;
-    if (this.#isOfAny) this.#checkSoon();
+    if (this.#webhooksUnknown) this.#checkSoon();
     else this.#checkWithin(Math.max(0, this.#allDueMs - performance.now()));
   }
 
@@ -190,12 +190,13 @@ export class ClaimWaiters {
    * The waiting agents that may have deliveries to claim, of all or of those that the notified commits concern; null: none waits, so none
    * was asked for.
    */
-  async #withWork(isOfAll: boolean, isFullScan: boolean): Promise<string[] | null> {
+  async #withWork(checksAll: boolean, isFullScan: boolean): Promise<string[] | null> {
     const [webhooks, agents] = [this.#webhooks, this.#agents];
     [this.#webhooks, this.#agents] = [new Set(), new Set()];
-    if (isOfAll) this.#isOfAny = false;
-    if (!isOfAll && webhooks.size > 0) for (const id of await readSubscribers(this.#database, webhooks)) agents.add(id);
-    const waiting = [...(isOfAll ? this.#waiting.keys() : agents)].filter((id) => this.#waiting.has(id));
+    if (checksAll) this.#webhooksUnknown = false;
+    if (!checksAll && webhooks.size > 0)
+      for (const id of await readSubscribers(this.#database, webhooks)) agents.add(id);
+    const waiting = [...(checksAll ? this.#waiting.keys() : agents)].filter((id) => this.#waiting.has(id));
     if (waiting.length === 0) return null;
     return agentsWithWork(
       this.#database,

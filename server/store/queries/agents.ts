@@ -136,7 +136,7 @@ const MANY_WEBHOOKS = 100;
 const ofDeliveries = `
   exists (select from ${subscribedWebhooks('agents.id')} s where filter is not null) as filtered,
   (select case when count(*) = 1 then min(webhook_id::text) end from ${subscribedWebhooks('agents.id')} s) as "onlyWebhookId",
-  (select count(*) > ${MANY_WEBHOOKS} from ${subscribedWebhooks('agents.id')} s) as "isOfMany"`;
+  (select count(*) > ${MANY_WEBHOOKS} from ${subscribedWebhooks('agents.id')} s) as "hasManyWebhooks"`;
 
 /** An agent that is not revoked. A session is valid while its generation equals the agent's. */
 export interface Agent {
@@ -148,7 +148,7 @@ export interface Agent {
   /** The only webhook of which the agent may have deliveries; null: none or several. */
   readonly onlyWebhookId: string | null;
   /** It may have deliveries of more than MANY_WEBHOOKS webhooks. */
-  readonly isOfMany: boolean;
+  readonly hasManyWebhooks: boolean;
   /** Limit on its deliveries under lease at a time; null: none. */
   readonly maxLeased: number | null;
 }

@@ -109,8 +109,8 @@ async function claimOnce(
   acks: readonly Receipt[],
 ): Promise<ClaimedRows> {
   const { onlyWebhookId, webhookIds } = order;
-  const isOfOne = judged === null && onlyWebhookId !== null && (webhookIds?.includes(onlyWebhookId) ?? true);
-  if (!isOfOne) return inRound(query, order, judged, acks);
+  const isOneWebhook = judged === null && onlyWebhookId !== null && (webhookIds?.includes(onlyWebhookId) ?? true);
+  if (!isOneWebhook) return inRound(query, order, judged, acks);
   const oldest = await claimOldest(query, order, onlyWebhookId, acks);
   // Before it returns nothing, it looks at all webhooks: the agent may have more of them than when it was read.
   return oldest.rows.length > 0
@@ -121,7 +121,7 @@ async function claimOnce(
 /** A claim of an agent of many webhooks looks once more, from another webhook on: another claim may have locked all that it looked at. */
 async function inRound(...[query, order, judged, acks]: Parameters<typeof claimInRound>): Promise<ClaimedRows> {
   const first = await claimInRound(query, order, judged, acks);
-  if (first.rows.length > 0 || !order.isOfMany || judged !== null) return first;
+  if (first.rows.length > 0 || !order.hasManyWebhooks || judged !== null) return first;
   const again = await claimInRound(query, { ...order, afterWebhookId: randomUUID() }, null, []);
   return { ...first, rows: again.rows };
 }

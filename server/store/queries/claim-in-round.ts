@@ -75,8 +75,8 @@ export function claimInRound(
   judged: JudgedDeliveries | null,
   acks: readonly Receipt[],
 ): Promise<ClaimedRows> {
-  const isOfMany = judged === null && order.isOfMany;
-  const webhooks = isOfMany ? firstOfRound : judged === null ? subscribedWebhooks('$1') : `(${withHorizons})`;
+  const looksAtSome = judged === null && order.hasManyWebhooks;
+  const webhooks = looksAtSome ? firstOfRound : judged === null ? subscribedWebhooks('$1') : `(${withHorizons})`;
   const values = [
     ...leaseValues(order),
     order.webhookIds && arrayOf(order.webhookIds),
@@ -90,7 +90,7 @@ export function claimInRound(
         ]),
   ];
   const days = daysOfClaim(order, values);
-  const name = isOfMany ? 'claim-in-round-of-many' : judged === null ? 'claim-in-round' : 'claim-judged-in-round';
+  const name = looksAtSome ? 'claim-in-round-of-many' : judged === null ? 'claim-in-round' : 'claim-judged-in-round';
   const statement = {
     name: `${name}${days.name}`,
     text: (leftOut: string) => `

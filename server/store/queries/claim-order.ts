@@ -26,7 +26,7 @@ export interface ClaimOrder {
   /** The only webhook of which the agent may have deliveries, as far as this process knows; null: it may have some of several. */
   onlyWebhookId: string | null;
   /** The agent may have deliveries of so many webhooks that a claim does not look at all of them, as far as this process knows. */
-  isOfMany: boolean;
+  hasManyWebhooks: boolean;
   /** When the events were probably received. Those of other days cost another statement. */
   days: { from: string; to: string };
 }

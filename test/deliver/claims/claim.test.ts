@@ -27,7 +27,7 @@ const orderOf = (agent: TestAgent, max: number): ClaimOrder => ({
   attemptsMax: 10,
   cell: 0,
   isLimited: false,
-  isOfMany: false,
+  hasManyWebhooks: false,
   address: '192.0.2.1',
   claimableFrom: '-infinity',
   afterWebhookId: null,
@@ -241,7 +241,7 @@ describe('the order', () => {
     const busy = [ids[3]!, ids[50]!, ids[104]!];
     for (const id of busy) await storeEvents(app.database, id, 2);
     const claimAfter = async (afterWebhookId: string | null, query: Query = app.database.query) => {
-      const order = { ...orderOf(agent, 1), isOfMany: true, afterWebhookId };
+      const order = { ...orderOf(agent, 1), hasManyWebhooks: true, afterWebhookId };
       return (await claimDeliveries({ ...app.database, query }, order)).map(({ webhookId }) => webhookId);
     };
     await app.database.transaction(async (query) => {

@@ -125,7 +125,7 @@ test('the NOTIFY of a process is not news to its own claims', async () => {
   onTestFinished(() => listener.stop());
   listener.start();
   await until(() => isUp);
-  notifier.committed(false);
+  notifier.committed();
   notifier.stored(webhookId);
   await until(() => notified.length > 0);
   expect(notified[0]).toMatch(new RegExp(`^[^ ]+ ${webhookId}$`));

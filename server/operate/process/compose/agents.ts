@@ -1,10 +1,10 @@
 /** The parts of a process that serve agents. */
 
 import { createClaim } from '../../../deliver/claims/claim.ts';
+import { ClaimMarks } from '../../../deliver/claims/claim-marks.ts';
 import { CommitNotifier } from '../../../deliver/claims/commit-notifier.ts';
 import { createSettle } from '../../../deliver/claims/settle.ts';
 import { ClaimWaiters } from '../../../deliver/claims/waiters.ts';
-import { ClaimMarks } from '../../../deliver/claims/watermarks.ts';
 import { ownAgentOperations } from '../../../manage/api/agent/operations.ts';
 import { eventOperations } from '../../../manage/api/events/operations.ts';
 import { filterOperations } from '../../../manage/api/filters/operations.ts';
@@ -65,7 +65,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
         settle: createSettle({
           database,
           metrics: counts.ofSettlements(metrics),
-          freed: () => notifier.committed(true),
+          freed: () => notifier.freed(),
           onAcknowledged: (agentId, acknowledged) => latency.acknowledged(agentId, acknowledged),
         }),
         onOtherClient: (id, release) => log('agent_client_differs', { agent_id: id, client_release: release }),
@@ -77,7 +77,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     auth,
     directory,
     /** Call it after this process has committed events. */
-    committed: () => notifier.committed(false),
+    committed: () => notifier.committed(),
     /** Call it in the same turn for each webhook of the commit. */
     stored: (webhookId: string) => notifier.stored(webhookId),
     /** Call it after any process has committed events. @param by the process, as its notifier names it */
