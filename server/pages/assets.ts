@@ -51,12 +51,12 @@ export class Assets {
 
   /** Reads all assets. Throws when a file is missing: the installation is then broken. */
   constructor() {
-    for (const [name, place, contentType] of sources) {
-      const file = readFileSync(place);
+    for (const [name, source, contentType] of sources) {
+      const file = readFileSync(source);
       const plain =
         name === 'weir.css'
           ? Buffer.from(this.#withPaths(file.toString()))
-          : place === own(name) && name.endsWith('.js')
+          : source === own(name) && name.endsWith('.js')
             ? Buffer.from(withoutComments(file.toString()))
             : file;
       const hash = createHash('sha256').update(plain).digest('base64url').slice(0, 12);

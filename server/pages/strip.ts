@@ -55,9 +55,9 @@ interface StripOf {
   trouble: string;
 }
 
-/** Times of the quarter of an hour at a place. */
-export function timesOf(sinceMs: number, place: number): [at: string, to: string] {
-  const atMs = sinceMs + place * QUARTER_MS;
+/** Times of a quarter of an hour. @param index its number from `sinceMs` on */
+export function timesOf(sinceMs: number, index: number): [at: string, to: string] {
+  const atMs = sinceMs + index * QUARTER_MS;
   return [new Date(atMs).toISOString(), new Date(atMs + QUARTER_MS).toISOString()];
 }
 
@@ -66,10 +66,10 @@ export function stripOf({ sinceMs, quarters, outages, quietHref, total, trouble 
   const counted = new Map(quarters.map((quarter) => [(Date.parse(quarter.at) - sinceMs) / QUARTER_MS, quarter]));
   let bad = 0;
   let out = 0;
-  const cells = Array.from({ length: QUARTERS_SHOWN }, (_, place): Cell => {
-    const x = place * CELL;
-    const [at, to] = timesOf(sinceMs, place);
-    const quarter = counted.get(place);
+  const cells = Array.from({ length: QUARTERS_SHOWN }, (_, index): Cell => {
+    const x = index * CELL;
+    const [at, to] = timesOf(sinceMs, index);
+    const quarter = counted.get(index);
     const isOut = outages.some(({ began_at, ended_at }) => began_at < to && ended_at >= at);
     const texts = [...(isOut ? ['outage of the database'] : []), ...(quarter ? [quarter.text] : [])];
     if (isOut) {

@@ -57,9 +57,9 @@ function schemaOf(conninfo: string): string | undefined {
 /** The same database on another server of its cluster. */
 export function onServer(conninfo: string, { host, port }: { host: string; port: number }): string {
   if (isUri(conninfo)) {
-    const place = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+    const address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
     const [, start, rest] = /^(\w+:\/\/(?:[^/?]*@)?)[^/?]*(.*)$/s.exec(conninfo)!;
-    return `${start}${place}${rest!.replace(/(?<=[?&])(host|hostaddr|port)=[^&]*&?/g, '')}`;
+    return `${start}${address}${rest!.replace(/(?<=[?&])(host|hostaddr|port)=[^&]*&?/g, '')}`;
   }
   const others = conninfo.replace(/(^|\s)(host|hostaddr|port)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)/gs, '');
   return append(others.trim(), [
@@ -70,7 +70,7 @@ export function onServer(conninfo: string, { host, port }: { host: string; port:
 
 /** Adds what every program needs to find the database: a timeout, and with several hosts the search for the host that accepts writes. */
 export function findableConninfo(conninfo: string): string {
-  const isList = placeOf(conninfo).hosts.length > 1;
+  const isList = targetOf(conninfo).hosts.length > 1;
   return withParameters(conninfo, {
     // Timeout of each host. libpq tries hosts in order, and a connection takes a thread of libuv's pool while it tries: a dead machine listed
     // first delays every connection by this time. 2 is libpq's minimum.
@@ -83,13 +83,13 @@ export function findableConninfo(conninfo: string): string {
  * Separates the password from the rest of a connection string, for a program whose arguments every user of the machine can read.
  * `password`: undefined if the string contains none.
  */
-export function splitPassword(conninfo: string): { place: string; password: string | undefined } {
+export function splitPassword(conninfo: string): { withoutPassword: string; password: string | undefined } {
   let password: string | undefined;
   const take = (text: string, decode: (text: string) => string) => {
     password = decode(text);
     return '';
   };
-  const place = isUri(conninfo)
+  const withoutPassword = isUri(conninfo)
     ? conninfo
         // libpq ends the user part at the first @ or /, so that neither occurs in a password.
         .replace(
@@ -102,7 +102,7 @@ export function splitPassword(conninfo: string): { place: string; password: stri
         /(\w+)(\s*=\s*)('(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)/gs,
         (word, name: string, _equals: string, text: string) => (name === 'password' ? take(text, unquoted) : word),
       );
-  return { place, password };
+  return { withoutPassword, password };
 }
 
 /** The value of a word in libpq's key=value form. */
@@ -125,7 +125,7 @@ const noStatementTimeout = '-c statement_timeout=0';
  */
 export function uriFault(conninfo: string): string | null {
   if (!isUri(conninfo)) return 'Give a URI: postgres://USER:PASSWORD@HOST:PORT/DATABASE.';
-  const { hosts } = placeOf(conninfo);
+  const { hosts } = targetOf(conninfo);
   if (hosts.length === 0) return 'Encode @, / and : in the user and the password as %40, %2F and %3A.';
   if (hosts.some(({ host }) => !/^[a-z0-9.:[\]_-]+$/i.test(host)))
     return 'Give the host before the first slash; a socket is for a command on the machine of Weir.';
@@ -149,7 +149,7 @@ const URI_PARAMETERS: ReadonlySet<string> = new Set([
   'tcp_user_timeout',
 ]);
 
-interface Place {
+interface Target {
   /** Empty for a local socket and when the host is unknown. */
   hosts: { host: string; port: string }[];
   user?: string | undefined;
@@ -158,9 +158,9 @@ interface Place {
 
 /** `host:port/database`, for display; several hosts are separated by commas. Never contains a password. */
 export function describeConninfo(conninfo: string): string {
-  const { hosts, dbname } = placeOf(conninfo);
-  const places = hosts.map(({ host, port }) => `${host || 'a local socket'}${port && `:${port}`}`);
-  return `${places.join(',') || 'a local socket'}/${dbname ?? ''}`;
+  const { hosts, dbname } = targetOf(conninfo);
+  const addresses = hosts.map(({ host, port }) => `${host || 'a local socket'}${port && `:${port}`}`);
+  return `${addresses.join(',') || 'a local socket'}/${dbname ?? ''}`;
 }
 
 /** Option names that occur in libpq's messages; harmless whatever the password is. */
@@ -171,16 +171,16 @@ const optionNames = ['host', 'hostaddr', 'port', 'user', 'dbname', 'password', '
  * including the password, so quoted text is removed unless it is known to be harmless.
  */
 export function withoutSecrets(message: string, conninfo: string): string {
-  const place = placeOf(conninfo);
-  const names = place.hosts.flatMap(({ host, port }) => [host, port]);
-  const known = new Set([...names, place.user, place.dbname, ...optionNames]);
+  const target = targetOf(conninfo);
+  const names = target.hosts.flatMap(({ host, port }) => [host, port]);
+  const known = new Set([...names, target.user, target.dbname, ...optionNames]);
   const harmless = (quoted: string) =>
     !quoted.includes('@') && (known.has(quoted) || /^\W?$|^\/|^[0-9a-f]*[.:][0-9a-f.:]+$/i.test(quoted));
   return message.trim().replace(/"([^"]*)"/g, (whole, quoted: string) => (harmless(quoted) ? whole : '"…"'));
 }
 
 /** Parses hosts, ports, user and database as far as possible. An @ in the path means that the password contains a slash. */
-function placeOf(conninfo: string): Place {
+function targetOf(conninfo: string): Target {
   if (isUri(conninfo)) {
     // A URL has one host: each host of the list is parsed as if it were the only one. The user information ends at the last @.
     const [, start, list, rest] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(conninfo)!;

@@ -28,8 +28,8 @@ export async function readServer({ query }: Pick<Database, 'query'>): Promise<Se
   return row!;
 }
 
-export function checkVersion({ version, version_number }: ServerFacts, place: string): Check {
-  const finding = `Postgres ${version} answers at ${place}`;
+export function checkVersion({ version, version_number }: ServerFacts, address: string): Check {
+  const finding = `Postgres ${version} answers at ${address}`;
   if (version_number >= 150_000) return ok('database', finding);
   return advice('database', finding, 'upgrade: Weir is tested with 15 and newer');
 }

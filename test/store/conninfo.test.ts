@@ -120,7 +120,7 @@ describe('the password is separated from a connection string', () => {
     ['host=db password=geheim', 'host=db ', 'geheim'],
     ['postgres://u@db/weir', 'postgres://u@db/weir', undefined],
     ['host=db user=u', 'host=db user=u', undefined],
-  ])('%s', (conninfo, place, password) => {
-    expect(splitPassword(conninfo)).toEqual({ place, password });
+  ])('%s', (conninfo, withoutPassword, password) => {
+    expect(splitPassword(conninfo)).toEqual({ withoutPassword, password });
   });
 });

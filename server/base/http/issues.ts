@@ -50,8 +50,8 @@ export function invalidQuery(refusal: Refusal): Problem {
 }
 
 /** `errors_omitted` is present if issues were left out. */
-function members({ issues, omitted }: Refusal, place: (path: FieldIssue['path']) => object) {
-  const errors = issues.map(({ path, detail }) => ({ ...place(path), detail }));
+function members({ issues, omitted }: Refusal, locate: (path: FieldIssue['path']) => object) {
+  const errors = issues.map(({ path, detail }) => ({ ...locate(path), detail }));
   return { errors, ...(omitted > 0 ? { errors_omitted: omitted } : {}) };
 }
 

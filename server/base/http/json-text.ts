@@ -170,14 +170,14 @@ class Brackets {
   }
 
   #pushDeep(level: number, isObject: boolean): void {
-    const place = level >> 3;
+    const index = level >> 3;
     this.#bits ??= new Uint8Array(8);
-    if (place === this.#bits.length) {
+    if (index === this.#bits.length) {
       const larger = new Uint8Array(this.#bits.length * 2);
       larger.set(this.#bits);
       this.#bits = larger;
     }
     const bit = 1 << (level & 7);
-    this.#bits[place] = isObject ? this.#bits[place]! | bit : this.#bits[place]! & ~bit;
+    this.#bits[index] = isObject ? this.#bits[index]! | bit : this.#bits[index]! & ~bit;
   }
 }

@@ -166,7 +166,7 @@ export class HttpServer implements ExchangeHost {
       framing = framingWith(framing, name, value);
     });
     const parameters: string[] = [];
-    for (let place = 0; place < parametersCount; place++) parameters.push(req.getParameter(place));
+    for (let index = 0; index < parametersCount; index++) parameters.push(req.getParameter(index));
     const client = this.#options.clients.of(res, headers);
     const sent = wellFormedRequestId(headers);
     const requestId = sent ?? this.#requestIds();

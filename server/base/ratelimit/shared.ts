@@ -17,7 +17,7 @@ import { OperatorError } from '../../model/fault.ts';
 import { within } from '../net/within.ts';
 import { Breaker, type OutageReport } from './breaker.ts';
 import type { Decision, Policy, RateLimiter } from './limiter.ts';
-import { CONNECT_TIMEOUT_MS, type CounterStore, causeOf, fixOf, LOST, openStore, places } from './store.ts';
+import { addressesOf, CONNECT_TIMEOUT_MS, type CounterStore, causeOf, fixOf, LOST, openStore } from './store.ts';
 import { decide } from './window.ts';
 
 /** A probe writes, because a read-only replica answers everything else. Its key expires after two seconds. */
@@ -68,7 +68,7 @@ export async function connectSharedLimiter(options: SharedLimiterOptions): Promi
   }
   await limiter.close();
   throw new SharedStoreError(
-    `RATE_LIMIT_SHARED_URL (or RQ_SHARED_URL): the store at ${places(options.urls)} cannot be used: ${cause}`,
+    `RATE_LIMIT_SHARED_URL (or RQ_SHARED_URL): the store at ${addressesOf(options.urls)} cannot be used: ${cause}`,
     fixOf(cause),
   );
 }

@@ -63,10 +63,10 @@ function readAddress(address: string): Address {
   };
 }
 
-/** Returns host:port of each address, without credentials. */
-export function places(urls: readonly string[]): string {
+/** The host and port of each URL, for display: without credentials. */
+export function addressesOf(urls: readonly string[]): string {
   return urls
-    .map((address) => new URL(address))
+    .map((url) => new URL(url))
     .map((url) => `${url.hostname}:${url.port || 6379}`)
     .join(', ');
 }

@@ -6,14 +6,14 @@ interface Word {
   description: string;
 }
 
-/** What may follow the names of a command, such as `webhook add`. */
-interface Place {
+/** The names of a command, such as `webhook add`, and what may follow them. */
+interface Completion {
   path: string;
   words: Word[];
 }
 
 /** Every command of the tree. Hidden commands and options are left out. */
-function placesOf(command: Command, path: string[] = []): Place[] {
+function completionsOf(command: Command, path: string[] = []): Completion[] {
   const help = command.createHelp();
   const children = help.visibleCommands(command);
   const words = [
@@ -21,7 +21,7 @@ function placesOf(command: Command, path: string[] = []): Place[] {
     ...help.visibleOptions(command).map(({ long, short, description }) => ({ word: (long ?? short)!, description })),
   ];
   const below = children.filter((child) => child.name() !== 'help');
-  return [{ path: path.join(' '), words }, ...below.flatMap((child) => placesOf(child, [...path, child.name()]))];
+  return [{ path: path.join(' '), words }, ...below.flatMap((child) => completionsOf(child, [...path, child.name()]))];
 }
 
 /** A text in single quotes, as the three shells read it. */
@@ -29,14 +29,14 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-const wordsOf = ({ words }: Place) => words.map(({ word }) => word).join(' ');
+const wordsOf = ({ words }: Completion) => words.map(({ word }) => word).join(' ');
 
 function bash(program: Command): string {
-  const places = placesOf(program);
+  const completions = completionsOf(program);
   return `# Completion of weir for bash. To load it:  source <(weir completion bash)
 _weir_words() {
   case "$1" in
-${places.map((place) => `    ${quoted(place.path)}) echo ${quoted(wordsOf(place))} ;;`).join('\n')}
+${completions.map((completion) => `    ${quoted(completion.path)}) echo ${quoted(wordsOf(completion))} ;;`).join('\n')}
   esac
 }
 _weir() {
@@ -52,14 +52,14 @@ complete -o default -F _weir weir
 }
 
 function zsh(program: Command): string {
-  const described = ({ words }: Place) =>
+  const described = ({ words }: Completion) =>
     words.map(({ word, description }) => quoted(`${word}:${description}`)).join(' ');
   return `#compdef weir
 # Completion of weir for zsh. To load it:  source <(weir completion zsh)
 _weir_words() {
   case "$1" in
-${placesOf(program)
-  .map((place) => `    ${quoted(place.path)}) reply=(${described(place)}) ;;`)
+${completionsOf(program)
+  .map((completion) => `    ${quoted(completion.path)}) reply=(${described(completion)}) ;;`)
   .join('\n')}
     *) reply=() ;;
   esac
@@ -80,8 +80,8 @@ compdef _weir weir
 }
 
 function fish(program: Command): string {
-  const places = placesOf(program);
-  const lines = places.flatMap(({ path, words }) =>
+  const completions = completionsOf(program);
+  const lines = completions.flatMap(({ path, words }) =>
     words.map(
       ({ word, description }) =>
         `complete -c weir -n ${quoted(`test "$(__weir_at)" = "${path}"`)} -a ${quoted(word)} -d ${quoted(description)}`,
@@ -92,7 +92,7 @@ function __weir_at
   set -l at ''
   for word in (commandline -opc)[2..]
     set -l next (string trim -- "$at $word")
-    if contains -- $next ${places
+    if contains -- $next ${completions
       .slice(1)
       .map(({ path }) => quoted(path))
       .join(' ')}

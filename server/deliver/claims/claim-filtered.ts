@@ -150,7 +150,7 @@ async function judgeSlice(
           webhooks.map(({ filter }) => filter),
           stored.map(({ webhook, candidate, filter }) => eventOf(webhook, candidate, filter)),
         );
-  const verdictOf = new Map(stored.map(({ candidate }, place) => [candidate.id, given[place]!]));
+  const verdictOf = new Map(stored.map(({ candidate }, index) => [candidate.id, given[index]!]));
   const decided = ({ candidate, webhook }: (typeof rows)[number]) => {
     // Retention has removed the event, so the claim leaves the delivery out.
     if (candidate.headers === null) return verdicts.passed;

@@ -76,9 +76,9 @@ function bodyPart(
   { offset, bytesMax }: { offset: number; bytesMax: number },
 ): Pick<Untrusted, 'body' | 'body_base64' | 'offset' | 'next_offset'> {
   const isText = isUtf8(body) && !body.includes(0);
-  const place = (at: number) => (isText ? characterStart(body, at) : Math.min(at, body.length));
-  const start = place(offset);
-  const end = place(start + bytesMax);
+  const boundary = (at: number) => (isText ? characterStart(body, at) : Math.min(at, body.length));
+  const start = boundary(offset);
+  const end = boundary(start + bytesMax);
   const part = body.subarray(start, end);
   return {
     ...(isText ? { body: part.toString('utf8') } : { body_base64: part.toString('base64') }),

@@ -141,8 +141,8 @@ function faultOf(text: string, error: CelFault, shift: number): Compiled {
 function fault(text: string, at: number, reason: string): Compiled {
   const lines = text.slice(0, at).split('\n');
   const line = lines.length === 1 && !text.includes('\n') ? '' : `Line ${lines.length}, character `;
-  const place = `${line === '' ? 'Character ' : line}${lines.at(-1)!.length + 1}`;
-  return { kind: 'fault', fault: { at, detail: `${place}: ${reason}.` } };
+  const position = `${line === '' ? 'Character ' : line}${lines.at(-1)!.length + 1}`;
+  return { kind: 'fault', fault: { at, detail: `${position}: ${reason}.` } };
 }
 
 function hintOf(text: string, at: number, { code }: CelFault): string {

@@ -98,7 +98,7 @@ export function hmac(name: HmacHash, key: Uint8Array, text: SignedText): Buffer 
   padKey(name, key);
   // A call costs 57 ns even for an empty text.
   let end = block + (prefix === '' ? 0 : inner.write(prefix, block));
-  // Not `set`, which copies from shared memory byte by byte unless both places are aligned.
+  // Not `set`, which copies from shared memory byte by byte unless both sides are aligned.
   inner.fill(body, end, end + body.length);
   end += body.length;
   if (suffix !== '') end += inner.write(suffix, end);

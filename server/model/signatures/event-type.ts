@@ -115,15 +115,15 @@ function memberOf(value: unknown, name: string): unknown {
 function setAt(object: Json, part: string, value: string | undefined): void {
   const steps = [...pointerOf(part)!];
   const last = steps.pop()!;
-  let place = object;
+  let parent = object;
   for (const step of steps) {
-    const next = memberOf(place, step);
+    const next = memberOf(parent, step);
     if ((typeof next !== 'object' || next === null) && value === undefined) return;
-    place[step] = typeof next === 'object' && next !== null ? next : {};
-    place = place[step] as Json;
+    parent[step] = typeof next === 'object' && next !== null ? next : {};
+    parent = parent[step] as Json;
   }
-  if (value === undefined) delete place[last];
-  else place[last] = value;
+  if (value === undefined) delete parent[last];
+  else parent[last] = value;
 }
 
 /** The source in effect: that of the webhook, else of its scheme; null: none. */

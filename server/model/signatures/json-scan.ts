@@ -149,7 +149,7 @@ function itemOf(text: Buffer, at: number, index: number): number {
   if (index < 0 || index > membersLeft) return -1;
   membersLeft -= index;
   let next = afterSpace(text, at + 1);
-  for (let place = 0; place < index; place++) {
+  for (let skipped = 0; skipped < index; skipped++) {
     const end = afterValue(text, next);
     if (end < 0) return -1;
     const comma = afterSpace(text, end);

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
-import { type BackupRecord, FOOTER_BYTES_MAX, isAuthentic, parseRecord, recordPlace } from './record.ts';
+import { type BackupRecord, FOOTER_BYTES_MAX, isAuthentic, parseRecord, recordSpan } from './record.ts';
 import { BackupError, send } from './tools.ts';
 
 /** 32 bytes of memory each: 32 MB for a terabyte. */
@@ -73,11 +73,11 @@ export async function readArchive(path: string, keys: readonly Buffer[] = []): P
 async function readRecord(file: FileHandle, path: string): Promise<{ text: string; record: BackupRecord } | null> {
   const { size } = await file.stat();
   const tail = await readAt(file, Math.max(0, size - FOOTER_BYTES_MAX), Math.min(size, FOOTER_BYTES_MAX));
-  const place = recordPlace(tail, size);
-  if (place === null) return null;
-  const text = (await readAt(file, place.start, place.bytes)).toString('utf8');
+  const span = recordSpan(tail, size);
+  if (span === null) return null;
+  const text = (await readAt(file, span.start, span.bytes)).toString('utf8');
   const record = parseRecord(text);
-  if (record === null || record.archive.bytes !== place.start)
+  if (record === null || record.archive.bytes !== span.start)
     throw new BackupError(`${path} is damaged: its record does not fit`, 'use another backup');
   return { text, record };
 }

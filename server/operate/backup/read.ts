@@ -45,10 +45,10 @@ export async function importEvents(
   let batch: ArchivedEvent[] = [];
   let bytes = 0;
   const store = async () => {
-    for (const { cell, day, events } of byPlace(batch, cells)) {
-      const place = `${cell.number} ${day}`;
-      if (!made.has(place)) await makeDay(cell.database, Date.parse(events[0]!.received_at));
-      made.add(place);
+    for (const { cell, day, events } of byCellAndDay(batch, cells)) {
+      const key = `${cell.number} ${day}`;
+      if (!made.has(key)) await makeDay(cell.database, Date.parse(events[0]!.received_at));
+      made.add(key);
       const stored = await insertEvents(cell.database, events);
       total.imported += stored;
       total.existing += events.length - stored;
@@ -126,14 +126,14 @@ function parse(path: string, number: number, text: string): ArchivedEvent {
   throw refuse(`${member.length === 0 ? '' : `${member.join('.')}: `}${message}`);
 }
 
-function checkDay({ received_at }: ArchivedEvent, firstKept: string, nowMs: number, place: string): void {
+function checkDay({ received_at }: ArchivedEvent, firstKept: string, nowMs: number, line: string): void {
   const day = dayOf(received_at);
   if (day < firstKept)
     throw new ImportError(
-      `${place}: retention would remove an event of ${received_at} within an hour`,
+      `${line}: retention would remove an event of ${received_at} within an hour`,
       'raise RETENTION_DAYS, or import into another installation with a higher one',
     );
-  if (Date.parse(received_at) > nowMs + DAY_MS) throw new ImportError(`${place}: ${received_at} is in the future`);
+  if (Date.parse(received_at) > nowMs + DAY_MS) throw new ImportError(`${line}: ${received_at} is in the future`);
 }
 
 function dayOf(receivedAt: string): string {
@@ -147,14 +147,14 @@ interface Part {
 }
 
 /** The events of one cell and day. */
-function byPlace(events: readonly ArchivedEvent[], cells: Cells): Part[] {
+function byCellAndDay(events: readonly ArchivedEvent[], cells: Cells): Part[] {
   const parts = new Map<string, Part>();
   for (const event of events) {
     const cell = cells.of(event.id);
     const day = dayOf(event.received_at);
-    const place = `${cell.number} ${day}`;
-    const known = parts.get(place);
-    if (known === undefined) parts.set(place, { cell, day, events: [event] });
+    const key = `${cell.number} ${day}`;
+    const known = parts.get(key);
+    if (known === undefined) parts.set(key, { cell, day, events: [event] });
     else known.events.push(event);
   }
   return [...parts.values()];

@@ -119,7 +119,7 @@ export async function appendRecord(path: string, record: BackupRecord, key: Buff
 }
 
 /** Returns where the JSON of a record begins and how long it is; null: the file does not end with a record. @param tail its last bytes. */
-export function recordPlace(tail: Buffer, fileBytes: number): { start: number; bytes: number } | null {
+export function recordSpan(tail: Buffer, fileBytes: number): { start: number; bytes: number } | null {
   const footer = FOOTER.exec(tail.toString('latin1'));
   if (footer === null) return null;
   const bytes = Number(footer[1]);

@@ -77,13 +77,19 @@ export async function runTool(
   flags: readonly string[],
   { conninfo, onLine, read, write, signal }: ToolOptions,
 ): Promise<void> {
-  const { place, password } =
-    conninfo === undefined ? { place: undefined, password: undefined } : splitPassword(findableConninfo(conninfo));
-  const child = spawn(join(directory, name), [...flags, ...(place === undefined ? [] : [`--dbname=${place}`])], {
-    env: environmentOf(password),
-    stdio: ['pipe', 'pipe', 'pipe'],
-    ...(signal === undefined ? {} : { signal }),
-  });
+  const { withoutPassword, password } =
+    conninfo === undefined
+      ? { withoutPassword: undefined, password: undefined }
+      : splitPassword(findableConninfo(conninfo));
+  const child = spawn(
+    join(directory, name),
+    [...flags, ...(withoutPassword === undefined ? [] : [`--dbname=${withoutPassword}`])],
+    {
+      env: environmentOf(password),
+      stdio: ['pipe', 'pipe', 'pipe'],
+      ...(signal === undefined ? {} : { signal }),
+    },
+  );
   const complaint: string[] = [];
   createInterface({ input: child.stderr }).on('line', (line) => {
     onLine?.(line);

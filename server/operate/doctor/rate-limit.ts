@@ -2,7 +2,7 @@
 
 import { Cluster, type Redis } from 'ioredis';
 import { connectSharedLimiter, SharedStoreError } from '../../base/ratelimit/shared.ts';
-import { type CounterStore, openStore, places } from '../../base/ratelimit/store.ts';
+import { addressesOf, type CounterStore, openStore } from '../../base/ratelimit/store.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { advice, type Check, ok, problem, problemOf } from '../../model/check.ts';
 
@@ -22,7 +22,7 @@ export async function checkRateLimit(settings: Settings): Promise<Check> {
     const limiter = await connectSharedLimiter({ urls, requireAtStart: true, report: { began() {}, ended() {} } });
     await limiter.close();
     const memory = await checkStoreMemory(name, urls);
-    return memory ?? ok(name, `all processes share the counters of the store at ${places(urls)}`);
+    return memory ?? ok(name, `all processes share the counters of the store at ${addressesOf(urls)}`);
   } catch (error) {
     if (!(error instanceof SharedStoreError)) throw error;
     return problemOf(name, error, 'start it, or correct RATE_LIMIT_SHARED_URL');

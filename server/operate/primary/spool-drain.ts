@@ -103,19 +103,19 @@ export class SpoolDrain {
   async #run(cell: Cell, drain: Drain, counts: DrainTotals): Promise<void> {
     const { cells, log } = this.#parts;
     const { signal } = this.#stopping;
-    const place = cell.number === 0 ? {} : { cell: cell.number };
+    const cellField = cell.number === 0 ? {} : { cell: cell.number };
     const startedMs = performance.now();
     for (let failures = 0; !signal.aborted && cells.find(cell.number) === cell; failures++) {
       const outcome = await drain
         .run()
         .catch((error: Error) => ({ kind: 'unavailable' as const, reason: error.message }));
       if (outcome.kind !== 'unavailable') break;
-      if (failures === 0) log('spool_waiting', { ...place, reason: outcome.reason });
+      if (failures === 0) log('spool_waiting', { ...cellField, reason: outcome.reason });
       await delay(backoffMs(failures, RETRY, Math.random()), null, { signal }).catch(() => {});
     }
     const { stored: events, duplicates, known, webhookDeleted: webhook_deleted, refused } = counts;
     const fields = { events, duplicates, known, webhook_deleted, refused };
     if (Object.values(fields).some((count) => count > 0))
-      log('spool_drained', { ...place, ...fields, took_ms: Math.round(performance.now() - startedMs) });
+      log('spool_drained', { ...cellField, ...fields, took_ms: Math.round(performance.now() - startedMs) });
   }
 }

@@ -8,14 +8,14 @@ import type { LatencyRow } from '../../store/queries/latency.ts';
 import type { Acknowledged } from '../../store/queries/settle-deliveries.ts';
 
 const EVERY_MS = 60_000;
-/** Places of the counts of a webhook or an agent: the buckets of each stage, then the retries. */
+/** The counters of a webhook or an agent in an hour: the buckets of each stage, then the retries. */
 const RETRIES = BUCKETS * latencyStages.length;
-const PLACES = RETRIES + 1;
+const COUNTERS = RETRIES + 1;
 /** A delivery that could first be claimed so long after the receipt of its event was not created with it. */
 const LATE_MS = 60_000;
 /** Such deliveries that this process remembers until they are acknowledged. */
 const LATE_MAX = 10_000;
-const stageStart = Object.fromEntries(latencyStages.map((stage, place) => [stage, place * BUCKETS])) as Record<
+const stageStart = Object.fromEntries(latencyStages.map((stage, index) => [stage, index * BUCKETS])) as Record<
   LatencyStage,
   number
 >;
@@ -23,8 +23,8 @@ const stageStart = Object.fromEntries(latencyStages.map((stage, place) => [stage
 export class LatencyCounts {
   readonly #nowMs: () => number;
   /**
-   * Of a webhook or an agent: a place in an hour, its count, another place, its count, and so on. Times of a minute are in few places: 0.3 KB
-   * each instead of 3 KB for all places, which were 200 MB of a process with 70,000 webhooks in use.
+   * Of a webhook or an agent: the index of a counter, its count, another index, its count, and so on. Times of a minute are in few counters: 0.3 KB
+   * each instead of 3 KB for all counters, which were 200 MB of a process with 70,000 webhooks in use.
    */
   readonly #counts: WriteBehind<number[]>;
   /** Ids of deliveries under lease that are not timed. */
@@ -42,9 +42,9 @@ export class LatencyCounts {
   /** A request was stored. @param counts those of its webhook @param receivedMs Unix milliseconds */
   stored(counts: Slot<number[]>, receivedMs: number): void {
     const nowMs = this.#nowMs();
-    const place = stageStart.stored + bucketOf(nowMs - receivedMs) + firstPlaceAt(nowMs);
-    if (counts.value === null) this.#counts.noteIn(counts, [place, 1]);
-    else add(counts.value, place, 1);
+    const index = stageStart.stored + bucketOf(nowMs - receivedMs) + firstIndexAt(nowMs);
+    if (counts.value === null) this.#counts.noteIn(counts, [index, 1]);
+    else add(counts.value, index, 1);
   }
 
   /**
@@ -83,23 +83,23 @@ export class LatencyCounts {
     return this.#counts.close();
   }
 
-  #count(agentId: string, webhookId: string, nowMs: number, place: number): void {
-    for (const id of [agentId, webhookId]) this.#counts.note(id, [place + firstPlaceAt(nowMs), 1]);
+  #count(agentId: string, webhookId: string, nowMs: number, counter: number): void {
+    for (const id of [agentId, webhookId]) this.#counts.note(id, [counter + firstIndexAt(nowMs), 1]);
   }
 }
 
-/** The first place of an hour; those of the next one follow. */
-function firstPlaceAt(ms: number): number {
-  return Math.floor(ms / HOUR_MS) * PLACES;
+/** The first index of an hour; those of the next one follow. */
+function firstIndexAt(ms: number): number {
+  return Math.floor(ms / HOUR_MS) * COUNTERS;
 }
 
-function add(counts: number[], place: number, count: number): void {
+function add(counts: number[], index: number, count: number): void {
   for (let i = 0; i < counts.length; i += 2)
-    if (counts[i] === place) {
+    if (counts[i] === index) {
       counts[i + 1]! += count;
       return;
     }
-  counts.push(place, count);
+  counts.push(index, count);
 }
 
 /** Adds the other counts to the first ones. */
@@ -112,10 +112,10 @@ function rowsOf(all: ReadonlyMap<string, readonly number[]>): LatencyRow[] {
   const rows: LatencyRow[] = [];
   for (const [subjectId, counts] of all)
     for (let i = 0; i < counts.length; i += 2) {
-      const place = counts[i]! % PLACES;
-      const stage = place === RETRIES ? RETRIED : Math.floor(place / BUCKETS);
-      const atMs = Math.floor(counts[i]! / PLACES) * HOUR_MS;
-      rows.push({ subjectId, stage, bucket: place % BUCKETS, count: counts[i + 1]!, atMs });
+      const counter = counts[i]! % COUNTERS;
+      const stage = counter === RETRIES ? RETRIED : Math.floor(counter / BUCKETS);
+      const atMs = Math.floor(counts[i]! / COUNTERS) * HOUR_MS;
+      rows.push({ subjectId, stage, bucket: counter % BUCKETS, count: counts[i + 1]!, atMs });
     }
   return rows;
 }

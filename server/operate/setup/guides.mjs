@@ -23,10 +23,10 @@ export function listGuides(root) {
  * @param marked the Markdown library
  */
 export function renderGuides(root, marked) {
-  const place = ({ name }) => (order.includes(name) ? order.indexOf(name) : order.length);
+  const rank = ({ name }) => (order.includes(name) ? order.indexOf(name) : order.length);
   return listGuides(root)
     .map((path) => render(path.slice(FOLDER.length + 1, -'.md'.length), readFileSync(join(root, path), 'utf8'), marked))
-    .sort((a, b) => place(a) - place(b));
+    .sort((a, b) => rank(a) - rank(b));
 }
 
 function render(name, text, { Marked }) {

@@ -72,15 +72,15 @@ export class CellTarget implements DrainTarget {
   }
 
   #split(columns: readonly string[], rows: Frame): [DrainTarget, Frame][] {
-    const places = new Map<Cell, number[]>();
-    for (const [place, id] of idsOf(columns, rows).entries()) {
+    const indexesOf = new Map<Cell, number[]>();
+    for (const [index, id] of idsOf(columns, rows).entries()) {
       const cell = this.#cells.of(uuidText(id));
-      const known = places.get(cell);
-      if (known === undefined) places.set(cell, [place]);
-      else known.push(place);
+      const known = indexesOf.get(cell);
+      if (known === undefined) indexesOf.set(cell, [index]);
+      else known.push(index);
     }
-    if (places.size === 1) return [...places.keys()].map((cell) => [this.#in(cell), rows]);
-    return [...places].map(([cell, own]) => [this.#in(cell), rowsAt(rows, own)]);
+    if (indexesOf.size === 1) return [...indexesOf.keys()].map((cell) => [this.#in(cell), rows]);
+    return [...indexesOf].map(([cell, indexes]) => [this.#in(cell), rowsAt(rows, indexes)]);
   }
 
   #in(cell: Cell): SpoolStore {

@@ -29,11 +29,11 @@ export interface Head {
   /** Columns of the rows, without `key`. */
   columns: string[];
   layout: Layout;
-  /** Place of the first frame. */
+  /** Offset of the first frame. */
   next: number;
 }
 
-/** What is at a place of a segment. `torn`: an incomplete frame at the end. `damaged`: a bad frame, and where reading continues; null: nowhere. */
+/** What is at an offset of a segment. `torn`: an incomplete frame at the end. `damaged`: a bad frame, and where reading continues; null: nowhere. */
 type Read =
   | { kind: 'frame'; frame: Frame; next: number }
   | { kind: 'end' }
@@ -44,7 +44,7 @@ type Read =
 interface Candidate {
   head: Buffer;
   events: number;
-  /** Place of the payload, and of what follows it. */
+  /** Offset of the payload, and of what follows it. */
   payloadAt: number;
   end: number;
 }
@@ -71,7 +71,7 @@ export async function readHead(file: DiskFile): Promise<Head | null> {
   return { columns, layout, next: bytes + CHECKSUM_BYTES };
 }
 
-/** Reads what is at a place of a segment. */
+/** Reads what is at an offset of a segment. */
 export async function readFrame(file: DiskFile, { layout, columns }: Head, at: number): Promise<Read> {
   const bytes = await file.bytes();
   if (at >= bytes) return { kind: 'end' };
@@ -90,7 +90,7 @@ export async function readFrame(file: DiskFile, { layout, columns }: Head, at: n
   return (await mayHoldFrame(file, at + 1)) ? { kind: 'damaged', next: null } : { kind: 'torn' };
 }
 
-/** Reads the size of the frame at a place without its payload, so unchecked. Null when no frame begins there, or it is incomplete. */
+/** Reads the size of the frame at an offset without its payload, so unchecked. Null when no frame begins there, or it is incomplete. */
 export async function readFrameSize(
   file: DiskFile,
   { layout }: Head,
@@ -101,7 +101,7 @@ export async function readFrameSize(
 }
 
 /**
- * For a file whose layout is not known, and for format 1: true if a good frame is in the file from this place on, in a body or not, or if
+ * For a file whose layout is not known, and for format 1: true if a good frame is in the file from this offset on, in a body or not, or if
  * that would take more than reading the file once more. Such a file is kept.
  */
 export async function mayHoldFrame(file: DiskFile, from: number): Promise<boolean> {
@@ -109,7 +109,7 @@ export async function mayHoldFrame(file: DiskFile, from: number): Promise<boolea
   for (const magic of [FRAME_MAGIC.keyed, FRAME_MAGIC.old]) {
     let budget = bytes;
     const isOld = magic === FRAME_MAGIC.old;
-    for await (const { at, head } of placesOf(file, magic, from, bytes)) {
+    for await (const { at, head } of offsetsOf(file, magic, from, bytes)) {
       const layout = isOld ? oldLayout : keyedLayout(head.subarray(magic.length, magic.length + KEY_BYTES));
       const candidate = candidateOf(layout, head, at, bytes);
       if (candidate === null) continue;
@@ -123,7 +123,7 @@ export async function mayHoldFrame(file: DiskFile, from: number): Promise<boolea
 /** The next good frame by its mark. Frames do not overlap, so a bad one is skipped as a whole. */
 async function search(file: DiskFile, layout: Layout, from: number, bytes: number): Promise<Read> {
   let end = from;
-  for await (const { at, head } of placesOf(file, layout.mark, from, bytes)) {
+  for await (const { at, head } of offsetsOf(file, layout.mark, from, bytes)) {
     const candidate = at < end ? null : candidateOf(layout, head, at, bytes);
     if (candidate === null) continue;
     if (isGood(candidate, await readPayload(file, candidate))) return { kind: 'damaged', next: at };
@@ -132,8 +132,8 @@ async function search(file: DiskFile, layout: Layout, from: number, bytes: numbe
   return { kind: 'torn' };
 }
 
-/** Places of these bytes in order, each with the bytes that may be the head of a frame. */
-async function* placesOf(file: DiskFile, mark: Buffer, from: number, bytes: number) {
+/** Offsets of these bytes in order, each with the bytes that may be the head of a frame. */
+async function* offsetsOf(file: DiskFile, mark: Buffer, from: number, bytes: number) {
   for (let start = from, size: number = SEARCH_BYTES.first; start < bytes; ) {
     const part = await file.read(start, size + FRAME_OVERHEAD_BYTES - 1);
     for (let found = part.indexOf(mark); found !== -1 && found < size; found = part.indexOf(mark, found + 1))
@@ -147,14 +147,14 @@ async function candidateAt(file: DiskFile, layout: Layout, at: number, bytes: nu
   return candidateOf(layout, await file.read(at, FRAME_OVERHEAD_BYTES), at, bytes);
 }
 
-/** @param start bytes at the place. Null: no frame begins there, or it is incomplete. */
+/** @param start bytes at the offset `at`. Null: no frame begins there, or it is incomplete. */
 function candidateOf(layout: Layout, start: Buffer, at: number, bytes: number): Candidate | null {
   const head = start.subarray(0, frameHeadBytes(layout) + CHECKSUM_BYTES);
   const sizesAt = layout.mark.length;
   if (head.length < frameHeadBytes(layout) + CHECKSUM_BYTES || !head.subarray(0, sizesAt).equals(layout.mark))
     return null;
   const [payloadBytes, events] = [head.readUInt32BE(sizesAt), head.readUInt32BE(sizesAt + 4)];
-  const isWhole = (size: number, place: number) => head.readUInt32BE(place) === ~size >>> 0;
+  const isWhole = (size: number, complementAt: number) => head.readUInt32BE(complementAt) === ~size >>> 0;
   if (layout.isKeyed && !(isWhole(payloadBytes, sizesAt + 8) && isWhole(events, sizesAt + 12))) return null;
   const payloadAt = at + head.length;
   const end = payloadAt + payloadBytes;

@@ -116,12 +116,12 @@ export function splitRows({ events, payload }: Frame, first: number): [Frame, Fr
   ];
 }
 
-/** Returns the rows at these places, in their order. */
-export function rowsAt({ events, payload }: Frame, places: readonly number[]): Frame {
+/** Returns the rows at these indexes, in their order. */
+export function rowsAt({ events, payload }: Frame, indexes: readonly number[]): Frame {
   const ends: number[] = [0];
   for (let row = 0; row < events; row++) ends.push(endOfRow(payload, ends[row]!));
-  const rows = places.map((place) => payload.subarray(ends[place]!, ends[place + 1]!));
-  return { events: places.length, payload: Buffer.concat(rows) };
+  const rows = indexes.map((index) => payload.subarray(ends[index]!, ends[index + 1]!));
+  return { events: indexes.length, payload: Buffer.concat(rows) };
 }
 
 /** Returns when the rows were received, Unix milliseconds. */

@@ -31,7 +31,7 @@ export async function runClaim(
     const rows = await query<AnsweredRow>({ name, plan: 'keyed', text: text(''), values: [...values], place });
     return { rows: rows.map(parseLeased), acknowledged: [] };
   }
-  const receipts = [1, 2, 3].map((place) => `$${values.length + place}`);
+  const receipts = [1, 2, 3].map((number) => `$${values.length + number}`);
   const rows = await query<AnsweredRow>({
     name: `${name}-and-ack`,
     plan: 'keyed',

@@ -90,10 +90,10 @@ export async function readHistory(
   { query }: Pick<Database, 'query'>,
   { webhookId, fromMs, toMs, stepSeconds }: HistorySpan,
 ): Promise<HistoryPoint[]> {
-  const rows = await query<{ place: number } & HistoryCounts>({
+  const rows = await query<{ index: number } & HistoryCounts>({
     name: 'read-history',
     text: `
-      select floor(extract(epoch from h.at - $2::timestamptz) / $4)::int as place, ${total}
+      select floor(extract(epoch from h.at - $2::timestamptz) / $4)::int as index, ${total}
       from history h
       where h.webhook_id = $1 and h.step = $5 and h.at >= $2 and h.at < $3
       group by 1`,
@@ -105,11 +105,11 @@ export async function readHistory(
       stepSeconds < QUARTER ? MINUTE : stepSeconds < HOUR ? QUARTER : HOUR,
     ],
   });
-  const counted = new Map(rows.map(({ place, ...counts }) => [place, counts]));
+  const counted = new Map(rows.map(({ index, ...counts }) => [index, counts]));
   const stepMs = stepSeconds * 1_000;
-  return Array.from({ length: Math.round((toMs - fromMs) / stepMs) }, (_, place) => ({
-    at: new Date(fromMs + place * stepMs).toISOString(),
-    ...(counted.get(place) ?? nothing),
+  return Array.from({ length: Math.round((toMs - fromMs) / stepMs) }, (_, index) => ({
+    at: new Date(fromMs + index * stepMs).toISOString(),
+    ...(counted.get(index) ?? nothing),
   }));
 }
 
@@ -164,15 +164,15 @@ export async function readWebhookHistory(
   { withNewest = false } = {},
 ): Promise<WebhookHistory[]> {
   const newest = 'union (select id from webhooks where deleted_at is null order by created_at desc, id limit $2)';
-  const rows = await query<Omit<WebhookHistory, 'hours'> & { places: number[]; counts: number[] }>({
+  const rows = await query<Omit<WebhookHistory, 'hours'> & { indexes: number[]; counts: number[] }>({
     name: withNewest ? 'read-history-with-newest' : 'read-webhook-history',
     text: `
       with chosen as materialized (select unnest($3::uuid[]) as id ${withNewest ? newest : ''})
       select w.id as webhook_id, w.name, w.enabled, ${isoColumn('w.last_event_at')},
-        ${historyColumns.map((name) => `c.${name}`).join(', ')}, c.places, c.counts
+        ${historyColumns.map((name) => `c.${name}`).join(', ')}, c.indexes, c.counts
       from chosen join webhooks w using (id)
       cross join lateral (
-        select ${total}, coalesce(array_agg(extract(epoch from h.at - $1::timestamptz)::int / ${HOUR}), '{}') as places,
+        select ${total}, coalesce(array_agg(extract(epoch from h.at - $1::timestamptz)::int / ${HOUR}), '{}') as indexes,
           coalesce(array_agg(h.accepted::float8), '{}') as counts
         from history h
         where h.webhook_id = w.id and h.step = ${HOUR} and h.at >= $1
@@ -182,9 +182,9 @@ export async function readWebhookHistory(
       limit $2`,
     values: [new Date(sinceMs).toISOString(), limit, arrayOf(webhookIds)],
   });
-  return rows.map(({ places, counts, ...webhook }) => {
+  return rows.map(({ indexes, counts, ...webhook }) => {
     const hours = Array.from({ length: HOURS_SHOWN }, () => 0);
-    for (const [i, place] of places.entries()) if (place < HOURS_SHOWN) hours[place] = counts[i]!;
+    for (const [i, index] of indexes.entries()) if (index < HOURS_SHOWN) hours[index] = counts[i]!;
     return { ...webhook, hours };
   });
 }

@@ -131,8 +131,8 @@ async function runPass(
       const changed: SealedRow[] = [];
       for (const row of rows) {
         const opened = unsealBy(row.sealed, derived, table.context(row));
-        found[opened === null ? 'unreadable' : opened.place === 0 ? 'current' : 'previous'] += 1;
-        if (opened !== null && opened.place > 0)
+        found[opened === null ? 'unreadable' : opened.keyIndex === 0 ? 'current' : 'previous'] += 1;
+        if (opened !== null && opened.keyIndex > 0)
           changed.push({ ...row, sealed: seal(opened.plain, derived[0]!, table.context(row)) });
       }
       if (changed.length > 0) await updateSealedRows(query, table, changed);

@@ -51,18 +51,18 @@ export function unsealBy(
   sealed: Uint8Array,
   keys: readonly Buffer[],
   context: string,
-): { plain: Buffer; place: number } | null {
+): { plain: Buffer; keyIndex: number } | null {
   if (sealed[0] !== VERSION || sealed.length < 1 + NONCE_BYTES + TAG_BYTES) return null;
   const nonce = sealed.subarray(1, 1 + NONCE_BYTES);
   const tag = sealed.subarray(1 + NONCE_BYTES, 1 + NONCE_BYTES + TAG_BYTES);
   const body = sealed.subarray(1 + NONCE_BYTES + TAG_BYTES);
-  for (const [place, key] of keys.entries()) {
+  for (const [keyIndex, key] of keys.entries()) {
     try {
       const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES }).setAAD(
         Buffer.from(context),
       );
       decipher.setAuthTag(tag);
-      return { plain: Buffer.concat([decipher.update(body), decipher.final()]), place };
+      return { plain: Buffer.concat([decipher.update(body), decipher.final()]), keyIndex };
     } catch {
       // Wrong key or changed bytes: try the next key.
     }

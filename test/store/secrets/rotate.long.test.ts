@@ -71,8 +71,8 @@ async function openedBy(...keys: string[]): Promise<number[]> {
     text: 'select webhook_id as id, sealed from webhook_secrets',
   });
   const derived = derivedKeys(keys, 'webhook-secrets');
-  const places = rows.map(({ id, sealed }) => unsealBy(sealed, derived, id)?.place);
-  return keys.map((_, place) => places.filter((found) => found === place).length);
+  const keyIndexes = rows.map(({ id, sealed }) => unsealBy(sealed, derived, id)?.keyIndex);
+  return keys.map((_, index) => keyIndexes.filter((found) => found === index).length);
 }
 
 test('every table with a sealed column is listed', async () => {

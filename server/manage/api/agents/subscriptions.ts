@@ -37,13 +37,13 @@ export async function setSubscription(
 }
 
 async function requireAgents(query: Query, agentIds: readonly string[]): Promise<void> {
-  const [place] = (await findMissing(query, { webhookIds: [], agentIds })).agents;
-  if (place !== undefined)
-    throw new ProblemError(invalid(`/agent_ids/${place}`, `No active agent has the id ${agentIds[place]}.`));
+  const [index] = (await findMissing(query, { webhookIds: [], agentIds })).agents;
+  if (index !== undefined)
+    throw new ProblemError(invalid(`/agent_ids/${index}`, `No active agent has the id ${agentIds[index]}.`));
 }
 
 async function requireWebhooks(query: Query, webhookIds: readonly string[]): Promise<void> {
-  const [place] = (await findMissing(query, { webhookIds, agentIds: [] })).webhooks;
-  if (place !== undefined)
-    throw new ProblemError(invalid(`/webhook_ids/${place}`, `No webhook has the id ${webhookIds[place]}.`));
+  const [index] = (await findMissing(query, { webhookIds, agentIds: [] })).webhooks;
+  if (index !== undefined)
+    throw new ProblemError(invalid(`/webhook_ids/${index}`, `No webhook has the id ${webhookIds[index]}.`));
 }

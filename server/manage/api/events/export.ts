@@ -8,7 +8,7 @@ import type { eventSchema } from '../../../model/events.ts';
 import type { Database } from '../../../store/pool.ts';
 import { readBodies } from '../../../store/queries/event-lists.ts';
 import type { EventRecord } from '../../../store/queries/events.ts';
-import type { ExportPlaces } from './export-places.ts';
+import type { ExportSlots } from './export-slots.ts';
 import { describeEvent } from './filter.ts';
 import type { EventSearch, Search } from './search.ts';
 
@@ -17,7 +17,7 @@ export const EXPORTED_MAX = 100_000;
 const PAGE_EVENTS = 200;
 /** Bodies that are read at once. One body may be larger. */
 const BODIES_BYTES_MAX = 4_194_304;
-/** Wait for a place among the searches of the process. */
+/** Wait for a slot among the searches of the process. */
 const BUSY_MS = 200;
 
 export const exportFormats = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;
@@ -57,20 +57,20 @@ export async function* exportText(
 
 /**
  * Sends the parts. Resolves when all are sent, or the client is gone or has stalled.
- * @param places the parts are made in turn with those of other exports
+ * @param slots the parts are made in turn with those of other exports
  * @param stalledMs a client that does not read a part in this time is disconnected
  */
 export async function sendParts(
   exchange: Exchange,
   answer: StreamAnswer,
   parts: AsyncGenerator<string, void, undefined>,
-  { places, stalledMs }: { places: ExportPlaces; stalledMs: number },
+  { slots, stalledMs }: { slots: ExportSlots; stalledMs: number },
 ): Promise<void> {
   const gone = new AbortController();
   exchange.whenGone(() => gone.abort());
   try {
     for (;;) {
-      const { value: part, done } = await places.inTurn(() => parts.next());
+      const { value: part, done } = await slots.inTurn(() => parts.next());
       if (gone.signal.aborted) return;
       if (done) break;
       if (part === '' || answer.write(part)) continue;

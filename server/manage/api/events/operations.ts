@@ -18,7 +18,7 @@ import { done, operation, readerOperation, replyTo } from '../operation.ts';
 import { eventId, listSchema, pageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { exportFormats, exportText, sendParts } from './export.ts';
-import { ExportPlaces } from './export-places.ts';
+import { ExportSlots } from './export-slots.ts';
 import {
   beyondSubscriptions,
   describeEvent,
@@ -67,7 +67,7 @@ export function eventOperations(
   unreadSeconds: number,
 ) {
   const search = new EventSearch(database);
-  const places = new ExportPlaces();
+  const slots = new ExportSlots();
   return {
     listEvents: readerOperation({
       query: eventListQuery,
@@ -114,17 +114,17 @@ export function eventOperations(
         const { format } = query;
         // Once the export is being sent, it cannot say that a cell is away.
         await askEveryCell(database);
-        const place = places.enter(who.id);
-        if (place.kind === 'problem') return place;
+        const slot = slots.enter(who.id);
+        if (slot.kind === 'problem') return slot;
         exchange.setHeader('content-disposition', `attachment; filename="events.${format}"`);
         const answer = exchange.stream(exportFormats[format]);
         if (answer === null) {
-          place.leave();
+          slot.leave();
           return { kind: 'streaming' };
         }
         const given = { ...eventFilterOf(query, null, query.cursor ?? null), format, bodies: query.bodies === 'true' };
         const parts = exportText({ database, search }, given);
-        void sendParts(exchange, answer, parts, { places, stalledMs: unreadSeconds * 1000 }).finally(place.leave);
+        void sendParts(exchange, answer, parts, { slots, stalledMs: unreadSeconds * 1000 }).finally(slot.leave);
         return { kind: 'streaming' };
       },
     }),

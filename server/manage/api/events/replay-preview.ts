@@ -175,8 +175,8 @@ async function judgeNewest(
     before = events.at(-1)!.id;
   }
   return new Map(
-    pairs.map((pair, place) => {
-      const { judged, passed, undecided } = counts[place]!;
+    pairs.map((pair, index) => {
+      const { judged, passed, undecided } = counts[index]!;
       return [keyOf(pair), { share: judged === 0 ? 1 : passed / judged, complete: isWhole && undecided === 0 }];
     }),
   );
@@ -189,14 +189,14 @@ async function judgeSlice(
   counts: { judged: number; passed: number; undecided: number }[],
 ): Promise<void> {
   const asked = events.flatMap(({ webhookId, id: _, ...event }) =>
-    pairs.flatMap((pair, place) => (pair.webhookId === webhookId ? [{ ...event, filter: place }] : [])),
+    pairs.flatMap((pair, index) => (pair.webhookId === webhookId ? [{ ...event, filter: index }] : [])),
   );
   const judged = await judge.judge(
     pairs.map((pair) => pair.filter!),
     asked,
   );
-  for (const [place, verdict] of judged.verdicts.entries()) {
-    const count = counts[asked[place]!.filter]!;
+  for (const [index, verdict] of judged.verdicts.entries()) {
+    const count = counts[asked[index]!.filter]!;
     if (verdict === verdicts.undecided) count.undecided++;
     else count.judged++;
     if (verdict === verdicts.passed || verdict === verdicts.failed) count.passed++;

@@ -98,8 +98,8 @@ export async function judgeEvent(
   const filtered = recipients.flatMap((one) => (one.filter === null ? [] : [{ ...one, filter: one.filter }]));
   const { verdicts: given } = await judge.judge(
     filtered.map(({ filter }) => filter),
-    filtered.map(({ filter, webhookName }, place) => ({
-      filter: place,
+    filtered.map(({ filter, webhookName }, index) => ({
+      filter: index,
       webhook: webhookName,
       headers,
       contentType,
@@ -108,7 +108,7 @@ export async function judgeEvent(
       body: filter.includes('body') ? body : null,
     })),
   );
-  const verdictOf = new Map(filtered.map(({ agentId }, place) => [agentId, given[place]]));
+  const verdictOf = new Map(filtered.map(({ agentId }, index) => [agentId, given[index]]));
   const withVerdict = (verdict: number) => recipients.filter(({ agentId }) => verdictOf.get(agentId) === verdict);
   const [excluded, undecided] = [withVerdict(verdicts.excluded), withVerdict(verdicts.undecided)];
   const strangers = (named ?? []).filter(({ id }) => !recipients.some(({ agentId }) => agentId === id));

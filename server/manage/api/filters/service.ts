@@ -65,21 +65,21 @@ export async function tryFilter(
   // Pass the filter once for each event, so that each failure has its own reason.
   const judged = await judge(
     found.map(() => filter),
-    found.map((event, place) => ({ ...event, filter: place })),
+    found.map((event, index) => ({ ...event, filter: index })),
   );
-  const reasons = new Map(judged.failures.map(({ filter: place, reason }) => [place, reason]));
+  const reasons = new Map(judged.failures.map(({ filter: index, reason }) => [index, reason]));
   const count = (verdict: Verdict) => judged.verdicts.filter((one) => one === verdict).length;
   return {
     passed: count(verdicts.passed),
     filtered: count(verdicts.excluded),
     failed: count(verdicts.failed),
     undecided: count(verdicts.undecided),
-    items: found.map(({ id, eventType, receivedAt }, place) => ({
+    items: found.map(({ id, eventType, receivedAt }, index) => ({
       event_id: id,
       event_type: eventType,
       received_at: receivedAt,
-      verdict: verdictNames[judged.verdicts[place]!]!,
-      reason: reasons.get(place) ?? null,
+      verdict: verdictNames[judged.verdicts[index]!]!,
+      reason: reasons.get(index) ?? null,
     })),
   };
 }

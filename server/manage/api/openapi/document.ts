@@ -130,8 +130,8 @@ function parametersOf(parameters: Json[]): Json {
 
 /** @param ids of the path, in order. `unknown`: problem code, which contains the name of the resource, like `webhook_unknown` */
 function pathParameters(path: string, ids: { schema: Json; unknown: ProblemCode }[]): Json[] {
-  return [...path.matchAll(/:(\w+)/g)].map(([, name], place) => {
-    const { schema = { type: 'string' }, unknown = 'webhook_unknown' } = ids[place] ?? {};
+  return [...path.matchAll(/:(\w+)/g)].map(([, name], index) => {
+    const { schema = { type: 'string' }, unknown = 'webhook_unknown' } = ids[index] ?? {};
     return {
       name,
       in: 'path',

@@ -52,7 +52,7 @@ export class PendingCookie {
     const { keys, context, previousKey } = this.#parts;
     const opened = unsealBy(Buffer.from(exchange.cookie(this.#name) ?? '', 'base64url'), keys, context);
     if (opened === null) return null;
-    if (opened.place > 0 && !(await previousKey.isAccepted(PENDING_SECONDS))) return null;
+    if (opened.keyIndex > 0 && !(await previousKey.isAccepted(PENDING_SECONDS))) return null;
     const { untilMs, ...pending } = JSON.parse(opened.plain.toString()) as Pending & { untilMs: number };
     const longestMs = PENDING_SECONDS * 1000 + CLOCK_DIFFERENCE_MS;
     return nowMs < untilMs && untilMs <= nowMs + longestMs ? pending : null;

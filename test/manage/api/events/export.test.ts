@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { exportText } from '../../../../server/manage/api/events/export.ts';
-import { USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export-places.ts';
+import { USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export-slots.ts';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { storeEvents } from '../../../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';

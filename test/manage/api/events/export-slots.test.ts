@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest';
-import { EXPORTS_MAX, ExportPlaces, USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export-places.ts';
+import { EXPORTS_MAX, ExportSlots, USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export-slots.ts';
 
-test('a user has two places, and a process EXPORTS_MAX', () => {
+test('a user has two slots, and a process EXPORTS_MAX', () => {
   expect(USER_EXPORTS_MAX).toBe(2);
-  const places = new ExportPlaces();
+  const slots = new ExportSlots();
   const enter = (user: string) => {
-    const place = places.enter(user);
-    return place.kind === 'problem' ? place.code : place.leave;
+    const slot = slots.enter(user);
+    return slot.kind === 'problem' ? slot.code : slot.leave;
   };
   const held = Array.from({ length: EXPORTS_MAX }, (_, i) => enter(`user ${Math.floor(i / USER_EXPORTS_MAX)}`));
-  expect(held.every((place) => typeof place === 'function')).toBe(true);
+  expect(held.every((slot) => typeof slot === 'function')).toBe(true);
   expect(enter('user 0')).toBe('user_exports_full');
   expect(enter('another')).toBe('exports_full');
   (held[0] as () => void)();
@@ -18,15 +18,15 @@ test('a user has two places, and a process EXPORTS_MAX', () => {
 });
 
 test('reads run two at a time, oldest first, also after one that fails', async () => {
-  const places = new ExportPlaces();
+  const slots = new ExportSlots();
   const order: string[] = [];
   const ends: (() => void)[] = [];
   const read = (name: string) =>
-    places.inTurn(() => {
+    slots.inTurn(() => {
       order.push(name);
       return new Promise<void>((resolve) => ends.push(resolve));
     });
-  const failed = places.inTurn(() => Promise.reject(new Error('lost'))).catch((error) => error.message);
+  const failed = slots.inTurn(() => Promise.reject(new Error('lost'))).catch((error) => error.message);
   const reads = ['a', 'b', 'c'].map(read);
   expect(await failed).toBe('lost');
   await new Promise(setImmediate);

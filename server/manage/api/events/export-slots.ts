@@ -6,20 +6,20 @@ import { type Problem, problemLater } from '../../../base/http/problem.ts';
 
 /** Exports in progress of a process. Each holds up to 5 MiB that its client has not read. */
 export const EXPORTS_MAX = 8;
-/** Exports in progress of one user, so that no user can hold all places. */
+/** Exports in progress of one user, so that no user can hold all slots. */
 export const USER_EXPORTS_MAX = 2;
 /** Exports that read from the database at a time: half of the default DB_POOL_MAX. */
 const READS_MAX = 2;
 const RETRY_SECONDS = 10;
 
-export class ExportPlaces {
+export class ExportSlots {
   #open = 0;
   readonly #openOf = new Map<string, number>();
   #reading = 0;
   /** Exports that wait for their turn, oldest first. */
   readonly #waiting: (() => void)[] = [];
 
-  /** Takes a place for an export. `leave`: call it once, when the export has ended. */
+  /** Takes a slot for an export. `leave`: call it once, when the export has ended. */
   enter(userId: string): { kind: 'entered'; leave: () => void } | Problem {
     const own = this.#openOf.get(userId) ?? 0;
     if (own >= USER_EXPORTS_MAX) return problemLater('user_exports_full', RETRY_SECONDS);
