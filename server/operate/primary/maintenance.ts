@@ -19,7 +19,6 @@ import { deleteOldAlerts } from '../../store/queries/alerts.ts';
 import { readAuditHead } from '../../store/queries/audit.ts';
 import { deleteOldSnoozes } from '../../store/queries/condition-snoozes.ts';
 import { endLastLeases } from '../../store/queries/deliveries.ts';
-import { deleteOldActions } from '../../store/queries/delivery-actions.ts';
 import { countExpiring } from '../../store/queries/expiring.ts';
 import { deleteOldHistory } from '../../store/queries/history.ts';
 import { deleteExpiredAnswers } from '../../store/queries/idempotency.ts';
@@ -29,6 +28,7 @@ import { deleteOldOutages } from '../../store/queries/outages.ts';
 import { deleteOldRejections } from '../../store/queries/rejections.ts';
 import { deleteEndedSessions } from '../../store/queries/sessions.ts';
 import { deleteOldFailures } from '../../store/queries/sign-in-failures.ts';
+import { deleteOldActions } from '../../store/queries/undo-action.ts';
 import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention.ts';
 import { archiveTo } from '../backup/write.ts';
 

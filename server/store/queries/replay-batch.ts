@@ -6,7 +6,7 @@ import type { Query } from '../pool.ts';
 import { Placeholders } from '../sql.ts';
 import { readAgents } from './agents.ts';
 import { deliveryCondition, type EventFilter, eventConditions, where } from './event-conditions.ts';
-import { deliverAgain } from './replay.ts';
+import { deliverAgain } from './replay-events.ts';
 
 /** Events replayed in one transaction. */
 const BATCH_EVENTS_MAX = 100;

@@ -2,8 +2,9 @@
 import { summed, summedBy } from '../place.ts';
 import type { Database, Query } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
+import { ACTED_MAX } from './act-on-deliveries.ts';
 import { userActed } from './delivery-history.ts';
-import { ACTED_MAX, insertTargets, type ReplayTarget, recordTargets, targetsMade } from './replay.ts';
+import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from './replay-targets.ts';
 
 /** Limit on the deliveries that are counted of an agent. */
 const UNDELIVERED_COUNTED_MAX = 100_000;
@@ -11,7 +12,7 @@ const UNDELIVERED_COUNTED_MAX = 100_000;
 const AGENTS_MAX = 100;
 
 /** SQL: the number of unfinished deliveries of an agent, counted up to the limit. @param agentId SQL expression */
-export const undeliveredOf = (agentId: string) =>
+const undeliveredOf = (agentId: string) =>
   `(select count(*)::int from (
     select from deliveries where agent_id = ${agentId} and state in ('pending', 'leased') limit ${UNDELIVERED_COUNTED_MAX}) d)`;
 

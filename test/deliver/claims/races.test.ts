@@ -1,6 +1,6 @@
 /** Many concurrent consumers: each delivery is leased by one of them, and slow ones delay no others. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { actOnOne } from '../../../server/manage/api/deliveries/replay.ts';
+import { actOnOne } from '../../../server/manage/api/deliveries/service.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';
 import { openDatabase, type Query } from '../../../server/store/pool.ts';
 import {

@@ -11,7 +11,7 @@ const judged: Record<string, string> = {
   'store/commit-probe.ts probeCommit': 'two inserts of the nil webhook, undone',
   'store/queries/events.ts findEvent': 'correlated by webhook_id',
   'store/queries/filter-deliveries.ts readCandidates': 'joined by webhook_id',
-  'store/queries/replay.ts deliverAgain': 'copies the webhook_id of the event',
+  'store/queries/replay-events.ts deliverAgain': 'copies the webhook_id of the event',
   'store/queries/start.ts readFirstSteps': 'separate lookups',
   'store/queries/store-deduped.ts storeDeduped': 'joined by webhook_id',
   'receive/spool/store.ts storeSql': 'keys and events of the given rows, by webhook_id',

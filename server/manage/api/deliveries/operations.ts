@@ -23,8 +23,8 @@ import { readAttempts } from '../../../store/queries/delivery-history.ts';
 import { agentIdOf } from '../../auth/person.ts';
 import { done, operation, readerOperation } from '../operation.ts';
 import { eventId, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
-import { type ActedOnMany, actOnMany, actOnOne, undoMany } from './replay.ts';
 import { dismissInput, replayInput } from './schema.ts';
+import { type ActedOnMany, actOnMany, actOnOne, undoMany } from './service.ts';
 
 const id = { schema: eventId, problem: 'delivery_unknown' } as const;
 

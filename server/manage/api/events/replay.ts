@@ -9,7 +9,7 @@ import type { Database, Query } from '../../../store/pool.ts';
 import { type Agent, readAgents } from '../../../store/queries/agents.ts';
 import { type EventRecord, findEvent } from '../../../store/queries/events.ts';
 import { type Recipient, type ReplayScope, readRecipients } from '../../../store/queries/recipients.ts';
-import { deliverAgain } from '../../../store/queries/replay.ts';
+import { deliverAgain } from '../../../store/queries/replay-events.ts';
 
 /** Reasons why a replay reaches no agent that its problem names. */
 const REASONS_MAX = 5;

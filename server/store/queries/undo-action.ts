@@ -1,11 +1,11 @@
-/** Undoes replays and dismissals of many deliveries (replay.ts). */
+/** Undoes replays and dismissals of many deliveries (act-on-deliveries.ts). */
 
 import { uuidv7Time } from '../ids.ts';
 import { concatenated } from '../place.ts';
 import type { Database } from '../pool.ts';
 import { arrayOf } from '../sql.ts';
+import type { ActionKind } from './act-on-deliveries.ts';
 import { userActed } from './delivery-history.ts';
-import type { ActionKind } from './replay.ts';
 
 /** How long an action can be undone. */
 const UNDO_HOURS = 24;
