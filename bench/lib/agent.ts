@@ -9,7 +9,7 @@ export interface Delivery {
   event: { id: string; body: string };
 }
 
-export interface ClaimOrder {
+interface ClaimOrder {
   max: number;
   waitSeconds: number;
   /** Acknowledged by the same request. */

@@ -1,7 +1,7 @@
 /** A flame graph as one SVG file without scripts: a frame's width is its share of the samples, its `title` names it and the share. */
 
 /** A function in the context of its callers. */
-export interface Frame {
+interface Frame {
   name: string;
   /** Samples in this function or in what it called. */
   samples: number;

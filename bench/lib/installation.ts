@@ -10,7 +10,7 @@ import { FILL_TIMEOUT_MS } from './backlog.ts';
 import type { BenchContext } from './outcome.ts';
 import { formatNumber } from './stats.ts';
 
-export interface Installation {
+interface Installation {
   webhooks: number;
   agents: number;
   /** One for each of the first webhooks. */

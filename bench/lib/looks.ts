@@ -6,7 +6,7 @@ import { postgresPids } from './database.ts';
 import type { Goal, Measure, Table } from './outcome.ts';
 import { formatSpread, spreadOf } from './stats.ts';
 
-export interface Look {
+interface Look {
   ms: number;
   /** Processor time, also of what else ran in between. */
   postgresMs: number;
@@ -48,7 +48,7 @@ export class Looks {
   }
 }
 
-export function valuesOf(looks: readonly Look[], of: keyof Look): number[] {
+function valuesOf(looks: readonly Look[], of: keyof Look): number[] {
   return looks.map((look) => look[of]);
 }
 

@@ -15,7 +15,7 @@ import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from '
 const parts = ['client', 'weir', 'store'] as const;
 type Part = (typeof parts)[number];
 
-export interface Cell {
+interface Cell {
   queue: QueueName;
   concurrency: number;
   consumers: number;
@@ -59,7 +59,7 @@ export function cellsOf(queues: readonly QueueName[]): Cell[] {
   );
 }
 
-export function nameOf({ queue, concurrency, consumers }: Cell): string {
+function nameOf({ queue, concurrency, consumers }: Cell): string {
   return `${queue}, concurrency ${concurrency}${consumers === 1 ? '' : `, ${consumers} consumers`}`;
 }
 

@@ -1,3 +1,4 @@
+/** Results of `weir doctor`. */
 import { type ConditionKind, conditionOf } from './conditions.ts';
 import type { Fault } from './fault.ts';
 

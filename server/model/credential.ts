@@ -18,7 +18,7 @@ const shape = new RegExp(
   `^(wa|wu)_([0-9A-Za-z]{${LOOKUP_CHARACTERS}})_([0-9A-Za-z]{${SECRET_CHARACTERS}})([0-9A-Za-z]{${CHECK_CHARACTERS}})$`,
 );
 
-export interface Credential {
+interface Credential {
   lookupId: string;
   /** SHA-256 of the secret part, 32 bytes; this is what is stored. */
   secretHash: Buffer;

@@ -97,7 +97,7 @@ export function mcpShape<T extends Table>(table: T): { [Name in NamesWith<T, 'mc
 }
 
 /** Kind of value that an input takes, for forms and options of commands. */
-export type Kind = 'text' | 'number' | 'boolean' | 'list' | 'json';
+type Kind = 'text' | 'number' | 'boolean' | 'list' | 'json';
 
 export function kindOf(input: z.ZodType): Kind {
   const schema = bare(input);

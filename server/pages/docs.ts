@@ -22,7 +22,7 @@ interface Section {
   text: string;
 }
 
-export interface Found {
+interface Found {
   guide: string;
   /** Path and anchor. */
   address: string;

@@ -201,7 +201,7 @@ export function progressOf(searchedTo: string, { from, to }: Filters, oldest: st
 }
 
 /** Number of matching events; null if it is not known now. */
-export async function countOf(call: Call, { cursor: _, ...query }: Filters) {
+async function countOf(call: Call, { cursor: _, ...query }: Filters) {
   const counted = await call('countEvents', { query });
   return counted.kind === 'done' ? counted.body : null;
 }

@@ -6,14 +6,14 @@ import { type Page, redirect } from './page.ts';
 const themes = ['system', 'light', 'dark'] as const;
 const densities = ['comfortable', 'compact'] as const;
 
-export interface Appearance {
+interface Appearance {
   theme: (typeof themes)[number];
   density: (typeof densities)[number];
 }
 
 export const usualAppearance: Appearance = { theme: 'system', density: 'comfortable' };
 
-export interface Frame extends Appearance {
+interface Frame extends Appearance {
   /** Dead letters, as last counted. */
   dead: number;
   /** Requests rejected in the seconds of the history. */

@@ -6,7 +6,7 @@ import { type FirstSteps, readFirstSteps } from '../store/queries/start.ts';
 import { PART_MS_MAX, type Page, view } from './page.ts';
 
 /** The steps, or null once webhook, event, agent and acknowledged delivery are there: the steps are not read again after that. */
-export type Start = () => Promise<FirstSteps | null>;
+type Start = () => Promise<FirstSteps | null>;
 
 /** A colleague is optional: an installation of one person is complete without one. */
 export function createStart(database: Database): Start {

@@ -10,7 +10,7 @@ import { deleteUnsettled, endUnsettled, hasUnsettled } from './unsettled.ts';
 /** Writes the rows of a detached partition to a file, in a transaction. A rejection keeps the partition. */
 export type Archive = (partition: string, query: Query) => Promise<void>;
 
-export interface Dropped {
+interface Dropped {
   /** Names of the dropped partitions. */
   partitions: string[];
   /** Deliveries in them that were not settled. */

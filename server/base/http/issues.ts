@@ -14,7 +14,7 @@ interface FieldIssue {
 }
 
 /** The first ISSUES_MAX issues of an input, and the number of further ones. */
-export interface Refusal {
+interface Refusal {
   issues: FieldIssue[];
   /** Number of issues not listed. */
   omitted: number;

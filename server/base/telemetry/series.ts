@@ -8,7 +8,7 @@ type Labels = Record<string, string>;
 export type MetricSample = { value: number; labels: Labels; metricName?: string };
 
 /** One series of a counter. The holder adds to `value`, which costs less than a look-up by labels. */
-export interface Series {
+interface Series {
   readonly labels: Labels;
   value: number;
 }

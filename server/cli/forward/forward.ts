@@ -8,9 +8,7 @@ const DELAY_SECONDS_MAX = 3_600;
 const LOCATION_CHARACTERS_MAX = 200;
 
 /** `failed`: attempted again after `delaySeconds`; undefined: the server increases the delay with each attempt. */
-export type Verdict =
-  | { kind: 'done' }
-  | { kind: 'failed'; problem: string; reason: string; delaySeconds: number | undefined };
+type Verdict = { kind: 'done' } | { kind: 'failed'; problem: string; reason: string; delaySeconds: number | undefined };
 
 /** One attempt, for a line of progress. */
 export interface Attempted {
@@ -32,7 +30,7 @@ interface ForwardParts {
 }
 
 /** Never rejects. */
-export type Forward = (delivery: ForwardedDelivery, signal: AbortSignal) => Promise<Verdict>;
+type Forward = (delivery: ForwardedDelivery, signal: AbortSignal) => Promise<Verdict>;
 
 export function forwarder({ target, breaker, signingOf, attempted }: ForwardParts): Forward {
   return async (delivery, signal) => {

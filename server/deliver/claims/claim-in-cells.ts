@@ -32,7 +32,7 @@ type ClaimTerms = Omit<
 >;
 
 /** What an attempt leased. */
-export interface Found {
+interface Found {
   claimed: Claimed[];
   /** False: filters have not judged all deliveries that can be claimed. The claim repeats its query without a wait. */
   complete: boolean;

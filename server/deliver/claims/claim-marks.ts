@@ -21,7 +21,7 @@ class LastOfAgent<Value> {
 }
 
 /** Bounds of times of receipt, ISO 8601: `from` included, `to` not. */
-export interface Days {
+interface Days {
   from: string;
   to: string;
 }

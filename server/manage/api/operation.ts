@@ -10,7 +10,7 @@ import type { Person, Reader } from '../auth/person.ts';
 /** Schema of the body of each success status; null: no body, or bytes. Members that the schema does not name are not sent. */
 export type Answers = Readonly<Record<number, z.ZodType | null>>;
 
-export interface Done<Status = number, Body = unknown> {
+interface Done<Status = number, Body = unknown> {
   kind: 'done';
   status: Status;
   body: Body;

@@ -22,7 +22,7 @@ import type { Person } from './person.ts';
  */
 export type ReadJwt = (token: string, exchange: Exchange) => Promise<{ user: ActiveUser; expiresAt: Date } | null>;
 
-export interface PeopleParts {
+interface PeopleParts {
   database: Database;
   /** Name of the session cookie, see cookieName. */
   cookie: string;

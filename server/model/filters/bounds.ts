@@ -111,7 +111,7 @@ function firstEntry(map: object): [unknown, unknown] | undefined {
   return undefined;
 }
 
-export interface Bounded {
+interface Bounded {
   /** Call it before an evaluation. */
   begin(): void;
   /** Call it after an evaluation. The scopes would keep the event until the next one: up to 1,000 filters, a parsed body each. */

@@ -1,15 +1,7 @@
 /** The definition of a signature scheme: data that says where a request's signature is and what it signs. */
 import { z } from 'zod';
 
-export const algorithms = [
-  'hmac-sha256',
-  'hmac-sha1',
-  'hmac-sha512',
-  'ed25519',
-  'ecdsa-p256',
-  'token',
-  'basic',
-] as const;
+const algorithms = ['hmac-sha256', 'hmac-sha1', 'hmac-sha512', 'ed25519', 'ecdsa-p256', 'token', 'basic'] as const;
 /** Schemes that data cannot express. Only presets use them. */
 const codeAlgorithms = ['twilio', 'mailgun', 'microsoft-graph'] as const;
 export type Algorithm = (typeof algorithms)[number] | (typeof codeAlgorithms)[number];

@@ -5,7 +5,7 @@ import type { SchemeDefinition } from './definition.ts';
 import { isAsymmetric, keyOf } from './keys.ts';
 import { fieldOf, headerOf, pointerOf } from './sources.ts';
 
-export interface Unsigned {
+interface Unsigned {
   body: Buffer;
   method: string;
   /** URL of the webhook as the sender knows it, with its query. */

@@ -22,7 +22,7 @@ const BATCH_TIMEOUT_MS = 60_000;
 /** Half of what a string of V8 can hold: a body of 64 MiB in base64, or of 42 MiB of which every character is escaped. */
 const LINE_BYTES_MAX = 268_435_456;
 
-export interface Imported {
+interface Imported {
   /** Events that were stored. */
   imported: number;
   /** Events that were stored already. */

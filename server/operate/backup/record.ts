@@ -35,7 +35,7 @@ const backupRecord = z.object({
   archive: z.object({ bytes: z.number(), sha256: z.string() }),
 });
 
-export type Contents = z.infer<typeof contents>;
+type Contents = z.infer<typeof contents>;
 export type BackupRecord = z.infer<typeof backupRecord>;
 
 interface Table {

@@ -1,3 +1,4 @@
+/** What a serving process writes to its standard output and error, as lines of the log. */
 import type { Readable } from 'node:stream';
 import type { Log, LogDestination } from '../../base/telemetry/log.ts';
 

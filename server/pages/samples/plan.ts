@@ -2,7 +2,7 @@
 import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { fieldOf, headerOf } from '../../model/signatures/sources.ts';
 
-export interface Plan {
+interface Plan {
   url: string;
   /** JSON text that is sent. */
   body: string;
@@ -18,7 +18,7 @@ export interface Plan {
   milliseconds: boolean;
 }
 
-export type Name = 'body' | 'timestamp' | 'id' | 'signature';
+type Name = 'body' | 'timestamp' | 'id' | 'signature';
 export type Part = { text: string } | { name: Name };
 
 interface Header {

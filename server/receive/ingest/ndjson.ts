@@ -1,7 +1,7 @@
 /** Newline-delimited JSON: one JSON text per line. Lines end with LF or CRLF; the last line may end with the body. */
 import { jsonFault } from '../../base/http/json-text.ts';
 
-export interface Line<Memory extends ArrayBufferLike> {
+interface Line<Memory extends ArrayBufferLike> {
   /** Line number from 1, empty lines included. */
   number: number;
   /** View of the body: the line without its line end. */

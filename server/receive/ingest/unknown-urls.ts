@@ -11,7 +11,7 @@ export const CLIENT_PATHS_MAX = 4;
 const PATH_CHARACTERS_MAX = 100;
 const FURTHER_PATHS = '/in/…';
 
-export interface UnknownUrl {
+interface UnknownUrl {
   /** The address, or the /64 of an IPv6 address. */
   client: string;
   path: string;

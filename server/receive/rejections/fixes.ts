@@ -9,7 +9,7 @@ import type { RejectionRecord } from '../../store/queries/rejections.ts';
  * `use_header`: read the signature from `header`. `set_scheme`: verify by one of `schemes`. `set_secret`: verify with the secret of the
  * sender. `open_webhook`: nothing is wrong here; the sender has the secret of the webhook `webhook_id`.
  */
-export interface Fix {
+interface Fix {
   kind: 'use_header' | 'set_scheme' | 'set_secret' | 'open_webhook';
   /** Label of its button. */
   title: string;

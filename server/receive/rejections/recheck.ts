@@ -155,7 +155,7 @@ interface AcceptParts {
 }
 
 /** Accepts a rejection. Repeated or concurrent calls store at most one event. */
-export async function acceptRejection(
+async function acceptRejection(
   { database, keys, retentionDays }: AcceptParts,
   id: string,
   actor: Actor,

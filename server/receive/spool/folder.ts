@@ -13,7 +13,7 @@ import { acquireLock, describeHolder, type Lock } from '../../base/files/lock.ts
 import { OperatorError } from '../../model/fault.ts';
 
 /** INGEST_SPOOL_DIR cannot be used. */
-export class SpoolError extends OperatorError {}
+class SpoolError extends OperatorError {}
 
 const NAME_FILE = 'spool-folder';
 const nameShape = /^[\w.-]{1,100}$/;

@@ -83,7 +83,7 @@ const copiedWith = {
 } as const satisfies Record<PendingCopy['kind'], readonly CopiedTable[]>;
 
 /** Rows by table, as JSON text. */
-export type Copies = ReadonlyMap<CopiedTable, { ids: readonly string[]; rows: string }>;
+type Copies = ReadonlyMap<CopiedTable, { ids: readonly string[]; rows: string }>;
 
 /** Reads the rows of these objects at home. */
 export async function readCopies(query: Query, pending: readonly PendingCopy[]): Promise<Copies> {

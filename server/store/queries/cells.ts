@@ -115,7 +115,7 @@ export async function raiseMark({ query }: Pick<Database, 'query'>): Promise<num
 }
 
 /** How full a cell is, and what it has not got yet. */
-export interface CellFigures {
+interface CellFigures {
   events: number;
   bytes: number;
   /** Times of the oldest and the newest event, ISO; null without events. */

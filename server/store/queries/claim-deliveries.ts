@@ -1,3 +1,4 @@
+/** Claims: leases deliveries, and returns them with their events. Each way to choose them has a statement of its own, see the imports. */
 import { randomUUID } from 'node:crypto';
 import { asText } from '../byte-text.ts';
 import { uuidv7Time } from '../ids.ts';

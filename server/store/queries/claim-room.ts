@@ -32,7 +32,7 @@ export function shareOf(max: string, webhooks: string): string {
  * @param agentId SQL expression of the agent's id
  * @param max SQL expression of a number
  */
-export function underLease(agentId: string, max: string): string {
+function underLease(agentId: string, max: string): string {
   return `(
     select count(*)::int
     from (

@@ -47,7 +47,7 @@ export function readOverdueWebhooks(
 }
 
 /** The longest pause of a webhook that is often used. */
-export interface UsualPause {
+interface UsualPause {
   webhook_id: string;
   longest_seconds: number;
 }

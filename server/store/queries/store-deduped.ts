@@ -1,3 +1,4 @@
+/** Deduplication: stores an event once for each key of its webhook, whichever process or retry brings it. */
 import { addressFromBytes } from '../../model/address.ts';
 import type { EventRow } from '../copy-rows.ts';
 import { uuidText } from '../ids.ts';

@@ -13,7 +13,7 @@ import { describeEvent } from './filter.ts';
 import type { EventSearch, Search } from './search.ts';
 
 /** Events of one export. For older ones, pass the id of the last one as the cursor. */
-export const EXPORTED_MAX = 100_000;
+const EXPORTED_MAX = 100_000;
 const PAGE_EVENTS = 200;
 /** Bodies that are read at once. One body may be larger. */
 const BODIES_BYTES_MAX = 4_194_304;

@@ -16,7 +16,7 @@ import { type EventToJudge, estimateEvents, readEventsToJudge } from '../../../s
 import { activeAgents } from './replay.ts';
 import type { EventSearch, EventTally } from './search.ts';
 
-export const COUNTED_EVENTS_MAX = 100_000;
+const COUNTED_EVENTS_MAX = 100_000;
 const JUDGED_EVENTS_MAX = 10_000;
 const JUDGE_MS_MAX = 2_000;
 const SLICE_EVENTS = 500;

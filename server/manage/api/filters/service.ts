@@ -7,7 +7,7 @@ import type { Database } from '../../../store/pool.ts';
 import { readEventsToTry } from '../../../store/queries/filter-events.ts';
 
 const EVENTS_DEFAULT = 50;
-export const TRIED_EVENTS_MAX = 200;
+const TRIED_EVENTS_MAX = 200;
 /** Bodies that one try reads. Older events are left out. */
 const BODY_BYTES_MAX = 4_194_304;
 
@@ -45,7 +45,7 @@ export const triedSchema = z.object({
     .describe('null: too many other searches are running'),
 });
 
-export type Tried = Omit<z.input<typeof triedSchema>, 'last_day'>;
+type Tried = Omit<z.input<typeof triedSchema>, 'last_day'>;
 
 /** Judges each event by the filter at the same place. */
 type Judge = (

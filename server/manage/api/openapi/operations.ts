@@ -1,3 +1,4 @@
+/** GET /api/v1/openapi.json. */
 import { z } from 'zod';
 import { openOperation } from '../operation.ts';
 

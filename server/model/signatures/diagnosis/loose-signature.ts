@@ -3,7 +3,7 @@
 import { parseDigest } from '../signature.ts';
 import type { RejectionReason } from './reasons.ts';
 
-export type Algorithm = 'sha256' | 'sha1' | 'sha384' | 'sha512' | 'md5';
+type Algorithm = 'sha256' | 'sha1' | 'sha384' | 'sha512' | 'md5';
 
 export interface LooseSignature {
   /** Null: the form is correct. */

@@ -4,7 +4,7 @@ import type { RejectionReason } from './reasons.ts';
 import { decodedKeys } from './secret-readings.ts';
 
 /** Returns the first value of a request header, by its name in lower case. */
-export type Field = (name: string) => string | undefined;
+type Field = (name: string) => string | undefined;
 
 export interface Scheme {
   reason: RejectionReason;
