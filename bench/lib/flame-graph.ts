@@ -65,6 +65,7 @@ export function drawFlameGraph(root: Frame, title: string): string {
   draw(root, 0, 0);
   const bottom = TOP + depthMost * ROW;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${bottom + ROW + 6}" font-family="monospace" font-size="11">
+<title>${escaped(title)}</title>
 <rect width="100%" height="100%" fill="#fff"/>
 <text x="6" y="20" font-size="14">${escaped(title)}</text>
 <g transform="translate(0 ${bottom})">
