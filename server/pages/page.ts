@@ -30,7 +30,7 @@ export type PageReply =
       /** The page shows a value that is shown only once. */
       once?: boolean;
     }
-  /** After a change: 303 to a path of Weir; `notice` is a name in notices.ts. */
+  /** After a change: 303 to a path of Weir; `notice` is a name in serve/notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
   /** `link`: the link on the page; defaults to the overview. `retries`: the page opens the link itself once it works. */
   | (Problem & { link?: { to: string; text: string }; retries?: boolean });

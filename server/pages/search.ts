@@ -3,7 +3,7 @@
 import { recordId } from '../model/fields.ts';
 import { PartialReads } from '../store/cells/partial-reads.ts';
 import type { Database } from '../store/pool.ts';
-import { eventsByIdStart, ID_DIGITS_MIN } from '../store/queries/event-lists.ts';
+import { eventsByIdStart, ID_DIGITS_MIN } from '../store/queries/events/lists.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';
 import { itemsOf, type Page, partOf, redirect, view } from './page.ts';

@@ -4,7 +4,7 @@ import type NativeClient from 'pg-native';
 import { outliveClose } from './conninfo.ts';
 
 const IDLE_TIMEOUT_MS = 30_000;
-/** A connection keeps each prepared statement: with the days of claims (claim-lease.ts), some more each day. */
+/** A connection keeps each prepared statement: with the days of claims (queries/claims/lease.ts), some more each day. */
 const LIFETIME_SECONDS = 86_400;
 /** A connection lost without a wake-up is detected within this time. */
 const POLL_EVERY_MS = 250;

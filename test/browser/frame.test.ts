@@ -1,6 +1,6 @@
 import type { Browser, Request } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Notices } from '../../server/pages/notices.ts';
+import { Notices } from '../../server/pages/serve/notices.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import type { Browser, Locator } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/manage/api/routes.ts';
-import { addHistory } from '../../server/store/queries/history.ts';
+import { addHistory } from '../../server/store/queries/webhooks/history.ts';
 import { storeEvents } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import {

@@ -2,7 +2,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Tally } from '../../server/manage/live/tally.ts';
-import { addHistory } from '../../server/store/queries/history.ts';
+import { addHistory } from '../../server/store/queries/webhooks/history.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';

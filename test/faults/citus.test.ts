@@ -12,12 +12,12 @@ import { uuidAt, uuidBytes, uuidv7, uuidv7Cell } from '../../server/store/ids.ts
 import { openCell } from '../../server/store/open.ts';
 import { createDays, partitionName } from '../../server/store/partitions.ts';
 import { type Database, openDatabase, type Statement } from '../../server/store/pool.ts';
-import { claimInRound } from '../../server/store/queries/claim-in-round.ts';
-import { claimOldest } from '../../server/store/queries/claim-oldest.ts';
-import type { ClaimOrder } from '../../server/store/queries/claim-order.ts';
-import { agentsWithWork } from '../../server/store/queries/claim-room.ts';
-import { type Settlement, settleDeliveries } from '../../server/store/queries/settle-deliveries.ts';
-import { type KeyedRow, storeDeduped } from '../../server/store/queries/store-deduped.ts';
+import { claimInRound } from '../../server/store/queries/claims/in-round.ts';
+import { claimOldest } from '../../server/store/queries/claims/oldest.ts';
+import type { ClaimOrder } from '../../server/store/queries/claims/order.ts';
+import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
+import { type Settlement, settleDeliveries } from '../../server/store/queries/claims/settle.ts';
+import { type KeyedRow, storeDeduped } from '../../server/store/queries/events/store-deduped.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import { type Delivery, signIn, TestAgent } from '../helpers/agents.ts';
 import { type CitusCluster, lackingForCitus, startCitus } from '../helpers/citus.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { browserName } from '../../server/pages/account.ts';
+import { browserName } from '../../server/pages/account/account.ts';
 
 const chrome = 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0';
 test.each([

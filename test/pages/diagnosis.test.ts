@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { describeSettings } from '../../server/manage/api/status/operations.ts';
-import { diagnosisText, groupsOf } from '../../server/pages/status.ts';
+import { diagnosisText, groupsOf } from '../../server/pages/administration/status.ts';
 import { settingsOf } from '../helpers/settings.ts';
 
 const setting = (name: string, value: string | null, usual: string | null, secret = false) => ({

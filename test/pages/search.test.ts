@@ -1,7 +1,7 @@
 /** What people find: by the search of the page frame, and by the filters of the events. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { progressOf } from '../../server/pages/events.ts';
-import { tidyAddress } from '../../server/pages/filters.ts';
+import { progressOf } from '../../server/pages/events/events.ts';
+import { tidyAddress } from '../../server/pages/forms/filters.ts';
 import { send } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';

@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
-import { storeRejections } from '../../server/store/queries/rejections.ts';
-import { insertSubscriptions } from '../../server/store/queries/subscriptions.ts';
-import { lockAdministrators } from '../../server/store/queries/users.ts';
+import { insertSubscriptions } from '../../server/store/queries/agents/subscriptions.ts';
+import { storeRejections } from '../../server/store/queries/rejections/rejections.ts';
+import { lockAdministrators } from '../../server/store/queries/users/users.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 
 test('all locks differ', () => {

@@ -6,8 +6,8 @@ import { DAY_MS } from '../../server/base/durations.ts';
 import { ClaimDays } from '../../server/deliver/claims/claim-marks.ts';
 import { uuidText, uuidv7 } from '../../server/store/ids.ts';
 import type { Query } from '../../server/store/pool.ts';
-import { claimAndAck, claimDeliveries } from '../../server/store/queries/claim-deliveries.ts';
-import type { ClaimOrder } from '../../server/store/queries/claim-order.ts';
+import { claimAndAck, claimDeliveries } from '../../server/store/queries/claims/claim.ts';
+import type { ClaimOrder } from '../../server/store/queries/claims/order.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 const randomReceipt = () => ({ deliveryId: uuidText(uuidv7(Date.now(), randomBytes(16))), lease: 1 });

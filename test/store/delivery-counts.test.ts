@@ -6,8 +6,8 @@ import {
   countDeliveries,
   countOrEstimateDeliveries,
   sampleDeliveries,
-} from '../../server/store/queries/delivery-counts.ts';
-import { readDeliveryDepths } from '../../server/store/queries/delivery-depths.ts';
+} from '../../server/store/queries/deliveries/counts.ts';
+import { readDeliveryDepths } from '../../server/store/queries/deliveries/depths.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

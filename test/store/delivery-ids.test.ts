@@ -1,7 +1,7 @@
 /** Ids of deliveries, and lists of deliveries in one millisecond. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7Milliseconds } from '../../server/store/ids.ts';
-import { listDeliveries } from '../../server/store/queries/deliveries.ts';
+import { listDeliveries } from '../../server/store/queries/deliveries/deliveries.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

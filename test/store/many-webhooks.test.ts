@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HOUR_MS } from '../../server/base/durations.ts';
 import { nullUntilFirstRead, sizedByWebhooks } from '../../server/store/many-webhooks.ts';
-import { addHistory } from '../../server/store/queries/history.ts';
-import { readSilentWebhooks, readUsualPauses } from '../../server/store/queries/silent-webhooks.ts';
-import { readLargestWebhooks } from '../../server/store/queries/webhook-usage.ts';
+import { readSilentWebhooks, readUsualPauses } from '../../server/store/queries/alerts/silent-webhooks.ts';
+import { addHistory } from '../../server/store/queries/webhooks/history.ts';
+import { readLargestWebhooks } from '../../server/store/queries/webhooks/usage.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 const nowMs = Date.now();

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DAY_MS } from '../../server/base/durations.ts';
 import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
 import { createPartitions, partitionName } from '../../server/store/partitions.ts';
-import { countExpiring } from '../../server/store/queries/expiring.ts';
+import { countExpiring } from '../../server/store/queries/alerts/expiring.ts';
 import { removeExpiredEvents } from '../../server/store/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';

@@ -9,14 +9,14 @@
 
 import { type CandidateEvent, verdicts } from '../../model/filters/evaluate.ts';
 import type { Database } from '../../store/pool.ts';
-import { claimDeliveries, oldestSinceMs } from '../../store/queries/claim-deliveries.ts';
-import type { Claimed, ClaimOrder } from '../../store/queries/claim-order.ts';
+import { claimDeliveries, oldestSinceMs } from '../../store/queries/claims/claim.ts';
 import {
   type Candidate,
   type FilteredWebhook,
   markFiltered,
   readCandidates,
-} from '../../store/queries/filter-deliveries.ts';
+} from '../../store/queries/claims/filter.ts';
+import type { Claimed, ClaimOrder } from '../../store/queries/claims/order.ts';
 import type { FilterJudge } from './judge.ts';
 
 /** Size of the first slice for a claim of one delivery. The next slices are SLICE_GROWTH times as large, up to SLICE_MAX. */

@@ -2,9 +2,9 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
 import type { Directory } from '../../store/directory.ts';
-import type { Agent } from '../../store/queries/agents.ts';
-import type { Claimed } from '../../store/queries/claim-order.ts';
-import { settleDeliveries } from '../../store/queries/settle-deliveries.ts';
+import type { Agent } from '../../store/queries/agents/agents.ts';
+import type { Claimed } from '../../store/queries/claims/order.ts';
+import { settleDeliveries } from '../../store/queries/claims/settle.ts';
 import { DatabaseUnavailable } from '../../store/unavailable.ts';
 import { type CellClaimParts, claimInCell, claimInCells, nothing } from './claim-in-cells.ts';
 import { deliveryOf, receiptOf } from './delivery.ts';

@@ -2,7 +2,7 @@
 
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import type { Database } from '../../store/pool.ts';
-import type { Agent } from '../../store/queries/agents.ts';
+import type { Agent } from '../../store/queries/agents/agents.ts';
 import {
   type Acknowledged,
   parseReceipt,
@@ -10,7 +10,7 @@ import {
   type Settled,
   type Settlement,
   settleDeliveries,
-} from '../../store/queries/settle-deliveries.ts';
+} from '../../store/queries/claims/settle.ts';
 
 const nothing: Settled = { done: new Set(), changed: [], acknowledged: [] };
 const outcomes = { done: 'acknowledged', pending: 'retried', dead: 'dead' } as const;

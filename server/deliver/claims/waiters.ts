@@ -8,8 +8,8 @@
  */
 
 import type { Database } from '../../store/pool.ts';
-import { agentsWithWork } from '../../store/queries/claim-room.ts';
-import { readSubscribers } from '../../store/queries/subscriptions.ts';
+import { readSubscribers } from '../../store/queries/agents/subscriptions.ts';
+import { agentsWithWork } from '../../store/queries/claims/room.ts';
 import type { ClaimMarks } from './claim-marks.ts';
 
 const CHECK_EVERY_MS = 1_000;

@@ -1,6 +1,6 @@
 /**
  * Runs jobs, oldest first, one at a time over all machines: any primary continues a job where its last committed batch ended. Correctness
- * needs only the lock on the job's row (replay-batch.ts); the advisory lock keeps the rate.
+ * needs only the lock on the job's row (queries/replays/batch.ts); the advisory lock keeps the rate.
  *
  *     queued ──▶ running ──▶ done
  *        │          ├──────▶ failed     no agent is left, or FAILURES_MAX errors in a row
@@ -15,8 +15,8 @@ import { systemActor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
 import { ARRIVALS_CHANNEL } from '../../store/listen.ts';
 import type { Database, Query } from '../../store/pool.ts';
-import { failJob, findJob, nextJob } from '../../store/queries/jobs.ts';
-import { type Batch, type JobScope, replayBatch } from '../../store/queries/replay-batch.ts';
+import { type Batch, type JobScope, replayBatch } from '../../store/queries/replays/batch.ts';
+import { failJob, findJob, nextJob } from '../../store/queries/replays/jobs.ts';
 import { DatabaseUnavailable } from '../../store/unavailable.ts';
 
 /** How often a primary without a job looks for one, and retries while the database takes no writes. */

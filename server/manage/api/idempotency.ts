@@ -15,7 +15,7 @@ import { problem } from '../../base/http/problem.ts';
 import type { Role } from '../../model/users.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import type { Database, Query } from '../../store/pool.ts';
-import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../../store/queries/idempotency.ts';
+import { giveKeyBack, type KeyOf, keepAnswer, markChanged, takeKey } from '../../store/queries/users/idempotency.ts';
 import { seal, unseal } from '../../store/secrets/seal.ts';
 import type { Outcome } from './operation.ts';
 

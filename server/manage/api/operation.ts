@@ -4,7 +4,7 @@ import type { Exchange, Unanswered } from '../../base/http/exchange.ts';
 import type { Problem, Result } from '../../base/http/problem.ts';
 import type { ProblemCode } from '../../model/errors.ts';
 import type { Actor } from '../../store/audit/actor.ts';
-import type { Agent } from '../../store/queries/agents.ts';
+import type { Agent } from '../../store/queries/agents/agents.ts';
 import type { Person, Reader } from '../auth/person.ts';
 
 /** Schema of the body of each success status; null: no body, or bytes. Members that the schema does not name are not sent. */

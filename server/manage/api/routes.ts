@@ -5,7 +5,7 @@
 
 import type { Method } from '../../base/http/route.ts';
 import type { Role } from '../../model/users.ts';
-import type { Agent } from '../../store/queries/agents.ts';
+import type { Agent } from '../../store/queries/agents/agents.ts';
 import type { Person, Reader } from '../auth/person.ts';
 import type { Operation } from './operation.ts';
 

@@ -11,7 +11,7 @@ import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { parseCredential } from '../../model/credential.ts';
 import type { Directory } from '../../store/directory.ts';
 import type { Database } from '../../store/pool.ts';
-import { type Agent, findAgentByLookupId, recordAgentsSeen } from '../../store/queries/agents.ts';
+import { type Agent, findAgentByLookupId, recordAgentsSeen } from '../../store/queries/agents/agents.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../store/secrets/keys.ts';
 import { type ReadClaim, readSession, signSession } from './agent-session.ts';
 import type { AgentReader } from './person.ts';

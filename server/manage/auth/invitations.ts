@@ -5,8 +5,8 @@ import { invalid, problem, problemLater, type Result } from '../../base/http/pro
 import { passwordProblem } from '../../model/passwords/rules.ts';
 import { record } from '../../store/audit/record.ts';
 import type { Database } from '../../store/pool.ts';
-import { findInvited, useInvitation } from '../../store/queries/invitations.ts';
-import type { ActiveUser } from '../../store/queries/users.ts';
+import { findInvited, useInvitation } from '../../store/queries/users/invitations.ts';
+import type { ActiveUser } from '../../store/queries/users/users.ts';
 import { visitorActor } from './person.ts';
 import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';
 

@@ -3,7 +3,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Role } from '../../model/users.ts';
 import type { Actor } from '../../store/audit/actor.ts';
-import type { Agent } from '../../store/queries/agents.ts';
+import type { Agent } from '../../store/queries/agents/agents.ts';
 
 export interface Person {
   /** Id of the user. */

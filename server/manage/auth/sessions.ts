@@ -8,7 +8,7 @@ import {
   extendSession,
   insertSession,
   type SessionExtension,
-} from '../../store/queries/sessions.ts';
+} from '../../store/queries/users/sessions.ts';
 import { cookieName, hashSessionToken } from './people.ts';
 
 /** Sessions per user; opening one more ends the least recently used. */

@@ -16,7 +16,7 @@ import {
   findUser,
   insertUser,
   lockAdministrators,
-} from '../../store/queries/users.ts';
+} from '../../store/queries/users/users.ts';
 import { Passwords } from './password-hash.ts';
 import { visitorActor } from './person.ts';
 import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';

@@ -4,7 +4,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import { problem, problemLater, type Result } from '../../base/http/problem.ts';
 import { record } from '../../store/audit/record.ts';
 import type { Database, Query } from '../../store/pool.ts';
-import { type ActiveUser, confirmPassword, findPasswordUser } from '../../store/queries/users.ts';
+import { type ActiveUser, confirmPassword, findPasswordUser } from '../../store/queries/users/users.ts';
 import type { DeviceCookies } from './device-cookies.ts';
 import { type Hasher, isOutdated, type Passwords } from './password-hash.ts';
 import { USER_SESSION_SECONDS } from './people.ts';

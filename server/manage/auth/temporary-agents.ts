@@ -4,8 +4,8 @@ import { TEMPORARY_AGENT_SECONDS } from '../../model/agents.ts';
 import { systemActor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
 import type { Database } from '../../store/pool.ts';
-import { findAgent, revokeAgent } from '../../store/queries/agents.ts';
-import { lockExpiredAgent, removeRevokedAgent } from '../../store/queries/temporary-agents.ts';
+import { findAgent, revokeAgent } from '../../store/queries/agents/agents.ts';
+import { lockExpiredAgent, removeRevokedAgent } from '../../store/queries/agents/temporary.ts';
 
 /** Revokes temporary agents that were not seen for TEMPORARY_AGENT_SECONDS, each with an audit entry. Returns how many. */
 export async function expireTemporaryAgents(database: Database, nowMs: number): Promise<number> {

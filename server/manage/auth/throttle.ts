@@ -15,7 +15,7 @@ import {
   forgetAddressAttempt,
   type TriedAccount,
   tallyFailure,
-} from '../../store/queries/sign-in-failures.ts';
+} from '../../store/queries/users/sign-in-failures.ts';
 
 /** Failures of one client address: `max` at once, then one every `secondsEach`: 20 in 15 minutes. */
 export const ADDRESS_LIMIT = { max: 20, secondsEach: 45 };

@@ -2,7 +2,7 @@
 
 import type { Log } from '../../base/telemetry/log.ts';
 import type { Database } from '../../store/pool.ts';
-import { type ClaimedRequest, claimRequest, settleRequest } from '../../store/queries/alert-requests.ts';
+import { type ClaimedRequest, claimRequest, settleRequest } from '../../store/queries/alerts/requests.ts';
 import { POST_TIMEOUT_MS, type Posted, type PostSettings, postAlert, retryMs } from './post.ts';
 
 const RETRY = { firstMs: 5_000, maxMs: 3_600_000 };

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import type { alertSchema } from '../../model/alerts.ts';
 import { conditionOf, counted, inWords, reportOf } from '../../model/conditions.ts';
-import type { AlertRow } from '../../store/queries/alerts.ts';
+import type { AlertRow } from '../../store/queries/alerts/alerts.ts';
 
 type Described = Omit<z.input<typeof alertSchema>, 'requests'>;
 

@@ -5,7 +5,6 @@ import { conditionOf, type ReportedKind, reportOf } from '../../model/conditions
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
 import type { Database, Query } from '../../store/pool.ts';
-import { adoptAlert, type CarriedAlert, insertRequest, readUnreported } from '../../store/queries/alert-requests.ts';
 import {
   type ActiveAlert,
   type AlertProgress,
@@ -13,7 +12,8 @@ import {
   insertAlert,
   readActiveAlerts,
   updateAlerts,
-} from '../../store/queries/alerts.ts';
+} from '../../store/queries/alerts/alerts.ts';
+import { adoptAlert, type CarriedAlert, insertRequest, readUnreported } from '../../store/queries/alerts/requests.ts';
 import { alertBody } from './message.ts';
 import {
   type AlertSettings,

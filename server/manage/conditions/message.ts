@@ -1,5 +1,5 @@
 /** The JSON body of a request to ALERT_URL. */
-import type { AlertRow } from '../../store/queries/alerts.ts';
+import type { AlertRow } from '../../store/queries/alerts/alerts.ts';
 import { describeAlert } from './describe.ts';
 
 type MessageType = 'alert.began' | 'alert.ended';

@@ -22,12 +22,20 @@ import type { CommitFailure } from '../../store/commit-probe.ts';
 import { isoTime } from '../../store/ids.ts';
 import { keptOfManyWebhooks, nullUntilFirstRead } from '../../store/many-webhooks.ts';
 import type { Database } from '../../store/pool.ts';
-import { readAgentActivity } from '../../store/queries/agent-activity.ts';
-import { type RefusedRequests, readNamesOfAgents, readRefusedRequests } from '../../store/queries/condition-signs.ts';
-import { countExpiring, countUnarchived } from '../../store/queries/expiring.ts';
-import { readFilters, type StoredFilter } from '../../store/queries/filter-events.ts';
-import { readOverdueWebhooks, readSilentWebhooks, readUsualPauses } from '../../store/queries/silent-webhooks.ts';
-import { readUndelivered } from '../../store/queries/undelivered.ts';
+import { readAgentActivity } from '../../store/queries/agents/activity.ts';
+import {
+  type RefusedRequests,
+  readNamesOfAgents,
+  readRefusedRequests,
+} from '../../store/queries/alerts/condition-signs.ts';
+import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
+import {
+  readOverdueWebhooks,
+  readSilentWebhooks,
+  readUsualPauses,
+} from '../../store/queries/alerts/silent-webhooks.ts';
+import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
+import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
 

@@ -4,9 +4,13 @@ import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Query } from '../../store/pool.ts';
-import { readWaiting } from '../../store/queries/agent-activity.ts';
-import { readActiveAgents, readNewDeadLetters, readRefusedRequests } from '../../store/queries/condition-signs.ts';
-import { readOverdueWebhooks } from '../../store/queries/silent-webhooks.ts';
+import { readWaiting } from '../../store/queries/agents/activity.ts';
+import {
+  readActiveAgents,
+  readNewDeadLetters,
+  readRefusedRequests,
+} from '../../store/queries/alerts/condition-signs.ts';
+import { readOverdueWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 
 export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;
 

@@ -3,7 +3,7 @@
  * Ids are not in commit order, so each poll re-reads the seconds before it and remembers the events already found.
  */
 import type { Database } from '../../store/pool.ts';
-import { type NewEvent, readNewest } from '../../store/queries/events.ts';
+import { type NewEvent, readNewest } from '../../store/queries/events/events.ts';
 
 const EVERY_MS = 1_000;
 /**

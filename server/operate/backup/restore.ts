@@ -3,7 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import { type Applied, migrate, versionProblem } from '../../store/migrate.ts';
 import type { Database } from '../../store/pool.ts';
-import { forgetMarks } from '../../store/queries/cells.ts';
+import { forgetMarks } from '../../store/queries/cells/cells.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { listTables, reportTable, serverMajor, type TableWatcher } from './backup.ts';
 import { type BackupRecord, compareContents, readContents } from './record.ts';

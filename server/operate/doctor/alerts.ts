@@ -5,7 +5,7 @@ import { checkedAddresses } from '../../base/net/checked-address.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { advice, type Check, ok, problem } from '../../model/check.ts';
 import type { Database } from '../../store/pool.ts';
-import { findLastAttempt } from '../../store/queries/alert-requests.ts';
+import { findLastAttempt } from '../../store/queries/alerts/requests.ts';
 
 type AlertSettings = Pick<Settings, 'ALERT_URL' | 'ALERT_SECRET' | 'ALERT_PRIVATE_NETWORKS'>;
 

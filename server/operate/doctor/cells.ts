@@ -8,7 +8,7 @@ import { describeConninfo } from '../../store/conninfo.ts';
 import { COPY_CONNECTIONS } from '../../store/copy-link.ts';
 import { connectionsAllowed, openCell } from '../../store/open.ts';
 import type { Database } from '../../store/pool.ts';
-import { readCells, readCellUse, readSelf } from '../../store/queries/cells.ts';
+import { readCells, readCellUse, readSelf } from '../../store/queries/cells/cells.ts';
 import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { checkDurability, checkVersion, checkWritable, readServer } from '../../store/server-checks.ts';
 import { checkCommit } from './commit.ts';

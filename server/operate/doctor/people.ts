@@ -5,8 +5,8 @@ import type { Settings } from '../../base/settings/read.ts';
 import { advice, type Check, ok, problem } from '../../model/check.ts';
 import { verifyRecentAudit } from '../../store/audit/verify.ts';
 import type { Database } from '../../store/pool.ts';
-import { readAuditHead } from '../../store/queries/audit.ts';
-import { countAdministrators } from '../../store/queries/users.ts';
+import { readAuditHead } from '../../store/queries/users/audit.ts';
+import { countAdministrators } from '../../store/queries/users/users.ts';
 
 /** Number of newest entries whose hashes are recomputed; `weir audit verify` checks all of them. */
 const ENTRIES_VERIFIED_MAX = 1_000;

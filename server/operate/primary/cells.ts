@@ -6,8 +6,8 @@ import type { Cells } from '../../store/cells/cells.ts';
 import { copyToAll } from '../../store/cells/copy.ts';
 import { migrateCells } from '../../store/cells/migrate.ts';
 import { finishMoves } from '../../store/cells/move.ts';
-import { readCellWork } from '../../store/queries/cell-copies.ts';
-import { noteMark, raiseMark } from '../../store/queries/cells.ts';
+import { noteMark, raiseMark } from '../../store/queries/cells/cells.ts';
+import { readCellWork } from '../../store/queries/cells/copies.ts';
 
 const EVERY_MS = 1_000;
 /** A cell that is restored from a backup is noticed if the backup is older than this. */

@@ -3,11 +3,11 @@
 import { SharedCheck } from '../../base/http/shared-check.ts';
 import { within } from '../../base/net/within.ts';
 import type { CellDatabase, CellList } from '../../store/cells/cells-database.ts';
-import { readAgentNames } from '../../store/queries/agents.ts';
-import { withinTimeout } from '../../store/queries/delivery-counts.ts';
-import { type DeliveryDepths, readDeliveryDepths } from '../../store/queries/delivery-depths.ts';
+import { readAgentNames } from '../../store/queries/agents/agents.ts';
+import { readTemporaryAgents } from '../../store/queries/agents/temporary.ts';
+import { withinTimeout } from '../../store/queries/deliveries/counts.ts';
+import { type DeliveryDepths, readDeliveryDepths } from '../../store/queries/deliveries/depths.ts';
 import { readDatabaseBytes, readDatabaseClock } from '../../store/queries/server-state.ts';
-import { readTemporaryAgents } from '../../store/queries/temporary-agents.ts';
 
 /** Figures of one database. */
 interface CellFigures extends DeliveryDepths {

@@ -9,7 +9,7 @@ import { replaceFile } from '../../base/files/durable-file.ts';
 import { backoffMs, pause } from '../../base/net/backoff.ts';
 import { migrationFiles } from '../../store/migrate.ts';
 import type { Database } from '../../store/pool.ts';
-import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks.ts';
+import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { seal, unseal } from '../../store/secrets/seal.ts';
 import { DatabaseUnavailable } from '../../store/unavailable.ts';

@@ -2,7 +2,7 @@
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import { quarterOf } from '../../model/history.ts';
 import { WriteBehind } from '../../receive/ingest/write-behind.ts';
-import type { AgentHistoryRow } from '../../store/queries/agent-history.ts';
+import type { AgentHistoryRow } from '../../store/queries/agents/history.ts';
 
 const EVERY_MS = 10_000;
 

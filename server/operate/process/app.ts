@@ -19,7 +19,7 @@ import { parseNetwork } from '../../model/address.ts';
 import { pendingMigrations } from '../../store/migrate.ts';
 import { type Horizon, nearestWithin } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
-import { addLatency } from '../../store/queries/latency.ts';
+import { addLatency } from '../../store/queries/webhooks/latency.ts';
 import type { MetricsSnapshot, StartOrder } from '../primary/messages.ts';
 import { openBase } from './base.ts';
 import { composeAgents } from './compose/agents.ts';

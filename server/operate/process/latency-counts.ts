@@ -3,9 +3,9 @@ import { HOUR_MS } from '../../base/durations.ts';
 import { BUCKETS, bucketOf, type LatencyStage, latencyStages, RETRIED } from '../../model/latency.ts';
 import { type Slot, WriteBehind } from '../../receive/ingest/write-behind.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
-import type { Claimed } from '../../store/queries/claim-order.ts';
-import type { LatencyRow } from '../../store/queries/latency.ts';
-import type { Acknowledged } from '../../store/queries/settle-deliveries.ts';
+import type { Claimed } from '../../store/queries/claims/order.ts';
+import type { Acknowledged } from '../../store/queries/claims/settle.ts';
+import type { LatencyRow } from '../../store/queries/webhooks/latency.ts';
 
 const EVERY_MS = 60_000;
 /** The counters of a webhook or an agent in an hour: the buckets of each stage, then the retries. */

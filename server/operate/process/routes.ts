@@ -7,7 +7,7 @@ import type { Api } from '../../manage/api/serve.ts';
 import type { AnonymousLimit } from '../../manage/auth/anonymous.ts';
 import type { Person } from '../../manage/auth/person.ts';
 import type { Page } from '../../pages/page.ts';
-import type { Pages } from '../../pages/serve.ts';
+import type { Pages } from '../../pages/serve/serve.ts';
 
 type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
 

@@ -4,7 +4,7 @@ import type { CopyLink } from '../../store/copy-link.ts';
 import { CopyEncoder, copyEventsSql, type EventRow } from '../../store/copy-rows.ts';
 import { uuidText } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
-import { findDeduped, type KeyedRow, storeDeduped } from '../../store/queries/store-deduped.ts';
+import { findDeduped, type KeyedRow, storeDeduped } from '../../store/queries/events/store-deduped.ts';
 import { sqlStateKind } from '../../store/sql-states.ts';
 import type { CommitOutcome, Lane } from './group-commit.ts';
 
@@ -71,7 +71,7 @@ export class CopyLane implements Lane<EventRow> {
   }
 }
 
-/** One statement commits the events together with their keys (see store-deduped.ts). */
+/** One statement commits the events together with their keys (see queries/events/store-deduped.ts). */
 export class KeyedLane implements Lane<KeyedRow> {
   readonly #options: LaneOptions;
   readonly #isUp: () => boolean;

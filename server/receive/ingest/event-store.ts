@@ -1,7 +1,7 @@
 /** Stores the events of verified requests, keyed or not. Requests without deduplication keys use COPY, the others a statement. */
 import { COPY_CONNECTIONS, CopyLink } from '../../store/copy-link.ts';
 import type { EventRow } from '../../store/copy-rows.ts';
-import type { KeyedRow } from '../../store/queries/store-deduped.ts';
+import type { KeyedRow } from '../../store/queries/events/store-deduped.ts';
 import { CopyLane, KeyedLane, type LaneOptions } from './commit-lanes.ts';
 import type { QueueLimits, Waiting } from './commit-queue.ts';
 import { type CommitObserver, GroupCommit, type StoreOutcome } from './group-commit.ts';

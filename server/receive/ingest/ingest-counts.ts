@@ -6,7 +6,7 @@
 
 import { MINUTE_MS } from '../../base/durations.ts';
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
-import type { HistoryRow } from '../../store/queries/history.ts';
+import type { HistoryRow } from '../../store/queries/webhooks/history.ts';
 import { VALUES_MAX, WriteBehind } from './write-behind.ts';
 
 const EVERY_MS = 10_000;

@@ -12,8 +12,8 @@ import { headerOf, pointerOf } from '../../model/signatures/sources.ts';
 import { Directory } from '../../store/directory.ts';
 import { uuidBytes } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
-import { verifyTokenContext } from '../../store/queries/sealed-rows.ts';
-import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks.ts';
+import { verifyTokenContext } from '../../store/queries/secrets/sealed-rows.ts';
+import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import { unseal } from '../../store/secrets/seal.ts';
 import { Slot } from './write-behind.ts';
 

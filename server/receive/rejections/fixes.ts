@@ -3,7 +3,7 @@
 import type { RejectionReason } from '../../model/signatures/diagnosis/reasons.ts';
 import { isAsymmetric, isToken } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, presetNamed, presets } from '../../model/signatures/presets.ts';
-import type { RejectionRecord } from '../../store/queries/rejections.ts';
+import type { RejectionRecord } from '../../store/queries/rejections/rejections.ts';
 
 /**
  * `use_header`: read the signature from `header`. `set_scheme`: verify by one of `schemes`. `set_secret`: verify with the secret of the

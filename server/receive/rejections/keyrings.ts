@@ -4,7 +4,7 @@ import { restoredHeaders } from '../../model/signatures/diagnosis/kept-request.t
 import type { RefusedRequest, SchemeContext } from '../../model/signatures/diagnosis/refused.ts';
 import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import type { Query } from '../../store/pool.ts';
-import { type RejectionDetail, readKeyringRows } from '../../store/queries/rejections.ts';
+import { type RejectionDetail, readKeyringRows } from '../../store/queries/rejections/rejections.ts';
 import { unseal } from '../../store/secrets/seal.ts';
 
 /** A webhook's signature header, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */

@@ -14,7 +14,8 @@ import { record } from '../../store/audit/record.ts';
 import { uuidBytes, uuidText, uuidv7 } from '../../store/ids.ts';
 import { nearestWithin, readHorizon } from '../../store/partitions.ts';
 import type { Database } from '../../store/pool.ts';
-import { listSimilarRejections } from '../../store/queries/rejection-groups.ts';
+import { type KeyedRow, storeDeduped } from '../../store/queries/events/store-deduped.ts';
+import { listSimilarRejections } from '../../store/queries/rejections/groups.ts';
 import {
   findRejection,
   lockRejection,
@@ -22,8 +23,7 @@ import {
   type RejectionRecord,
   setRejectionAccepted,
   setRejectionChecked,
-} from '../../store/queries/rejections.ts';
-import { type KeyedRow, storeDeduped } from '../../store/queries/store-deduped.ts';
+} from '../../store/queries/rejections/rejections.ts';
 import { dedupeKey } from '../ingest/rows.ts';
 import { readKeyrings, storedRequest } from './keyrings.ts';
 

@@ -182,7 +182,7 @@ export class SpoolStore implements DrainTarget {
 const createStaging = 'create temp table spooled (like events, key bytea) on commit drop';
 
 /**
- * Keys are inserted in sorted order, and an existing key is updated with its own values, as in store-deduped.ts. An event that is stored
+ * Keys are inserted in sorted order, and an existing key is updated with its own values, as in queries/events/store-deduped.ts. An event that is stored
  * already conflicts with itself, also while its first commit is still in progress. Retention has a mark up to which it has removed
  * the events of a webhook; events from before that mark move it back, or they would be kept too long. No NOTIFY: it is outside commits
  * (see waiters.ts), and waiting claims query once a second anyway.

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { targetSchema } from '../../model/audit.ts';
 import type { Query } from '../pool.ts';
-import { insertAuditEntry, lockAuditHead } from '../queries/audit.ts';
+import { insertAuditEntry, lockAuditHead } from '../queries/users/audit.ts';
 import type { Actor } from './actor.ts';
 
 /** Kinds of actions: what they change. */

@@ -1,6 +1,6 @@
 /** Verifies the audit log: recomputes every hash from the first entry and reports where a row was changed outside Weir. */
 import type { Database } from '../pool.ts';
-import { readChain } from '../queries/audit.ts';
+import { readChain } from '../queries/users/audit.ts';
 import { chainHash, NO_HASH } from './record.ts';
 
 interface AuditVerdict {

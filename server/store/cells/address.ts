@@ -1,8 +1,8 @@
 /** Where a cell is. */
 import { onServer, withSchema } from '../conninfo.ts';
 import type { Database } from '../pool.ts';
-import type { CellRow } from '../queries/cells.ts';
-import { type CitusNode, nodeSchemaOf, readCitusNode, schemaOf } from '../queries/citus.ts';
+import type { CellRow } from '../queries/cells/cells.ts';
+import { type CitusNode, nodeSchemaOf, readCitusNode, schemaOf } from '../queries/cells/citus.ts';
 import { unseal } from '../secrets/seal.ts';
 
 /** What is sealed instead of a connection string: the cell is a schema on home's Citus cluster. */

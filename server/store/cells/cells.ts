@@ -3,7 +3,7 @@ import { every } from '../../base/net/every.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { CLOCKS_APART_MS, uuidv7Cell, uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';
-import { readCells, readSelf } from '../queries/cells.ts';
+import { readCells, readSelf } from '../queries/cells/cells.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
 import { DatabaseUnavailable } from '../unavailable.ts';
 import { addressOf, type HomeAddress } from './address.ts';

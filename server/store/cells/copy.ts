@@ -7,7 +7,7 @@
  */
 import { advisoryLocks } from '../advisory-locks.ts';
 import type { Database } from '../pool.ts';
-import { forgetCopies, readCopies, readPendingCopies, writeCopies } from '../queries/cell-copies.ts';
+import { forgetCopies, readCopies, readPendingCopies, writeCopies } from '../queries/cells/copies.ts';
 import type { Cell } from './cell.ts';
 import type { Cells } from './cells.ts';
 

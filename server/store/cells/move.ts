@@ -8,15 +8,15 @@
  *     3. wait for the statements that began before, copy the keys of events since 1
  *     4. moving_from = null                     the webhook is at `to`
  *
- * The statement that stores an event with its key reads the webhook's row itself (store-deduped.ts), so a process that was frozen does not
+ * The statement that stores an event with its key reads the webhook's row itself (queries/events/store-deduped.ts), so a process that was frozen does not
  * store at `from` after 3, and the drain of a spool reads it too. What is interrupted before 2 has changed nothing; between 2 and 4 it is
  * finished by any primary, or put back by a move to `from`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { CLOCKS_APART_MS, uuidAt } from '../ids.ts';
 import type { Database } from '../pool.ts';
-import { hasOlderTransactions, isLastPart, readKeys, readMoment, writeKeys } from '../queries/dedupe-keys.ts';
-import { endMove, type Move, readMoves } from '../queries/webhook-moves.ts';
+import { endMove, type Move, readMoves } from '../queries/cells/webhook-moves.ts';
+import { hasOlderTransactions, isLastPart, readKeys, readMoment, writeKeys } from '../queries/events/dedupe-keys.ts';
 import { DatabaseUnavailable } from '../unavailable.ts';
 import type { Cell } from './cell.ts';
 import type { Cells } from './cells.ts';

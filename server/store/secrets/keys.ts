@@ -8,8 +8,8 @@ import { flushDirectory } from '../../base/files/durable-file.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { OperatorError } from '../../model/fault.ts';
 import type { Database } from '../pool.ts';
-import { readReplacedSeconds } from '../queries/secrets-keys.ts';
-import { findDecryptable } from '../queries/webhook-secrets.ts';
+import { readReplacedSeconds } from '../queries/secrets/secrets-keys.ts';
+import { findDecryptable } from '../queries/webhooks/secrets.ts';
 import { deriveKey, fingerprintOf, type KeyPurpose, unseal } from './seal.ts';
 
 /** The active keys in base64, current key first. */

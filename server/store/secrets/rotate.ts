@@ -5,8 +5,14 @@
 import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
 import type { Database } from '../pool.ts';
-import { beforeFirst, lockSealedRows, type SealedRow, sealedTables, updateSealedRows } from '../queries/sealed-rows.ts';
-import { isServerConnected, readReplacedSeconds, recordKeys, wasKeyUsed } from '../queries/secrets-keys.ts';
+import {
+  beforeFirst,
+  lockSealedRows,
+  type SealedRow,
+  sealedTables,
+  updateSealedRows,
+} from '../queries/secrets/sealed-rows.ts';
+import { isServerConnected, readReplacedSeconds, recordKeys, wasKeyUsed } from '../queries/secrets/secrets-keys.ts';
 import { derivedKeys, type SecretsKeys } from './keys.ts';
 import { fingerprintOf, seal, unsealBy } from './seal.ts';
 

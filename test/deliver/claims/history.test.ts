@@ -1,16 +1,16 @@
 /** What the history of a delivery contains after each way in which an attempt ends, and after each action of a user. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseReceipt, settleDeliveries } from '../../../server/store/queries/claims/settle.ts';
 import {
   type ActionKind,
   actOnDeliveries,
   dismissDelivery,
   replayDelivery,
-} from '../../../server/store/queries/act-on-deliveries.ts';
-import { endLastLeases } from '../../../server/store/queries/deliveries.ts';
-import { HISTORY_MAX, readAttempts } from '../../../server/store/queries/delivery-history.ts';
-import { parseReceipt, settleDeliveries } from '../../../server/store/queries/settle-deliveries.ts';
-import { undoAction } from '../../../server/store/queries/undo-action.ts';
+} from '../../../server/store/queries/deliveries/actions.ts';
+import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
+import { HISTORY_MAX, readAttempts } from '../../../server/store/queries/deliveries/history.ts';
+import { undoAction } from '../../../server/store/queries/deliveries/undo-action.ts';
 import { addAgent, agentsOf, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 

@@ -1,6 +1,6 @@
 /** Last leases that expire while no agent claims: maintenance turns them into dead letters. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { endLastLeases } from '../../../server/store/queries/deliveries.ts';
+import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { addAgent, letPass, rowOf, startAgentApp, storeEvents } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 

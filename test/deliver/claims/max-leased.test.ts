@@ -1,7 +1,7 @@
 /** `max_leased`: deliveries under lease at a time, over all clients and processes of an agent. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { withRoom } from '../../../server/store/queries/claim-room.ts';
+import { withRoom } from '../../../server/store/queries/claims/room.ts';
 import {
   addAgent,
   agentsOf,

@@ -1,8 +1,8 @@
 /** Replays: finished deliveries are pending again, and earlier receipts are invalid. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type ActionOrder, actOnDeliveries, replayDelivery } from '../../../server/store/queries/act-on-deliveries.ts';
-import { deliverAgain } from '../../../server/store/queries/replay-events.ts';
+import { type ActionOrder, actOnDeliveries, replayDelivery } from '../../../server/store/queries/deliveries/actions.ts';
+import { deliverAgain } from '../../../server/store/queries/replays/events.ts';
 import { addAgent, rowOf, send, startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
-import { readAttempts } from '../../../server/store/queries/delivery-history.ts';
+import { readAttempts } from '../../../server/store/queries/deliveries/history.ts';
 import { addAgent, type Delivery, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 

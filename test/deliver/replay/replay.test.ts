@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { restMs } from '../../../server/deliver/replay/run.ts';
 import { JOBS_UNFINISHED_MAX } from '../../../server/model/jobs.ts';
-import { deleteOldJobs } from '../../../server/store/queries/jobs.ts';
+import { deleteOldJobs } from '../../../server/store/queries/replays/jobs.ts';
 import { addAgent, agentsOf, send, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { FAST, HELD, type Runner, startRunner } from '../../helpers/jobs.ts';

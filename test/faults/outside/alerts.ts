@@ -1,7 +1,7 @@
 /** Alerts of a whole Weir: killed while it sends one, it sends the same one again. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { listAlerts } from '../../../server/store/queries/alerts.ts';
+import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
 import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
 import type { Chain } from '../../helpers/chain.ts';
 import { until } from '../../helpers/wait.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { userRoutes } from '../../../server/manage/api/routes.ts';
-import { deleteExpiredAnswers } from '../../../server/store/queries/idempotency.ts';
+import { deleteExpiredAnswers } from '../../../server/store/queries/users/idempotency.ts';
 import { addAgent, type SecondApp, send, startAgentApp, startSecondApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { type Answer, addPerson, request, type TestPerson } from '../../helpers/people.ts';

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { signSession } from '../../../server/manage/auth/agent-session.ts';
 import type { Database } from '../../../server/store/pool.ts';
-import { recordKeys } from '../../../server/store/queries/secrets-keys.ts';
+import { recordKeys } from '../../../server/store/queries/secrets/secrets-keys.ts';
 import { deriveKey, fingerprintOf, seal } from '../../../server/store/secrets/seal.ts';
 import { addAgent, request, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';

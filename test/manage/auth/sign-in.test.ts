@@ -3,8 +3,8 @@ import { hash as argon2 } from '@node-rs/argon2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isOutdated } from '../../../server/manage/auth/password-hash.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../../server/manage/auth/people.ts';
-import { deleteEndedSessions } from '../../../server/store/queries/sessions.ts';
-import { deleteOldFailures } from '../../../server/store/queries/sign-in-failures.ts';
+import { deleteEndedSessions } from '../../../server/store/queries/users/sessions.ts';
+import { deleteOldFailures } from '../../../server/store/queries/users/sign-in-failures.ts';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { addPerson, cookieOf, givePassword, PASSWORD, request, signIn, type TestPerson } from '../../helpers/people.ts';
 

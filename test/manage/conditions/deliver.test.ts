@@ -4,7 +4,7 @@ import { ATTEMPTS_MAX } from '../../../server/manage/conditions/deliver.ts';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
 import { type Database, openDatabase } from '../../../server/store/pool.ts';
-import { listAlerts } from '../../../server/store/queries/alerts.ts';
+import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
 import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf } from '../../helpers/settings.ts';

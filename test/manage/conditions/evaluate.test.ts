@@ -4,9 +4,9 @@ import { MINUTE_MS } from '../../../server/base/durations.ts';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
-import type { AlertRow } from '../../../server/store/queries/alerts.ts';
-import { listAlerts } from '../../../server/store/queries/alerts.ts';
-import { addHistory } from '../../../server/store/queries/history.ts';
+import type { AlertRow } from '../../../server/store/queries/alerts/alerts.ts';
+import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
+import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
 

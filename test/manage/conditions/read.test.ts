@@ -15,7 +15,7 @@ import type { Cell } from '../../../server/store/cells/cell.ts';
 import type { CommitFailure } from '../../../server/store/commit-probe.ts';
 import { firstKeptDay } from '../../../server/store/drop-partitions.ts';
 import { createPartitions } from '../../../server/store/partitions.ts';
-import { addHistory } from '../../../server/store/queries/history.ts';
+import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';

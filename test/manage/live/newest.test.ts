@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../../server/manage/live/newest.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import type { Database } from '../../../server/store/pool.ts';
-import { readNewest } from '../../../server/store/queries/events.ts';
+import { readNewest } from '../../../server/store/queries/events/events.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { until } from '../../helpers/wait.ts';
 

@@ -16,7 +16,7 @@ import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { type Archive, dropOldPartitions } from '../../../server/store/drop-partitions.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { createPartitions, partitionName } from '../../../server/store/partitions.ts';
-import { countUnarchived } from '../../../server/store/queries/expiring.ts';
+import { countUnarchived } from '../../../server/store/queries/alerts/expiring.ts';
 import { weirOn } from '../../helpers/command.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { builtScript } from '../../helpers/script.ts';

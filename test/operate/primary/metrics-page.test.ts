@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { AGENT_SERIES_MAX, FigureReader } from '../../../server/operate/primary/database-figures.ts';
 import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
-import { endLastLeases } from '../../../server/store/queries/deliveries.ts';
+import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { addAgent, agentsOf, letPass, send, startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { until } from '../../helpers/wait.ts';

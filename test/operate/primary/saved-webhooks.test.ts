@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HOUR_MS } from '../../../server/base/durations.ts';
 import { removeSavedWebhooks, SavedWebhooks } from '../../../server/operate/primary/saved-webhooks.ts';
-import { readWebhooks } from '../../../server/store/queries/webhooks.ts';
+import { readWebhooks } from '../../../server/store/queries/webhooks/webhooks.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';

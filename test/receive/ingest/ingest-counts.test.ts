@@ -2,7 +2,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/durations.ts';
 import { IngestCounts, ROWS_MAX } from '../../../server/receive/ingest/ingest-counts.ts';
 import { VALUES_MAX } from '../../../server/receive/ingest/write-behind.ts';
-import type { HistoryRow } from '../../../server/store/queries/history.ts';
+import type { HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
 
 let written: HistoryRow[] = [];
 let works = true;

@@ -10,7 +10,11 @@ import { randomSource } from '../../../server/receive/ingest/rows.ts';
 import { Diagnoser } from '../../../server/receive/rejections/diagnose.ts';
 import { RejectionSampler, WAITING_BYTES_MAX } from '../../../server/receive/rejections/sampler.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
-import { deleteOldRejections, type RejectionRow, storeRejections } from '../../../server/store/queries/rejections.ts';
+import {
+  deleteOldRejections,
+  type RejectionRow,
+  storeRejections,
+} from '../../../server/store/queries/rejections/rejections.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';

@@ -10,7 +10,7 @@ import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { EventRow } from '../../../server/store/copy-rows.ts';
 import { uuidBytes, uuidv7 } from '../../../server/store/ids.ts';
-import { beginMove } from '../../../server/store/queries/webhook-moves.ts';
+import { beginMove } from '../../../server/store/queries/cells/webhook-moves.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';
 import { signedRequest } from '../../helpers/requests.ts';

@@ -7,7 +7,7 @@ import { systemActor } from '../../../server/store/audit/actor.ts';
 import { chainHash, record } from '../../../server/store/audit/record.ts';
 import { verifyAudit } from '../../../server/store/audit/verify.ts';
 import type { Database } from '../../../server/store/pool.ts';
-import { readAuditHead } from '../../../server/store/queries/audit.ts';
+import { readAuditHead } from '../../../server/store/queries/users/audit.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

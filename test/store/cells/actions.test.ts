@@ -1,6 +1,6 @@
 /** What people and agents do with events and deliveries that are in several cells. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { countUndelivered } from '../../../server/store/queries/undelivered.ts';
+import { countUndelivered } from '../../../server/store/queries/alerts/undelivered.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';

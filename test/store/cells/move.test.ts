@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { copyKeys, finishMoves } from '../../../server/store/cells/move.ts';
 import { uuidv7Cell } from '../../../server/store/ids.ts';
-import { beginMove, endMove } from '../../../server/store/queries/webhook-moves.ts';
+import { beginMove, endMove } from '../../../server/store/queries/cells/webhook-moves.ts';
 import { send } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';

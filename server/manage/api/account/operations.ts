@@ -5,7 +5,7 @@ import { email, enteredPassword, idOf, nameOf, recordId } from '../../../model/f
 import { passwordProblem } from '../../../model/passwords/rules.ts';
 import { roles, userSessionSchema } from '../../../model/users.ts';
 import { record } from '../../../store/audit/record.ts';
-import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../../store/queries/sessions.ts';
+import { deleteOwnSession, deleteSessionsOfUser, listSessions } from '../../../store/queries/users/sessions.ts';
 import type { Csrf } from '../../auth/csrf.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../auth/people.ts';
 import { noSessionCookie } from '../../auth/sessions.ts';

@@ -6,7 +6,7 @@ import { email, emailText, enteredPassword, idOf, nameOf, optionalNameText } fro
 import { passwordProblem } from '../../../model/passwords/rules.ts';
 import { roles } from '../../../model/users.ts';
 import { record } from '../../../store/audit/record.ts';
-import { deleteSession } from '../../../store/queries/sessions.ts';
+import { deleteSession } from '../../../store/queries/users/sessions.ts';
 import type { Csrf } from '../../auth/csrf.ts';
 import { acceptInvitation } from '../../auth/invitations.ts';
 import { noSessionCookie, sessionCookie } from '../../auth/sessions.ts';

@@ -6,11 +6,11 @@ import { type createClaim, inOutage } from '../../../deliver/claims/claim.ts';
 import type { createSettle } from '../../../deliver/claims/settle.ts';
 import { COUNTED_MAX } from '../../../model/events.ts';
 import type { Database } from '../../../store/pool.ts';
-import { readAgentActivity } from '../../../store/queries/agent-activity.ts';
-import type { Agent } from '../../../store/queries/agents.ts';
-import { countDeliveries } from '../../../store/queries/delivery-counts.ts';
+import { readAgentActivity } from '../../../store/queries/agents/activity.ts';
+import type { Agent } from '../../../store/queries/agents/agents.ts';
+import type { Settlement } from '../../../store/queries/claims/settle.ts';
+import { countDeliveries } from '../../../store/queries/deliveries/counts.ts';
 import { readDatabaseClock } from '../../../store/queries/server-state.ts';
-import type { Settlement } from '../../../store/queries/settle-deliveries.ts';
 import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
 import { agentOperation, done, openOperation } from '../operation.ts';
 import {

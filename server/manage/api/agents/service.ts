@@ -14,7 +14,7 @@ import {
   replaceCredential,
   revokeAgent,
   updateAgent,
-} from '../../../store/queries/agents.ts';
+} from '../../../store/queries/agents/agents.ts';
 import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
 import { setSubscription, setWebhooks } from './subscriptions.ts';
 

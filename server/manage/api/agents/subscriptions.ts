@@ -7,7 +7,7 @@ import {
   findMissing,
   insertSubscriptions,
   updateFilter,
-} from '../../../store/queries/subscriptions.ts';
+} from '../../../store/queries/agents/subscriptions.ts';
 
 /** Subscribes exactly these agents to the webhook. Throws ProblemError with the first agent that is not active. */
 export async function setAgents(query: Query, webhookId: string, agentIds: readonly string[]): Promise<void> {

@@ -5,9 +5,9 @@ import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import { repeatConflicts } from '../../../store/conflicts.ts';
 import type { Database } from '../../../store/pool.ts';
-import { ACTED_MAX } from '../../../store/queries/act-on-deliveries.ts';
-import { findAgent } from '../../../store/queries/agents.ts';
-import { dismissUndelivered, moveUndelivered } from '../../../store/queries/undelivered.ts';
+import { findAgent } from '../../../store/queries/agents/agents.ts';
+import { dismissUndelivered, moveUndelivered } from '../../../store/queries/alerts/undelivered.ts';
+import { ACTED_MAX } from '../../../store/queries/deliveries/actions.ts';
 
 interface Settled {
   settled: number;

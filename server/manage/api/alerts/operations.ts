@@ -4,7 +4,7 @@ import { problem } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
 import { alertSchema, alertTestSchema } from '../../../model/alerts.ts';
 import type { Database } from '../../../store/pool.ts';
-import { listAlerts } from '../../../store/queries/alerts.ts';
+import { listAlerts } from '../../../store/queries/alerts/alerts.ts';
 import { describeAlert } from '../../conditions/describe.ts';
 import { testAlert } from '../../conditions/test-alert.ts';
 import { done, operation } from '../operation.ts';

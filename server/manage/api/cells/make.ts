@@ -6,9 +6,9 @@ import { hasTable, migrate } from '../../../store/migrate.ts';
 import { openCell } from '../../../store/open.ts';
 import { createPartitions } from '../../../store/partitions.ts';
 import type { Database } from '../../../store/pool.ts';
-import { allowCopies } from '../../../store/queries/cell-copies.ts';
-import { type CellSelf, isEmpty, nameSelf, readSelf } from '../../../store/queries/cells.ts';
-import { createCitusSchema, distribute, flatten } from '../../../store/queries/citus.ts';
+import { type CellSelf, isEmpty, nameSelf, readSelf } from '../../../store/queries/cells/cells.ts';
+import { createCitusSchema, distribute, flatten } from '../../../store/queries/cells/citus.ts';
+import { allowCopies } from '../../../store/queries/cells/copies.ts';
 import { checkVersion, checkWritable, readServer } from '../../../store/server-checks.ts';
 
 /** Why the server cannot be a cell; null: it can. */

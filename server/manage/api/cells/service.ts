@@ -9,7 +9,6 @@ import { copyTo } from '../../../store/cells/copy.ts';
 import { describeConninfo, uriFault, withoutSecrets } from '../../../store/conninfo.ts';
 import { openCell } from '../../../store/open.ts';
 import type { Database, Query } from '../../../store/pool.ts';
-import { noteEverything } from '../../../store/queries/cell-copies.ts';
 import {
   type CellSelf,
   deleteCell,
@@ -20,9 +19,10 @@ import {
   readSelf,
   refuseOlderReleases,
   updateCell,
-} from '../../../store/queries/cells.ts';
-import { dropCitusSchema, readCitusFault } from '../../../store/queries/citus.ts';
-import { hasWebhooks } from '../../../store/queries/webhook-moves.ts';
+} from '../../../store/queries/cells/cells.ts';
+import { dropCitusSchema, readCitusFault } from '../../../store/queries/cells/citus.ts';
+import { noteEverything } from '../../../store/queries/cells/copies.ts';
+import { hasWebhooks } from '../../../store/queries/cells/webhook-moves.ts';
 import { seal } from '../../../store/secrets/seal.ts';
 import { explainCommitFailure, explainRefusedConnection } from '../../conditions/commit-failure.ts';
 import type { ChangeParts } from '../change.ts';

@@ -16,10 +16,10 @@ import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../../m
 import { instant, recordId } from '../../../model/fields.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';
 import type { Database } from '../../../store/pool.ts';
-import { groupDeadLetters } from '../../../store/queries/dead-letters.ts';
-import { findDelivery, listDeliveries } from '../../../store/queries/deliveries.ts';
-import { countOrEstimateDeliveries } from '../../../store/queries/delivery-counts.ts';
-import { readAttempts } from '../../../store/queries/delivery-history.ts';
+import { countOrEstimateDeliveries } from '../../../store/queries/deliveries/counts.ts';
+import { groupDeadLetters } from '../../../store/queries/deliveries/dead-letters.ts';
+import { findDelivery, listDeliveries } from '../../../store/queries/deliveries/deliveries.ts';
+import { readAttempts } from '../../../store/queries/deliveries/history.ts';
 import { agentIdOf } from '../../auth/person.ts';
 import { done, operation, readerOperation } from '../operation.ts';
 import { eventId, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';

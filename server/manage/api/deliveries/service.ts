@@ -4,6 +4,7 @@ import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import { repeatConflicts } from '../../../store/conflicts.ts';
 import type { Database, Query } from '../../../store/pool.ts';
+import { findAgent } from '../../../store/queries/agents/agents.ts';
 import {
   ACTED_MAX,
   type ActionKind,
@@ -11,10 +12,9 @@ import {
   actOnDeliveries,
   dismissDelivery,
   replayDelivery,
-} from '../../../store/queries/act-on-deliveries.ts';
-import { findAgent } from '../../../store/queries/agents.ts';
-import { type DeliveryRecord, findDelivery } from '../../../store/queries/deliveries.ts';
-import { type Undone, undoAction } from '../../../store/queries/undo-action.ts';
+} from '../../../store/queries/deliveries/actions.ts';
+import { type DeliveryRecord, findDelivery } from '../../../store/queries/deliveries/deliveries.ts';
+import { type Undone, undoAction } from '../../../store/queries/deliveries/undo-action.ts';
 
 /** `refused`: the delivery is not in a state that allows it. */
 type ActedOnOne = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'refused' };

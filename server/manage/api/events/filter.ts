@@ -5,7 +5,7 @@ import { eventFilters, inOrder, notInOrder } from '../../../model/event-filter.t
 import { eventSchema } from '../../../model/events.ts';
 import { example } from '../../../model/fields.ts';
 import { readStoredHeaders } from '../../../model/signatures/stored-headers.ts';
-import type { EventRecord } from '../../../store/queries/events.ts';
+import type { EventRecord } from '../../../store/queries/events/events.ts';
 import { flag, pageQuery, pageSchema } from '../paging.ts';
 
 export const eventListQuery = z.strictObject({ ...pageQuery, ...eventFilters }).refine(inOrder, notInOrder);

@@ -10,9 +10,9 @@ import { eventFilterOf } from '../../../model/event-filter.ts';
 import { idOf, nameOf } from '../../../model/fields.ts';
 import { verdicts } from '../../../model/filters/evaluate.ts';
 import type { Database } from '../../../store/pool.ts';
-import type { EventFilter, EventSpan } from '../../../store/queries/event-conditions.ts';
-import { type Recipient, readRecipients } from '../../../store/queries/recipients.ts';
-import { type EventToJudge, estimateEvents, readEventsToJudge } from '../../../store/queries/replay-preview.ts';
+import type { EventFilter, EventSpan } from '../../../store/queries/events/conditions.ts';
+import { type EventToJudge, estimateEvents, readEventsToJudge } from '../../../store/queries/replays/preview.ts';
+import { type Recipient, readRecipients } from '../../../store/queries/replays/recipients.ts';
 import { activeAgents } from './replay.ts';
 import type { EventSearch, EventTally } from './search.ts';
 

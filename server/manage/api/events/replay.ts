@@ -6,10 +6,10 @@ import { verdicts } from '../../../model/filters/evaluate.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import type { Database, Query } from '../../../store/pool.ts';
-import { type Agent, readAgents } from '../../../store/queries/agents.ts';
-import { type EventRecord, findEvent } from '../../../store/queries/events.ts';
-import { type Recipient, type ReplayScope, readRecipients } from '../../../store/queries/recipients.ts';
-import { deliverAgain } from '../../../store/queries/replay-events.ts';
+import { type Agent, readAgents } from '../../../store/queries/agents/agents.ts';
+import { type EventRecord, findEvent } from '../../../store/queries/events/events.ts';
+import { deliverAgain } from '../../../store/queries/replays/events.ts';
+import { type Recipient, type ReplayScope, readRecipients } from '../../../store/queries/replays/recipients.ts';
 
 /** Reasons why a replay reaches no agent that its problem names. */
 const REASONS_MAX = 5;

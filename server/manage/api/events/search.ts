@@ -4,9 +4,9 @@ import { DAY_MS } from '../../../base/durations.ts';
 import { readUnindexedFrom } from '../../../store/day-indexes.ts';
 import { uuidv7Time } from '../../../store/ids.ts';
 import type { Database } from '../../../store/pool.ts';
-import type { EventFilter, EventSpan } from '../../../store/queries/event-conditions.ts';
-import { countEvents, type EventRecord, listEvents, sliceEnd } from '../../../store/queries/events.ts';
-import { countByWebhook } from '../../../store/queries/replay-preview.ts';
+import type { EventFilter, EventSpan } from '../../../store/queries/events/conditions.ts';
+import { countEvents, type EventRecord, listEvents, sliceEnd } from '../../../store/queries/events/events.ts';
+import { countByWebhook } from '../../../store/queries/replays/preview.ts';
 
 /**
  * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is

@@ -4,7 +4,7 @@ import { filterText } from '../../../model/agents.ts';
 import { idOf, receivedAt, recordId } from '../../../model/fields.ts';
 import { type CandidateEvent, type Verdict, verdicts } from '../../../model/filters/evaluate.ts';
 import type { Database } from '../../../store/pool.ts';
-import { readEventsToTry } from '../../../store/queries/filter-events.ts';
+import { readEventsToTry } from '../../../store/queries/events/filter.ts';
 
 const EVENTS_DEFAULT = 50;
 const TRIED_EVENTS_MAX = 200;

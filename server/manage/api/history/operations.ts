@@ -16,15 +16,15 @@ import { type LatencyDays, latencyItemSchema, latencySpans } from '../../../mode
 import { outageSchema } from '../../../model/outages.ts';
 import { keptOfManyWebhooks } from '../../../store/many-webhooks.ts';
 import type { Database } from '../../../store/pool.ts';
+import { readOutages } from '../../../store/queries/alerts/outages.ts';
 import {
   HOUR,
   readBusiestWebhooks,
   readHistory,
   readWebhookHistory,
   readWebhookQuarters,
-} from '../../../store/queries/history.ts';
-import { readLatency } from '../../../store/queries/latency.ts';
-import { readOutages } from '../../../store/queries/outages.ts';
+} from '../../../store/queries/webhooks/history.ts';
+import { readLatency } from '../../../store/queries/webhooks/latency.ts';
 import { done, operation } from '../operation.ts';
 import { flag, idList, listSchema } from '../paging.ts';
 

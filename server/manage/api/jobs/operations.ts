@@ -4,7 +4,7 @@ import { problem } from '../../../base/http/problem.ts';
 import { recordId } from '../../../model/fields.ts';
 import { jobSchema } from '../../../model/jobs.ts';
 import type { Database } from '../../../store/pool.ts';
-import { findJob, listJobs } from '../../../store/queries/jobs.ts';
+import { findJob, listJobs } from '../../../store/queries/replays/jobs.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { cancelReplayJob } from './service.ts';

@@ -12,8 +12,8 @@ import {
   hasSubscribers,
   insertJob,
   type JobRecord,
-} from '../../../store/queries/jobs.ts';
-import type { ReplayScope } from '../../../store/queries/recipients.ts';
+} from '../../../store/queries/replays/jobs.ts';
+import type { ReplayScope } from '../../../store/queries/replays/recipients.ts';
 import { activeAgents } from '../events/replay.ts';
 
 interface ReplayOrder extends ReplayScope {

@@ -4,7 +4,7 @@ import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { DEFAULT_SCHEME } from '../../../model/signatures/presets.ts';
 import type { Rejections } from '../../../receive/rejections/recheck.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
-import { findRejection } from '../../../store/queries/rejections.ts';
+import { findRejection } from '../../../store/queries/rejections/rejections.ts';
 import { type WebhookParts, Webhooks } from '../webhooks/service.ts';
 import type { fixInput } from './schema.ts';
 

@@ -11,8 +11,13 @@ import {
 } from '../../../model/rejections.ts';
 import { readStoredHeaders } from '../../../model/signatures/stored-headers.ts';
 import { type RejectionParts, Rejections } from '../../../receive/rejections/recheck.ts';
-import { countKept, groupRejections, listAcceptable, readRejections } from '../../../store/queries/rejection-groups.ts';
-import { findRejection, listRejections } from '../../../store/queries/rejections.ts';
+import {
+  countKept,
+  groupRejections,
+  listAcceptable,
+  readRejections,
+} from '../../../store/queries/rejections/groups.ts';
+import { findRejection, listRejections } from '../../../store/queries/rejections/rejections.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { eventId, pageOf, pageSchema } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';

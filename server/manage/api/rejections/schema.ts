@@ -9,7 +9,7 @@ import { defaultSignatureHeaders } from '../../../model/signatures/signature.ts'
 import { schemeFields } from '../../../model/webhook-schemes.ts';
 import { rotateInput } from '../../../model/webhooks.ts';
 import { fixesOf } from '../../../receive/rejections/fixes.ts';
-import type { RejectionRecord } from '../../../store/queries/rejections.ts';
+import type { RejectionRecord } from '../../../store/queries/rejections/rejections.ts';
 import { pageQuery } from '../paging.ts';
 
 /** Bytes of a body shown with its rejection; the whole body is a separate download. */

@@ -20,7 +20,7 @@ import {
   readExpiry,
   revokeTokens,
   type TokenRecord,
-} from '../../../store/queries/tokens.ts';
+} from '../../../store/queries/users/tokens.ts';
 
 /** Active tokens per user. */
 export const TOKENS_MAX = 100;

@@ -4,7 +4,7 @@ import { invalid, problem } from '../../../base/http/problem.ts';
 import { recordId, text } from '../../../model/fields.ts';
 import { passwordProblem } from '../../../model/passwords/rules.ts';
 import { confirmationInput, givenRole, userInput, userSchema } from '../../../model/users.ts';
-import { findUser, listUsers, type UserRecord } from '../../../store/queries/users.ts';
+import { findUser, listUsers, type UserRecord } from '../../../store/queries/users/users.ts';
 import { invitationUrl } from '../../auth/invitations.ts';
 import { generatePassword } from '../../auth/password-hash.ts';
 import { isBearer } from '../../auth/person.ts';

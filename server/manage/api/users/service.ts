@@ -5,10 +5,10 @@ import type { Role } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import type { Database, Query } from '../../../store/pool.ts';
-import { clearInvitation, setInvitation } from '../../../store/queries/invitations.ts';
-import { deleteSessionsOfUser } from '../../../store/queries/sessions.ts';
-import { forgetAccountFailures } from '../../../store/queries/sign-in-failures.ts';
-import { revokeTokensOfUser } from '../../../store/queries/tokens.ts';
+import { clearInvitation, setInvitation } from '../../../store/queries/users/invitations.ts';
+import { deleteSessionsOfUser } from '../../../store/queries/users/sessions.ts';
+import { forgetAccountFailures } from '../../../store/queries/users/sign-in-failures.ts';
+import { revokeTokensOfUser } from '../../../store/queries/users/tokens.ts';
 import {
   changeUser,
   deleteUser,
@@ -16,7 +16,7 @@ import {
   insertUser,
   lockAdministrators,
   type UserRecord,
-} from '../../../store/queries/users.ts';
+} from '../../../store/queries/users/users.ts';
 import { newInvitation } from '../../auth/invitations.ts';
 import { generatePassword, type Passwords } from '../../auth/password-hash.ts';
 import { accountKey } from '../../auth/throttle.ts';

@@ -1,6 +1,6 @@
 /** The changer of webhooks: for their own operations and for moves between cells. */
 import type { Actor } from '../../../store/audit/actor.ts';
-import { findWebhook, lockWebhook, type WebhookRecord } from '../../../store/queries/webhooks.ts';
+import { findWebhook, lockWebhook, type WebhookRecord } from '../../../store/queries/webhooks/webhooks.ts';
 import { type ChangeParts, Changer } from '../change.ts';
 
 /** @param actor author of the changes */

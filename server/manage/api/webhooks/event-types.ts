@@ -8,8 +8,8 @@ import { eventTypeSchema } from '../../../model/events.ts';
 import { recordId } from '../../../model/fields.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';
 import type { Database } from '../../../store/pool.ts';
-import { countEventTypes, TYPED_EVENTS_MAX } from '../../../store/queries/event-types.ts';
-import { findWebhook } from '../../../store/queries/webhooks.ts';
+import { countEventTypes, TYPED_EVENTS_MAX } from '../../../store/queries/events/types.ts';
+import { findWebhook } from '../../../store/queries/webhooks/webhooks.ts';
 import { done, operation } from '../operation.ts';
 
 const SPAN_MS = 7 * DAY_MS;

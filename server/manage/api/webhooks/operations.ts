@@ -8,14 +8,14 @@ import { secretSchema } from '../../../model/webhook-secrets.ts';
 import { usageSchema } from '../../../model/webhook-usage.ts';
 import { rotateInput, webhookInput, webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
-import { readSecretUses } from '../../../store/queries/webhook-secrets.ts';
+import { readSecretUses } from '../../../store/queries/webhooks/secrets.ts';
 import {
   ACTIVE_WEBHOOKS_MAX,
   findWebhook,
   listWebhooks,
   readWebhookActivity,
   type WebhookRecord,
-} from '../../../store/queries/webhooks.ts';
+} from '../../../store/queries/webhooks/webhooks.ts';
 import { agentIdOf, type Reader } from '../../auth/person.ts';
 import { done, operation, readerOperation, replyTo } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';

@@ -8,8 +8,8 @@ import type { NewWebhook, Rotation, WebhookPatch } from '../../../model/webhooks
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
-import { verifyTokenContext } from '../../../store/queries/sealed-rows.ts';
-import { replaceSecret } from '../../../store/queries/webhook-secrets.ts';
+import { verifyTokenContext } from '../../../store/queries/secrets/sealed-rows.ts';
+import { replaceSecret } from '../../../store/queries/webhooks/secrets.ts';
 import {
   deleteWebhook,
   findWebhook,
@@ -19,7 +19,7 @@ import {
   updateWebhook,
   type WebhookFilter,
   type WebhookRecord,
-} from '../../../store/queries/webhooks.ts';
+} from '../../../store/queries/webhooks/webhooks.ts';
 import { seal } from '../../../store/secrets/seal.ts';
 import { setAgents } from '../agents/subscriptions.ts';
 import { chooseCell } from '../cells/choose.ts';

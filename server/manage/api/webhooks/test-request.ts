@@ -7,8 +7,8 @@ import { CannotSign, type Signed, signRequest } from '../../../model/signatures/
 import { defaultSignatureHeaders } from '../../../model/signatures/signature.ts';
 import { selectedDefinition } from '../../../model/webhook-schemes.ts';
 import type { Database } from '../../../store/pool.ts';
-import { findSealedSecret } from '../../../store/queries/webhook-secrets.ts';
-import type { WebhookRecord } from '../../../store/queries/webhooks.ts';
+import { findSealedSecret } from '../../../store/queries/webhooks/secrets.ts';
+import type { WebhookRecord } from '../../../store/queries/webhooks/webhooks.ts';
 import { unseal } from '../../../store/secrets/seal.ts';
 
 const BODY_CHARACTERS_MAX = 65_536;

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { usageSchema } from '../../../model/webhook-usage.ts';
 import { keptOfManyWebhooks } from '../../../store/many-webhooks.ts';
 import type { Database } from '../../../store/pool.ts';
-import { readLargestWebhooks, readTableBytes, readWebhookUsage } from '../../../store/queries/webhook-usage.ts';
+import { readLargestWebhooks, readTableBytes, readWebhookUsage } from '../../../store/queries/webhooks/usage.ts';
 
 type UsageOutput = z.output<typeof usageSchema>;
 

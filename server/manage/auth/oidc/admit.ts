@@ -17,9 +17,9 @@ import {
   insertHostedUser,
   lockUserByEmail,
   updateHostedUser,
-} from '../../../store/queries/hosted-users.ts';
-import { deleteSessionsOfUser } from '../../../store/queries/sessions.ts';
-import type { ActiveUser } from '../../../store/queries/users.ts';
+} from '../../../store/queries/users/hosted.ts';
+import { deleteSessionsOfUser } from '../../../store/queries/users/sessions.ts';
+import type { ActiveUser } from '../../../store/queries/users/users.ts';
 import { personActor } from '../person.ts';
 import type { Identity } from './claims.ts';
 

@@ -3,8 +3,8 @@ import { type JWTPayload, type JWTVerifyResult, errors as joseErrors, jwtVerify 
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { ProblemError, problem } from '../../../base/http/problem.ts';
 import type { Database } from '../../../store/pool.ts';
-import { findHostedUser } from '../../../store/queries/hosted-users.ts';
-import type { ActiveUser } from '../../../store/queries/users.ts';
+import { findHostedUser } from '../../../store/queries/users/hosted.ts';
+import type { ActiveUser } from '../../../store/queries/users/users.ts';
 import type { ReadJwt } from '../people.ts';
 import { admitIdentity, recordAdmission } from './admit.ts';
 import { type Identity, identityOf } from './claims.ts';

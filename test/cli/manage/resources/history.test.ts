@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HOUR_MS } from '../../../../server/base/durations.ts';
 import { noCounts } from '../../../../server/model/history.ts';
-import { addHistory } from '../../../../server/store/queries/history.ts';
+import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';
 import { weir, weirJson } from '../../../helpers/command.ts';
 import { someKey } from '../../../helpers/settings.ts';

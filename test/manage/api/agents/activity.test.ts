@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { LastSeen } from '../../../../server/manage/auth/agent.ts';
-import { recordAgentsSeen } from '../../../../server/store/queries/agents.ts';
-import { readDeliveryDepths } from '../../../../server/store/queries/delivery-depths.ts';
+import { recordAgentsSeen } from '../../../../server/store/queries/agents/agents.ts';
+import { readDeliveryDepths } from '../../../../server/store/queries/deliveries/depths.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';

@@ -1,7 +1,7 @@
 /** The numbers before a replay of many events: for each agent, exact or labelled as estimated. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
-import { estimateEvents } from '../../../../server/store/queries/replay-preview.ts';
+import { estimateEvents } from '../../../../server/store/queries/replays/preview.ts';
 import { addAgent, agentsOf, send, startAgentApp, storeEvents, type TestAgent } from '../../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';

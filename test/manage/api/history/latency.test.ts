@@ -7,7 +7,7 @@ import {
   type LatencyItem,
   quantileOf,
 } from '../../../../server/model/latency.ts';
-import { addLatency, deleteOldLatency, type LatencyRow } from '../../../../server/store/queries/latency.ts';
+import { addLatency, deleteOldLatency, type LatencyRow } from '../../../../server/store/queries/webhooks/latency.ts';
 import { addAgent, send, startAgentApp, storeEvents } from '../../../helpers/agents.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../../server/base/durations.ts';
 import type { Outage } from '../../../../server/model/outages.ts';
-import { addOutages, deleteOldOutages } from '../../../../server/store/queries/outages.ts';
+import { addOutages, deleteOldOutages } from '../../../../server/store/queries/alerts/outages.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 

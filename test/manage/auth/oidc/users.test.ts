@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { SESSIONS_OF_USER_MAX } from '../../../../server/manage/auth/sessions.ts';
-import { lockUserByEmail } from '../../../../server/store/queries/hosted-users.ts';
+import { lockUserByEmail } from '../../../../server/store/queries/users/hosted.ts';
 import { weir } from '../../../helpers/command.ts';
 import { type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
 import type { Claims } from '../../../helpers/oidc-provider.ts';

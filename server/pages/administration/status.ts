@@ -1,0 +1,142 @@
+/** GET /status: commits, processes, settings and state of this installation, and the results of `weir doctor`. */
+
+import type { z } from 'zod';
+import { weirCommand } from '../../base/command/name.ts';
+import { DAY_MS } from '../../base/durations.ts';
+import { settingGroups } from '../../base/settings/table.ts';
+import type { statusSchema } from '../../manage/api/status/operations.ts';
+import type { History, Second } from '../../manage/live/counters.ts';
+import { HISTORY_SECONDS } from '../../manage/live/counters.ts';
+import type { AlertTest } from '../../model/alerts.ts';
+import { chart } from '../charts/chart.ts';
+import { readOutagesSince } from '../charts/outage-list.ts';
+import { refusalsOf } from '../charts/refusals.ts';
+import { alertsOf } from '../overview/alerts.ts';
+import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
+import { bytes, plural } from '../show.ts';
+
+/** Below REFRESH_TIMEOUT_MS of live.js. */
+const WAIT_SECONDS = '3';
+/** Alerts on the page. */
+const ALERTS_SHOWN = 50;
+const ENDED_SHOWN = 10;
+const OUTAGE_DAYS = 30;
+const frame = { width: 400, height: 112 };
+
+/**
+ * Rendered at once. Findings that are not known yet are loaded afterwards, with `?checks=wait`.
+ * @param history the last minutes of all processes of this machine.
+ */
+export function statusPages(history: History): { status: Page; testAlert: Page } {
+  /** @param feedback `address`: after a form, where the page is. */
+  const show = async (
+    { call, query }: PageRequest,
+    test: AlertTest | null,
+    feedback: { address?: string } = {},
+  ): Promise<PageReply> => {
+    const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
+    const [shown, traffic, alerts, outageList, cells] = await Promise.all([
+      call('showStatus', { query: { wait_seconds } }),
+      partOf(call('showHistory', { query: { step: '3600' } })),
+      alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
+      readOutagesSince(call, Date.now() - OUTAGE_DAYS * DAY_MS),
+      partOf(call('listCells')),
+    ]);
+    if (shown.kind !== 'done') return asProblem(shown);
+    const status = shown.body;
+    const { seconds, latest } = history;
+    const data = {
+      weir: weirCommand(),
+      status,
+      test,
+      alerts,
+      outageList,
+      cells: cells?.items ?? [],
+      refusals: refusalsOf(traffic?.points ?? []),
+      alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
+      processes: processesText(status),
+      diagnosis: diagnosisText(status),
+      groups: groupsOf(status.settings),
+      live: latest,
+      // A primary of an older build does not collect them.
+      unknownUrls: latest?.unknown_urls ?? [],
+      requests: chart(
+        Object.fromEntries(lines.map(([name, member]) => [name, seconds.map((second) => perSecond(second, member))])),
+        HISTORY_SECONDS,
+        frame,
+      ),
+      commit: chart(
+        {
+          median: seconds.map((second) => second.commit_p50_ms),
+          '99th percentile': seconds.map((second) => second.commit_p99_ms),
+        },
+        HISTORY_SECONDS,
+        frame,
+      ),
+      queue: chart({ waiting: seconds.map((second) => second.queue_events) }, HISTORY_SECONDS, frame),
+    };
+    return view('status', 'Status', data, feedback);
+  };
+  return {
+    status: (request) => show(request, null),
+    testAlert: async (request) => {
+      const tested = await request.call('testAlert');
+      return tested.kind === 'done' ? show(request, tested.body, { address: '/status' }) : asProblem(tested);
+    },
+  };
+}
+
+const lines = [
+  ['accepted', 'accepted'],
+  ['rejected', 'rejected'],
+  ['rate limited', 'limited'],
+] as const;
+
+function perSecond(second: Second, member: 'accepted' | 'rejected' | 'limited'): number {
+  return (second[member] * 1_000) / Math.max(1, second.duration_ms);
+}
+
+type Status = z.output<typeof statusSchema>;
+
+/** What was changed, then every setting by group. */
+export function groupsOf(settings: Status['settings']) {
+  const groups = settingGroups.map(({ title, settings: group }) => {
+    const rows = settings.filter(({ name }) => name in group);
+    return { title, rows, changed: rows.filter(isChanged) };
+  });
+  const changed = groups.flatMap((group) => group.changed);
+  return changed.length === 0 ? groups : [{ title: 'Changed', rows: changed }, ...groups];
+}
+
+function isChanged({ secret, is_set, value, default: usual }: Status['settings'][number]): boolean {
+  return is_set && (secret || value !== usual);
+}
+
+/** The status as text for support requests: processes, problems and changed settings. Contains no secret. */
+export function diagnosisText(status: Status): string {
+  const { versions, database, schema, partitions, rate_limit_store: store, doctor } = status;
+  const notes = doctor.checks.filter(({ state }) => state !== 'ok');
+  const changed = status.settings.filter((one) => !one.secret && isChanged(one));
+  return [
+    `Weir ${versions.weir}, Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
+    `Since ${status.started_at}: ${processesText(status)}`,
+    `Database: ${bytes(database.bytes)}, ${database.connections} of ${database.connections_max} connections`,
+    `Schema: version ${schema.version}${schema.pending.map((name) => `, missing ${name}`).join('')}`,
+    `Days: ${partitions === null ? 'none' : `${partitions.first} to ${partitions.last}`}, kept for ${status.retention_days}`,
+    `Rate limits: ${store.backend}, ${store.state}`,
+    `Doctor: ${doctor.state}, ${plural(doctor.checks.length, 'check')}, ${notes.length} not ok`,
+    ...notes.map(({ name, state, finding, fix }) => `  ${state}, ${name}: ${finding}${fix ? `. Fix: ${fix}` : ''}`),
+    'Settings changed from the default:',
+    ...changed.map(({ name, value }) => `  ${name}=${value}`),
+  ].join('\n');
+}
+
+/** `2 processes serving, 1 process draining` */
+function processesText({ processes }: Pick<Status, 'processes'>): string {
+  const counts = new Map<string, number>();
+  for (const { state } of processes) counts.set(state, (counts.get(state) ?? 0) + 1);
+  return (
+    [...counts].map(([state, count]) => `${plural(count, 'process', 'processes')} ${state}`).join(', ') ||
+    'no process yet'
+  );
+}

@@ -1,0 +1,188 @@
+/** /deliveries: the list, dead letters by reason, one delivery with its attempts, and their replay and dismissal. */
+
+import { isOfOneAgent } from '../../model/dead-letters.ts';
+import type { Database } from '../../store/pool.ts';
+import { findEvent } from '../../store/queries/events/events.ts';
+import type { Call } from '../call.ts';
+import { showBody } from '../events/body/view.ts';
+import { filtersOf } from '../forms/filters.ts';
+import { field, list } from '../forms/form.ts';
+import { choicesOf, listBy, namesOf } from '../names.ts';
+import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
+import { address } from '../show.ts';
+
+const filterNames = ['state', 'agent_id', 'webhook_id', 'event_id', 'from', 'to', 'cursor'] as const;
+type Filters = ReturnType<typeof filtersOf<(typeof filterNames)[number] | 'reason'>>;
+
+const deliveryList: Page = async ({ call, query }) => {
+  const reason = query.get('reason');
+  // Not trimmed: an agent may give a reason with spaces around it.
+  const given: Filters = { ...filtersOf(query, filterNames), ...(reason ? { reason, state: 'dead' } : {}) };
+  const { filters, listed } = await listBy(call, 'listDeliveries', given);
+  if (listed.kind === 'problem') return listed;
+  const listing = listOf(listed);
+  const [dead, replayable] =
+    listed.kind === 'done' ? await Promise.all([deadGroups(call, filters), replayableOf(call, filters)]) : [{}, null];
+  const named = dead.groups?.items.flatMap((group) => group.agent_ids) ?? [];
+  const [agents, webhooks] = await Promise.all([
+    choicesOf(call, 'agents', [...listing.page.items.map((one) => one.agent_id), ...named, filters.agent_id]),
+    choicesOf(call, 'webhooks', [...listing.page.items.map((one) => one.webhook_id), filters.webhook_id]),
+  ]);
+  return view('deliveries/list', 'Deliveries', { filters, ...listing, agents, webhooks, ...dead, replayable });
+};
+
+/** The groups of the first page of dead letters, which are of all times. `replays` false: the agent is revoked, and a replay would wait in vain. */
+async function deadGroups(call: Call, filters: Filters) {
+  const { state, agent_id, webhook_id, cursor, reason } = filters;
+  if (state !== 'dead' || isNarrowed(filters) || cursor !== undefined) return {};
+  const [grouped, replays] = await Promise.all([
+    call('groupDeadLetters', { query: { agent_id, webhook_id } }),
+    isActive(call, agent_id),
+  ]);
+  if (grouped.kind !== 'done') return {};
+  const items = grouped.body.items.filter((group) => reason === undefined || group.reason === reason);
+  return { groups: { ...grouped.body, items }, replays };
+}
+
+/** States of a list that is replayed as a whole. Dead letters are replayed by reason. */
+const replayedAsAWhole = ['dismissed', 'filtered'];
+
+/** The state whose deliveries a button replays, unless an agent must be chosen first; null: neither. */
+async function replayableOf(call: Call, filters: Filters) {
+  const { state, agent_id } = filters;
+  if (state === undefined || !replayedAsAWhole.includes(state) || isNarrowed(filters)) return null;
+  if (agent_id === undefined && isOfOneAgent(state)) return { state, needsAgent: true };
+  return (await isActive(call, agent_id)) ? { state, needsAgent: false } : null;
+}
+
+/** Whether the list has a filter that a replay does not have. */
+function isNarrowed({ event_id, from, to }: Filters): boolean {
+  return event_id !== undefined || from !== undefined || to !== undefined;
+}
+
+/** Whether all agents are meant, or one that is not revoked. */
+async function isActive(call: Call, agentId: string | undefined): Promise<boolean> {
+  if (agentId === undefined) return true;
+  const agent = await call('showAgent', { id: agentId });
+  return agent.kind === 'done' && !agent.body.revoked;
+}
+
+/** With the body of the event if the delivery failed. */
+const showDelivery =
+  (database: Database): Page =>
+  async ({ call, id, query }) => {
+    const [delivery, attempts] = await Promise.all([call('showDelivery', { id }), call('listAttempts', { id })]);
+    if (delivery.kind !== 'done') return asProblem(delivery);
+    const { agent_id, webhook_id, event_id, state, reason } = delivery.body;
+    const failed = state === 'dead' || (reason !== null && state !== 'done');
+    const [agents, webhooks, event] = await Promise.all([
+      namesOf(call, 'agents', [agent_id]),
+      namesOf(call, 'webhooks', [webhook_id]),
+      failed ? findEvent(database, null, event_id) : undefined,
+    ]);
+    return view('deliveries/show', `Delivery ${id.slice(-8)}`, {
+      delivery: delivery.body,
+      attempts: attempts.kind === 'done' ? attempts.body.items : [],
+      agents,
+      webhooks,
+      event,
+      body: event && bodyOf(event, query),
+    });
+  };
+
+/** The body without the view of its changes, which compares events. */
+function bodyOf({ body, content_type }: { body: Buffer; content_type: string | null }, query: URLSearchParams) {
+  const wanted = query.get('view');
+  const shown = showBody(body, content_type, wanted === 'diff' ? null : wanted, query.get('values') === 'all');
+  return { ...shown, views: shown.views.filter((name) => name !== 'diff') };
+}
+
+const replayDelivery: Page = async ({ call, id }) => {
+  const replayed = await call('replayDelivery', { id });
+  return replayed.kind === 'done' ? redirect(`/deliveries/${id}`, 'replayed') : asProblem(replayed);
+};
+
+const dismissDelivery: Page = async ({ call, id }) => {
+  const dismissed = await call('dismissDelivery', { id });
+  return dismissed.kind === 'done' ? redirect(`/deliveries/${id}`, 'dismissed') : asProblem(dismissed);
+};
+
+const replayDeliveries: Page = async ({ call, form }) => {
+  if (form.has('chosen')) return replayChosen(call, form);
+  const state = field(form, 'state') || 'dead';
+  const replayed = await call('replayDeliveries', { input: { ...scopeOf(form), state } });
+  if (replayed.kind !== 'done') return asProblem(replayed);
+  const notice = state === 'dead' ? 'dead-replayed' : 'many-replayed';
+  return afterAction(form, notice, { ...replayed.body, state, count: replayed.body.replayed });
+};
+
+/** Replays the rows that are chosen in the list, whatever their state. */
+async function replayChosen(call: Call, form: PageRequest['form']): Promise<PageReply> {
+  const delivery_ids = list(form, 'id');
+  if (delivery_ids.length === 0) return redirect(address('/deliveries', shownBy(form)), 'none-chosen');
+  const replayed = await call('replayDeliveries', { input: { delivery_ids } });
+  if (replayed.kind !== 'done') return asProblem(replayed);
+  return afterAction(form, 'many-replayed', {
+    ...replayed.body,
+    state: field(form, 'state'),
+    count: replayed.body.replayed,
+  });
+}
+
+const dismissDeadLetters: Page = async ({ call, form }) => {
+  const isChosen = form.has('chosen');
+  const delivery_ids = list(form, 'id');
+  if (isChosen && delivery_ids.length === 0) return redirect(address('/deliveries', shownBy(form)), 'none-chosen');
+  const dismissed = await call('dismissDeliveries', { input: isChosen ? { delivery_ids } : scopeOf(form) });
+  if (dismissed.kind !== 'done') return asProblem(dismissed);
+  return afterAction(form, 'dead-dismissed', { ...dismissed.body, state: 'dead', count: dismissed.body.dismissed });
+};
+
+const undoDeliveries: Page = async ({ call, form }) => {
+  const undone = await call('undoDeliveries', { input: { action_id: field(form, 'action_id') } });
+  if (undone.kind !== 'done') return asProblem(undone);
+  const { restored, others } = undone.body;
+  const shown = { state: field(form, 'state') || 'dead', count: restored };
+  return redirect(address('/deliveries', shown), others === 0 ? 'undone' : 'undone-in-part');
+};
+
+export const deliveryPages = (database: Database) => ({
+  deliveryList,
+  showDelivery: showDelivery(database),
+  replayDelivery,
+  dismissDelivery,
+  replayDeliveries,
+  dismissDeadLetters,
+  undoDeliveries,
+});
+
+/** The reason is JSON, because a form changes the line ends of text, and because no reason is a group too. */
+function scopeOf(form: PageRequest['form']) {
+  const reason = form.get('reason');
+  return { ...filtersOf(form, ['agent_id', 'webhook_id']), ...(reason === null ? {} : { reason: parsed(reason) }) };
+}
+
+/** Text that is not JSON is not from the form. It must not mean every reason: the operation refuses false. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return false;
+  }
+}
+
+/** The filters of the list that the form belongs to. */
+function shownBy(form: PageRequest['form']) {
+  return filtersOf(form, ['agent_id', 'webhook_id', 'event_id', 'from', 'to', 'state']);
+}
+
+function afterAction(
+  form: PageRequest['form'],
+  notice: string,
+  { state, count, more, action_id }: { state: string; count: number; more: boolean; action_id: string | null },
+) {
+  return redirect(
+    address('/deliveries', { ...shownBy(form), state, count, action: action_id }),
+    more ? `${notice}-in-part` : notice,
+  );
+}

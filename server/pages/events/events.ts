@@ -1,0 +1,242 @@
+/** /events: the list with its filters, one event, and its replay. */
+
+import { isUtf8 } from 'node:buffer';
+import { setTimeout as delay } from 'node:timers/promises';
+import { HOUR_MS } from '../../base/durations.ts';
+import { problem } from '../../base/http/problem.ts';
+import type { FilterJudge } from '../../deliver/claims/judge.ts';
+import { describeEvent } from '../../manage/api/events/filter.ts';
+import { judgeEvent } from '../../manage/api/events/replay.ts';
+import { isTestHeader } from '../../manage/api/webhooks/test-request.ts';
+import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';
+import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
+import { allows } from '../../model/users.ts';
+import { isTimedId, uuidv7Time } from '../../store/ids.ts';
+import type { Database } from '../../store/pool.ts';
+import { readAttempts } from '../../store/queries/deliveries/history.ts';
+import { findEvent } from '../../store/queries/events/events.ts';
+import { readOldestTime } from '../../store/queries/events/lists.ts';
+import { findNeighbours, findPreviousOfType } from '../../store/queries/events/neighbours.ts';
+import { eventDeliveries } from '../activity.ts';
+import type { Call } from '../call.ts';
+import { formErrors, noErrors } from '../forms/errors.ts';
+import { filtersOf } from '../forms/filters.ts';
+import { list } from '../forms/form.ts';
+import { choicesOf, idsOf, listBy, namesOf } from '../names.ts';
+import { asProblem, type Page, redirect, view } from '../page.ts';
+import { commandDefinition, type SignedTarget, signedCurl } from '../samples/curl.ts';
+import { address } from '../show.ts';
+import { diffOf } from './body/diff.ts';
+import { showBody } from './body/view.ts';
+import { lifeOf } from './life.ts';
+import { isEditable, sendAgainPages } from './send-again.ts';
+
+/** Filters of the list, by the names that users see. */
+export const filterLabels = {
+  webhook_id: 'Webhook',
+  type: 'Type',
+  delivery_state: 'Delivery',
+  content_type: 'Content type',
+  source: 'From address',
+  header: 'Header',
+  q: 'Body',
+  from: 'Since',
+  to: 'Before',
+} as const;
+export type FilterName = keyof typeof filterLabels;
+const filterNames = [...(Object.keys(filterLabels) as FilterName[]), 'cursor'] as const;
+/** Pause before a page goes on with a search: other requests get the connection. When two other searches run, it waits longer. */
+const CONTINUE_MS = 50;
+const BUSY_MS = 2_000;
+/** Largest body that is shown in a shell command; a longer command is unreadable. */
+const CURL_BYTES_MAX = 4_096;
+
+/**
+ * @param judge of filters, not the one of claims
+ * @param reachMs FILTER_TIMEOUT_MS: longest wait for the filters that decide whom a replay reaches; after it the page does not say it.
+ */
+export function eventPages(database: Database, judge: FilterJudge, reachMs: number) {
+  const eventList: Page = async ({ call, query }) => {
+    const { filters, listed } = await listBy(call, 'listEvents', filtersOf(query, filterNames));
+    if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
+    // A search that goes on by itself asks again later.
+    const waits = listed.kind === 'problem' && filters.cursor !== undefined && isTimedId(filters.cursor);
+    const page =
+      listed.kind === 'done'
+        ? listed.body
+        : waits
+          ? { items: [], next_cursor: filters.cursor!, complete: false, searched_to: uuidv7Time(filters.cursor!) }
+          : { items: [], next_cursor: null, complete: true, searched_to: null };
+    const { errors, ...feedback } = listed.kind === 'done' || waits ? noErrors : formErrors(listed);
+    const ids = page.items.map((event) => event.webhook_id);
+    const isWhole = page.next_cursor === null && filters.cursor === undefined;
+    const { searched_to } = page;
+    const [webhooks, deliveries, counted, oldest] = await Promise.all([
+      choicesOf(call, 'webhooks', [...ids, filters.webhook_id]),
+      eventDeliveries(
+        call,
+        page.items.map(({ id }) => id),
+      ),
+      isWhole ? null : countOf(call, filters),
+      searched_to === null ? null : readOldestTime(database),
+    ]);
+    const count = counted ?? { count: page.items.length, exact: page.complete };
+    const chips = chipsOf(filters, webhooks.names);
+    const search =
+      searched_to === null
+        ? null
+        : {
+            ...progressOf(searched_to, filters, oldest ?? searched_to, Date.now()),
+            delay: waits ? BUSY_MS : CONTINUE_MS,
+          };
+    return view(
+      'events/list',
+      'Events',
+      { filters, page, errors, webhooks, deliveries, chips, count, presets: presetsOf(filters), search },
+      feedback,
+    );
+  };
+
+  const showEvent: Page = async ({ call, id, query, person }) => {
+    // Read the event directly, once: the API operation omits the body.
+    const stored = isTimedId(id) ? await findEvent(database, null, id.toLowerCase()) : undefined;
+    if (stored === undefined) return problem('event_unknown');
+    const event = describeEvent(stored);
+    const { body } = stored;
+    const shown = showBody(body, event.content_type, query.get('view'), query.get('values') === 'all');
+    const filters = listFilters(query);
+    const near = eventFilterOf(filters ?? { webhook_id: event.webhook_id }, null, null);
+    const [deliveries, attempts, neighbours, webhook, replayTo, reach, previous] = await Promise.all([
+      call('listDeliveries', { query: { event_id: id, limit: '200' } }),
+      readAttempts(database, { eventId: event.id }, Date.now()),
+      findNeighbours(database, event.id, near.filter, near.span),
+      call('showWebhook', { id: event.webhook_id }),
+      choicesOf(call, 'agents', [], { active: true }),
+      allows(person.role, 'operator')
+        ? Promise.race([judgeEvent({ database, judge }, stored, null), delay(reachMs, null, { ref: false })])
+        : null,
+      shown.view === 'diff' ? findPreviousOfType(database, event) : undefined,
+    ]);
+    const known = webhook.kind === 'done' ? webhook.body : null;
+    const listed = deliveries.kind === 'done' ? deliveries.body.items : [];
+    const agents = await namesOf(
+      call,
+      'agents',
+      listed.map(({ agent_id }) => agent_id),
+    );
+    const verified = known !== null && (known.signature_scheme !== DEFAULT_SCHEME || known.has_secret);
+    return view('events/show', `${event.event_type ?? 'Event'} ${id.slice(-8)}`, {
+      event,
+      webhook: known,
+      agents,
+      replayTo,
+      reach: reach && {
+        subscribed: [...reach.passing, ...reach.undecided],
+        excluded: reach.excluded.map(({ agentId }) => agentId),
+      },
+      headers: sendersFirst(event.headers),
+      neighbours,
+      editable: known !== null && isEditable(body),
+      attempts,
+      filters: filters ?? {},
+      body: shown,
+      diff: shown.view === 'diff' ? diffOf(body, previous) : null,
+      deliveries: listed,
+      life: lifeOf({ event, verified, deliveries: listed, attempts }),
+      curl: known && curlOf(known, event, body),
+    });
+  };
+
+  const replayEvent: Page = async ({ call, id, form }) => {
+    const agents = await idsOf(call, 'agents', list(form, 'agent_id'));
+    if ('error' in agents) return asProblem({ kind: 'invalid', errors: { '': agents.error } });
+    const input = {
+      ...(agents.ids.length > 0 ? { agent_ids: agents.ids } : {}),
+      beyond_subscriptions: form.has('beyond'),
+    };
+    const replayed = await call('replayEvent', { id, input });
+    return replayed.kind === 'done' ? redirect(`/events/${id}`, 'replayed') : asProblem(replayed);
+  };
+
+  return { eventList, showEvent, replayEvent, ...sendAgainPages(database) };
+}
+
+/** The filters of the list that the event was opened from; null: it had none. */
+function listFilters(query: URLSearchParams) {
+  const given = eventCountQuery.safeParse(filtersOf(query, Object.keys(filterLabels)));
+  return given.success && Object.keys(given.data).length > 0 ? given.data : null;
+}
+
+/** Header fields, those of the sender before the common ones. */
+function sendersFirst(headers: Record<string, string>): [string, string][] {
+  const all = Object.entries(headers);
+  const isOwn = ([name]: [string, string]) => name.startsWith('x-') && !name.startsWith('x-forwarded');
+  return [...all.filter(isOwn), ...all.filter((one) => !isOwn(one))];
+}
+
+type Filters = Partial<Record<FilterName | 'cursor', string>>;
+
+/** Each active filter: its label, its value, and the address of the list without it. */
+export function chipsOf(
+  { cursor: _, ...filters }: Filters,
+  webhooks: Record<string, string>,
+): [string, string, string][] {
+  return (Object.keys(filterLabels) as FilterName[]).flatMap((name) => {
+    const value = filters[name];
+    if (value === undefined) return [];
+    const shown = name === 'webhook_id' ? (webhooks[value] ?? value) : value;
+    return [[filterLabels[name], shown, address('/events', { ...filters, [name]: null })] as [string, string, string]];
+  });
+}
+
+/**
+ * How far a search has looked.
+ * @param searchedTo ISO, like `oldest`, the time of the oldest event
+ */
+export function progressOf(searchedTo: string, { from, to }: Filters, oldest: string, nowMs: number) {
+  const end = to ?? new Date(nowMs).toISOString();
+  const hours = (since: string) => Math.max(0, Math.round((Date.parse(end) - Date.parse(since)) / HOUR_MS));
+  const start = from !== undefined && from > oldest ? from : oldest;
+  return { searchedTo, to: end, done: hours(searchedTo), all: Math.max(hours(searchedTo), hours(start)) };
+}
+
+/** Number of matching events; null if it is not known now. */
+async function countOf(call: Call, { cursor: _, ...query }: Filters) {
+  const counted = await call('countEvents', { query });
+  return counted.kind === 'done' ? counted.body : null;
+}
+
+/** A common range of time. `day`: weir.js replaces the UTC day with that of the browser, as many days from today. */
+type Preset = { label: string; address: string; day?: number };
+
+/** None once a range is chosen. */
+function presetsOf({ cursor: _, ...filters }: Filters): Preset[] {
+  if (filters.from !== undefined || filters.to !== undefined) return [];
+  const nowMs = Date.now();
+  const hourAgo = new Date(nowMs - HOUR_MS).toISOString();
+  const [today, yesterday] = [0, 24 * HOUR_MS].map(
+    (ms) => `${new Date(nowMs - ms).toISOString().slice(0, 10)}T00:00:00Z`,
+  );
+  return [
+    { label: 'Last hour', address: address('/events', { ...filters, from: hourAgo }) },
+    { label: 'Today (UTC)', address: address('/events', { ...filters, from: today }), day: 0 },
+    { label: 'Yesterday (UTC)', address: address('/events', { ...filters, from: yesterday, to: today }), day: -1 },
+  ];
+}
+
+function curlOf(
+  webhook: SignedTarget & { url: string; dedupe_header: string | null },
+  { headers, content_type }: { headers: Record<string, string>; content_type: string | null },
+  body: Buffer,
+): string | null {
+  const definition = commandDefinition(webhook);
+  if (definition === null || body.length > CURL_BYTES_MAX || !isUtf8(body)) return null;
+  return signedCurl({
+    url: webhook.url,
+    body,
+    contentType: content_type ?? 'application/octet-stream',
+    definition,
+    headers: Object.fromEntries(Object.entries(headers).filter(([name]) => isTestHeader(name))),
+    idHeader: webhook.dedupe_header,
+  });
+}

@@ -1,0 +1,89 @@
+/** /events/{id}/edit: the form that sends an event again with changes, through the webhook's own address. */
+import { isUtf8 } from 'node:buffer';
+import { problem } from '../../base/http/problem.ts';
+import { describeEvent } from '../../manage/api/events/filter.ts';
+import { isTestHeader } from '../../manage/api/webhooks/test-request.ts';
+import { isTimedId } from '../../store/ids.ts';
+import type { Database } from '../../store/pool.ts';
+import { findEvent } from '../../store/queries/events/events.ts';
+import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
+import { field } from '../forms/form.ts';
+import { asProblem, type Page, type PageReply, redirect, view } from '../page.ts';
+import { prettyJson } from './body/pretty-json.ts';
+
+/** Largest body that can be edited; the operation has the same limit in characters. */
+const EDITED_BYTES_MAX = 65_536;
+
+/** Whether the body can be edited as text. */
+export function isEditable(body: Buffer): boolean {
+  return body.length <= EDITED_BYTES_MAX && isUtf8(body) && !body.includes(0);
+}
+
+/** JSON with one member or element a line, unless it is then too long to send; other text as it is. */
+function editedText(body: Buffer): string {
+  const pretty = prettyJson(body, EDITED_BYTES_MAX);
+  return pretty?.complete && pretty.text.length <= EDITED_BYTES_MAX ? pretty.text : body.toString('utf8');
+}
+
+interface Values {
+  body: string;
+  content_type: string;
+  /** `name: value` lines. */
+  headers: string;
+}
+
+export function sendAgainPages(database: Database) {
+  const find = (id: string) => (isTimedId(id) ? findEvent(database, null, id.toLowerCase()) : undefined);
+
+  const editEvent: Page = async ({ id }) => {
+    const stored = await find(id);
+    if (stored === undefined) return problem('event_unknown');
+    if (!isEditable(stored.body))
+      return asProblem({ kind: 'invalid', errors: { '': 'This body is too large to edit here, or it is not text.' } });
+    const { headers, content_type } = describeEvent(stored);
+    const lines = Object.entries(headers).filter(([name]) => isTestHeader(name));
+    const values = {
+      body: editedText(stored.body),
+      content_type: content_type ?? 'application/octet-stream',
+      headers: lines.map(([name, value]) => `${name}: ${value}`).join('\n'),
+    };
+    return formView(id, values, noErrors);
+  };
+
+  const sendEvent: Page = async ({ call, id, form }) => {
+    const stored = await find(id);
+    if (stored === undefined) return problem('event_unknown');
+    const values = {
+      body: field(form, 'body'),
+      content_type: field(form, 'content_type'),
+      headers: field(form, 'headers'),
+    };
+    const headers = headersOf(values.headers);
+    if (headers === null)
+      return formView(id, values, { errors: { headers: 'Give one header a line: NAME: VALUE.' }, status: 422 });
+    const sent = await call('testWebhook', { id: stored.webhook_id, input: { ...values, headers } });
+    if (sent.kind !== 'done') return formView(id, values, formErrors(sent));
+    const { status, answer } = sent.body;
+    const { id: newId, detail } = (answer ?? {}) as { id?: unknown; detail?: unknown };
+    if (status !== null && status < 300 && typeof newId === 'string') return redirect(`/events/${newId}`, 'sent-again');
+    const why = `${status === null ? 'It was not sent.' : `The response was ${status}.`} ${typeof detail === 'string' ? detail : ''}`;
+    return formView(id, values, { errors: { '': why.trim() }, status: 422 });
+  };
+
+  return { editEvent, sendEvent };
+}
+
+function formView(id: string, values: Values, { errors, ...feedback }: FormFeedback): PageReply {
+  return view('events/edit', 'Edit and send again', { id, values, errors }, feedback);
+}
+
+/** Null when a line is not a header. */
+function headersOf(text: string): Record<string, string> | null {
+  const headers: Record<string, string> = {};
+  for (const line of text.split('\n').filter((one) => one.trim() !== '')) {
+    const colon = line.indexOf(':');
+    if (colon < 1) return null;
+    headers[line.slice(0, colon).trim().toLowerCase()] = line.slice(colon + 1).trim();
+  }
+  return headers;
+}

@@ -1,0 +1,110 @@
+/** Form fields of a resource, from its table: what partials/field shows, and the input that a submitted form has. */
+import { z } from 'zod';
+import { bare, type Field, type FormColumn, kindOf, type Table } from '../../model/table.ts';
+import { field, list, number, optional } from './form.ts';
+
+/** The data of partials/field. */
+interface ShownField {
+  name: string;
+  label: string;
+  type: string;
+  rows: number | undefined;
+  value: unknown;
+  error: string | undefined;
+  hint: string | undefined;
+  /** HTML. */
+  attributes: string;
+}
+
+type FormField = Field & { input: z.ZodType; form: FormColumn };
+
+/** A part of a form. `isUsed`: a field has a value or an error, so a collapsed part is shown open. */
+interface ShownPart {
+  fields: ShownField[];
+  isUsed: boolean;
+}
+
+/** What a form shows, by field. */
+interface FormValues {
+  values: Readonly<Record<string, unknown>>;
+  errors: Readonly<Record<string, string>>;
+  /** Facts of this Weir for the placeholders of hints. */
+  facts?: Readonly<Record<string, string>>;
+}
+
+/** The fields of each part, in order. @param parts names of the fields by part */
+export function shownParts<Part extends string>(
+  table: Table,
+  parts: Readonly<Record<Part, readonly string[]>>,
+  shown: FormValues,
+): Record<Part, ShownPart> {
+  const pairs = Object.entries<readonly string[]>(parts).map(([part, names]): [string, ShownPart] => {
+    const fields = names.map((name) => shownField(name, table[name] as FormField, shown));
+    return [part, { fields, isUsed: fields.some(({ value, error }) => (value ?? '') !== '' || error !== undefined) }];
+  });
+  return Object.fromEntries(pairs) as Record<Part, ShownPart>;
+}
+
+function shownField(
+  name: string,
+  { input, form, initial }: FormField,
+  { values, errors, facts }: FormValues,
+): ShownField {
+  const { label, hint, rows, suggestions } = form;
+  const fill = (text: string) => text.replace(/\{([a-z ]+)\}/g, (_, fact: string) => facts?.[fact] ?? '');
+  const schema = bare(input);
+  const isRequired = kindOf(input) === 'text' && initial !== '' && !(input instanceof z.ZodNullable);
+  const attributes = [
+    suggestions && `list="${suggestions}"`,
+    form.noHistory || form.type === 'password' ? 'autocomplete="off"' : '',
+    form.placeholder && `placeholder="${fill(form.placeholder)}"`,
+    isRequired && 'required',
+    // Not on an optional text: the browser would cut what is pasted.
+    isRequired && schema instanceof z.ZodString && schema.maxLength !== null && `maxlength="${schema.maxLength}"`,
+    schema instanceof z.ZodNumber && `min="${schema.minValue}"`,
+    schema instanceof z.ZodNumber && form.hasMax && `max="${schema.maxValue}"`,
+  ];
+  return {
+    name,
+    label,
+    type: form.type === 'json' ? 'textarea' : (form.type ?? (kindOf(input) === 'number' ? 'number' : 'text')),
+    rows,
+    value: values[name] ?? (form.type === 'password' ? undefined : initial),
+    error: errors[name],
+    hint: hint && fill(hint),
+    attributes: attributes.filter(Boolean).join(' '),
+  };
+}
+
+/**
+ * The members that a form can set, as the operation takes them. Values that cannot be parsed are passed unchanged, so that the schema
+ * refuses them. A password that is left empty is absent.
+ */
+export function inputOf<Name extends string>(
+  table: Table,
+  parts: Readonly<Record<string, readonly Name[]>>,
+  form: URLSearchParams,
+): Record<Name, unknown> {
+  const names = Object.values(parts).flat();
+  const pairs = names.map((name) => [name, memberOf(name, table[name] as FormField, form)] as const);
+  return Object.fromEntries(pairs.filter(([, value]) => value !== undefined)) as Record<Name, unknown>;
+}
+
+function memberOf(name: string, { input, form: { type }, initial }: FormField, form: URLSearchParams): unknown {
+  if (type === 'password') return field(form, name) || undefined;
+  if (type === 'json') return parsed(field(form, name));
+  const kind = kindOf(input);
+  if (kind === 'list') return list(form, name);
+  if (kind === 'number') return number(form, name);
+  return input instanceof z.ZodNullable ? optional(form, name) : field(form, name) || (initial ?? '');
+}
+
+/** Null for an empty text. Text that is not JSON stays text, which the operation refuses. */
+function parsed(text: string): unknown {
+  if (text === '') return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

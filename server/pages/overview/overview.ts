@@ -1,0 +1,97 @@
+/** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
+import { DAY_MS } from '../../base/durations.ts';
+import { within } from '../../base/net/within.ts';
+import type { HistoryCounts } from '../../model/history.ts';
+import { chart } from '../charts/chart.ts';
+import { readOutagesSince } from '../charts/outage-list.ts';
+import { refusalsOf } from '../charts/refusals.ts';
+import { errorShare, sumOf, trafficOf, withRefused } from '../charts/traffic.ts';
+import { namesOf } from '../names.ts';
+import { PART_MS_MAX, type Page, partOf, view } from '../page.ts';
+import { alertsOf } from './alerts.ts';
+import { conditionCard, otherAlerts } from './conditions.ts';
+
+/** By the parameter `range`: the span, the step of its points, and how the page names it. */
+const ranges = {
+  '24h': { days: 1, step: 1_800, text: 'the last 24 hours', short: '24 h', stepText: 'half hour' },
+  '7d': { days: 7, step: 21_600, text: 'the last 7 days', short: '7 d', stepText: '6 hours' },
+  '30d': { days: 30, step: 86_400, text: 'the last 30 days', short: '30 d', stepText: 'day' },
+} as const;
+type Range = keyof typeof ranges;
+
+const sparkFrame = { width: 120, height: 26 };
+const EVENTS_SHOWN = 6;
+const WEBHOOKS_SHOWN = 25;
+/** Alerts on the page: active ones, and the latest that have ended, if they ended within a day. */
+const ALERTS_SHOWN = 50;
+const ENDED_SHOWN = 5;
+
+export const overview: Page = async ({ call, query }) => {
+  const nowMs = Date.now();
+  const given = query.get('range') ?? '';
+  const range: Range = Object.hasOwn(ranges, given) ? (given as Range) : '24h';
+  const { days, step } = ranges[range];
+  const fromMs = nowMs - days * DAY_MS;
+  const [conditions, traffic, webhooks, events, alerts, outageList] = await Promise.all([
+    partOf(call('listConditions')),
+    partOf(call('showHistory', { query: { from: new Date(fromMs).toISOString(), step: String(step) } })),
+    partOf(call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } })),
+    partOf(call('listEvents', { query: { limit: String(EVENTS_SHOWN) } })),
+    alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
+    readOutagesSince(call, fromMs),
+  ]);
+  const recent = alerts?.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS);
+  const activeAlerts = recent?.filter(({ ended_at }) => ended_at === null) ?? [];
+  const cards = conditions?.items.map((one) => conditionCard(one, activeAlerts)).sort(bySeverity);
+  const newest = events?.items ?? [];
+  const known = Object.fromEntries((webhooks?.items ?? []).map(({ webhook_id, name }) => [webhook_id, name]));
+  const shown = [...Object.keys(known), ...newest.map((event) => event.webhook_id)];
+  const named = await within(PART_MS_MAX, namesOf(call, 'webhooks', shown));
+  return view('overview', 'Overview', {
+    now: nowMs,
+    complete: conditions?.complete,
+    conditions: cards?.filter(({ snoozed }) => snoozed === null),
+    snoozed: cards?.filter(({ snoozed }) => snoozed !== null),
+    traffic: traffic && trafficOf(traffic.points, ranges[range].text, outageList, null),
+    outageList,
+    refusals: refusalsOf(traffic?.points ?? []),
+    unaccepted: unacceptedOf(traffic?.points ?? []),
+    alerts: recent && otherAlerts(recent, conditions?.items ?? []),
+    range,
+    ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
+    rangeText: ranges[range].text,
+    stepText: ranges[range].stepText,
+    webhooks: webhooks?.items.map((webhook) => ({
+      ...withRefused(webhook),
+      spark: sparkOf(webhook.hours),
+      errors: errorShare(webhook),
+    })),
+    sparkFrame,
+    names: { ...known, ...named },
+    events: events?.items,
+    cellsAway: events?.cells_away,
+  });
+};
+
+/** Sorts stably: the worst first. */
+function bySeverity(one: { severity: string }, other: { severity: string }): number {
+  return Number(other.severity === 'critical') - Number(one.severity === 'critical');
+}
+
+function sparkOf(hours: readonly number[]) {
+  // The last hour is not over: as long as it has less than the one before it, it would look like an outage.
+  const [before, last] = hours.slice(-2);
+  const drawn = last !== undefined && last < before! ? hours.slice(0, -1) : hours;
+  return chart({ accepted: drawn }, drawn.length, sparkFrame).lines[0]!;
+}
+
+/** From this share of requests that were not accepted on, a page without conditions is not good. */
+const UNACCEPTED_SHARE_MAX = 0.05;
+
+/** The requests that were not accepted, when they are many; else null. */
+function unacceptedOf(points: readonly HistoryCounts[]): { share: string; rejected: number; limited: number } | null {
+  const sum = sumOf(points);
+  const { accepted, duplicates, rejected, limited } = sum;
+  const isMany = rejected + limited > UNACCEPTED_SHARE_MAX * (accepted + duplicates + rejected + limited);
+  return isMany ? { share: errorShare(sum), rejected, limited } : null;
+}

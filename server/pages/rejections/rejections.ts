@@ -1,0 +1,120 @@
+/** /rejections: rejected requests in groups with the same reason, how to fix it by a button, and whether they would verify now. */
+import type { Success } from '../../manage/api/operation.ts';
+import type { Operations } from '../../manage/api/operations.ts';
+import { recordId } from '../../model/fields.ts';
+import { rejectionReasonNames } from '../../model/signatures/diagnosis/reasons.ts';
+import { presetNamed } from '../../model/signatures/presets.ts';
+import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
+import { filtersOf } from '../forms/filters.ts';
+import { field, optional } from '../forms/form.ts';
+import { choicesOf, listBy } from '../names.ts';
+import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
+import { reasonTitle } from '../reason-titles.ts';
+import { sentence } from '../show.ts';
+import { senderMessage } from './sender-message.ts';
+
+const rejectionList: Page = async ({ call, query }) => {
+  const given = filtersOf(query, ['webhook_id', 'reason', 'from', 'to', 'cursor']);
+  const { filters, listed } = await listBy(call, 'listRejections', given);
+  if (listed.kind === 'problem') return listed;
+  // Groups are of all times.
+  const isFirst = !filters.cursor && !filters.reason && !filters.from && !filters.to;
+  const grouped = await call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } });
+  const found = itemsOf(grouped).items;
+  const list = listOf(listed);
+  const shown = [...found, ...list.page.items].map(({ webhook_id }) => webhook_id);
+  const webhooks = await choicesOf(call, 'webhooks', [...shown, filters.webhook_id]);
+  // A single rejection is shown in the list below, not as a group.
+  const groups = isFirst ? found.filter(({ rejections }) => rejections > 1) : [];
+  const occurring = new Set<string | undefined>([
+    ...[...found, ...list.page.items].map(({ reason }) => reason),
+    filters.reason,
+  ]);
+  const data = {
+    filters,
+    ...list,
+    webhooks,
+    groups,
+    samples: isFirst && grouped.kind === 'done' ? grouped.body : null,
+    reasons: rejectionReasonNames.filter((name) => occurring.has(name)),
+    titleOf,
+    now: Date.now(),
+  };
+  return view('rejections/list', 'Rejections', data);
+};
+
+const showRejection: Page = async (request) => {
+  const rejection = await request.call('showRejection', { id: request.id });
+  return rejection.kind === 'done' ? rejectionView(request, rejection.body, noErrors) : asProblem(rejection);
+};
+
+const recheckRejection: Page = async ({ call, id }) => {
+  const checked = await call('recheckRejection', { id });
+  if (checked.kind !== 'done') return asProblem(checked);
+  return redirect(`/rejections/${id}`, checked.body.verified ? 'verifies-now' : 'still-refused');
+};
+
+const acceptRejection: Page = async ({ call, id }) => {
+  const accepted = await call('acceptRejection', { id });
+  if (accepted.kind !== 'done') return asProblem(accepted);
+  return redirect(`/events/${accepted.body.event_id}`, 'accepted');
+};
+
+/** Changes the webhook as one of the fixes of the rejection says. */
+const fixRejection: Page = async (request) => {
+  const { call, id, form } = request;
+  const kind = field(form, 'kind');
+  const secret = field(form, 'secret');
+  const scheme = { signature_scheme: field(form, 'scheme'), public_key: optional(form, 'public_key') };
+  const input = {
+    kind,
+    ...(kind === 'set_scheme' ? { ...scheme, secret: secret === '' ? null : secret } : {}),
+    ...(kind === 'set_secret' ? { secret } : {}),
+  };
+  const fixed = await call('fixRejection', { id, input });
+  if (fixed.kind === 'done') {
+    const from = recordId.safeParse(field(form, 'webhook_id'));
+    const to = from.success ? `/webhooks/${from.data}` : `/rejections/${id}`;
+    return redirect(`${to}?count=${fixed.body.verified}`, 'rejection-fixed');
+  }
+  const rejection = await call('showRejection', { id });
+  if (rejection.kind !== 'done') return asProblem(rejection);
+  return rejectionView(request, rejection.body, formErrors(fixed), kind);
+};
+
+const acceptRejections: Page = async ({ call, form }) => {
+  const accepted = await call('acceptRejections', { input: { webhook_id: field(form, 'webhook_id') } });
+  if (accepted.kind !== 'done') return asProblem(accepted);
+  const { accepted: count, more } = accepted.body;
+  return redirect(`/rejections?count=${count}`, more ? 'accepted-many-in-part' : 'accepted-many');
+};
+
+export const rejectionPages = {
+  rejectionList,
+  showRejection,
+  recheckRejection,
+  acceptRejection,
+  fixRejection,
+  acceptRejections,
+};
+
+type Rejection = Success<Operations['showRejection']['answers']>['body'];
+
+/** @param refused kind of the fix that was refused */
+async function rejectionView(
+  { call }: PageRequest,
+  rejection: Rejection,
+  { errors, ...feedback }: FormFeedback,
+  refused: string | null = null,
+): Promise<PageReply> {
+  const groups = itemsOf(await call('listRejectionGroups', { query: { webhook_id: rejection.webhook_id } })).items;
+  const similar = groups.find(({ reason, header }) => reason === rejection.reason && header === rejection.header);
+  const acceptable = groups.reduce((sum, group) => sum + group.acceptable, 0);
+  const data = { rejection, similar: similar?.rejections ?? 0, acceptable, refused, errors, titleOf, senderMessage };
+  return view('rejections/show', sentence(reasonTitle(rejection.reason)), data, feedback);
+}
+
+/** The sender of a scheme, as people know it. */
+function titleOf(scheme: string): string {
+  return presetNamed(scheme)?.title ?? scheme;
+}

@@ -1,0 +1,180 @@
+/** Sends the reply of a page: the whole page or, for htmx, its main part. */
+
+import type { ClientPackage } from '../../base/http/client-package.ts';
+import { compress } from '../../base/http/compress.ts';
+import { isKnown } from '../../base/http/conditional.ts';
+import type { Exchange } from '../../base/http/exchange.ts';
+import { type Problem, problem } from '../../base/http/problem.ts';
+import { StoredText } from '../../base/http/stored-text.ts';
+import type { Settings } from '../../base/settings/read.ts';
+import { etagOf } from '../../manage/api/precondition.ts';
+import type { Csrf } from '../../manage/auth/csrf.ts';
+import type { Person } from '../../manage/auth/person.ts';
+import { isFresh } from '../../manage/auth/step-up.ts';
+import type { History } from '../../manage/live/counters.ts';
+import { problems } from '../../model/errors.ts';
+import { allows, type Role } from '../../model/users.ts';
+import type { PageReply } from '../page.ts';
+import type { Assets } from './assets.ts';
+import { appearanceOf, frameOf, usualAppearance } from './frame.ts';
+import { isFragment, redirectTo } from './navigation.ts';
+import type { Notices } from './notices.ts';
+import { outagesOf } from './outages.ts';
+import { problemView, refusedForm } from './problem-view.ts';
+import type { Renderer } from './render.ts';
+import { securityHeaders } from './security-headers.ts';
+
+export interface PageAnswerParts {
+  csrf: Csrf;
+  renderer: Renderer;
+  assets: Assets;
+  client: ClientPackage;
+  notices: Notices;
+  settings: Settings;
+  /** The last minutes, for the counts of problems in the navigation and for outages. */
+  history: History;
+  /** Counts dead letters where the history has no number of them. */
+  countDead: () => Promise<number>;
+}
+
+export class PageAnswers {
+  readonly #parts: PageAnswerParts;
+  readonly #securityHeaders: readonly (readonly [string, string])[];
+  readonly #limitedPages = {
+    fragment: new StoredText(HTML, () => this.#limitedPage('fragment')),
+    layout: new StoredText(HTML, () => this.#limitedPage('layout')),
+  };
+
+  constructor(parts: PageAnswerParts) {
+    this.#parts = parts;
+    this.#securityHeaders = securityHeaders(parts.settings);
+  }
+
+  /** What is not available at present. */
+  get outages() {
+    return outagesOf(this.#parts.history.latest);
+  }
+
+  /** Sends nothing if the exchange is answered. @param form the fields of a POST, which the page of a problem repeats. */
+  async send(exchange: Exchange, person: Person | null, reply: PageReply, form: URLSearchParams): Promise<void> {
+    if (exchange.status !== 0) return;
+    if (reply.kind === 'redirect') {
+      const { to, notice, headers = {} } = reply;
+      for (const [name, value] of Object.entries(headers)) exchange.setHeader(name, value);
+      // The notice of a change that ends or begins a session is for the page before or after sign-in.
+      const session = 'set-cookie' in headers ? null : sessionOf(person);
+      return redirectTo(exchange, notice === undefined ? to : this.#parts.notices.addressWith(notice, to, session));
+    }
+    if (reply.kind === 'problem' && reply.code === 'rate_limited' && person === null)
+      return this.#sendLimited(exchange, reply);
+    const { renderer, csrf } = this.#parts;
+    // The form of another site is not repeated: the user would send it.
+    const isOwnForm = exchange.method === 'POST' && csrf.fromOwnPage(exchange) && [...form.keys()].length > 0;
+    const shown = reply.kind === 'view' ? reply : problemView(reply, isOwnForm ? refusedForm(exchange, form) : null);
+    const session = sessionOf(person);
+    const common = {
+      ...this.#frame(person),
+      csrf: session === null ? '' : csrf.token(session),
+      boosted: exchange.header('hx-boosted') === 'true',
+      formToken: session === null ? form.get('csrf') : csrf.token(session),
+      path: exchange.path,
+      frame: await this.#counted(exchange, person),
+      requestId: exchange.requestId,
+      title: shown.title,
+      outages: this.outages,
+      notice: this.#parts.notices.noticeOf(exchange, session),
+    };
+    const main = renderer.render(shown.view, { ...common, ...shown.data });
+    const once = reply.kind === 'view' && reply.once === true;
+    const html = renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, once, main });
+    // A form's path cannot be opened with GET: the URL stays that of the page, or becomes that of the created resource.
+    if (exchange.method === 'POST') exchange.setHeader('hx-push-url', shown.address ?? 'false');
+    if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
+    await this.#sendHtml(exchange, shown.status ?? 200, html);
+  }
+
+  async #counted(exchange: Exchange, person: Person | null) {
+    const appearance = appearanceOf(exchange);
+    const { history, countDead } = this.#parts;
+    if (person === null) return frameOf(appearance, null);
+    const isCounted = history.latest?.deliveries != null || history.latest?.database === 'down';
+    return frameOf(appearance, history, isCounted ? 0 : await countDead());
+  }
+
+  /** What every page shows besides its own data and that of its request. */
+  #frame(person: Person | null) {
+    const { assets, client, settings } = this.#parts;
+    return {
+      person,
+      apiUrl: settings.FRONTEND_PUBLIC_API_URL,
+      publicUrl: settings.PUBLIC_URL,
+      defaults: {
+        rateLimit: settings.RATE_LIMIT_INGEST_MAX,
+        rateLimitSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
+        payloadBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
+        retentionDays: settings.RETENTION_DAYS,
+      },
+      hosted: settings.AUTH_MODE === 'hosted',
+      isFresh: person !== null && isFresh(person),
+      asset: (name: Parameters<Assets['path']>[0]) => assets.path(name),
+      client,
+      may: (role: Role) => person !== null && allows(person.role, role),
+    };
+  }
+
+  /**
+   * Answers a client over its rate limit with a stored page: rendering and compressing one takes 1.5 ms, which would make the refusal as
+   * dear as what it refuses.
+   */
+  #sendLimited(exchange: Exchange, { retryAfterSeconds }: Problem): Promise<void> {
+    for (const [name, value] of this.#securityHeaders) exchange.setHeader(name, value);
+    if (exchange.method === 'POST') exchange.setHeader('hx-push-url', 'false');
+    exchange.setHeader('retry-after', String(retryAfterSeconds));
+    exchange.setHeader('vary', 'hx-request');
+    const { fragment, layout } = this.#limitedPages;
+    return (isFragment(exchange) ? fragment : layout).answer(exchange, undefined, problems.rate_limited.status);
+  }
+
+  #limitedPage(frame: 'fragment' | 'layout'): string {
+    const { view, title, data } = problemView({ ...problem('rate_limited'), link: TRY_AGAIN }, null);
+    const shown = { ...this.#frame(null), ...limitedFrame, title };
+    const main = this.#parts.renderer.render(view, { ...shown, ...data });
+    return this.#parts.renderer.render(frame, { ...shown, main });
+  }
+
+  async #sendHtml(exchange: Exchange, status: number, html: string): Promise<void> {
+    for (const [name, value] of this.#securityHeaders) exchange.setHeader(name, value);
+    exchange.setHeader('vary', 'accept-encoding, hx-request, cookie');
+    // The response to a form may contain values that are shown only once.
+    exchange.cacheControl = exchange.method === 'POST' ? 'no-store' : 'private, no-cache';
+    if (status === 200 && exchange.method !== 'POST') {
+      const tag = etagOf(html);
+      exchange.setHeader('etag', `W/${tag}`);
+      if (isKnown(exchange, tag)) return exchange.answer(304, HTML, '');
+    }
+    const compressed = await compress(html, exchange);
+    if (compressed !== null) exchange.setHeader('content-encoding', compressed.coding);
+    exchange.answer(status, HTML, compressed?.bytes ?? html);
+  }
+}
+
+/** A proof of a notice is for a session, or null for a client that is not signed in. */
+function sessionOf(person: Person | null): string | null {
+  return person?.via.kind === 'session' ? person.via.sessionId : null;
+}
+
+const HTML = 'text/html; charset=utf-8';
+/** An empty address is that of the page itself. */
+const TRY_AGAIN = { to: '', text: 'Try again' };
+/** The page of a client over its rate limit, in place of what depends on the request. */
+const limitedFrame = {
+  csrf: '',
+  boosted: false,
+  formToken: null,
+  path: '',
+  frame: frameOf(usualAppearance, null),
+  requestId: null,
+  outages: { database: false, spooling: false, rate_limits: false },
+  notice: null,
+  once: false,
+};

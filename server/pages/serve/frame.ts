@@ -1,0 +1,72 @@
+/** The frame around every page: appearance chosen in this browser, and counts of current problems. */
+import type { Exchange } from '../../base/http/exchange.ts';
+import type { History } from '../../manage/live/counters.ts';
+import { type Page, redirect } from '../page.ts';
+
+const themes = ['system', 'light', 'dark'] as const;
+const densities = ['comfortable', 'compact'] as const;
+
+interface Appearance {
+  theme: (typeof themes)[number];
+  density: (typeof densities)[number];
+}
+
+export const usualAppearance: Appearance = { theme: 'system', density: 'comfortable' };
+
+interface Frame extends Appearance {
+  /** Dead letters, as last counted. */
+  dead: number;
+  /** Requests rejected in the seconds of the history. */
+  rejected: number;
+  /** Text before the title of a page; '' without problems. */
+  badge: string;
+}
+
+/** Read by frame.js as well. It holds no secret and is not authentication. */
+const COOKIE = 'weir_appearance';
+const YEAR_SECONDS = 31_536_000;
+/** The greatest count that is shown as it is. */
+export const COUNT_MAX = 999;
+
+/**
+ * @param history null for a client that is not signed in: it sees no counts.
+ * @param counted dead letters, for when the history has no number of them
+ */
+export function frameOf(appearance: Appearance, history: History | null, counted = 0): Frame {
+  const dead = history?.latest?.deliveries?.dead ?? counted;
+  const rejected = (history?.seconds ?? []).reduce((sum, second) => sum + second.rejected, 0);
+  const isDown = history?.latest?.database === 'down';
+  const badge = isDown ? '(!) ' : dead > 0 ? `(${dead > COUNT_MAX ? `${COUNT_MAX}+` : dead}) ` : '';
+  return { ...appearance, dead, rejected, badge };
+}
+
+/** `THEME.DENSITY` of the cookie; unknown values count as the first of the list. */
+export function appearanceOf(exchange: Exchange): Appearance {
+  const [theme, density] = (exchange.cookie(COOKIE) ?? '').split('.');
+  return {
+    theme: oneOf(themes, theme) ?? usualAppearance.theme,
+    density: oneOf(densities, density) ?? usualAppearance.density,
+  };
+}
+
+/** POST /account/appearance: stores the choice in a cookie of this browser, and returns to the page of the form. */
+const setAppearance: Page = async ({ exchange, form }) => {
+  const current = appearanceOf(exchange);
+  const theme = oneOf(themes, form.get('theme')) ?? current.theme;
+  const density = oneOf(densities, form.get('density')) ?? current.density;
+  const cookie = `${COOKIE}=${theme}.${density}; Path=/; Max-Age=${YEAR_SECONDS}; SameSite=Lax`;
+  return redirect(pathOf(exchange.header('referer')), undefined, { 'set-cookie': cookie });
+};
+
+export const framePages = { setAppearance };
+
+/** The path and query of a URL of any origin, so that the redirect stays on this one. */
+function pathOf(url: string | undefined): string {
+  if (url === undefined || !URL.canParse(url)) return '/account';
+  const { pathname, search } = new URL(url);
+  return pathname.startsWith('//') ? '/account' : `${pathname}${search}`;
+}
+
+function oneOf<Value extends string>(values: readonly Value[], given: string | null | undefined): Value | undefined {
+  return values.find((value) => value === given);
+}

@@ -1,0 +1,205 @@
+/** /webhooks: the list, one webhook, and all changes to a webhook. */
+
+import { DAY_MS } from '../../base/durations.ts';
+import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
+import { DEFAULT_SCHEME, presets } from '../../model/signatures/presets.ts';
+import { webhookFields, webhookForm } from '../../model/webhooks.ts';
+import { webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
+import { readOutagesSince } from '../charts/outage-list.ts';
+import { errorShare } from '../charts/traffic.ts';
+import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
+import { inputOf, shownParts } from '../forms/fields.ts';
+import { filtersOf } from '../forms/filters.ts';
+import { basis, field, list, number, withVersion } from '../forms/form.ts';
+import { choicesOf, namesOf, withIds } from '../names.ts';
+import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
+import { NAMES_SHOWN } from '../show.ts';
+import { formOf, pickerOf, schemeNamed, senderOf, showsSecret } from './senders.ts';
+import { webhookStrip } from './strip.ts';
+import { type Webhook, webhookTab, webhookView } from './tabs.ts';
+
+const webhookList: Page = async ({ call, query }) => {
+  const filters = filtersOf(query, ['q', 'enabled', 'cursor']);
+  const listed = await call('listWebhooks', { query: filters });
+  if (listed.kind === 'problem') return listed;
+  const list = listOf(listed);
+  const ids = list.page.items.map(({ id }) => id);
+  const now = Date.now();
+  const [agents, activity, usage, history, outages] = await Promise.all([
+    namesOf(
+      call,
+      'agents',
+      list.page.items.flatMap(({ agent_ids }) => agent_ids.slice(0, NAMES_SHOWN)),
+    ),
+    webhookActivity(call, ids),
+    webhookUsage(call, ids),
+    webhookHistory(call, ids),
+    readOutagesSince(call, now - DAY_MS),
+  ]);
+  const strips = Object.fromEntries(ids.map((id) => [id, webhookStrip(history[id], outages, now)]));
+  const shown = { filters, ...list, agents, activity, usage, history, strips, errorShare, now };
+  return view('webhooks/list', 'Webhooks', shown);
+};
+
+/** Without a sender in the query: the picker; `q` searches it. */
+const newWebhook: Page = async (request) => {
+  const { query } = request;
+  const scheme = schemeNamed(query.get('scheme') ?? '');
+  if (scheme === null)
+    return view('webhooks/new', 'New webhook', pickerOf(query.get('q') ?? query.get('scheme') ?? ''));
+  const { title, isGeneral } = senderOf(scheme);
+  return formView(request, 'New webhook', { signature_scheme: scheme, name: isGeneral ? '' : title }, noErrors);
+};
+
+const createWebhook: Page = async (request) => {
+  const { call, form } = request;
+  const choice = form.get('secret_choice');
+  const given = form.get('secret') ?? '';
+  // Until the sender shows its secret, Weir generates one that is never shown.
+  const isLater = choice === 'given' && given === '' && showsSecret(schemeOf(form));
+  const secret = {
+    // A sender with a public key has no secret.
+    generate_secret: (choice === 'generate' || isLater) && field(form, 'public_key') === '',
+    ...(choice === 'given' && !isLater ? { secret: given } : {}),
+  };
+  const created = await withIds(call, 'agents', 'agent_ids', webhookOf(form), (found) =>
+    call('createWebhook', { input: { ...found, ...secret } }),
+  );
+  if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
+  // Shown only in this response: a redirect would have to store the secret.
+  const more = { secret: isLater ? null : (created.body.secret ?? null), made: true, isLater };
+  return webhookView(request, 'events', created.body, more, {
+    address: `/webhooks/${created.body.id}`,
+    once: more.secret !== null,
+  });
+};
+
+const editWebhook: Page = async (request) => {
+  const webhook = await request.call('showWebhook', { id: request.id });
+  if (webhook.kind !== 'done') return asProblem(webhook);
+  return formView(request, `Edit ${webhook.body.name}`, valuesOfWebhook(webhook.body, webhook.text), noErrors);
+};
+
+const updateWebhook: Page = async (request) => {
+  const { call, id, form } = request;
+  const updated = await withIds(call, 'agents', 'agent_ids', webhookOf(form), (found) =>
+    call('updateWebhook', { id, input: found, ...basis(form) }),
+  );
+  if (updated.kind === 'done') return redirect(`/webhooks/${id}/settings`, 'saved');
+  const { was, refused } = await withVersion(form, updated, () => call('showWebhook', { id }));
+  return formView(request, 'Edit the webhook', { ...valuesOf(form), id, was }, formErrors(refused));
+};
+
+/** Disables or enables a webhook. */
+const switchWebhook: Page = async ({ call, id, form }) => {
+  const enabled = form.get('enabled') === 'true';
+  const updated = await call('updateWebhook', { id, input: { enabled } });
+  return updated.kind === 'done' ? redirect(`/webhooks/${id}`, enabled ? 'enabled' : 'disabled') : asProblem(updated);
+};
+
+const rotateWebhook: Page = async (request) => {
+  const { call, id, form } = request;
+  const given = field(form, 'secret');
+  const input = { overlap_seconds: number(form, 'overlap_seconds') ?? 0, ...(given === '' ? {} : { secret: given }) };
+  const rotated = await call('rotateSecret', { id, input });
+  if (rotated.kind === 'problem') return rotated;
+  const webhook = await call('showWebhook', { id });
+  if (webhook.kind !== 'done') return asProblem(webhook);
+  if (rotated.kind === 'invalid')
+    return webhookView(request, 'secret', webhook.body, { errors: rotated.errors }, { status: 422 });
+  const secret = rotated.body.secret ?? null;
+  // From the panel that waits for the first request, and continues to wait.
+  if (form.has('waiting') && secret === null) return redirect(`/webhooks/${id}`, 'secret-active');
+  return webhookView(request, 'secret', webhook.body, { secret, rotated: true }, { once: secret !== null });
+};
+
+const moveWebhook: Page = async ({ call, id, form }) => {
+  const moved = await call('moveWebhook', { id, input: { cell: number(form, 'cell') ?? 0 } });
+  return moved.kind === 'done' ? redirect(`/webhooks/${id}/settings`, 'webhook-moved') : asProblem(moved);
+};
+
+/** Requires the typed name, to prevent deleting the wrong webhook. */
+const deleteWebhook: Page = async (request) => {
+  const { call, id, form } = request;
+  const webhook = await call('showWebhook', { id });
+  if (webhook.kind !== 'done') return asProblem(webhook);
+  if (field(form, 'name') !== webhook.body.name)
+    return webhookView(
+      request,
+      'settings',
+      webhook.body,
+      { errors: { name: `Type ${webhook.body.name} to delete it.` } },
+      { status: 422 },
+    );
+  const deleted = await call('deleteWebhook', { id });
+  return deleted.kind === 'done' ? redirect('/webhooks', 'deleted') : asProblem(deleted);
+};
+
+export const webhookPages = {
+  webhookList,
+  newWebhook,
+  createWebhook,
+  showWebhook: webhookTab('events'),
+  webhookRejections: webhookTab('rejections'),
+  webhookSettings: webhookTab('settings'),
+  webhookSecret: webhookTab('secret'),
+  editWebhook,
+  updateWebhook,
+  switchWebhook,
+  rotateWebhook,
+  moveWebhook,
+  deleteWebhook,
+};
+
+type WebhookValues = { agent_ids?: string[]; [member: string]: unknown };
+
+async function formView(
+  { call }: PageRequest,
+  title: string,
+  values: WebhookValues,
+  feedback: FormFeedback,
+): Promise<PageReply> {
+  const { errors, ...status } = feedback;
+  // List all subscribed agents: a missing checkbox would end the subscription.
+  const agents = await choicesOf(call, 'agents', values.agent_ids, { active: true });
+  const isNew = values.id === undefined;
+  const scheme = String(values.signature_scheme ?? DEFAULT_SCHEME);
+  const defaultType = eventTypeFromOf(null, scheme);
+  const partsOf = (defaults: Readonly<Record<string, string>>) =>
+    shownParts(webhookFields, isNew ? formOf(String(values.signature_scheme), errors) : webhookForm, {
+      values,
+      errors,
+      facts: {
+        ...defaults,
+        'default type':
+          defaultType === null ? 'the default of the scheme' : `${defaultType}, the default of the scheme`,
+        'example type': defaultType ?? 'header:x-github-event+json:/action',
+        'stored token': values.has_verify_token ? ' Empty: the stored token stays.' : '',
+      },
+    });
+  const sender = isNew ? senderOf(scheme) : null;
+  return view('webhooks/form', title, { title, values, errors, agents, schemes: presets, sender, partsOf }, status);
+}
+
+/** The fields that the create and edit forms share. */
+function webhookOf(form: URLSearchParams) {
+  const given = { ...inputOf(webhookFields, webhookForm, form), agent_ids: list(form, 'agent_ids') };
+  return { ...given, signature_scheme: schemeOf(form) };
+}
+
+/** The scheme, also if it was typed as the title of a sender or in another case. */
+function schemeOf(form: URLSearchParams): string {
+  const typed = field(form, 'signature_scheme');
+  return schemeNamed(typed) ?? (typed || DEFAULT_SCHEME);
+}
+
+function valuesOfWebhook(webhook: Webhook, was: string): WebhookValues {
+  const { scheme_definition: definition } = webhook;
+  return { ...webhook, was, scheme_definition: definition === null ? '' : JSON.stringify(definition) };
+}
+
+/** The typed values, to show again; never a secret. */
+function valuesOf(form: URLSearchParams): WebhookValues {
+  const { secret: _, verify_token: _token, ...values } = Object.fromEntries(form);
+  return { ...values, agent_ids: list(form, 'agent_ids') };
+}

@@ -1,0 +1,223 @@
+/** Agents: management, and the rows that authentication caches. */
+import type { z } from 'zod';
+import { agentSchema } from '../../../model/agents.ts';
+import { advisoryLocks } from '../../advisory-locks.ts';
+import type { Database, Query } from '../../pool.ts';
+import { arrayOf, rowsNamed, selectList } from '../../sql.ts';
+import { subscribedWebhooks } from './subscriptions.ts';
+
+interface AgentFilter {
+  revoked: boolean | null;
+  /** Substring of the name, case-insensitive. */
+  contains: string | null;
+}
+
+/** An agent as the API shows it, without its credential. */
+export type AgentRecord = z.output<typeof agentSchema>;
+
+/** Without the ids of the webhooks, which the subscriptions have: of 10,000 webhooks, each of the two lists takes 40 ms. */
+const storedSchema = agentSchema.omit({ webhook_ids: true });
+const record = selectList(storedSchema, 'a', {
+  revoked: 'a.revoked_at is not null',
+  subscriptions: `(select coalesce(json_agg(json_build_object('webhook_id', w.id, 'filter', s.filter) order by w.created_at, w.id), '[]')
+    from subscriptions s join webhooks w on w.id = s.webhook_id where s.agent_id = a.id and w.deleted_at is null)`,
+});
+
+function withWebhookIds(stored: z.output<typeof storedSchema>): AgentRecord {
+  return { ...stored, webhook_ids: stored.subscriptions.map(({ webhook_id }) => webhook_id) };
+}
+
+/** A revoked temporary agent is no longer shown; maintenance deletes it. */
+const isShown = 'not (a.temporary and a.revoked_at is not null)';
+
+/** Finds an agent, revoked or not; a temporary one only until it is revoked. */
+export async function findAgent(query: Query, id: string): Promise<AgentRecord | undefined> {
+  const [row] = await query<z.output<typeof storedSchema>>({
+    text: `select ${record} from agents a where a.id = $1 and ${isShown}`,
+    values: [id],
+  });
+  return row && withWebhookIds(row);
+}
+
+/** Lists agents, newest first. `before`: id of the last agent of the previous page. Null limit: all. */
+export async function listAgents(
+  { query }: { query: Query },
+  { revoked, contains }: AgentFilter,
+  before: string | null,
+  limit: number | null,
+): Promise<AgentRecord[]> {
+  const values: unknown[] = [revoked, limit, ...(before === null ? [] : [before])];
+  const rows = await query<z.output<typeof storedSchema>>({
+    text: `
+      select ${record}
+      from ${contains === null ? 'agents' : rowsNamed('agents', `$${values.push(contains)}`)} a
+      where ${isShown} and ($1::boolean is null or (a.revoked_at is not null) = $1)
+        ${before === null ? '' : 'and (a.created_at, a.id) < ((select l.created_at from agents l where l.id = $3), $3)'}
+      order by a.created_at desc, a.id desc
+      limit $2`,
+    values,
+  });
+  return rows.map(withWebhookIds);
+}
+
+/** Locks the agent against changes until the transaction ends. Returns false when there is no active agent with this id. */
+export async function lockAgent(query: Query, id: string): Promise<boolean> {
+  const rows = await query({
+    text: 'select 1 from agents where id = $1 and revoked_at is null for no key update',
+    values: [id],
+  });
+  return rows.length > 0;
+}
+
+/** Whether an active agent other than `id` has this name. Locks agent names until the transaction ends. */
+export async function isNameTaken(query: Query, name: string, id: string): Promise<boolean> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.agentNames] });
+  const rows = await query({
+    text: 'select 1 from agents where name = $1 and id <> $2 and revoked_at is null limit 1',
+    values: [name, id],
+  });
+  return rows.length > 0;
+}
+
+/** Inserts an agent with the look-up id and the hash of its credential. */
+export async function insertAgent(
+  query: Query,
+  agent: {
+    id: string;
+    name: string;
+    temporary: boolean;
+    maxLeased: number | null;
+    lookupId: string;
+    secretHash: Buffer;
+  },
+): Promise<void> {
+  await query({
+    text: 'insert into agents (id, name, temporary, max_leased, lookup_id, secret_hash) values ($1, $2, $3, $4, $5, $6)',
+    values: [agent.id, agent.name, agent.temporary, agent.maxLeased, agent.lookupId, agent.secretHash],
+  });
+}
+
+/** Sets the given members, and updated_at. @param maxLeased null: no limit; undefined: unchanged */
+export async function updateAgent(
+  query: Query,
+  id: string,
+  { name, maxLeased }: { name?: string | undefined; maxLeased?: number | null | undefined },
+): Promise<void> {
+  await query({
+    text: `update agents set name = coalesce($2, name), max_leased = case when $3 then $4::integer else max_leased end, updated_at = now()
+           where id = $1`,
+    values: [id, name ?? null, maxLeased !== undefined, maxLeased ?? null],
+  });
+}
+
+/** Replaces the credential; the old credential and all sessions become invalid. */
+export async function replaceCredential(
+  query: Query,
+  id: string,
+  { lookupId, secretHash }: { lookupId: string; secretHash: Buffer },
+): Promise<void> {
+  await query({
+    text: `update agents set lookup_id = $2, secret_hash = $3, generation = generation + 1, updated_at = now() where id = $1`,
+    values: [id, lookupId, secretHash],
+  });
+}
+
+/** Invalidates the agent's credential and sessions permanently; its deliveries are kept, those of a temporary agent until maintenance. */
+export async function revokeAgent(query: Query, id: string): Promise<void> {
+  await query({
+    text: 'update agents set revoked_at = now(), generation = generation + 1, updated_at = now() where id = $1',
+    values: [id],
+  });
+}
+
+/** Above this number of webhooks of an agent, its claims look for those with deliveries first. */
+const MANY_WEBHOOKS = 100;
+
+const ofDeliveries = `
+  exists (select from ${subscribedWebhooks('agents.id')} s where filter is not null) as filtered,
+  (select case when count(*) = 1 then min(webhook_id::text) end from ${subscribedWebhooks('agents.id')} s) as "onlyWebhookId",
+  (select count(*) > ${MANY_WEBHOOKS} from ${subscribedWebhooks('agents.id')} s) as "hasManyWebhooks"`;
+
+/** An agent that is not revoked. A session is valid while its generation equals the agent's. */
+export interface Agent {
+  readonly id: string;
+  readonly name: string;
+  readonly generation: number;
+  /** A subscription of the agent has a filter, or had one when it ended. */
+  readonly filtered: boolean;
+  /** The only webhook of which the agent may have deliveries; null: none or several. */
+  readonly onlyWebhookId: string | null;
+  /** It may have deliveries of more than MANY_WEBHOOKS webhooks. */
+  readonly hasManyWebhooks: boolean;
+  /** Limit on its deliveries under lease at a time; null: none. */
+  readonly maxLeased: number | null;
+}
+
+/** Reads the agents with these ids (null: the newest agents); unknown and revoked ones are omitted. */
+export function readAgents(
+  database: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+  rowsMax: number,
+): Promise<Agent[]> {
+  return database.query<Agent>({
+    name: 'read-agents',
+    text: `
+      select id, name, generation, max_leased as "maxLeased", ${ofDeliveries}
+      from agents
+      where ($1::uuid[] is null or id = any ($1)) and revoked_at is null
+      order by created_at desc
+      limit $2`,
+    values: [ids && arrayOf(ids), rowsMax],
+  });
+}
+
+/** Finds the agent of a credential and the hash of its secret part, with one index probe. */
+export async function findAgentByLookupId(
+  database: Database,
+  lookupId: string,
+): Promise<(Agent & { secretHash: Buffer }) | undefined> {
+  const [row] = await database.query<Agent & { secretHash: Buffer }>({
+    name: 'agent-by-lookup-id',
+    text: `
+      select id, name, generation, max_leased as "maxLeased", ${ofDeliveries}, secret_hash as "secretHash"
+      from agents
+      where lookup_id = $1 and revoked_at is null`,
+    values: [lookupId],
+  });
+  return row;
+}
+
+/** Reads names: active agents first, oldest first. Temporary agents are left out. */
+export function readAgentNames(
+  database: Pick<Database, 'query'>,
+  rowsMax: number,
+): Promise<{ id: string; name: string }[]> {
+  return database.query({
+    text: 'select id, name from agents where not temporary order by revoked_at is not null, created_at, id limit $1',
+    values: [rowsMax],
+  });
+}
+
+/**
+ * Records requests of agents: the time and the client address of each. Of two requests that are recorded at once, the later one is kept. Rows
+ * are locked in the order of their ids, so concurrent processes cannot deadlock.
+ * @param seen client address by agent id
+ */
+export async function recordAgentsSeen(
+  { query }: Pick<Database, 'query'>,
+  seen: ReadonlyMap<string, string>,
+): Promise<void> {
+  await query({
+    name: 'agent-sightings',
+    text: `
+      with locked as (
+        select a.id, s.address from agents a join unnest($1::uuid[], $2::inet[]) s (id, address) using (id)
+        where coalesce(a.last_seen_at < now(), true)
+        order by a.id for no key update of a
+      )
+      update agents a set last_seen_at = now(), last_seen_from = locked.address
+      from locked
+      where a.id = locked.id`,
+    values: [arrayOf(seen.keys()), arrayOf(seen.values())],
+  });
+}

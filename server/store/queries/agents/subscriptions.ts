@@ -1,0 +1,114 @@
+/** Subscriptions of agents to webhooks. */
+import { advisoryLocks } from '../../advisory-locks.ts';
+import type { Query } from '../../pool.ts';
+import { arrayOf } from '../../sql.ts';
+
+interface Pairs {
+  webhookIds: readonly string[];
+  agentIds: readonly string[];
+}
+
+/** A filter that took too long on so many events, each within an hour of the one before, is suspended. */
+export const FILTER_SLOW_MAX = 3;
+const SLOW_FORGOTTEN = `interval '1 hour'`;
+/** Counted from the last of these events. The next slow event within an hour suspends the filter again. */
+const SUSPENDED_FOR = `interval '10 minutes'`;
+
+/** SQL: when the filter of the subscription `s` judges again; null: it is not suspended. */
+export const suspendedUntil = (s: string) =>
+  `case when ${s}.filter_slow >= ${FILTER_SLOW_MAX} and ${s}.filter_slow_at > now() - ${SUSPENDED_FOR} then ${s}.filter_slow_at + ${SUSPENDED_FOR} end`;
+
+/** SQL assignments that add `slow` (SQL) events to those of the subscription `s`. */
+export const addSlow = (s: string, slow: string) => `
+  filter_slow = case when ${slow} = 0 or ${s}.filter_slow_at > now() - ${SLOW_FORGOTTEN} then ${s}.filter_slow else 0 end + ${slow},
+  filter_slow_at = case when ${slow} = 0 then ${s}.filter_slow_at else now() end`;
+
+/**
+ * SQL: the webhooks of which the agent may have deliveries, each once, with the filter that judges them (null: none) and whether it is
+ * suspended.
+ * @param agentId SQL expression of the agent's id
+ */
+export function subscribedWebhooks(agentId: string): string {
+  return `(
+    select webhook_id, filter, ${suspendedUntil('s')} is not null as suspended from subscriptions s where agent_id = ${agentId}
+    union all
+    select webhook_id, filter, ${suspendedUntil('t')} is not null from replay_targets t
+    where agent_id = ${agentId}
+      and not exists (select from subscriptions s where s.webhook_id = t.webhook_id and s.agent_id = t.agent_id)
+  )`;
+}
+
+/** Reads the ids of the agents that are subscribed to these webhooks; one of several webhooks may be repeated. */
+export async function readSubscribers({ query }: { query: Query }, webhookIds: Iterable<string>): Promise<string[]> {
+  const rows = await query<{ id: string }>({
+    name: 'read-subscribers',
+    plan: 'keyed',
+    text: 'select agent_id as id from subscriptions where webhook_id = any ($1::uuid[])',
+    values: [arrayOf(webhookIds)],
+  });
+  return rows.map(({ id }) => id);
+}
+
+/** Returns the array indexes of webhooks that do not exist and of agents that are not active. */
+export async function findMissing(
+  query: Query,
+  { webhookIds, agentIds }: Pairs,
+): Promise<{ webhooks: number[]; agents: number[] }> {
+  const [missing] = await query<{ webhooks: number[]; agents: number[] }>({
+    text: `select
+        (select coalesce(json_agg(place - 1 order by place), '[]') from unnest($1::uuid[]) with ordinality p (id, place)
+          where not exists (select from webhooks w where w.id = p.id and w.deleted_at is null)) as webhooks,
+        (select coalesce(json_agg(place - 1 order by place), '[]') from unnest($2::uuid[]) with ordinality p (id, place)
+          where not exists (select from agents a where a.id = p.id and a.revoked_at is null)) as agents`,
+    values: [arrayOf(webhookIds), arrayOf(agentIds)],
+  });
+  return missing!;
+}
+
+/** Subscribes each agent to each webhook; existing subscriptions are kept. */
+export async function insertSubscriptions(query: Query, { webhookIds, agentIds }: Pairs): Promise<void> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.subscriptions] });
+  await query({
+    text: `insert into subscriptions (webhook_id, agent_id)
+           select webhook_id, agent_id from unnest($1::uuid[]) webhook_id, unnest($2::uuid[]) agent_id
+           on conflict do nothing`,
+    values: [arrayOf(webhookIds), arrayOf(agentIds)],
+  });
+}
+
+/** Sets the filter of a subscription; null: none. The failures of the previous one are forgotten, and one that is suspended judges again. */
+export async function updateFilter(
+  query: Query,
+  { webhookId, agentId }: { webhookId: string; agentId: string },
+  filter: string | null,
+): Promise<void> {
+  await query({
+    text: `update subscriptions set filter = $3, filter_failures = 0, filter_failure = null, filter_failed_at = null,
+             filter_slow = 0, filter_slow_at = null
+           where webhook_id = $1 and agent_id = $2 and (filter is distinct from $3 or filter_slow > 0)`,
+    values: [webhookId, agentId, filter],
+  });
+}
+
+/** SQL that ends subscriptions. No new events follow, but waiting deliveries that pass the filter stay claimable: claims also read replay_targets. */
+const ending = (where: string) => `
+  with ended as (delete from subscriptions where ${where} returning agent_id, webhook_id, filter, filter_slow, filter_slow_at)
+  insert into replay_targets (agent_id, webhook_id, filter, filter_slow, filter_slow_at)
+  select agent_id, webhook_id, filter, filter_slow, filter_slow_at from ended
+  on conflict (agent_id, webhook_id) do update
+  set filter = excluded.filter, filter_slow = excluded.filter_slow, filter_slow_at = excluded.filter_slow_at`;
+
+/** Ends the subscriptions of a webhook or an agent, except those to `keptIds`. */
+export async function deleteOtherSubscriptions(
+  query: Query,
+  of: { webhookId: string } | { agentId: string },
+  keptIds: readonly string[],
+): Promise<void> {
+  const [own, other, id] =
+    'webhookId' in of ? ['webhook_id', 'agent_id', of.webhookId] : ['agent_id', 'webhook_id', of.agentId];
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.subscriptions] });
+  await query({
+    text: ending(`${own} = $1 and not ${other} = any ($2::uuid[])`),
+    values: [id, arrayOf(keptIds)],
+  });
+}

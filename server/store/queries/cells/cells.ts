@@ -1,0 +1,182 @@
+/** The cells of the installation, at home, and what a cell says of itself. */
+import { hasTable } from '../../migrate.ts';
+import type { Database, Query } from '../../pool.ts';
+import { isoText } from '../../sql.ts';
+
+type CellState = 'adding' | 'active' | 'draining';
+
+/** A cell as the processes use it. */
+export interface CellRow {
+  number: number;
+  id: string;
+  name: string;
+  /** Connection string. */
+  sealed: Buffer;
+  state: CellState;
+  mark: number;
+  createdAtMs: number;
+}
+
+const columns = `number, id, name, sealed, state, mark::float8 as mark, (extract(epoch from created_at) * 1000)::float8 as "createdAtMs"`;
+
+/** Reads all cells, by number; none before the migration that creates the table. */
+export async function readCells(database: Pick<Database, 'query'>): Promise<CellRow[]> {
+  if (!(await hasTable(database, 'cells'))) return [];
+  return database.query<CellRow>({ text: `select ${columns} from cells order by number` });
+}
+
+/** Locks a cell until the transaction ends. @param cell its number or its name */
+export async function lockCell(query: Query, cell: number | string): Promise<CellRow | undefined> {
+  const column = typeof cell === 'number' ? 'number' : 'name';
+  const [row] = await query<CellRow>({
+    text: `select ${columns} from cells where ${column} = $1 for update`,
+    values: [cell],
+  });
+  return row;
+}
+
+/** Inserts a cell with the lowest number that no cell has. Returns the number. */
+export async function insertCell(
+  query: Query,
+  { id, name, sealed }: Pick<CellRow, 'id' | 'name' | 'sealed'>,
+): Promise<number> {
+  await query({ text: 'lock table cells in share row exclusive mode' });
+  const [row] = await query<{ number: number }>({
+    text: `
+      insert into cells (number, id, name, sealed, state)
+      select min(n), $1, $2, $3, 'adding' from generate_series(1, 4095) n where not exists (select from cells where number = n)
+      returning number`,
+    values: [id, name, sealed],
+  });
+  return row!.number;
+}
+
+/** Sets the given members, and announces the cell. */
+export async function updateCell(
+  query: Query,
+  number: number,
+  { name, sealed, state, mark }: Partial<Pick<CellRow, 'name' | 'sealed' | 'state' | 'mark'>>,
+): Promise<void> {
+  await query({
+    text: `update cells set name = coalesce($2, name), sealed = coalesce($3, sealed), state = coalesce($4, state),
+             mark = coalesce($5, mark) where number = $1`,
+    values: [number, name ?? null, sealed ?? null, state ?? null, mark ?? null],
+  });
+}
+
+export async function deleteCell(query: Query, number: number): Promise<void> {
+  await query({ text: 'delete from cells where number = $1', values: [number] });
+}
+
+/** Notes the mark that was written to a cell. Announces nothing. */
+export async function noteMark({ query }: Pick<Database, 'query'>, number: number, mark: number): Promise<void> {
+  await query({ text: 'update cells set mark = greatest(mark, $2) where number = $1', values: [number, mark] });
+}
+
+/** A release that does not know cells does not read what they hold: from the first cell on it refuses this schema. */
+export async function refuseOlderReleases(query: Query): Promise<void> {
+  await query({ text: `update schema_migrations set compatible_from = null where name like '%_cells.sql'` });
+}
+
+/** What a database is, by its own words. */
+export interface CellSelf {
+  installation: string;
+  number: number;
+  mark: number;
+}
+
+/** Null: the database is neither a cell nor a home with cells. */
+export async function readSelf({ query }: Pick<Database, 'query'>, timeoutMs?: number): Promise<CellSelf | null> {
+  const [row] = await query<CellSelf>({
+    text: 'select installation, number, mark::float8 as mark from cell_self',
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  });
+  return row ?? null;
+}
+
+/** Names the database of the caller, unless it has a name. Returns it. */
+export async function nameSelf(query: Query, installation: string, number: number): Promise<CellSelf> {
+  const [row] = await query<CellSelf>({
+    text: `
+      insert into cell_self (installation, number) values ($1, $2)
+      on conflict (one) do update set one = true
+      returning installation, number, mark::float8 as mark`,
+    values: [installation, number],
+  });
+  return row!;
+}
+
+/** Raises the mark of a cell, and returns it. */
+export async function raiseMark({ query }: Pick<Database, 'query'>): Promise<number> {
+  const [row] = await query<{ mark: number }>({
+    text: 'update cell_self set mark = mark + 1 returning mark::float8 as mark',
+  });
+  return row!.mark;
+}
+
+/** How full a cell is, and what it has not got yet. */
+interface CellFigures {
+  events: number;
+  bytes: number;
+  /** Times of the oldest and the newest event, ISO; null without events. */
+  oldestAt: string | null;
+  newestAt: string | null;
+}
+
+/** Reads sizes without reading rows: the number of events is that of the planner's statistics. Call with the database of the cell. */
+export async function readCellFigures({ query }: Pick<Database, 'query'>): Promise<CellFigures> {
+  const [row] = await query<CellFigures>({
+    text: `
+      select coalesce(sum(greatest(c.reltuples, 0)), 0)::float8 as events, pg_database_size(current_database())::float8 as bytes,
+        (select ${isoText('received_at')} from events order by received_at limit 1) as "oldestAt",
+        (select ${isoText('received_at')} from events order by received_at desc limit 1) as "newestAt"
+      from pg_partition_tree('events') t join pg_class c on c.oid = t.relid where t.isleaf`,
+  });
+  return row!;
+}
+
+/** Webhooks that are not deleted, by their cell, and the configuration that waits to be copied, by cell. */
+export async function readCellUse({ query }: Pick<Database, 'query'>): Promise<{
+  webhooks: ReadonlyMap<number, number>;
+  waiting: ReadonlyMap<number, number>;
+}> {
+  const webhooks = await query<{ cell: number; count: number }>({
+    text: 'select cell, count(*)::int as count from webhooks where deleted_at is null group by cell',
+  });
+  const waiting = await query<{ cell: number; count: number }>({
+    text: 'select cell, count(*)::int as count from cell_copies group by cell',
+  });
+  const byCell = (rows: readonly { cell: number; count: number }[]) =>
+    new Map(rows.map(({ cell, count }) => [cell, count]));
+  return { webhooks: byCell(webhooks), waiting: byCell(waiting) };
+}
+
+/** Whether a database has neither events nor deliveries. Call with the database of the cell. */
+export async function isEmpty({ query }: Pick<Database, 'query'>): Promise<boolean> {
+  const [row] = await query<{ any: boolean }>({
+    text: 'select exists (select from events) or exists (select from deliveries) as any',
+  });
+  return !row!.any;
+}
+
+/** How far the standby that is farthest behind is, in bytes; null: it has no standby, or the role may not see one. */
+export async function readReplicationLag({ query }: Pick<Database, 'query'>): Promise<number | null> {
+  const [row] = await query<{ lag: number | null }>({
+    text: 'select max(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn))::float8 as lag from pg_stat_replication',
+  });
+  return row!.lag;
+}
+
+/** More than any mark: a cell with a lower one is taken for restored. */
+const MARK_MAX = 2 ** 52;
+
+/**
+ * After a restore of home: its cells may be newer, or those of the installation that was backed up, and are not used before an operator accepts
+ * each. Returns their numbers.
+ */
+export async function forgetMarks({ query }: Pick<Database, 'query'>): Promise<number[]> {
+  const rows = await query<{ number: number }>({
+    text: `update cells set mark = ${MARK_MAX} returning number`,
+  });
+  return rows.map(({ number }) => number).sort((a, b) => a - b);
+}

@@ -1,0 +1,186 @@
+/** A schema of home's database on a Citus cluster: how it is made, which node has it, and what Weir adds on that node. See cells/address.ts. */
+import { advisoryLocks } from '../../advisory-locks.ts';
+import { copyInto } from '../../copy-rows.ts';
+import { hasTable } from '../../migrate.ts';
+import type { Database, Query } from '../../pool.ts';
+
+/** Holds the tables of a cell. Citus moves them together. */
+export function schemaOf(cell: number): string {
+  return `weir_cell_${cell}`;
+}
+
+/** On the node that has these tables: views of them under their names. */
+export function nodeSchemaOf(cell: number): string {
+  return `${schemaOf(cell)}_node`;
+}
+
+/** Why the database cannot have such a cell; null: it can. */
+export async function readCitusFault({ query }: Pick<Database, 'query'>): Promise<string | null> {
+  const extension = await query({ text: `select from pg_extension where extname = 'citus'` });
+  if (extension.length === 0)
+    return 'The database of the settings has no Citus extension: run create extension citus on each node, or add another Postgres server by its connection string.';
+  const coordinator = await query({ text: 'select from pg_dist_local_group where groupid = 0' });
+  if (coordinator.length === 0)
+    return 'The database of the settings is on a worker node: point DATABASE_URL at the coordinator of Citus.';
+  const nodes = await query({
+    text: `select from pg_dist_node where isactive and shouldhaveshards and noderole = 'primary'`,
+  });
+  if (nodes.length === 0) return 'The Citus cluster has no node for shards: add one with citus_add_node.';
+  return null;
+}
+
+/** Creates the schema, for a migration. It is distributed when its tables are complete. */
+export async function createCitusSchema({ transaction }: Pick<Database, 'transaction'>, cell: number): Promise<void> {
+  await transaction(async (query) => {
+    await query({ text: 'set local citus.enable_schema_based_sharding to off' });
+    await query({ text: `create schema ${schemaOf(cell)}` });
+  });
+}
+
+export async function dropCitusSchema({ query }: Pick<Database, 'query'>, cell: number): Promise<void> {
+  await query({ text: `drop schema if exists ${schemaOf(cell)} cascade` });
+}
+
+/**
+ * Changes what Citus cannot distribute: it takes no partitions of partitions, so finished deliveries are one table here, from which
+ * retention deletes. Triggers are made on the node. Call in the schema of the cell.
+ */
+export async function flatten(query: Query): Promise<void> {
+  await query({
+    text: `
+      do $$
+      declare
+        one record;
+        bound text := (select pg_get_expr(relpartbound, oid) from pg_class where oid = 'deliveries_finished'::regclass);
+      begin
+        for one in
+          select tgname, tgrelid::regclass as of from pg_trigger join pg_class on pg_class.oid = tgrelid
+          where relnamespace = current_schema()::regnamespace and not tgisinternal and tgparentid = 0
+        loop
+          execute format('drop trigger %I on %s', one.tgname, one.of);
+        end loop;
+        alter table deliveries detach partition deliveries_finished;
+        alter table deliveries_finished rename to deliveries_by_day;
+        create table deliveries_finished (like deliveries_by_day including all);
+        drop table deliveries_by_day;
+        execute 'alter table deliveries attach partition deliveries_finished ' || bound;
+      end
+      $$`,
+  });
+}
+
+/** Distributes the tables: from now on one node has them. */
+export async function distribute(query: Query, cell: number): Promise<void> {
+  await query({ text: 'select citus_schema_distribute($1::text::regnamespace)', values: [schemaOf(cell)] });
+}
+
+/** The node that has the tables of a cell. */
+export interface CitusNode {
+  host: string;
+  port: number;
+  /** Home's own server. */
+  isCoordinator: boolean;
+  /** Names on the node of the tables that a view cannot stand for. */
+  events: string;
+  deliveries: string;
+  /** Bodies of the functions of the fan-out. */
+  fanOut: string;
+  deliveryId: string;
+}
+
+/** Reads which node has the tables of a cell. Undefined: the schema does not exist. Call at home. */
+export async function readCitusNode({ query }: Pick<Database, 'query'>, cell: number): Promise<CitusNode | undefined> {
+  const [row] = await query<CitusNode>({
+    text: `
+      select n.nodename as host, n.nodeport as port, n.groupid = 0 as "isCoordinator",
+        max($1 || '.' || c.relname || '_' || s.shardid) filter (where c.relname = 'events') as events,
+        max($1 || '.' || c.relname || '_' || s.shardid) filter (where c.relname = 'deliveries') as deliveries,
+        (select prosrc from pg_proc where oid = 'fan_out()'::regprocedure) as "fanOut",
+        (select prosrc from pg_proc where oid = 'delivery_id(uuid)'::regprocedure) as "deliveryId"
+      from pg_class c
+      join pg_dist_shard s on s.logicalrelid = c.oid
+      join pg_dist_placement p on p.shardid = s.shardid
+      join pg_dist_node n on n.groupid = p.groupid and n.noderole = 'primary'
+      where c.relnamespace = to_regnamespace($1) and c.relname in ('events', 'deliveries')
+      group by 1, 2, 3`,
+    values: [schemaOf(cell)],
+  });
+  return row;
+}
+
+/** Some statements name a table where Postgres takes no view: this is their text for the node. */
+export function onNode(text: string, node: CitusNode): string {
+  if (!/pg_partition_tree|tablesample/.test(text)) return text;
+  return text.replace(
+    /(?<=pg_partition_tree\(')(events|deliveries)(?=')|(?<=from )deliveries(?= tablesample)/g,
+    (table) => node[table as 'events' | 'deliveries'],
+  );
+}
+
+/**
+ * The COPY of events on the node. It names the view, too: where that is missing, so are the triggers, and the statement fails. Citus has moved
+ * the tables away and back, and they are new ones.
+ */
+export function copyOnNode(cell: number, { events }: CitusNode): string {
+  return `${copyInto(events)} where null::${nodeSchemaOf(cell)}.events is null`;
+}
+
+/**
+ * Makes the views and triggers of a cell on the node that has its tables, unless they exist; a move to another node leaves them behind. Call
+ * with the database of that node.
+ *
+ * Views, because statements run on the tables of the node themselves (shards): Citus plans none of them. What makes that safe is the trigger
+ * weir_hold: it takes the lock that Citus' own writes on a node take, so a move waits for the transaction; and after a move it refuses. It
+ * takes the lock of one table, cell_self, because a move locks all, one after the other: with two locks each could wait for the other.
+ */
+export async function prepareNode(
+  { transaction }: Pick<Database, 'transaction'>,
+  cell: number,
+  { fanOut, deliveryId }: CitusNode,
+): Promise<void> {
+  const [schema, node] = [schemaOf(cell), nodeSchemaOf(cell)];
+  await transaction(async (query) => {
+    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.copies] });
+    if (await hasTable({ query }, `${node}.cell_self`)) return;
+    await query({ text: 'set local citus.enable_ddl_propagation to off' });
+    await query({ text: 'set local citus.enable_manual_changes_to_shards to on' });
+    await query({
+      text: `
+        drop schema if exists ${node} cascade;
+        create schema ${node};
+        create function ${node}.delivery_id(event_id uuid) returns uuid language sql volatile as $body$${deliveryId}$body$;
+        create function ${node}.fan_out() returns trigger language plpgsql as $body$${fanOut}$body$;
+        do $do$
+        declare
+          one record;
+          held bigint := (select shardid from pg_dist_shard where logicalrelid = '${schema}.cell_self'::regclass);
+          here text := format('exists (select from pg_dist_placement join pg_dist_local_group using (groupid) where shardid = %s)', held);
+        begin
+          execute format($f$
+            create function ${node}.hold() returns trigger language plpgsql as $body$
+            begin
+              perform lock_shard_metadata(5, array[%s]::bigint[]);
+              if not %s then
+                raise exception 'Citus has moved the schema ${schema} to another node' using errcode = '25006';
+              end if;
+              return null;
+            end
+            $body$ $f$, held, here);
+          for one in
+            select c.relname as name, format('${schema}.%I', c.relname || '_' || s.shardid) as shard
+            from pg_dist_shard s join pg_class c on c.oid = s.logicalrelid
+            where c.relnamespace = '${schema}'::regnamespace and c.relname !~ '^events_[0-9]{8}$'
+          loop
+            execute format('create trigger weir_hold before insert or update or delete on %s for each statement execute function ${node}.hold()', one.shard);
+            execute format('create view ${node}.%I as select * from %s', one.name, one.shard)
+              || case when one.name = 'cell_self' then ' where ' || here else '' end;
+            if one.name = 'events' then
+              execute format('create trigger events_fan_out after insert on %s referencing new table as arrived
+                for each statement execute function ${node}.fan_out()', one.shard);
+            end if;
+          end loop;
+        end
+        $do$`,
+    });
+  });
+}

@@ -1,0 +1,69 @@
+/** What a claim asks for, and what it gets. */
+import type { ByteText } from '../../byte-text.ts';
+
+export interface ClaimOrder {
+  /** The cell whose deliveries are claimed; 0: home. */
+  cell: number;
+  agentId: string;
+  /** The agent's generation when it authenticated: an agent rotated or revoked while its claim waits gets no more deliveries. */
+  generation: number;
+  /** Whether the agent has `max_leased`. If this is outdated, the claim finds nothing or takes a lock that it does not need. */
+  isLimited: boolean;
+  max: number;
+  leaseSeconds: number;
+  /** Client address of the claim, for the history of the deliveries. */
+  address: string;
+  /** Null: all webhooks that the agent is subscribed to or has replayed events of. */
+  webhookIds: readonly string[] | null;
+  /** Limit on the sum of all bodies; the first delivery is returned whatever its size. */
+  bytesMax: number;
+  /** A delivery that has used all attempts becomes a dead letter instead of being claimed again. */
+  attemptsMax: number;
+  /** Ignores deliveries that became claimable earlier; `-infinity`: ignores none. */
+  claimableFrom: string;
+  /** The round starts with the webhook after this id; null: with the first. */
+  afterWebhookId: string | null;
+  /** The only webhook of which the agent may have deliveries, as far as this process knows; null: it may have some of several. */
+  onlyWebhookId: string | null;
+  /** The agent may have deliveries of so many webhooks that a claim does not look at all of them, as far as this process knows. */
+  hasManyWebhooks: boolean;
+  /** When the events were probably received. Those of other days cost another statement. */
+  days: { from: string; to: string };
+}
+
+/** The verdicts of filters (deliver/claims/claim-filtered.ts). From webhooks whose subscriptions have a filter, only these deliveries are claimed. */
+export interface JudgedDeliveries {
+  /** Unjudged deliveries that may be leased. */
+  passedIds: readonly string[];
+  /** For each of these webhooks, the latest time: a delivery that became claimable later is not leased. */
+  horizons: readonly { webhookId: string; upTo: string }[];
+}
+
+/** A leased delivery with its event. */
+export interface Claimed {
+  id: string;
+  attempt: number;
+  /** Number of this lease among all leases of the delivery. */
+  lease: number;
+  leasedUntil: string;
+  /** When it became claimable, or the oldest delivery that the claim saw: of all of a claim, the least counts. Unix milliseconds. */
+  sinceMs: number;
+  /** Position in the round-robin order over webhooks. */
+  place: number;
+  /** A UUIDv7 of the time at which the event was received. */
+  eventId: string;
+  webhookId: string;
+  webhookName: string;
+  eventType: string | null;
+  contentType: string | null;
+  headers: ByteText;
+  body: ByteText;
+}
+
+export type LeasedRow = Omit<Claimed, 'headers' | 'body'> & {
+  /** Null: the event was not received in the days of the order, or does not exist any more. */
+  headers: ByteText | null;
+  body: ByteText | null;
+  state: 'leased' | 'dead';
+  expired: boolean;
+};

@@ -1,0 +1,248 @@
+/** Settles leases, which agents name by their receipts: acknowledges, refuses, extends and releases them. */
+import { isTimedId, uuidv7Milliseconds } from '../../ids.ts';
+import type { Database, Query } from '../../pool.ts';
+import { arrayOf } from '../../sql.ts';
+import { leaseEnded } from '../deliveries/history.ts';
+import { lockMaxLeased } from './room.ts';
+
+/** A receipt identifies one lease of one delivery and proves possession of that lease: `<delivery id>.<lease number>`. */
+export interface Receipt {
+  deliveryId: string;
+  lease: number;
+}
+
+export function receiptText({ deliveryId, lease }: Receipt): string {
+  return `${deliveryId}.${lease}`;
+}
+
+/** Parses a receipt; null if the text is not a valid receipt, so that no such lease exists. */
+export function parseReceipt(text: string): Receipt | null {
+  const dot = text.lastIndexOf('.');
+  const deliveryId = text.slice(0, dot);
+  const lease = text.slice(dot + 1);
+  return isTimedId(deliveryId) && /^[1-9]\d{0,8}$/.test(lease)
+    ? { deliveryId: deliveryId.toLowerCase(), lease: Number(lease) }
+    : null;
+}
+
+/** How a lease is settled. Each kind is idempotent: the same receipt again changes nothing and counts as done. */
+export type Settlement =
+  | { kind: 'ack' }
+  /** `delaySeconds` null: exponential back-off with jitter, by the number of attempts. */
+  | { kind: 'nack'; delaySeconds: number | null; reason: string | null; attemptsMax: number }
+  | { kind: 'extend'; leaseSeconds: number }
+  /** The work was not begun, or the agent did not get the delivery: the attempt does not count. */
+  | { kind: 'release' };
+
+/** `done`: receipts, as text. `changed`: the new state of each delivery that this call settled. */
+export interface Settled {
+  done: Set<string>;
+  changed: ('pending' | 'leased' | 'done' | 'dead')[];
+  /** Deliveries that this call acknowledged. */
+  acknowledged: Acknowledged[];
+}
+
+export interface Acknowledged {
+  /** Id of the delivery: a UUIDv7 of the time at which the event was received. */
+  id: string;
+  webhookId: string;
+  /** Number of the lease among all leases of the delivery. */
+  lease: number;
+  /** Leases since the delivery was created or replayed that counted. */
+  attempts: number;
+}
+
+/** First and longest back-off after a nack without a delay. */
+const NACK_FIRST_SECONDS = 5;
+const NACK_MAX_SECONDS = 3_600;
+/** SQL of the delay in seconds after a nack. */
+const delay = `coalesce($5::float8, least(${NACK_MAX_SECONDS}, ${NACK_FIRST_SECONDS} * 2 ^ least(d.attempts - 1, 20)) * (0.5 + r.jitter / 2))`;
+
+/**
+ * Settles leases of one agent in one statement. Returns the receipts that are done. For the others the lease was lost: the delivery was
+ * claimed again or replayed, or never belonged to this agent.
+ * @param isLimited whether the agent has `max_leased`: a lease that has expired is then not extended, since another may have its place
+ */
+export async function settleDeliveries(
+  database: Database,
+  agentId: string,
+  receipts: readonly Receipt[],
+  settlement: Settlement,
+  isLimited = false,
+): Promise<Settled> {
+  const { name, set, only = '', given = '', already, values } = statementOf(settlement, isLimited);
+  const settle = (query: Query) =>
+    query<SettledRow & Acknowledged>({
+      name,
+      plan: 'keyed',
+      text: `${settleText(set, ['$2', '$3', '$4'], given)}${only}
+        returning d.id, d.leases as lease, d.state, d.webhook_id as "webhookId", d.attempts`,
+      values: [agentId, ...receiptColumns(receipts), ...values],
+      place: { ids: receipts.map(({ deliveryId }) => deliveryId) },
+    });
+  const settled =
+    isLimited && settlement.kind === 'extend'
+      ? await database.transaction(
+          async (query) => {
+            await lockMaxLeased(query, agentId);
+            return settle(query);
+          },
+          { plan: 'keyed' },
+        )
+      : await settle(database.query);
+  const done = new Set(settled.map(textOf));
+  if (already !== null) await addSettled(database, agentId, receipts, done, already);
+  return {
+    done,
+    changed: settled.map(({ state }) => state),
+    acknowledged: settled.filter(({ state }) => state === 'done'),
+  };
+}
+
+/**
+ * SQL that settles the leases of agent $1. Planned once, a statement takes 0.35 ms instead of 1.2. Two settlements of the same receipts
+ * cannot deadlock: with the usual plan rows are locked in the order of the receipts, which are sorted. `is true` leaves only the primary key
+ * to the planner: after an ANALYZE of an empty table it prefers the index by agent, and reads all dead rows of the agent for each receipt.
+ * @param set assignments
+ * @param receipts placeholders of receiptColumns
+ * @param given more columns of the receipts
+ */
+function settleText(set: string, [ids, leases, times]: readonly string[], given = ''): string {
+  return `
+    update deliveries d
+    set ${set}
+    from (${receiptRows(ids!, leases!, times!, given)}) r
+    where d.received_at = r.received_at and d.id = r.id and d.leases = r.lease and (d.agent_id = $1) is true
+      and d.state = 'leased'`;
+}
+
+/** SQL of the receipts in receiptColumns. A sum with whole milliseconds is exact, and costs a fifth of parsing the text of a time. */
+function receiptRows(ids: string, leases: string, times: string, given = ''): string {
+  return `
+      select id, lease, timestamptz 'epoch' + ms * interval '1 ms' as received_at${given}
+      from unnest(${ids}::uuid[], ${leases}::int[], ${times}::bigint[]) r (id, lease, ms)`;
+}
+
+const acknowledge = `state = 'done', finished_at = now()`;
+const isDone = `'done'`;
+
+/** SQL that acknowledges leases of agent $1 within another statement, and returns `acknowledged` for parseAcknowledged. @param receipts placeholders of receiptColumns */
+export function ackText(receipts: readonly string[]): string {
+  return `${settleText(acknowledge, receipts)} returning concat_ws('.', d.id, d.webhook_id, d.leases, d.attempts) as acknowledged`;
+}
+
+export function parseAcknowledged(text: string): Acknowledged {
+  const [id, webhookId, lease, attempts] = text.split('.') as [string, string, string, string];
+  return { id, webhookId, lease: Number(lease), attempts: Number(attempts) };
+}
+
+/** What became of receipts that a statement with ackText acknowledged. @param acknowledged what it returned */
+export async function settledByAck(
+  database: Pick<Database, 'query'>,
+  agentId: string,
+  receipts: readonly Receipt[],
+  acknowledged: Acknowledged[],
+): Promise<Settled> {
+  const done = new Set(acknowledged.map(textOf));
+  await addSettled(database, agentId, receipts, done, isDone);
+  return { done, changed: acknowledged.map(() => 'done'), acknowledged };
+}
+
+/** Adds the receipts that an earlier, equal call has settled: their deliveries are in one of these states (SQL). */
+async function addSettled(
+  database: Pick<Database, 'query'>,
+  agentId: string,
+  receipts: readonly Receipt[],
+  done: Set<string>,
+  states: string,
+): Promise<void> {
+  const others = receipts.filter((receipt) => !done.has(receiptText(receipt)));
+  if (others.length === 0) return;
+  for (const row of await readSettled(database, agentId, others, states)) done.add(textOf(row));
+}
+
+function textOf({ id, lease }: Pick<SettledRow, 'id' | 'lease'>): string {
+  return receiptText({ deliveryId: id, lease });
+}
+
+function byId(a: Receipt, b: Receipt): number {
+  return a.deliveryId < b.deliveryId ? -1 : 1;
+}
+
+function readSettled(
+  { query }: Pick<Database, 'query'>,
+  agentId: string,
+  receipts: readonly Receipt[],
+  states: string,
+): Promise<SettledRow[]> {
+  return query<SettledRow>({
+    name: `settled-deliveries-${states}`,
+    plan: 'keyed',
+    text: `
+      select d.id, d.leases as lease, d.state
+      from (${receiptRows('$2', '$3', '$4')}) r
+      join deliveries d on d.received_at = r.received_at and d.id = r.id and d.leases = r.lease
+      where d.agent_id = $1 and d.state in (${states})`,
+    values: [agentId, ...receiptColumns(receipts)],
+    place: { ids: receipts.map(({ deliveryId }) => deliveryId) },
+  });
+}
+
+type SettledRow = { id: string; lease: number; state: Settled['changed'][number] };
+
+/** Ids, leases and times (Unix milliseconds) as Postgres arrays, sorted by id. The time is taken from the id and selects the partition. */
+export function receiptColumns(receipts: readonly Receipt[]): string[] {
+  const sorted = receipts.toSorted(byId);
+  return [
+    arrayOf(sorted.map(({ deliveryId }) => deliveryId)),
+    arrayOf(sorted.map(({ lease }) => lease)),
+    arrayOf(sorted.map(({ deliveryId }) => uuidv7Milliseconds(deliveryId))),
+  ];
+}
+
+interface Statement {
+  name: string;
+  set: string;
+  /** SQL of one more condition. */
+  only?: string;
+  /** SQL of more columns of the receipts. */
+  given?: string;
+  /** SQL of the states that count as done; null: the call has to change the lease. */
+  already: string | null;
+  values: unknown[];
+}
+
+function statementOf(settlement: Settlement, isLimited: boolean): Statement {
+  switch (settlement.kind) {
+    case 'ack':
+      return { name: 'ack-deliveries', set: acknowledge, already: isDone, values: [] };
+    case 'extend':
+      return {
+        name: isLimited ? 'extend-unexpired-deliveries' : 'extend-deliveries',
+        // The clock after the wait for the lock, not at the start of the transaction.
+        ...(isLimited ? { only: ' and d.available_at > clock_timestamp()' } : {}),
+        set: 'available_at = now() + make_interval(secs => $5)',
+        already: null,
+        values: [settlement.leaseSeconds],
+      };
+    case 'release':
+      return {
+        name: 'release-deliveries',
+        set: `state = 'pending', attempts = d.attempts - 1, history = ${leaseEnded('released', 'now()')}, available_at = now()`,
+        already: `'pending'`,
+        values: [],
+      };
+    case 'nack':
+      return {
+        name: 'nack-deliveries',
+        set: `state = case when d.attempts < $7 then 'pending' else 'dead' end,
+          finished_at = case when d.attempts < $7 then null else now() end,
+          reason = $6,
+          history = ${leaseEnded('rejected', 'now()', `, 'reason', $6::text, 'delay', case when d.attempts < $7 then round((${delay})::numeric, 1) end`)},
+          available_at = now() + make_interval(secs => ${delay})`,
+        given: ', random() as jitter',
+        already: `'pending', 'dead'`,
+        values: [settlement.delaySeconds, settlement.reason, settlement.attemptsMax],
+      };
+  }
+}

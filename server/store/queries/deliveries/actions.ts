@@ -1,0 +1,135 @@
+/** What users do to finished deliveries: replays and dismissals, of one delivery or of many. */
+import type { DeliveryState } from '../../../model/events.ts';
+import { uuidv7Time } from '../../ids.ts';
+import { lesser } from '../../place.ts';
+import type { Database } from '../../pool.ts';
+import { arrayOf, isoText } from '../../sql.ts';
+import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from '../replays/targets.ts';
+import { userActed } from './history.ts';
+
+/** SQL: an action of a user on the delivery `d`. @param action SQL of the id of the action on many deliveries; null: a single one */
+const changes = {
+  replay: (action: string) =>
+    `state = 'pending', attempts = 0, available_at = now(), finished_at = null, history = ${userActed('replayed', action)}`,
+  dismissal: (action: string) => `state = 'dismissed', history = ${userActed('dismissed', action)}`,
+};
+
+/** What a user does to finished deliveries. A replay makes them pending again, a dismissal ends dead ones for good. */
+export type ActionKind = keyof typeof changes;
+
+/** Makes a finished delivery pending again, with zero attempts. Returns false when no finished delivery has this id. */
+export async function replayDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
+  const [row] = await query<{ count: number; targets: ReplayTarget[] }>({
+    text: `
+      with again as (
+        update deliveries d set ${changes.replay('null')}
+        where received_at = $1 and id = $2 and state in ('dead', 'done', 'dismissed', 'filtered') returning agent_id, webhook_id
+      ), targets as (${insertTargets})
+      select (select count(*)::int from again) as count, ${targetsMade} as targets`,
+    values: [uuidv7Time(id), id],
+    place: { id },
+  });
+  await recordTargets(query, row!.targets);
+  return row!.count > 0;
+}
+
+/** Dismisses a dead delivery. Returns false when no dead delivery has this id. */
+export async function dismissDelivery({ query }: Pick<Database, 'query'>, id: string): Promise<boolean> {
+  const rows = await query({
+    text: `update deliveries d set ${changes.dismissal('null')} where received_at = $1 and id = $2 and state = 'dead' returning id`,
+    values: [uuidv7Time(id), id],
+    place: { id },
+  });
+  return rows.length > 0;
+}
+
+/** Limit on the deliveries changed by one action. */
+export const ACTED_MAX = 10_000;
+
+export interface ActionOrder {
+  kind: ActionKind;
+  /** Null: any of these states, for a replay of deliveries that are named. */
+  state: Extract<DeliveryState, 'dead' | 'done' | 'dismissed' | 'filtered'> | null;
+  /** Only these deliveries; undefined: all that match. */
+  ids?: readonly string[] | undefined;
+  /** Null: all agents; for a replay those that are not revoked. */
+  agentId: string | null;
+  /** Null: all webhooks. */
+  webhookId: string | null;
+  /** Undefined: any reason; null: those without one. */
+  reason?: string | null | undefined;
+  /** Only deliveries that finished before this time, ISO; undefined: before now. */
+  finishedBefore?: string | undefined;
+}
+
+/** Now, by the clock that set finished_at, rounded up to the precision of ISO text. */
+const now = `date_trunc('milliseconds', now()) + interval '1 millisecond'`;
+
+/**
+ * Replays or dismisses all deliveries in this state, oldest first, at most ACTED_MAX of a cell. Returns how many, and the time before which they had
+ * finished: without it the next call would replay again what agents acknowledged since this one. The action, whose id
+ * undoes them, is stored if any delivery changed. Call in a transaction: joins are restricted so that each row is looked up in its own partition.
+ * Postgres assumes all partitions for each row and would otherwise read every delivery.
+ * @param id a new uuid, for the action
+ */
+export async function actOnDeliveries(
+  { query }: Pick<Database, 'query'>,
+  id: string,
+  { kind, state, ids, agentId, webhookId, reason, finishedBefore }: ActionOrder,
+): Promise<{ count: number; finishedBefore: string }> {
+  await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off', place: 'session' });
+  const values: unknown[] = [id, ACTED_MAX, finishedBefore ?? null];
+  const value = (given: unknown) => `$${values.push(given)}`;
+  const conditions = [
+    state === null ? `state in ('dead', 'done', 'dismissed', 'filtered')` : `state = '${state}'`,
+    // The times select the partitions.
+    ids &&
+      `received_at = any (${value(arrayOf(new Set(ids.map(uuidv7Time))))}::timestamptz[]) and id = any (${value(arrayOf(ids))}::uuid[])`,
+    'finished_at < (select at from cut_off)',
+    agentId !== null && `agent_id = ${value(agentId)}`,
+    webhookId !== null && `webhook_id = ${value(webhookId)}`,
+    reason === null && 'reason is null',
+    typeof reason === 'string' && `reason = ${value(reason)}`,
+    agentId === null &&
+      kind === 'replay' &&
+      'exists (select from agents a where a.id = agent_id and a.revoked_at is null)',
+  ].filter(Boolean);
+  const [row] = await query<Acted>({
+    text: `
+      with cut_off as (select coalesce($3::timestamptz, ${now}) as at
+      ), finished as (
+        select received_at, id, webhook_id from deliveries
+        where ${conditions.join(' and ')}
+        order by received_at, id limit $2 for update skip locked
+      ), again as (
+        update deliveries d set ${changes[kind]('$1::uuid')} from finished f
+        where d.received_at = f.received_at and d.id = f.id and d.webhook_id = f.webhook_id
+        returning d.id, d.agent_id, d.webhook_id
+      ), targets as (${kind === 'replay' ? insertTargets : 'select from again where false'}
+      ), action as (
+        insert into delivery_actions (id, kind, delivery_ids)
+        select $1, '${kind}', array_agg(id) from again having count(*) > 0
+      )
+      select (select count(*)::int from again) as count, ${isoText('at')} as "finishedBefore", ${targetsMade} as targets from cut_off`,
+    values,
+    place: { each: (byCell) => [byCell.flat().reduce(together)] },
+  });
+  const { targets, ...acted } = row!;
+  await recordTargets(query, targets);
+  return acted;
+}
+
+interface Acted {
+  count: number;
+  finishedBefore: string;
+  targets: ReplayTarget[];
+}
+
+/** The clocks of cells differ: what finished between two of these times is not replayed by a call that continues this one. */
+function together(one: Acted, other: Acted): Acted {
+  return {
+    count: one.count + other.count,
+    finishedBefore: lesser(one.finishedBefore, other.finishedBefore)!,
+    targets: [...one.targets, ...other.targets],
+  };
+}

@@ -1,0 +1,132 @@
+/** Deliveries: lists, and the end of last leases. Claims and settlements have a file each. */
+
+import type { z } from 'zod';
+import { type DeliveryState, deliverySchema } from '../../../model/events.ts';
+import { uuidv7Time } from '../../ids.ts';
+import { concatenated, newest } from '../../place.ts';
+import type { Database } from '../../pool.ts';
+import { selectList } from '../../sql.ts';
+import { readEventTypes } from '../events/lists.ts';
+import { leaseEnded } from './history.ts';
+
+interface DeliveryFilter {
+  agentId?: string | null;
+  webhookId?: string | null;
+  state?: DeliveryState | null;
+  eventId?: string | null;
+  /** The whole reason. */
+  reason?: string | null;
+  /** ISO; the event was received at this time or later. */
+  from?: string | undefined;
+  /** ISO; the event was received before this time. */
+  to?: string | undefined;
+}
+
+export type DeliveryRecord = z.output<typeof deliverySchema>;
+
+type DeliveryRow = Omit<DeliveryRecord, 'event_type'>;
+
+const record = selectList(deliverySchema.omit({ event_type: true }), 'deliveries');
+
+/** Lists deliveries, newest first. `before`: id of the last delivery of the previous page. Planned for the given filters: the state selects one of the two tables. */
+export async function listDeliveries(
+  database: Database,
+  filter: DeliveryFilter,
+  before: string | null,
+  limit: number,
+): Promise<DeliveryRecord[]> {
+  const { agentId, webhookId, state, eventId, reason, from, to } = filter;
+  const values: unknown[] = [limit];
+  const value = (given: unknown) => `$${values.push(given)}`;
+  const conditions = [
+    agentId && `agent_id = ${value(agentId)}`,
+    webhookId && `webhook_id = ${value(webhookId)}`,
+    state && `state = ${value(state)}`,
+    reason && `reason = ${value(reason)}`,
+    // The event's time selects the partition.
+    eventId && `deliveries.received_at = ${value(uuidv7Time(eventId))} and event_id = ${value(eventId)}`,
+    from && `deliveries.received_at >= ${value(from)}`,
+    to && `deliveries.received_at < ${value(to)}`,
+    before && `(deliveries.received_at, id) < (${value(uuidv7Time(before))}, ${value(before)}::uuid)`,
+  ].filter(Boolean);
+  const rows = await database.query<DeliveryRow>({
+    text: `
+      select ${record}
+      from deliveries
+      where ${['true', ...conditions].join(' and ')}
+      order by deliveries.received_at desc, id desc
+      limit $1`,
+    values,
+    // The deliveries of an event are in its cell.
+    place: eventId ? { id: eventId } : { each: newest(limit, ({ id }) => id) },
+  });
+  return withTypes(database, rows);
+}
+
+/** Adds the types of the events. A statement of its own, planned with its values: its plan has only the partitions of these events. */
+async function withTypes(database: Pick<Database, 'query'>, rows: readonly DeliveryRow[]): Promise<DeliveryRecord[]> {
+  if (rows.length === 0) return [];
+  const eventIds = rows.map((row) => row.event_id);
+  const types = await readEventTypes(database, eventIds);
+  return rows.map((row) => ({ ...row, event_type: types.get(row.event_id) ?? null }));
+}
+
+/** Finds a delivery; with an agent, only if it belongs to that agent. */
+export async function findDelivery(
+  { query }: Pick<Database, 'query'>,
+  agentId: string | null,
+  id: string,
+): Promise<DeliveryRecord | undefined> {
+  const rows = await query<DeliveryRow>({
+    name: 'find-delivery',
+    text: `select ${record} from deliveries
+           where deliveries.received_at = $1 and id = $2 and ($3::uuid is null or agent_id = $3)`,
+    values: [uuidv7Time(id), id, agentId],
+    place: { id },
+  });
+  return (await withTypes({ query }, rows))[0];
+}
+
+/** Limit on the deliveries updated by one statement. */
+const AT_A_TIME = 1_000;
+
+/** Reason stored for a delivery whose last lease expired without an acknowledgement. */
+export const LAST_LEASE_ENDED = 'the last lease expired without an acknowledgement';
+
+/**
+ * Turns deliveries whose last lease has expired into dead letters, at most AT_A_TIME per statement. Returns how many. A claim does
+ * the same with those it finds (claims/claim.ts); this function covers agents that no longer claim. In both cases the receipt
+ * becomes invalid with the lease.
+ * @param attemptsMax current DELIVERY_MAX_ATTEMPTS: if it was raised since the lease, the delivery is claimable again.
+ * @param onEnded called after each statement with the agent of each delivery.
+ * @param stopping true: returns before the next statement.
+ */
+export async function endLastLeases(
+  database: Database,
+  attemptsMax: number,
+  onEnded: (agentIds: string[]) => void = () => {},
+  stopping: () => boolean = () => false,
+): Promise<number> {
+  let ended = 0;
+  for (;;) {
+    const rows = await database.query<{ agentId: string }>({
+      text: `
+        with over as materialized (
+          select received_at, id, webhook_id from deliveries
+          where state = 'leased' and last_lease and available_at <= now() and attempts >= $1
+          order by available_at limit $2 for update skip locked
+        )
+        update deliveries d
+        set state = 'dead', leases = d.leases + 1, finished_at = now(), reason = '${LAST_LEASE_ENDED}',
+          history = ${leaseEnded('expired', 'd.available_at')}
+        from over o
+        where d.received_at = o.received_at and d.id = o.id and d.webhook_id = o.webhook_id and d.state = 'leased'
+        returning d.agent_id as "agentId"`,
+      values: [attemptsMax, AT_A_TIME],
+      place: { each: concatenated, lenient: true },
+    });
+    ended += rows.length;
+    onEnded(rows.map(({ agentId }) => agentId));
+    if (rows.length < AT_A_TIME || stopping()) return ended;
+  }
+}

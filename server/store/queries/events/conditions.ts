@@ -1,0 +1,118 @@
+/** Conditions of statements that search stored events: a filter, and a range of time and id. */
+import type { DeliveryState } from '../../../model/events.ts';
+import { uuidv7Time } from '../../ids.ts';
+import type { Placeholders } from '../../sql.ts';
+
+/** Which events to list; a null field does not filter. */
+export interface EventFilter {
+  /** Events that have a delivery to this agent. */
+  agentId: string | null;
+  webhookId: string | null;
+  /** Events with a delivery in this state (to the agent, if one is given); `none`: events without any delivery. */
+  deliveryState: DeliveryState | 'none' | null;
+  /** Exactly this type. */
+  type: string | null;
+  /** Prefix of the content type, in lower case. */
+  contentType: string | null;
+  /** An address or a network, in inet syntax. */
+  source: string | null;
+  /** Bytes that occur in the stored header lines, such as `x-kind: order`. */
+  header: Buffer | null;
+  /** Bytes that occur anywhere in the body. */
+  text: Buffer | null;
+}
+
+/** A range of events, ordered by time and id; null: unbounded. */
+export interface EventSpan {
+  /** ISO 8601, inclusive. */
+  from: string | null;
+  /** ISO 8601, exclusive. */
+  to: string | null;
+  /** Event id, exclusive. */
+  before: string | null;
+  /** Event id, inclusive. */
+  downTo: string | null;
+}
+
+/** The FROM and WHERE clauses of the events `e` in a range that pass the filter. */
+export function matching(given: Placeholders, filter: EventFilter, span: EventSpan): string {
+  const conditions = [
+    ...spanConditions(given, span, 'e.received_at', 'e.id'),
+    ...eventConditions(given, filter),
+    ...(filter.deliveryState === null || filter.agentId !== null ? [] : [deliveryCondition(given, filter, span)]),
+  ];
+  const delivered = filter.agentId === null ? '' : `${deliveredTo(given, filter, span)} join `;
+  const using = delivered && ' using (received_at, id, webhook_id)';
+  return `from ${delivered}events e${using} ${where(conditions)}`;
+}
+
+export function where(conditions: readonly string[]): string {
+  return conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
+}
+
+/** Adds plain time conditions beside the (time, id) pairs: Postgres prunes partitions by the time conditions alone. */
+export function spanConditions(given: Placeholders, span: EventSpan, receivedAt: string, id: string): string[] {
+  const { before, downTo } = span;
+  const pair = (of: string) => `(${given.of(uuidv7Time(of), 'timestamptz')}, ${given.of(of, 'uuid')})`;
+  return [
+    ...timeConditions(given, span, receivedAt),
+    ...(before === null ? [] : [`(${receivedAt}, ${id}) < ${pair(before)}`]),
+    ...(downTo === null ? [] : [`(${receivedAt}, ${id}) >= ${pair(downTo)}`]),
+  ];
+}
+
+export function timeConditions(
+  given: Placeholders,
+  { from, to, before, downTo }: EventSpan,
+  receivedAt: string,
+): string[] {
+  const bound = (operator: string, time: string | null) =>
+    time === null ? [] : [`${receivedAt} ${operator} ${given.of(time, 'timestamptz')}`];
+  return [
+    ...bound('>=', from),
+    ...bound('<', to),
+    ...bound('<=', before && uuidv7Time(before)),
+    ...bound('>=', downTo && uuidv7Time(downTo)),
+  ];
+}
+
+/** Ordered by cost, the most expensive last: Postgres evaluates conditions of equal cost in this order. */
+export function eventConditions(
+  given: Placeholders,
+  { webhookId, type, source, contentType, header, text }: EventFilter,
+): string[] {
+  return [
+    ...(webhookId === null ? [] : [`e.webhook_id = ${given.of(webhookId, 'uuid')}`]),
+    ...(type === null ? [] : [`e.event_type = ${given.of(type, 'text')}`]),
+    ...(source === null ? [] : [`e.source_ip <<= ${given.of(source, 'inet')}`]),
+    ...(contentType === null
+      ? []
+      : [`starts_with(lower(e.content_type collate "C"), ${given.of(contentType, 'text')})`]),
+    ...(header === null ? [] : [`position(${given.of(header, 'bytea')} in e.headers) > 0`]),
+    ...(text === null ? [] : [`position(${given.of(text, 'bytea')} in e.body) > 0`]),
+  ];
+}
+
+/** Restricts the deliveries to the same times, so that Postgres prunes their partitions. */
+export function deliveryCondition(given: Placeholders, { deliveryState }: EventFilter, span: EventSpan): string {
+  const conditions = [
+    'd.received_at = e.received_at',
+    'd.event_id = e.id',
+    'd.webhook_id = e.webhook_id',
+    ...timeConditions(given, span, 'd.received_at'),
+    ...(deliveryState === 'none' ? [] : [`d.state = ${given.of(deliveryState, 'text')}`]),
+  ];
+  return `${deliveryState === 'none' ? 'not ' : ''}exists (select from deliveries d ${where(conditions)})`;
+}
+
+/** Keys of an agent's events, read from its deliveries, so that an agent with few events does not scan all events. */
+function deliveredTo(given: Placeholders, { agentId, webhookId, deliveryState }: EventFilter, span: EventSpan): string {
+  const conditions = [
+    `agent_id = ${given.of(agentId, 'uuid')}`,
+    ...spanConditions(given, span, 'received_at', 'event_id'),
+    ...(webhookId === null ? [] : [`webhook_id = ${given.of(webhookId, 'uuid')}`]),
+    // `none` does not occur here: every event of an agent has a delivery.
+    ...(deliveryState === null ? [] : [`state = ${given.of(deliveryState, 'text')}`]),
+  ];
+  return `(select distinct received_at, event_id as id, webhook_id from deliveries ${where(conditions)}) d`;
+}

@@ -1,0 +1,85 @@
+/** Stored events on which a filter is tried, and the filters of all subscriptions. */
+
+import type { CandidateEvent } from '../../../model/filters/evaluate.ts';
+import { newest } from '../../place.ts';
+import type { Database } from '../../pool.ts';
+import { isoText } from '../../sql.ts';
+import { suspendedUntil } from '../agents/subscriptions.ts';
+
+/** Timeout of the search for the newest events: a webhook that is rarely used has them far back. */
+const TIMEOUT_MS = 5_000;
+
+interface EventToTry extends Omit<CandidateEvent, 'filter'> {
+  id: string;
+  receivedAt: string;
+}
+
+/**
+ * Reads the newest events of a webhook, newest first; undefined if it does not exist.
+ * @param order.bytesMax limit on the sum of the bodies; the first event is returned whatever its size.
+ */
+export async function readEventsToTry(
+  { query }: Pick<Database, 'query'>,
+  order: { webhookId: string; readsBody: boolean; max: number; bytesMax: number },
+): Promise<EventToTry[] | undefined> {
+  const [webhook] = await query<{ name: string }>({
+    text: 'select name from webhooks where id = $1 and deleted_at is null',
+    values: [order.webhookId],
+  });
+  if (webhook === undefined) return undefined;
+  const rows = await query<Omit<EventToTry, 'webhook'>>({
+    text: `
+      with newest as (
+        select received_at, id, webhook_id, bytes, content_type, event_type, headers from events
+        where webhook_id = $1 order by received_at desc, id desc limit $2
+      ), chosen as (
+        select *, sum(bytes) over (order by received_at desc, id desc) - bytes as bytes_before from newest
+      )
+      select c.id, ${isoText('c.received_at')} as "receivedAt", c.content_type as "contentType", c.event_type as "eventType", c.headers,
+        c.bytes, ${order.readsBody ? 'e.body' : 'null::bytea'} as body
+      from chosen c
+      ${order.readsBody ? 'join events e on e.received_at = c.received_at and e.id = c.id and e.webhook_id = c.webhook_id' : ''}
+      ${order.readsBody ? 'where c.bytes_before < $3' : 'where $3::bigint > 0'}
+      order by c.received_at desc, c.id desc`,
+    values: [order.webhookId, order.max, order.bytesMax],
+    timeoutMs: TIMEOUT_MS,
+    place: { each: newest(order.max, ({ id }) => id) },
+  });
+  return rows.map((row) => ({ ...row, webhook: webhook.name }));
+}
+
+/** The filter of a subscription of an active agent. */
+export interface StoredFilter {
+  agentId: string;
+  agentName: string;
+  webhookId: string;
+  webhookName: string;
+  filter: string;
+  /** Events on which it failed since it was set. */
+  failures: number;
+  reason: string | null;
+  failedAt: string | null;
+  /** Null: it is not suspended. */
+  suspendedUntil: string | null;
+}
+
+/** Reads the filters of these agents (null: of all active ones), at most `rowsMax`. */
+export function readFilters(
+  { query }: Pick<Database, 'query'>,
+  agentIds: readonly string[] | null,
+  rowsMax: number,
+): Promise<StoredFilter[]> {
+  return query<StoredFilter>({
+    text: `
+      select s.agent_id as "agentId", a.name as "agentName", s.webhook_id as "webhookId", w.name as "webhookName", s.filter,
+        s.filter_failures::int as failures, s.filter_failure as reason, ${isoText('s.filter_failed_at')} as "failedAt",
+        ${isoText(suspendedUntil('s'))} as "suspendedUntil"
+      from subscriptions s
+      join agents a on a.id = s.agent_id and a.revoked_at is null
+      join webhooks w on w.id = s.webhook_id and w.deleted_at is null
+      where s.filter is not null and ($1::uuid[] is null or s.agent_id = any ($1))
+      order by a.name, w.name, s.webhook_id
+      limit $2`,
+    values: [agentIds && `{${agentIds.join(',')}}`, rowsMax],
+  });
+}

@@ -1,0 +1,52 @@
+/** Delivers stored events again, to agents that are subscribed or beyond subscriptions. */
+import { uuidv7Time } from '../../ids.ts';
+import type { Database } from '../../pool.ts';
+import { arrayOf } from '../../sql.ts';
+import type { ReplayScope } from './recipients.ts';
+import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from './targets.ts';
+
+/**
+ * Creates deliveries of events to the agents of the scope. Returns their ids; an event that does not exist has none. Beyond
+ * subscriptions, the empty history keeps filters from judging them (claims/filter.ts); else filters judge them like new ones.
+ * @param jobId a batch of this job: the deliveries are committed together with the progress of the job in the same cell, and a batch that
+ * is repeated because it was not committed at home makes no delivery twice. The batches of a job come in the order of the ids.
+ */
+export async function deliverAgain(
+  database: Pick<Database, 'query'>,
+  eventIds: readonly string[],
+  { agentIds, beyondSubscriptions }: ReplayScope,
+  jobId: string | null = null,
+): Promise<string[]> {
+  const rows = await database.query<{ ids: string[]; targets: ReplayTarget[] }>({
+    text: `
+      with before as (select upto from job_progress where job_id = $5
+      ), progress as (
+        insert into job_progress (job_id, upto)
+        select $5, id from unnest($2::uuid[]) id where $5::uuid is not null order by id desc limit 1
+        on conflict (job_id) do update set upto = greatest(job_progress.upto, excluded.upto)
+      ), again as (
+        insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, history)
+        select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes, case when $4 then '[]'::jsonb end
+        from events e
+        join webhooks w on w.id = e.webhook_id
+        join agents a on a.revoked_at is null and ($3::uuid[] is null or a.id = any ($3))
+          and ($3 is not null and $4::boolean
+            or exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
+        where e.received_at = any ($1::timestamptz[]) and e.id = any ($2::uuid[])
+          and ($5 is null or e.id > all (select upto from before))
+        returning id, agent_id, webhook_id
+      ), targets as (${insertTargets})
+      select (select coalesce(json_agg(id), '[]') from again) as ids, ${targetsMade} as targets`,
+    values: [
+      arrayOf(new Set(eventIds.map(uuidv7Time))),
+      arrayOf(eventIds),
+      agentIds && arrayOf(agentIds),
+      beyondSubscriptions,
+      jobId,
+    ],
+    place: { ids: eventIds },
+  });
+  const targets = rows.flatMap((row) => row.targets);
+  await recordTargets(database.query, targets);
+  return rows.flatMap((row) => row.ids);
+}

@@ -1,0 +1,31 @@
+/**
+ * Replay targets: the webhooks of which an agent has deliveries without a subscription, because their events were replayed to it. Claims
+ * read them beside the subscriptions.
+ */
+import type { Query } from '../../pool.ts';
+
+/** SQL that records the targets of the rows `again` and returns them. */
+export const insertTargets = `
+  insert into replay_targets (agent_id, webhook_id)
+  select distinct agent_id, webhook_id from again
+  where not exists (select from subscriptions s where s.webhook_id = again.webhook_id and s.agent_id = again.agent_id)
+  on conflict do nothing
+  returning agent_id, webhook_id`;
+
+/** SQL: the replay targets that a statement recorded, as JSON. */
+export const targetsMade = `(select coalesce(json_agg(t), '[]') from targets t)`;
+
+export interface ReplayTarget {
+  agent_id: string;
+  webhook_id: string;
+}
+
+/** Records at home what a statement recorded in a cell: processes know from home of which webhooks an agent has deliveries. */
+export async function recordTargets(query: Query, targets: readonly ReplayTarget[]): Promise<void> {
+  if (targets.length === 0) return;
+  await query({
+    text: `insert into replay_targets (agent_id, webhook_id)
+           select agent_id, webhook_id from json_to_recordset($1) t (agent_id uuid, webhook_id uuid) on conflict do nothing`,
+    values: [JSON.stringify(targets)],
+  });
+}

@@ -1,0 +1,77 @@
+/** Users of the identity provider, identified by issuer and subject. */
+import type { Query } from '../../pool.ts';
+import type { ActiveUser } from './users.ts';
+
+export interface HostedUserRow extends ActiveUser {
+  disabled: boolean;
+  /** Whether the user is linked to a provider. */
+  hosted: boolean;
+}
+
+const columns = 'id, email, name, role, disabled_at is not null as disabled, issuer is not null as hosted';
+
+/** Finds the user of an account at the identity provider (claims `iss` and `sub`). */
+export async function findHostedUser(
+  query: Query,
+  issuer: string,
+  subject: string,
+): Promise<HostedUserRow | undefined> {
+  const [row] = await query<HostedUserRow>({
+    name: 'find-hosted-user',
+    text: `select ${columns} from users where issuer = $1 and subject = $2`,
+    values: [issuer, subject],
+  });
+  return row;
+}
+
+/** Finds a user and locks the row until the transaction ends, so that two sign-ins do not both link it. */
+export async function lockUserByEmail(query: Query, email: string): Promise<HostedUserRow | undefined> {
+  const [row] = await query<HostedUserRow>({
+    text: `select ${columns} from users where lower(email) = lower($1) for update`,
+    values: [email],
+  });
+  return row;
+}
+
+export interface HostedUser extends ActiveUser {
+  issuer: string;
+  subject: string;
+}
+
+/** Returns false when a user with this subject or email exists. */
+export async function insertHostedUser(query: Query, user: HostedUser): Promise<boolean> {
+  const { id, email, name, role, issuer, subject } = user;
+  const rows = await query({
+    text: `insert into users (id, email, name, role, issuer, subject) values ($1, $2, $3, $4, $5, $6)
+           on conflict do nothing returning id`,
+    values: [id, email, name, role, issuer, subject],
+  });
+  return rows.length > 0;
+}
+
+/** The provider has just confirmed the user's role: it is valid for `days`. */
+export async function holdRole(query: Query, id: string, days: number): Promise<void> {
+  await query({
+    text: 'update users set role_until = now() + make_interval(days => $2) where id = $1',
+    values: [id, days],
+  });
+}
+
+/** The provider no longer grants the user a role: sets the lowest role and expires it now. Returns false when that was already so. */
+export async function endRole(query: Query, id: string): Promise<boolean> {
+  const rows = await query({
+    text: `update users set role = 'viewer', role_until = now(), updated_at = now()
+           where id = $1 and (role <> 'viewer' or role_until is null or role_until > now()) returning 1`,
+    values: [id],
+  });
+  return rows.length > 0;
+}
+
+/** Updates a user from the provider's data; links a local user to the provider. */
+export async function updateHostedUser(query: Query, user: HostedUser): Promise<void> {
+  const { id, email, name, role, issuer, subject } = user;
+  await query({
+    text: `update users set email = $2, name = $3, role = $4, issuer = $5, subject = $6, updated_at = now() where id = $1`,
+    values: [id, email, name, role, issuer, subject],
+  });
+}

@@ -1,0 +1,138 @@
+/** Latency histograms, by hour and by day. */
+import {
+  LATENCY_DAYS_KEPT,
+  LATENCY_HOURS_KEPT,
+  LATENCY_SUBJECTS_MAX,
+  type LatencyDays,
+  type LatencyItem,
+  type LatencyStage,
+  latencySpans,
+  latencyStages,
+  quantileOf,
+  RETRIED,
+} from '../../../model/latency.ts';
+import { ALL_WEBHOOKS_TIMEOUT_MS } from '../../many-webhooks.ts';
+import { deleteOldSteps } from '../../old-steps.ts';
+import type { Database } from '../../pool.ts';
+import { arrayOf } from '../../sql.ts';
+
+const [HOUR, DAY] = [3_600, 86_400];
+
+/** How many events of a webhook or an agent took a time that is in a bucket. */
+export interface LatencyRow {
+  subjectId: string;
+  stage: number;
+  bucket: number;
+  count: number;
+  /** A time in the hour, Unix milliseconds. */
+  atMs: number;
+}
+
+/** Adds counts. Rows are locked in the order of the primary key, so concurrent processes cannot deadlock. */
+export async function addLatency({ query }: Pick<Database, 'query'>, rows: readonly LatencyRow[]): Promise<void> {
+  await query({
+    name: 'add-latency',
+    text: `
+      insert into latency (subject_id, step, at, stage, bucket, count)
+      select g.subject_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step), g.stage, g.bucket, sum(g.count)
+      from unnest($1::uuid[], $2::float8[], $3::smallint[], $4::smallint[], $5::bigint[]) g (subject_id, seconds, stage, bucket, count),
+        (values (${HOUR}), (${DAY})) s (step)
+      group by 1, 2, 3, 4, 5
+      order by 1, 2, 3, 4, 5
+      on conflict (subject_id, step, at, stage, bucket) do update set count = latency.count + excluded.count`,
+    values: [
+      arrayOf(rows.map(({ subjectId }) => subjectId)),
+      arrayOf(rows.map(({ atMs }) => atMs / 1_000)),
+      arrayOf(rows.map(({ stage }) => stage)),
+      arrayOf(rows.map(({ bucket }) => bucket)),
+      arrayOf(rows.map(({ count }) => count)),
+    ],
+  });
+}
+
+/** SQL: those of a kind whose p95 of a stage is in the highest bucket. @param gone column that is not null of those that are not shown */
+const slowest = (kind: LatencyItem['kind'], table: string, gone: string) => `
+  (select '${kind}' as kind, t.id, t.name from slow join ${table} t on t.id = slow.subject_id
+   where t.${gone} is null order by slow.bucket desc nulls last, t.id limit ${LATENCY_SUBJECTS_MAX})`;
+
+type Counts = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { stage: number; bucket: number; count: number };
+
+/**
+ * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest first, at most
+ * LATENCY_SUBJECTS_MAX of each.
+ * @param id of one webhook or agent; null: all
+ */
+export async function readLatency(
+  { query }: Pick<Database, 'query'>,
+  days: LatencyDays,
+  nowMs: number,
+  id: string | null = null,
+): Promise<LatencyItem[]> {
+  const step = latencySpans[days];
+  const first = Math.floor(nowMs / 1_000 / step) - (days * DAY) / step + 1;
+  const rows = await query<Counts>({
+    name: 'read-latency',
+    text: `
+      with counted as (
+        select subject_id, stage, bucket, sum(count)::float8 as count
+        from latency
+        where step = $1 and at >= to_timestamp($2) and ($3::uuid is null or subject_id = $3)
+        group by 1, 2, 3
+      ), slow as (
+        select subject_id, max(bucket) filter (where stage <> ${RETRIED} and below < 0.95 * of_all) as bucket
+        from (
+          select *, sum(count) over (partition by subject_id, stage order by bucket) - count as below,
+            sum(count) over (partition by subject_id, stage) as of_all
+          from counted
+        ) c
+        group by subject_id
+      ), subjects as (
+        ${slowest('webhook', 'webhooks', 'deleted_at')}
+        union all
+        ${slowest('agent', 'agents', 'revoked_at')}
+      )
+      select s.kind, s.id, s.name, c.stage, c.bucket, c.count
+      from subjects s join counted c on c.subject_id = s.id
+      order by s.name, s.id`,
+    values: [step, first * step, id],
+    timeoutMs: ALL_WEBHOOKS_TIMEOUT_MS,
+  });
+  const bySubject = new Map<string, Counts[]>();
+  for (const row of rows) {
+    const counts = bySubject.get(row.id) ?? [];
+    if (counts.push(row) === 1) bySubject.set(row.id, counts);
+  }
+  return [...bySubject.values()].map(itemOf).sort((one, other) => longestOf(other) - longestOf(one));
+}
+
+function itemOf(rows: Counts[]): LatencyItem {
+  const { kind, id, name } = rows[0]!;
+  const timed = (stage: LatencyStage) => {
+    const counts = new Map(
+      rows.filter((row) => row.stage === latencyStages.indexOf(stage)).map(({ bucket, count }) => [bucket, count]),
+    );
+    if (counts.size === 0) return null;
+    const count = [...counts.values()].reduce((sum, one) => sum + one, 0);
+    return { count, p50_ms: quantileOf(counts, 0.5), p95_ms: quantileOf(counts, 0.95) };
+  };
+  const retries = rows.reduce((sum, { stage, count }) => sum + (stage === RETRIED ? count : 0), 0);
+  return {
+    kind,
+    id,
+    name,
+    stored: timed('stored'),
+    claimed: timed('claimed'),
+    acknowledged: timed('acknowledged'),
+    retries,
+  };
+}
+
+/** The longest p95 of a stage, milliseconds. */
+function longestOf(item: LatencyItem): number {
+  return Math.max(...latencyStages.map((stage) => item[stage]?.p95_ms ?? 0));
+}
+
+/** Deletes what is older than it is kept. @param stopping true: returns before the next statement */
+export async function deleteOldLatency(database: Pick<Database, 'query'>, stopping?: () => boolean): Promise<void> {
+  await deleteOldSteps(database, 'latency', { [HOUR]: LATENCY_HOURS_KEPT, [DAY]: LATENCY_DAYS_KEPT * 24 }, stopping);
+}

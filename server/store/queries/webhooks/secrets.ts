@@ -1,0 +1,98 @@
+/** Secrets of webhooks, sealed: rotation, reading, and how many requests each verified. Statements lock them in the order of webhook and slot. */
+import type { z } from 'zod';
+import { secretSchema } from '../../../model/webhook-secrets.ts';
+import type { Database, Query } from '../../pool.ts';
+import { arrayOf, selectList } from '../../sql.ts';
+
+/** Stores a new current secret. The old one becomes `previous` for `overlapSeconds`, or is deleted when that is 0. */
+export async function replaceSecret(query: Query, id: string, sealed: Buffer, overlapSeconds: number): Promise<void> {
+  const going = overlapSeconds > 0 ? ['previous'] : ['previous', 'current'];
+  await query({
+    text: 'delete from webhook_secrets where webhook_id = $1 and slot = any ($2)',
+    values: [id, arrayOf(going)],
+  });
+  await query({
+    text: `update webhook_secrets set slot = 'previous', expires_at = now() + make_interval(secs => $2)
+           where webhook_id = $1 and slot = 'current'`,
+    values: [id, overlapSeconds],
+  });
+  await query({
+    text: `insert into webhook_secrets (webhook_id, slot, sealed) values ($1, 'current', $2)`,
+    values: [id, sealed],
+  });
+}
+
+/** Returns the current sealed secret; undefined when the webhook has none. */
+export async function findSealedSecret({ query }: { query: Query }, id: string): Promise<Buffer | undefined> {
+  const [row] = await query<{ sealed: Buffer }>({
+    text: `select sealed from webhook_secrets where webhook_id = $1 and slot = 'current'`,
+    values: [id],
+  });
+  return row?.sealed;
+}
+
+/**
+ * Adds uses by secret id; ids of deleted secrets are ignored. Rows are locked in the same order as by a rotation (lockWebhook), so
+ * processes and rotations cannot deadlock.
+ */
+export async function addSecretUses({ query }: Database, uses: ReadonlyMap<string, number>): Promise<void> {
+  await query({
+    name: 'add-secret-uses',
+    text: `
+      with counted as (
+        select * from unnest($1::uuid[], $2::bigint[]) c (id, uses)
+      ), locked as (
+        select s.id from webhook_secrets s where s.id in (select id from counted)
+        order by s.webhook_id, s.slot for no key update
+      )
+      update webhook_secrets s set uses = s.uses + counted.uses, last_used_at = now()
+      from locked join counted using (id)
+      where s.id = locked.id`,
+    values: [arrayOf(uses.keys()), arrayOf(uses.values())],
+  });
+}
+
+/** Reads the active secrets of a webhook, current first, without the secrets themselves. */
+export function readSecretUses({ query }: Database, webhookId: string): Promise<z.output<typeof secretSchema>[]> {
+  return query({
+    text: `select ${selectList(secretSchema, 's', { uses: 's.uses::float8' })}
+           from webhook_secrets s
+           where s.webhook_id = $1 and (s.expires_at is null or s.expires_at > now())
+           order by s.slot`,
+    values: [webhookId],
+  });
+}
+
+/** Limit on the rows in memory at a time. */
+const PAGE_ROWS = 500;
+
+/** Reads the active sealed secrets of all webhooks that are not deleted. */
+export async function readSealedSecrets(database: Database): Promise<{ webhookId: string; sealed: Buffer }[]> {
+  const rows = await database.query<{ webhookId: string; sealed: string }>({
+    text: `select s.webhook_id as "webhookId", encode(s.sealed, 'hex') as sealed
+           from webhook_secrets s join webhooks w on w.id = s.webhook_id and w.deleted_at is null
+           where s.expires_at is null or s.expires_at > now()
+           order by w.created_at, s.slot`,
+  });
+  return rows.map(({ webhookId, sealed }) => ({ webhookId, sealed: Buffer.from(sealed, 'hex') }));
+}
+
+/** Searches the active sealed secrets for one that `opens` accepts. `examined`: number of secrets read. */
+export async function findDecryptable(
+  database: Database,
+  opens: (webhookId: string, sealed: Buffer) => boolean,
+): Promise<{ examined: number; found: boolean }> {
+  let after = { webhookId: '00000000-0000-0000-0000-000000000000', slot: '' };
+  for (let examined = 0; ; ) {
+    const rows = await database.query<{ webhookId: string; slot: string; sealed: Buffer }>({
+      text: `select webhook_id as "webhookId", slot, sealed from webhook_secrets
+             where (webhook_id, slot) > ($1, $2) and (expires_at is null or expires_at > now())
+             order by webhook_id, slot limit ${PAGE_ROWS}`,
+      values: [after.webhookId, after.slot],
+    });
+    examined += rows.length;
+    if (rows.some(({ webhookId, sealed }) => opens(webhookId, sealed))) return { examined, found: true };
+    if (rows.length < PAGE_ROWS) return { examined, found: false };
+    after = rows.at(-1)!;
+  }
+}

@@ -1,0 +1,35 @@
+/** The tables of deliveries on the page of an agent. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addAgent, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
+
+let app: TestApp;
+let agent: TestAgent;
+let page: string;
+beforeAll(async () => {
+  app = await startAgentApp();
+  const webhook = await app.addWebhook();
+  agent = await addAgent(app, [webhook]);
+  const nowMs = Date.now();
+  for (const secondsAgo of [30, 20, 10]) await storeEvents(app.database, webhook.id, 1, nowMs - secondsAgo * 1_000);
+  const claimed = await agent.claim();
+  for (const [index, { id }] of claimed.entries())
+    await app.database.query({
+      text: `update deliveries set state = 'dead', finished_at = now() - make_interval(mins => $2) where id = $1`,
+      values: [id, [5, 1, 3][index]],
+    });
+  const { cookie } = await addPerson(app, 'viewer');
+  page = await (await fetch(`${app.url}/agents/${agent.id}`, { headers: { cookie } })).text();
+});
+afterAll(() => app.stop());
+
+test('dead letters show when their events were received, by which they are ordered, and when they ended', () => {
+  const table = page.split('id="s-dead"')[1]!.split('</table>')[0]!;
+  const times = (label: string) =>
+    [...table.matchAll(new RegExp(`data-label="${label}"><time datetime="([^"]+)"`, 'g'))].map(([, at]) => at!);
+  const received = times('Received');
+  expect(received).toHaveLength(3);
+  expect(received).toEqual([...received].sort().reverse());
+  expect(times('Finished')).toHaveLength(3);
+});

@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import { agentState } from '../../../server/pages/agents/state.ts';
+
+const NOW_MS = Date.UTC(2026, 0, 31, 12, 0, 0);
+const ago = (seconds: number) => new Date(NOW_MS - seconds * 1_000).toISOString();
+const activity = { agent_id: '', last_seen_from: null, filters: [], dead: 0, working: false };
+
+test.each([
+  ['never seen', '', null, null, false],
+  ['never seen', 'bad', null, 301, false],
+  ['idle', 'good', 180, null, false],
+  ['working', 'good', 60, null, true],
+  ['stopped', 'warn', 181, null, false],
+  ['stopped', 'bad', 181, 10, true],
+])('an agent is %s (%s): seen %s s ago, a delivery waits for %s s, working %s', (word, tone, seen, waits, working) => {
+  const does = {
+    ...activity,
+    working,
+    last_seen_at: seen === null ? null : ago(seen),
+    waiting_since: waits === null ? null : ago(waits),
+  };
+  expect(agentState(does, NOW_MS)).toMatchObject({ word, tone, late: (waits ?? 0) > 300 ? 'bad' : '' });
+});
+
+test.each([
+  ['failing', 'bad', [[60, 0, 3]]],
+  [
+    'failing',
+    'bad',
+    [
+      [960, 0, 3],
+      [60, 0, 0],
+    ],
+  ],
+  [
+    'working',
+    'good',
+    [
+      [960, 1, 0],
+      [60, 0, 3],
+    ],
+  ],
+  [
+    'working',
+    'good',
+    [
+      [1_800, 0, 3],
+      [60, 0, 0],
+    ],
+  ],
+])('an agent is %s (%s) after quarters that began s ago, acknowledged and failed %j', (word, tone, counts) => {
+  const quarters = counts.map(([seconds, acknowledged, failed]) => ({
+    at: ago(seconds!),
+    acknowledged: acknowledged!,
+    failed: failed!,
+  }));
+  const does = { ...activity, working: true, last_seen_at: ago(60), waiting_since: null, quarters };
+  expect(agentState(does, NOW_MS)).toMatchObject({ word, tone });
+});

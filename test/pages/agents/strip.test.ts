@@ -1,0 +1,102 @@
+/** The health strip of an agent: how its attempts ended, counted by the process that it uses and by the primary. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { quartersSince } from '../../../server/model/history.ts';
+import { addAgentHistory, countFailed, deleteOldAgentHistory } from '../../../server/store/queries/agents/history.ts';
+import { addAgent, letPass, send, startAgentApp } from '../../helpers/agents.ts';
+import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { until } from '../../helpers/wait.ts';
+
+const QUARTER_MS = 900_000;
+let app: TestApp;
+let viewer: TestPerson;
+beforeAll(async () => {
+  app = await startAgentApp();
+  viewer = await addPerson(app, 'viewer');
+});
+afterAll(() => app.stop());
+
+const quartersOf = async (agentId: string) => {
+  const path = `/api/v1/agents/activity?agent_ids=${agentId}&quarters=true`;
+  const [{ quarters }] = (await viewer.api('GET', path)).body.items;
+  return quarters;
+};
+const sumOf = async (agentId: string) => {
+  const quarters: { acknowledged: number; failed: number }[] = await quartersOf(agentId);
+  const sum = (name: 'acknowledged' | 'failed') => quarters.reduce((total, quarter) => total + quarter[name], 0);
+  return { acknowledged: sum('acknowledged'), failed: sum('failed') };
+};
+
+test('a process counts acknowledged and rejected attempts and expired leases, and not released ones', async () => {
+  const own = await startTestApp({}, app);
+  const webhook = await own.addWebhook();
+  const agent = await addAgent(own, [webhook]);
+  for (let i = 0; i < 6; i++) await send(webhook);
+  const receiptsOf = (deliveries: { receipt: string }[]) => deliveries.map(({ receipt }) => receipt);
+  // A process that has claimed looks for nothing older.
+  const receipts = receiptsOf(await agent.at(app).claim());
+  await agent.ack(receipts.slice(0, 3));
+  await agent.nack(receipts.slice(3, 4), { delay_seconds: 7_200 });
+  await agent.nack(receipts.slice(4, 5), { release: true });
+  await letPass(own.database, 3_601);
+  const again = receiptsOf(await agent.claim());
+  expect(again.length).toBe(2);
+  await agent.ack(again);
+  await own.stop();
+  expect(await sumOf(agent.id)).toEqual({ acknowledged: 5, failed: 2 });
+});
+
+test('the primary counts the attempts whose last lease ended', async () => {
+  const agent = await addAgent(app);
+  await countFailed(app.database, [agent.id, agent.id], Date.now());
+  await countFailed(app.database, [agent.id], Date.now());
+  expect(await sumOf(agent.id)).toEqual({ acknowledged: 0, failed: 3 });
+});
+
+test('its page and the list of agents show them, and lead to the deliveries of the time', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await agent.claim();
+  // When it was seen is written beside the claim, with others that are seen within a moment.
+  const seen = async () => (await viewer.api('GET', `/api/v1/agents/activity?agent_ids=${agent.id}`)).body.items[0];
+  await until(async () => (await seen()).last_seen_at !== null);
+  const atMs = quartersSince(Date.now()) + 40 * QUARTER_MS;
+  await addAgentHistory(app.database, [{ agentId: agent.id, atMs, acknowledged: 12, failed: 3 }]);
+  const [from, to] = [atMs, atMs + QUARTER_MS].map((ms) => encodeURIComponent(new Date(ms).toISOString()));
+  const link = `<a href="/deliveries?agent_id=${agent.id}&amp;from=${from}&amp;to=${to}" tabindex="-1"><title>12 acknowledged, 3 failed, `;
+  for (const path of ['/agents', `/agents/${agent.id}`]) {
+    const page = await (await fetch(app.url + path, { headers: { cookie: viewer.cookie } })).text();
+    expect(page).toContain(link);
+    expect(page).toContain('Last 24 hours: 12 acknowledged, 3 failed, failures in 1 of 96 quarter hours');
+  }
+});
+
+test('quarters of an hour are kept for two days', async () => {
+  const agent = await addAgent(app);
+  const hoursAgo = (hours: number) => ({
+    agentId: agent.id,
+    atMs: Date.now() - hours * 3_600_000,
+    acknowledged: 1,
+    failed: 0,
+  });
+  await addAgentHistory(app.database, [hoursAgo(47), hoursAgo(49)]);
+  await deleteOldAgentHistory(app.database);
+  const kept = await app.database.query<{ hours: number }>({
+    text: `select round(extract(epoch from now() - at) / 3600)::int as hours from agent_history where agent_id = $1`,
+    values: [agent.id],
+  });
+  expect(kept.map(({ hours }) => hours)).toEqual([47]);
+});
+
+test('deliveries can be filtered by the time at which their events were received', async () => {
+  const webhook = await app.addWebhook();
+  await addAgent(app, [webhook]);
+  for (let i = 0; i < 3; i++) await send(webhook);
+  const list = async (query: string): Promise<{ id: string; received_at: string }[]> =>
+    (await viewer.api('GET', `/api/v1/deliveries?webhook_id=${webhook.id}${query}`)).body.items;
+  const all = await list('');
+  const { received_at: middle } = all[1]!;
+  const ids = (chosen: typeof all) => chosen.map(({ id }) => id);
+  expect(ids(await list(`&from=${middle}`))).toEqual(ids(all.filter(({ received_at }) => received_at >= middle)));
+  expect(ids(await list(`&to=${middle}`))).toEqual(ids(all.filter(({ received_at }) => received_at < middle)));
+});

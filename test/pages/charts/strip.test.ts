@@ -1,0 +1,152 @@
+/** Health strips: what each of the 96 cells shows, and where it leads. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { QUARTER_SECONDS, QUARTERS_SHOWN, quartersSince } from '../../../server/model/history.ts';
+import { type Quarter, stripOf } from '../../../server/pages/charts/strip.ts';
+import { addOutages } from '../../../server/store/queries/alerts/outages.ts';
+import { addHistory, type HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
+import { send, startAgentApp } from '../../helpers/agents.ts';
+import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+
+const QUARTER_MS = QUARTER_SECONDS * 1_000;
+const sinceMs = Date.parse('2026-01-01T00:00:00Z');
+const iso = (place: number) => new Date(sinceMs + place * QUARTER_MS).toISOString();
+
+describe('a strip', () => {
+  const quarter = (place: number, good: number, bad: number): Quarter => ({
+    at: iso(place),
+    good,
+    bad,
+    text: `${good} good, ${bad} bad`,
+    href: `/at/${place}`,
+  });
+  const strip = (quarters: Quarter[], outages: { began_at: string; ended_at: string }[] = []) =>
+    stripOf({
+      sinceMs,
+      quarters,
+      outages: outages.map((outage) => ({ id: randomUUID(), machine: 'm', refused: 0, spooled: 0, ...outage })),
+      quietHref: (at) => `/quiet/${at}`,
+      total: '9 good',
+      trouble: 'failures',
+    });
+  const troubled = (cells: ReturnType<typeof strip>['cells']) =>
+    cells.flatMap(({ trouble }, place) => (trouble ? [place] : []));
+
+  test('has a cell for each quarter of an hour, each of which leads to its time', () => {
+    const { cells, label } = strip([quarter(1, 9, 0)]);
+    expect(cells.length).toBe(QUARTERS_SHOWN);
+    expect(cells.slice(0, 2).map(({ href, text }) => [href, text])).toEqual([
+      [`/quiet/${iso(0)}`, 'nothing'],
+      ['/at/1', '9 good, 0 bad'],
+    ]);
+    expect(troubled(cells)).toEqual([]);
+    expect(label).toBe('Last 24 hours: 9 good');
+  });
+
+  test.each([
+    ['only good', 5, 0, [null, 8]],
+    ['one bad of many', 1_000, 1, [6, 8]],
+    ['half bad', 5, 5, [12, 12]],
+    ['one good of many', 1, 1_000, [18, 18]],
+    ['only bad', 0, 5, [24, null]],
+  ])('draws %s so that each part can be seen', (_, good, bad, [badTo, goodFrom]) => {
+    const { bars } = strip([quarter(0, good, bad)]);
+    expect(bars.bad).toBe(badTo === null ? '' : `M1 0h6V${badTo}h-6z`);
+    expect(bars.good).toBe(goodFrom === null ? '' : `M1 ${goodFrom}h6V24h-6z`);
+  });
+
+  test('shows an outage in each cell that it touches, over what was counted', () => {
+    const outage = { began_at: iso(2.5), ended_at: iso(4) };
+    const { cells, bars, label } = strip([quarter(3, 0, 2), quarter(5, 1, 1)], [outage]);
+    expect(troubled(cells)).toEqual([2, 3, 4, 5]);
+    expect(bars.outage.match(/M/g)?.length).toBe(3);
+    expect(cells[3]).toMatchObject({ text: 'outage of the database, 0 good, 2 bad', href: '/status#outage-list' });
+    expect(label).toBe('Last 24 hours: 9 good, failures in 2 of 96 quarter hours, an outage in 3');
+  });
+});
+
+describe('the strip of a webhook', () => {
+  let app: TestApp;
+  let viewer: TestPerson;
+  let webhook: TestWebhook;
+  beforeAll(async () => {
+    app = await startAgentApp();
+    viewer = await addPerson(app, 'viewer');
+    webhook = await app.addWebhook();
+    await send(webhook);
+    const first = quartersSince(Date.now());
+    const row = (place: number, counts: Partial<HistoryRow>) => ({
+      webhookId: webhook.id,
+      minuteMs: first + place * QUARTER_MS,
+      ...counts,
+    });
+    const wasHour = { id: randomUUID(), machine: 'm', refused: 1, spooled: 0 };
+    await addOutages(app.database, [
+      {
+        ...wasHour,
+        began_at: new Date(first + 50.2 * QUARTER_MS).toISOString(),
+        ended_at: new Date(first + 50.4 * QUARTER_MS).toISOString(),
+      },
+    ]);
+    await addHistory(app.database, [
+      row(40, { accepted: 5 }),
+      row(41, { accepted: 5, rejected: 2 }),
+      row(42, { accepted: 5, limited: 3 }),
+      row(43, { disabled: 4 }),
+    ]);
+  });
+  afterAll(() => app.stop());
+
+  /** Links of the first strip on a page by the beginning of their title, without those of cells where nothing happened. */
+  const linksOf = async (path: string) => {
+    const page = await (await fetch(app.url + path, { headers: { cookie: viewer.cookie } })).text();
+    const strip = page.split('<svg class="strip"')[1]!.split('</svg>')[0]!;
+    const links = [
+      ...strip.matchAll(/<a href="([^"]*)" tabindex="-1"><title>([^<]*), \d{4}-\d\d-\d\d \d\d:\d\d UTC</g),
+    ];
+    return links.map(([, href, title]) => [title!, href!.replaceAll('&amp;', '&').replace(/from=.*/, 'RANGE')]);
+  };
+
+  test('leads from every cell of its page to the events, rejections, refusals or outage of that time', async () => {
+    const links = await linksOf(`/webhooks/${webhook.id}`);
+    expect(links.length).toBe(QUARTERS_SHOWN);
+    const events = `/events?webhook_id=${webhook.id}&RANGE`;
+    expect(links[0]).toEqual(['nothing', events]);
+    expect(links.slice(40, 44)).toEqual([
+      ['5 accepted', events],
+      ['5 accepted, 2 rejected', `/rejections?webhook_id=${webhook.id}&RANGE`],
+      ['5 accepted, 3 rate limited', events],
+      ['0 accepted, 4 refused', `/webhooks/${webhook.id}#refusals`],
+    ]);
+    expect(links[50]).toEqual(['outage of the database', '/status#outage-list']);
+  });
+
+  test('has on the list of webhooks links for the cells with trouble, and says the rest in words', async () => {
+    const titles = (await linksOf('/webhooks')).map(([title]) => title);
+    expect(titles).toEqual([
+      '5 accepted, 2 rejected',
+      '5 accepted, 3 rate limited',
+      '0 accepted, 4 refused',
+      'outage of the database',
+    ]);
+    const page = await (await fetch(`${app.url}/webhooks`, { headers: { cookie: viewer.cookie } })).text();
+    expect(page).toMatch(
+      /<span class="unseen">Last 24 hours: 1[56] accepted, 2 rejected, 3 rate limited, 4 refused, refusals in 3 of 96 quarter hours, an outage in 1</,
+    );
+  });
+
+  test('says its trouble in a list of links, newest first', async () => {
+    const page = await (
+      await fetch(`${app.url}/webhooks/${webhook.id}`, { headers: { cookie: viewer.cookie } })
+    ).text();
+    const list = page.split('<details id="trouble">')[1]!.split('</details>')[0]!;
+    expect(list).toContain('4 quarter hours with trouble');
+    expect([...list.matchAll(/<\/a>: ([^<]*)</g)].map(([, text]) => text)).toEqual([
+      'outage of the database',
+      '0 accepted, 4 refused',
+      '5 accepted, 3 rate limited',
+      '5 accepted, 2 rejected',
+    ]);
+  });
+});

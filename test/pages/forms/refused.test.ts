@@ -1,0 +1,153 @@
+/** Forms whose request was refused, and values that are shown once: nothing that was typed or shown is lost. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addAgent } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { startPagesApp } from '../../helpers/browser.ts';
+import { addPerson, csrfToken, PASSWORD, type TestPerson } from '../../helpers/people.ts';
+import { until } from '../../helpers/wait.ts';
+
+let app: TestApp;
+let administrator: TestPerson;
+let csrf: string;
+beforeAll(async () => {
+  app = await startPagesApp();
+  administrator = await addPerson(app, 'administrator', PASSWORD);
+  csrf = await csrfToken(app.url, administrator.cookie);
+});
+afterAll(() => app.stop());
+
+async function post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}) {
+  const { cookie } = administrator;
+  const body = new URLSearchParams({ csrf, ...fields });
+  const own = { cookie, origin: app.url, ...headers };
+  const answer = await fetch(app.url + path, { method: 'POST', body, headers: own, redirect: 'manual' });
+  return { status: answer.status, headers: answer.headers, text: await answer.text() };
+}
+
+const get = async (path: string) => (await fetch(app.url + path, { headers: { cookie: administrator.cookie } })).text();
+
+describe('a form refused while the database is away', () => {
+  const fields = { name: 'shop & sons', description: 'two\nlines', secret_choice: 'given', secret: 'do not repeat me' };
+
+  test('is shown again with its values, without its secrets, and can be sent again', async () => {
+    await app.cutOff();
+    const refused = await post('/webhooks/new', fields).finally(() => app.restore());
+    expect([refused.status, refused.headers.get('cache-control')]).toEqual([503, 'no-store']);
+    expect(refused.text).toContain('action="/webhooks/new"');
+    expect(refused.text).toContain(`name="csrf" value="${csrf}"`);
+    expect(refused.text).toContain('value="shop &amp; sons"');
+    expect(refused.text).toMatch(/<textarea[^>]* name="description"[^>]*>two\nlines<\/textarea>/);
+    expect(refused.text).toContain('name="secret_choice" value="given"');
+    expect(refused.text).toMatch(/<input id="f-secret" name="secret" type="password" value=""/);
+    expect(refused.text).not.toContain('do not repeat me');
+    await until(async () => (await fetch(`${app.url}/readyz`)).status === 200);
+    expect((await post('/webhooks/new', fields)).text).toContain('shop &amp; sons');
+  });
+
+  test('from another site is not repeated', async () => {
+    await app.cutOff();
+    const refused = await post('/webhooks/new', fields, { origin: 'https://evil.example' }).finally(() =>
+      app.restore(),
+    );
+    expect(refused.status).toBe(503);
+    expect(refused.text).not.toContain('shop');
+    await until(async () => (await fetch(`${app.url}/readyz`)).status === 200);
+  });
+});
+
+test('a form with the token of an ended session is shown again with the present token', async () => {
+  const refused = await post('/agents/new', { name: 'typed before', csrf: 'of-an-ended-session' });
+  expect(refused.status).toBe(403);
+  expect(refused.text).toContain(`name="csrf" value="${csrf}"`);
+  expect(refused.text).toContain('value="typed before"');
+});
+
+test('a page that does not exist offers no form to send again', async () => {
+  const refused = await post('/webhooks/00000000-0000-4000-8000-000000000000/edit', { name: 'gone' });
+  expect([refused.status, refused.text.includes('Retry')]).toEqual([404, false]);
+});
+
+describe('while a value is shown that is shown only once', () => {
+  test('a new webhook offers nothing that would replace the page, and opens links beside it', async () => {
+    const { text } = await post('/webhooks/new', { name: 'made', secret_choice: 'generate' });
+    const secret = /<code>([0-9a-f]{64})<\/code>/.exec(text)![1]!;
+    expect(text).toContain('<base target="_blank">');
+    const address = /href="(\/webhooks\/[0-9a-f-]{36})" target="_self" data-stored/.exec(text)![1]!;
+    for (const action of ['test', 'switch', 'rotate', 'delete', 'edit'])
+      expect(text).not.toContain(`${address}/${action}`);
+    expect(text).toContain(`data-copy="${secret}"`);
+    expect(text).toContain(`data-copy="WEIR_SECRET=${secret}"`);
+    expect(text).toContain(`data-copy="export WEIR_SECRET=&#39;${secret}&#39;\n`);
+    const stored = await get(address);
+    expect(stored).not.toContain(secret);
+    expect(stored).not.toContain('<base');
+    expect(stored).toContain(`${address}/test`);
+  });
+
+  test('a new agent and a rotated one do the same', async () => {
+    const made = await post('/agents/new', { name: 'made just now', current_password: PASSWORD });
+    const address = /href="(\/agents\/[0-9a-f-]{36})" target="_self" data-stored/.exec(made.text)![1]!;
+    expect(made.headers.get('hx-push-url')).toBe(address);
+    expect(made.text).not.toContain(`${address}/rotate`);
+    const rotated = await post(`${address}/rotate`, { current_password: PASSWORD });
+    expect(rotated.text).toContain('data-copy="WEIR_CREDENTIAL=wa_');
+    expect(rotated.text).not.toContain(`${address}/edit`);
+    expect(await get(address)).toContain(`${address}/edit`);
+  });
+
+  test('a new token has its .env line', async () => {
+    const fields = { name: 'nightly', role: 'viewer', expires: '30', current_password: PASSWORD };
+    const { text } = await post('/tokens/new', fields);
+    expect(text).toMatch(/data-copy="WEIR_TOKEN=wu_/);
+    expect(text).toContain('<base target="_blank">');
+  });
+});
+
+describe('a change that breaks something says what, before it is made', () => {
+  test('disabling a webhook', async () => {
+    const { id } = await app.addWebhook({ name: 'billing' });
+    expect(await get(`/webhooks/${id}/settings`)).toContain(
+      'Requests to billing then get a 410 response and are not stored',
+    );
+  });
+
+  test('rotating the credential of an agent', async () => {
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const { name } = (await administrator.api('GET', `/api/v1/agents/${agent.id}`)).body;
+    expect(await get(`/agents/${agent.id}`)).toContain(`Agent ${name} stops at once`);
+  });
+
+  test('disabling a user', async () => {
+    const other = await addPerson(app, 'operator');
+    expect(await get(`/users/${other.id}`)).toContain(
+      `${other.email} is signed out everywhere at once, and programs with 1 API token of this user stop.`,
+    );
+  });
+});
+
+test('the form of an agent says that its list of webhooks is cut, and finds the others by name', async () => {
+  const rare = await app.addWebhook({ name: 'Rare bird' });
+  const own = (await administrator.api('POST', '/api/v1/webhooks', { name: 'Own' })).body;
+  await app.database.query({
+    text: `insert into webhooks (id, name, created_at)
+           select gen_random_uuid(), 'Shop ' || i, now() + i * interval '1 second' from generate_series(1, 250) i`,
+  });
+  const form = await get('/agents/new');
+  expect(form).toContain('The list has the newest 200 webhooks, and not all of them.');
+  expect(form).not.toContain('Rare bird');
+  const fields = new URLSearchParams([
+    ['csrf', csrf],
+    ['name', 'watcher'],
+    ['webhook_ids', own.id],
+    ['webhook_ids', 'rare'],
+    ['find', 'true'],
+  ]);
+  const headers = { cookie: administrator.cookie, origin: app.url };
+  const found = await (await fetch(`${app.url}/agents/new`, { method: 'POST', body: fields, headers })).text();
+  expect(found).toContain('1 webhook has “rare” in the name.');
+  expect(found).toContain(`value="${rare.id}"`);
+  expect(found).toContain(`value="${own.id}" checked`);
+  expect(found).toContain('value="watcher"');
+  expect((await administrator.api('GET', '/api/v1/agents?q=watcher')).body.items).toEqual([]);
+});

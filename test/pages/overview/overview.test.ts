@@ -1,0 +1,69 @@
+/** The overview when parts of it cannot be read. */
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
+import { send, startAgentApp } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { until } from '../../helpers/wait.ts';
+
+let app: TestApp;
+let viewer: TestPerson;
+let event: string;
+beforeAll(async () => {
+  app = await startAgentApp();
+  viewer = await addPerson(app, 'viewer');
+  event = await send(await app.addWebhook({ name: 'Shop orders' }));
+});
+afterAll(() => app.stop());
+
+const overview = async () => (await fetch(app.url, { headers: { cookie: viewer.cookie } })).text();
+const unread = (page: string) => [...page.matchAll(/The ([a-z ]+) could not be read\./g)].map(([, part]) => part);
+
+test.each([
+  ['deliveries_live', ['conditions']],
+  ['events', ['newest events']],
+])('the parts that do not need %s are shown while it cannot be read', async (table, parts) => {
+  expect(unread(await overview())).toEqual([]);
+  await app.database.transaction(async (query) => {
+    await query({ text: `lock table ${table} in access exclusive mode` });
+    const page = await overview();
+    expect(unread(page)).toEqual(parts);
+    expect(page).toContain('Shop orders</a>');
+    expect(page.includes(`/events/${event}`)).toBe(table !== 'events');
+    expect(page).not.toContain('There is no webhook yet');
+  });
+});
+
+test('the overview is good without a condition, and not while many requests are not accepted', async () => {
+  const installation = await startAgentApp();
+  onTestFinished(() => installation.stop());
+  const { cookie } = await addPerson(installation, 'viewer');
+  const page = async () => (await fetch(installation.url, { headers: { cookie } })).text();
+  const verdict = async () => /<p class="verdict[^>]*>(.*?)<\/p>/s.exec(await page())?.[1]?.replace(/<[^>]*>/g, '');
+  expect(await verdict()).toBe('No webhook yet: create one to receive events');
+  const { id: webhookId } = await installation.addWebhook();
+  const count = (counts: object) => addHistory(installation.database, [{ webhookId, minuteMs: Date.now(), ...counts }]);
+  await count({ accepted: 95, limited: 5 });
+  expect(await verdict()).toBe('All good: 95 events in the last 24 hours');
+  await count({ rejected: 1 });
+  expect(await verdict()).toBe(
+    '5.9 % of the requests in the last 24 hours were not accepted: 1 rejected, 5 rate limited',
+  );
+  await count({ accepted: 100, too_large: 2 });
+  expect(await verdict()).toBeUndefined();
+  const [, box] = /<section class="alert warn" aria-labelledby="refusals">(.*?)<\/section>/s.exec(await page())!;
+  expect(box).toContain('Requests refused in the last 24 hours');
+  expect(box).toMatch(/<b>2<\/b> × payload too large \(413\)\. .*Raise the payload limit/);
+});
+
+test('the overview of many webhooks does not wait for their usual pauses, and is not good before it knows them', async () => {
+  const installation = await startAgentApp();
+  onTestFinished(() => installation.stop());
+  await installation.database.query({
+    text: `insert into webhooks (id, name) select gen_random_uuid(), 'webhook ' || i from generate_series(1, 1001) i`,
+  });
+  const { cookie } = await addPerson(installation, 'viewer');
+  const page = async () => (await fetch(installation.url, { headers: { cookie } })).text();
+  expect(await page()).toContain('<strong>Nothing found yet:</strong> silent webhooks are still being looked for');
+  await until(async () => (await page()).includes('All good:'));
+});

@@ -1,0 +1,152 @@
+/** The buttons that fix a rejection, and the groups of rejections with one reason. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { startPagesApp } from '../../helpers/browser.ts';
+import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { signatureOf } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+
+const SECRET = 'what the sender has 51c0';
+const BODY = '{"order":17}';
+
+let app: TestApp;
+let operator: TestPerson;
+let viewer: TestPerson;
+let csrf: string;
+beforeAll(async () => {
+  app = await startPagesApp();
+  [operator, viewer] = await Promise.all([addPerson(app, 'operator'), addPerson(app, 'viewer')]);
+  csrf = await csrfToken(app.url, operator.cookie);
+});
+afterAll(() => app.stop());
+
+const get = async (path: string, person = operator) =>
+  (await fetch(app.url + path, { headers: { cookie: person.cookie } })).text();
+
+async function post(path: string, fields: Record<string, string>) {
+  const body = new URLSearchParams({ csrf, ...fields });
+  const headers = { cookie: operator.cookie, origin: app.url };
+  const answer = await fetch(app.url + path, { method: 'POST', body, headers, redirect: 'manual' });
+  return { status: answer.status, location: answer.headers.get('location'), text: await answer.text() };
+}
+
+/** Sends requests with the signature in this header, all refused; returns the id of the newest rejection. */
+async function refuse({ id, url }: TestWebhook, header: string, count: number, secret = SECRET): Promise<string> {
+  const headers = { 'content-type': 'application/json', [header]: signatureOf(secret, BODY) };
+  for (let i = 0; i < count; i++) expect((await fetch(url, { method: 'POST', body: BODY, headers })).status).toBe(403);
+  return until(async () => {
+    const { items } = (await operator.api('GET', `/api/v1/rejections?webhook_id=${id}`)).body;
+    return items.length === count && items[0].id;
+  });
+}
+
+/** The headings of the coloured boxes of a page, and the text of its notices. */
+const boxes = (page: string) =>
+  [...page.matchAll(/<(?:section|div|p) class="(?:notice|alert)[^"]*"[^>]*>\s*(?:<h2[^>]*>|<span>)([^<]*)</g)].map(
+    ([, text]) => text,
+  );
+
+test('a group says how many, from where and how to fix it, and one button fixes all', async () => {
+  const webhook = await app.addWebhook({ name: 'orders', secret: SECRET });
+  const id = await refuse(webhook, 'x-signature', 4);
+  const page = await get('/rejections');
+  expect(page).toMatch(
+    /4 × <a href="\/rejections\/[0-9a-f-]{36}">signature in another header<\/a> in <code>x-signature<\/code>/,
+  );
+  const reasons = /<select id="f-reason".*?<\/select>/s.exec(await get(`/rejections?webhook_id=${webhook.id}`))![0];
+  expect([...reasons.matchAll(/value="(\w*)"/g)].map(([, name]) => name)).toEqual(['', 'header_other']);
+  expect(page).toContain('from 1 address, last');
+  expect(page).toContain('<b>4 of 4 kept.</b>');
+  expect(page).toContain('<button>Use header x-signature</button>');
+  expect(await get('/rejections', viewer)).not.toContain('<button>Use header');
+
+  const fixed = await post(`/rejections/${id}/fix`, { kind: 'use_header' });
+  expect([fixed.status, fixed.location]).toEqual([
+    303,
+    expect.stringContaining(`/rejections/${id}?count=4&notice=rejection-fixed&proof=`),
+  ]);
+  const after = await get(fixed.location!);
+  expect(boxes(after)).toEqual(['The webhook is changed: 4 rejected requests verify now.']);
+  expect(after).toContain('>Accept</button>');
+  expect(after).toContain('Accept all 4 of this webhook</button>');
+  expect(await get('/rejections')).toContain('Accept 4</button>');
+  const accepted = await post('/rejections/accept', { webhook_id: webhook.id });
+  expect(await get(accepted.location!)).toContain('4 rejected requests are events now.');
+  expect((await operator.api('GET', `/api/v1/events?webhook_id=${webhook.id}`)).body.items).toHaveLength(4);
+  expect(await get('/rejections')).not.toContain('4 × ');
+});
+
+test('a fix that needs the sender’s secret has its field in place, and says what is wrong with it', async () => {
+  const webhook = await app.addWebhook({ secret: 'another secret' });
+  const id = await refuse(webhook, 'x-hub-signature-256', 1);
+  const page = await get(`/rejections/${id}`);
+  expect(page).toMatch(/name="kind" value="set_secret".*name="secret" type="password".*Use this secret/s);
+  expect(await get(`/rejections/${id}`, viewer)).not.toContain('name="kind"');
+  const refused = await post(`/rejections/${id}/fix`, { kind: 'set_secret', secret: '' });
+  expect(refused.status).toBe(422);
+  expect(refused.text).toMatch(/id="e-set_secret-[0-9a-f]{8}-secret"/);
+  const fixed = await post(`/rejections/${id}/fix`, { kind: 'set_secret', secret: SECRET });
+  expect(await get(fixed.location!)).toContain('1 rejected request verifies now.');
+});
+
+test('the title is the diagnosis, and one box says why and, after a check, what it found', async () => {
+  const webhook = await app.addWebhook({ name: 'titled', secret: 'unlike that of the sender' });
+  const id = await refuse(webhook, 'x-hub-signature-256', 1, 'that of the sender');
+  const page = await get(`/rejections/${id}`);
+  expect(page).toContain('<title>Digest differs · Weir</title>');
+  expect(page).toContain('<h1>Digest differs <code class="muted">x-hub-signature-256</code></h1>');
+  expect(boxes(page)).toEqual(['Why it was rejected']);
+  const checked = await get((await post(`/rejections/${id}/recheck`, {})).location!);
+  expect(boxes(checked)).toEqual(['The request is still rejected.']);
+  expect(checked).toContain('>Use this secret</button>');
+  expect(boxes(await get(`/rejections/${id}`))).toEqual(['The request is still rejected']);
+  const fixed = await get(
+    (await post(`/rejections/${id}/fix`, { kind: 'set_secret', secret: 'that of the sender' })).location!,
+  );
+  expect(boxes(fixed)).toEqual(['The webhook is changed: 1 rejected request verifies now.']);
+  expect(fixed).not.toContain('Use this secret');
+  await post(`/rejections/${id}/accept`, {});
+  expect(boxes(await get(`/rejections/${id}`))).toEqual(['Accepted']);
+});
+
+test('the list has the source and what to do', async () => {
+  const webhook = await app.addWebhook({ secret: 'yet another secret' });
+  const id = await refuse(webhook, 'x-hub-signature-256', 1, 'of no webhook at all');
+  const list = await get(`/rejections?webhook_id=${webhook.id}`);
+  expect(list).toContain('minor" data-label="From">127.0.0.1</td>');
+  expect(list).toContain(`<a class="button" href="/rejections/${id}#fix">Paste the sender’s secret</a>`);
+  expect(await get(`/rejections?webhook_id=${webhook.id}`, viewer)).not.toContain('#fix');
+});
+
+test.each([
+  [
+    'JSON that was serialized again',
+    { 'x-hub-signature-256': signatureOf(SECRET, '{"order": 17}') },
+    'JSON serialized again after signing: The signed JSON and the sent JSON have the same content but different bytes',
+  ],
+  [
+    'no signature',
+    {},
+    'No signature: The request carries no signature. Sign each request with the secret of the webhook. The signature is expected in the header x-hub-signature-256 or x-webhook-signature.',
+  ],
+])('what only the sender can fix has a message to copy for the sender: %s', async (_, headers, says) => {
+  const webhook = await app.addWebhook({ secret: SECRET });
+  const sent = { 'content-type': 'application/json', ...headers };
+  expect((await fetch(webhook.url, { method: 'POST', body: BODY, headers: sent })).status).toBe(403);
+  const { id } = await until(
+    async () => (await operator.api('GET', `/api/v1/rejections?webhook_id=${webhook.id}`)).body.items[0],
+  );
+  const page = await get(`/rejections/${id}`);
+  const [, message] = /<pre [^>]*aria-label="Message to the sender">(.*?)<\/pre>/s.exec(page)!;
+  expect(message).toContain(`The request to ${webhook.url} at `);
+  expect(message).toContain(says);
+  expect(page).toContain(`data-copy="${message}"`);
+  await post(`/rejections/${id}/recheck`, {});
+  expect(await get(`/rejections/${id}`)).toContain(says);
+  expect(await get(`/rejections/${id}`, viewer)).not.toContain('Message to the sender');
+});
+
+test('what a change of the webhook can fix has no message to the sender', async () => {
+  const id = await refuse(await app.addWebhook({ secret: SECRET }), 'x-signature', 1);
+  expect(await get(`/rejections/${id}`)).not.toContain('Message to the sender');
+});

@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { Exchange } from '../../../server/base/http/exchange.ts';
+import { History, type Live, type Second } from '../../../server/manage/live/counters.ts';
+import { appearanceOf, frameOf, usualAppearance } from '../../../server/pages/serve/frame.ts';
+import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { startPagesApp } from '../../helpers/browser.ts';
+import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+
+const withCookie = (value: string | undefined) => ({ cookie: () => value }) as unknown as Exchange;
+const live = (dead: number, database: 'up' | 'down' = 'up') => ({ deliveries: { dead }, database }) as Live;
+
+function historyOf(latest: Live | null, rejected: number[] = []): History {
+  const history = new History(rejected.map((count) => ({ rejected: count }) as Second));
+  history.latest = latest;
+  return history;
+}
+
+describe('the frame of a page', () => {
+  test.each([
+    ['no problem', historyOf(live(0)), { dead: 0, rejected: 0, badge: '' }],
+    ['dead letters', historyOf(live(12)), { dead: 12, badge: '(12) ' }],
+    ['the most dead letters shown', historyOf(live(999)), { badge: '(999) ' }],
+    ['more than that', historyOf(live(1000)), { badge: '(999+) ' }],
+    ['a database that is down', historyOf(live(3, 'down')), { badge: '(!) ' }],
+    ['rejections, which need no badge', historyOf(live(0), [2, 0, 3]), { rejected: 5, badge: '' }],
+    ['no state yet', historyOf(null), { dead: 7, rejected: 0, badge: '(7) ' }],
+    ['deliveries that the primary does not count', historyOf({ ...live(0), deliveries: null }), { dead: 7 }],
+    ['a client that is not signed in', null, { dead: 0, rejected: 0, badge: '' }],
+  ])('with %s', (_, history, expected) => {
+    expect(frameOf(usualAppearance, history, history === null ? 0 : 7)).toMatchObject(expected);
+  });
+
+  test.each([
+    [undefined, 'system', 'comfortable'],
+    ['dark.compact', 'dark', 'compact'],
+    ['light', 'light', 'comfortable'],
+    ['"><script>.x', 'system', 'comfortable'],
+  ])('with the cookie %s', (cookie, theme, density) => {
+    expect(appearanceOf(withCookie(cookie))).toEqual({ theme, density });
+  });
+});
+
+test('the first page that is opened has the number of dead letters in its menu and title', async () => {
+  const app = await startAgentApp();
+  onTestFinished(() => app.stop());
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook);
+  await send(webhook);
+  const deliveries = await agent.claim();
+  await app.database.query({
+    text: `update deliveries set state = 'dead', finished_at = now() where id = any ($1::uuid[])`,
+    values: [`{${deliveries.map(({ id }) => id).join()}}`],
+  });
+  const { cookie } = await addPerson(app, 'viewer');
+  // A page without a live part, which follows no stream.
+  const page = await (await fetch(`${app.url}/docs`, { headers: { cookie } })).text();
+  expect(page).toMatch(/<span class="count" data-count="dead" title="dead letters">2<\/span>/);
+  expect(page).toContain('<title>(2) ');
+});
+
+describe('POST /account/appearance', () => {
+  let app: TestApp;
+  let viewer: TestPerson;
+  beforeAll(async () => {
+    app = await startPagesApp();
+    viewer = await addPerson(app, 'viewer');
+  });
+  afterAll(() => app?.stop());
+
+  async function choose(fields: Record<string, string>, headers: Record<string, string> = {}) {
+    const csrf = await csrfToken(app.url, viewer.cookie);
+    return fetch(`${app.url}/account/appearance`, {
+      method: 'POST',
+      body: new URLSearchParams({ csrf, ...fields }),
+      headers: { cookie: viewer.cookie, origin: app.url, ...headers },
+      redirect: 'manual',
+    });
+  }
+
+  test('keeps theme and density in a cookie with which pages have them from the start', async () => {
+    const { status, headers } = await choose({ theme: 'dark' }, { referer: `${app.url}/events?q=a` });
+    expect([status, headers.get('location')]).toEqual([303, '/events?q=a']);
+    const [cookie] = headers.get('set-cookie')!.split(';');
+    expect(cookie).toBe('weir_appearance=dark.comfortable');
+    const denser = await choose({ density: 'compact' }, { cookie: `${viewer.cookie}; ${cookie}` });
+    expect(denser.headers.get('location')).toBe('/account');
+    expect(denser.headers.get('set-cookie')).toContain('weir_appearance=dark.compact;');
+    const page = await fetch(app.url, { headers: { cookie: `${viewer.cookie}; weir_appearance=dark.compact` } });
+    expect(await page.text()).toContain('<html lang="en" data-theme="dark" data-density="compact">');
+  });
+
+  test.each([
+    ['https://evil.example/events', '/events'],
+    ['https://evil.example//evil.example/', '/account'],
+    ['no URL', '/account'],
+  ])('stays on its own origin after a form of %s', async (referer, to) => {
+    expect((await choose({ theme: 'light' }, { referer })).headers.get('location')).toBe(to);
+  });
+});

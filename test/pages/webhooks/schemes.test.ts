@@ -1,0 +1,144 @@
+/** The form of a webhook selects a sender, and its page shows how to set that sender up. */
+import { generateKeyPairSync } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { presets } from '../../../server/model/signatures/presets.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { startPagesApp } from '../../helpers/browser.ts';
+import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+beforeAll(async () => {
+  app = await startPagesApp();
+  operator = await addPerson(app, 'operator');
+});
+afterAll(() => app.stop());
+
+async function open(path: string, fields?: Record<string, string>) {
+  const { cookie } = operator;
+  const form = fields && {
+    method: 'POST',
+    body: new URLSearchParams({ csrf: await csrfToken(app.url, cookie), ...fields }),
+  };
+  const response = await fetch(app.url + path, { headers: { cookie, origin: app.url }, redirect: 'manual', ...form });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+const given = { secret_choice: 'given', secret: 'whsec_a good secret' };
+const find = async (name: string) => {
+  const { body } = await operator.api('GET', `/api/v1/webhooks?q=${name}`);
+  return body.items[0];
+};
+
+test.each(['Stripe', 'stripe', 'STRI'])('the picker finds a sender by %s', async (q) => {
+  const { text } = await open(`/webhooks/new?q=${q}`);
+  expect(text).toContain('<a class="card tile" href="/webhooks/new?scheme=stripe">Stripe</a>');
+  expect(text).not.toContain('scheme=github');
+});
+
+test('the picker has twelve tiles, and a link to every other sender', async () => {
+  const { text } = await open('/webhooks/new');
+  expect(text.match(/class="card tile"/g)).toHaveLength(12);
+  for (const { name } of presets) expect(text).toContain(`href="/webhooks/new?scheme=${name}"`);
+});
+
+test('the form of a sender has only the fields that it needs', async () => {
+  const fields = /name="(signature_header|public_key|verify_token|tolerance_seconds|scheme_definition|secret)"/g;
+  const fieldsOf = async (scheme: string) => {
+    const { text } = await open(`/webhooks/new?scheme=${scheme}`);
+    return [...text.matchAll(fields)].map(([, name]) => name);
+  };
+  expect(await fieldsOf('Stripe')).toEqual(['secret', 'tolerance_seconds']);
+  expect(await fieldsOf('discord')).toEqual(['public_key', 'tolerance_seconds']);
+  expect(await fieldsOf('meta')).toEqual(['verify_token', 'secret']);
+  expect(await fieldsOf('github')).toEqual(['secret']);
+  expect(await fieldsOf('custom')).toEqual(['scheme_definition', 'secret', 'public_key', 'tolerance_seconds']);
+});
+
+test.each([
+  ['github', 'generate'],
+  ['stripe', 'given'],
+])('the form of %s preselects: %s', async (scheme, choice) => {
+  expect((await open(`/webhooks/new?scheme=${scheme}`)).text).toContain(`value="${choice}" checked`);
+});
+
+test('without the secret of the sender, the webhook waits for it and shows none', async () => {
+  const fields = { name: 'waits', signature_scheme: 'Stripe', secret_choice: 'given', secret: '' };
+  const { status, text } = await open('/webhooks/new', fields);
+  expect(status).toBe(200);
+  expect(text).not.toContain('class="once"');
+  expect(text).toContain('Secret that Stripe shows');
+  expect(text).toContain('Give the sender this URL. The sender then shows its secret: paste it below.');
+  const webhook = await find('waits');
+  expect(webhook).toMatchObject({ signature_scheme: 'stripe', has_secret: true });
+
+  const pasted = await open(`/webhooks/${webhook.id}/rotate`, { waiting: 'true', secret: 'whsec_a good secret' });
+  expect(pasted.status).toBe(303);
+  const { text: page } = await open(pasted.headers.get('location')!);
+  expect(page).toContain('The new secret is active.');
+  expect(page).toContain('Waiting for a request to the URL.');
+});
+
+test('the page of a webhook shows the steps of its sender, its URL to copy, and a command to try it', async () => {
+  const created = await open('/webhooks/new', { name: 'pay', signature_scheme: 'stripe', ...given });
+  expect(created.status).toBe(200);
+  expect(created.text).toContain('Set up Stripe');
+  expect(created.text).toContain('Signing secret (whsec_');
+  expect(created.text).not.toContain('a good secret');
+  const { url } = await find('pay');
+  expect(created.text).toContain(`data-copy="${url}"`);
+  expect(created.text).toMatch(new RegExp(`npx http://\\S+\\.tgz send ${url} --scheme stripe`));
+});
+
+test('a generated secret comes with a link to where the secret of the sender is pasted', async () => {
+  const fields = { name: 'later', signature_scheme: 'svix', secret_choice: 'generate' };
+  const { text } = await open('/webhooks/new', fields);
+  expect(text).toMatch(/<a href="\/webhooks\/[0-9a-f-]{36}\/secret" target="_self" data-stored>paste it here<\/a>/);
+  const settings = await open(`/webhooks/${(await find('later')).id}/settings`);
+  expect(settings.text).toContain('As Svix signs (scheme svix)');
+  expect(settings.text).toContain('Not stored again when svix-id repeats');
+});
+
+test.each(['discord', 'standard-webhooks'])(
+  'a sender with a public key (%s) needs no secret',
+  async (signature_scheme) => {
+    const { publicKey } = generateKeyPairSync('ed25519');
+    const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
+    const public_key = signature_scheme === 'discord' ? raw.toString('hex') : `whpk_${raw.toString('base64')}`;
+    const fields = { name: `bot of ${signature_scheme}`, signature_scheme, secret_choice: 'generate', public_key };
+    const created = await open('/webhooks/new', fields);
+    expect(created.status).toBe(200);
+    expect(created.text).toContain(`--scheme ${signature_scheme} --private-key FILE`);
+    expect(await find(fields.name)).toMatchObject({ signature_scheme, has_secret: false });
+  },
+);
+
+test('an error is shown beside its field, without what is secret', async () => {
+  const fields = { name: 'bad', signature_scheme: 'stripe', verify_token: 'a good token', ...given };
+  const { status, text } = await open('/webhooks/new', fields);
+  expect(status).toBe(422);
+  expect(text).toContain('id="e-verify_token"');
+  expect(text).not.toMatch(/a good (token|secret)/);
+});
+
+test('a definition is kept through the form, and text that is not a definition is refused', async () => {
+  const scheme_definition = '{"header":"x-own","algorithm":"hmac-sha256"}';
+  const fields = { name: 'own', signature_scheme: 'custom', scheme_definition, ...given };
+  expect((await open('/webhooks/new', { ...fields, scheme_definition: '{' })).text).toContain(
+    'id="e-scheme_definition"',
+  );
+  expect((await open('/webhooks/new', fields)).status).toBe(200);
+  const { id } = await find('own');
+  const form = await open(`/webhooks/${id}/edit`);
+  expect(form.text.replaceAll('&quot;', '"')).toContain('"algorithm":"hmac-sha256"');
+  expect((await open(`/webhooks/${id}/edit`, { ...fields, name: 'own renamed' })).status).toBe(303);
+  expect((await find('own')).scheme_definition).toEqual(JSON.parse(scheme_definition));
+});
+
+test('a verify token stays when its field is empty', async () => {
+  const fields = { name: 'pages', signature_scheme: 'meta', ...given };
+  await open('/webhooks/new', { ...fields, verify_token: 'a good token' });
+  const { id } = await find('pages');
+  expect((await open(`/webhooks/${id}/edit`, fields)).status).toBe(303);
+  expect((await find('pages')).has_verify_token).toBe(true);
+});

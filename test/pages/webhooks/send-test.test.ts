@@ -1,0 +1,76 @@
+/** The form of a test request: which event, which type, which agents get it. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addAgent } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { startPagesApp } from '../../helpers/browser.ts';
+import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+
+let app: TestApp;
+let operator: TestPerson;
+let csrf: string;
+beforeAll(async () => {
+  app = await startPagesApp();
+  operator = await addPerson(app, 'operator');
+  csrf = await csrfToken(app.url, operator.cookie);
+});
+afterAll(() => app.stop());
+
+const get = async (path: string) => (await fetch(app.url + path, { headers: { cookie: operator.cookie } })).text();
+
+async function send(id: string, fields: Record<string, string>) {
+  const body = new URLSearchParams({ csrf, ...fields });
+  const headers = { cookie: operator.cookie, origin: app.url };
+  const answer = await fetch(`${app.url}/webhooks/${id}/test`, { method: 'POST', body, headers });
+  return { status: answer.status, text: await answer.text() };
+}
+
+async function addWebhook(scheme: string) {
+  const input = { name: `tested by ${scheme}`, signature_scheme: scheme, secret: 'a secret of the sender' };
+  return (await operator.api('POST', '/api/v1/webhooks', input)).body;
+}
+
+const newestOf = async (id: string) => (await operator.api('GET', `/api/v1/events?webhook_id=${id}`)).body.items[0];
+const options = (page: string) =>
+  [...page.matchAll(/<option value="([^"]*)"[^>]*>([^<]*)</g)].map(([, , label]) => label);
+
+test('it offers the example of the sender, whose type can be replaced, and names the agents', async () => {
+  const webhook = await addWebhook('stripe');
+  const agent = await addAgent(app, [webhook]);
+  const filtered = await addAgent(app, [webhook]);
+  await operator.api('PUT', `/api/v1/agents/${filtered.id}/subscriptions/${webhook.id}`, { filter: 'bytes > 9' });
+  const page = await get(`/webhooks/${webhook.id}/test`);
+  expect(options(page)).toEqual(['A small JSON document', 'The example of Stripe']);
+  expect(page).toContain(`<a href="/agents/${agent.id}">`);
+  expect(page).toMatch(
+    new RegExp(`<a href="/agents/${filtered.id}">[^<]*</a> <span[^>]*>only if</span> <code>bytes &gt; 9</code>`),
+  );
+
+  const sent = await send(webhook.id, { event: 'example', type: 'invoice.voided' });
+  expect(sent.text).toContain('The test request got a 202 response');
+  const event = await newestOf(webhook.id);
+  expect(event.event_type).toBe('invoice.voided');
+  expect((await agent.claimOne()).event.body).toContain('"amount_paid":1000');
+});
+
+test('it sends the newest event of a type again', async () => {
+  const webhook = await addWebhook('github');
+  await send(webhook.id, { event: 'small', type: 'star' });
+  const { id } = await newestOf(webhook.id);
+  const page = await get(`/webhooks/${webhook.id}/test`);
+  expect(options(page)).toContain('The newest star, of 1 event in 7 days');
+  expect(page).toContain('No agent is subscribed to this webhook');
+  await send(webhook.id, { event: id, type: '' });
+  const again = await newestOf(webhook.id);
+  expect([again.event_type, again.id === id]).toEqual(['star', false]);
+  const { body } = await operator.api('GET', `/api/v1/webhooks/${webhook.id}/event-types`);
+  expect(body).toMatchObject({ items: [{ event_type: 'star', events: 2, newest_id: again.id }], complete: true });
+});
+
+test('an event of another webhook is not sent', async () => {
+  const [one, other] = [await app.addWebhook(), await app.addWebhook()];
+  await send(one.id, {});
+  const { id } = await newestOf(one.id);
+  const refused = await send(other.id, { event: id });
+  expect([refused.status, await newestOf(other.id)]).toEqual([422, undefined]);
+  expect(refused.text).toContain('This event cannot be sent from here.');
+});

@@ -1,0 +1,104 @@
+/** The numbers of requests on the list of webhooks and on the page of one. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addOutages } from '../../../server/store/queries/alerts/outages.ts';
+import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
+import { startAgentApp, storeEvents } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+
+let app: TestApp;
+let viewer: TestPerson;
+beforeAll(async () => {
+  app = await startAgentApp();
+  viewer = await addPerson(app, 'viewer');
+});
+afterAll(() => app.stop());
+
+const get = async (path: string) => (await fetch(app.url + path, { headers: { cookie: viewer.cookie } })).text();
+
+test('the list of webhooks shows for each its events, the share not accepted, and its URL to copy', async () => {
+  const [busy, quiet] = [await app.addWebhook({ name: 'Busy' }), await app.addWebhook({ name: 'Quiet' })];
+  await addHistory(app.database, [
+    { webhookId: busy.id, minuteMs: Date.now(), accepted: 1_980, rejected: 10, limited: 6, too_large: 4 },
+  ]);
+  const page = await get('/webhooks');
+  const cellsOf = (id: string) => {
+    const row = page.split('<tr>').find((one) => one.includes(`href="/webhooks/${id}"`))!;
+    return ['Events, 24 h', 'Not accepted'].map((label) => row.split(`data-label="${label}">`)[1]!.split('<')[0]);
+  };
+  expect(cellsOf(busy.id)).toEqual(['1,980', '1.0 %']);
+  expect(cellsOf(quiet.id)).toEqual(['0', '–']);
+  expect(page).toMatch(new RegExp(`data-copy="http[^"]*${busy.id}"`));
+});
+
+test('the page of a webhook has a chart per hour, counts on its tabs, and the share not accepted', async () => {
+  const { id } = await app.addWebhook({ name: 'Shop' });
+  expect(await get(`/webhooks/${id}`)).not.toContain('of the requests not accepted');
+  await addHistory(app.database, [{ webhookId: id, minuteMs: Date.now(), accepted: 1_980, rejected: 15, limited: 5 }]);
+  await storeEvents(app.database, id, 1);
+  const page = await get(`/webhooks/${id}`);
+  expect(page).toContain('aria-label="Requests in the last 24 hours: 1,980 accepted, 15 rejected, 5 rate limited');
+  expect(page).toContain('<title>Not over yet</title>');
+  expect(page).toContain('1.0 % of the requests not accepted');
+  expect(await get(`/webhooks/${id}/rejections`)).toContain('1.0 % of the requests not accepted');
+  const tabs = page.split('aria-label="This webhook">')[1]!.split('</nav>')[0]!;
+  expect(
+    tabs
+      .replace(/<[^>]*>/g, '')
+      .replace(/\s+/g, ' ')
+      .trim(),
+  ).toBe('Events 1,980Rejections 15SettingsSecret');
+});
+
+test('the page of a webhook with one event names the sender of a general scheme, and counts in the singular', async () => {
+  const { id } = await app.addWebhook({ name: 'First' });
+  expect(await get(`/webhooks/${id}`)).toContain('Set up the sender, or run the command below.');
+  await addHistory(app.database, [{ webhookId: id, minuteMs: Date.now(), accepted: 1, rejected: 1 }]);
+  await storeEvents(app.database, id, 1);
+  expect(await get(`/webhooks/${id}`)).toContain('Last 24 hours: 1 event, <a');
+});
+
+test('the values of a chart lead to the events, rejections and refusals of their time', async () => {
+  const { id } = await app.addWebhook({ name: 'Linked' });
+  const minuteMs = Date.now();
+  await addHistory(app.database, [{ webhookId: id, minuteMs, accepted: 3, rejected: 2, too_large: 1 }]);
+  await storeEvents(app.database, id, 3, minuteMs);
+  const newestRow = (page: string) => page.split('id="traffic-values"')[1]!.split('<tbody>')[1]!.split('</tr>')[0]!;
+  const row = newestRow(await get(`/webhooks/${id}`));
+  const [events, rejections, refusals] = [...row.matchAll(/href="([^"]*)"/g)].map(([, href]) =>
+    href!.replaceAll('&amp;', '&'),
+  );
+  expect(refusals).toBe('#refusals');
+  const { searchParams } = new URL(events!, app.url);
+  const hourMs = minuteMs - (minuteMs % 3_600_000);
+  expect(Object.fromEntries(searchParams)).toEqual({
+    webhook_id: id,
+    from: new Date(hourMs).toISOString(),
+    to: new Date(hourMs + 3_600_000).toISOString(),
+  });
+  expect(rejections).toBe(`/rejections?${searchParams}`);
+  expect((await get(events!)).match(/id="go-/g)).toHaveLength(3);
+  const all = await get('/');
+  expect(newestRow(all)).toContain('href="#refusals"');
+  expect(all).toContain('id="refusals">Requests refused in the last 24 hours</h2>');
+});
+
+test('the page of a webhook says that the numbers of an outage are of all webhooks, and has its own refusals', async () => {
+  const { id } = await app.addWebhook({ name: 'Spared' });
+  const [began_at, ended_at] = [9_000, 5_000].map((agoMs) => new Date(Date.now() - agoMs).toISOString()) as [
+    string,
+    string,
+  ];
+  await addOutages(app.database, [{ id: randomUUID(), machine: 'm', began_at, ended_at, refused: 7, spooled: 0 }]);
+  const boxes = async (path: string) =>
+    [...(await get(path)).matchAll(/<section class="alert warn".*?<\/section>/gs)].map(([box]) =>
+      box.replace(/<[^>]*>/g, ''),
+    );
+  const [outage, ...others] = await boxes(`/webhooks/${id}`);
+  expect(outage).toMatch(/the numbers are of all of them together.*7 requests refused/s);
+  expect(others).toEqual([]);
+  await addHistory(app.database, [{ webhookId: id, minuteMs: Date.now(), unavailable: 2 }]);
+  expect((await boxes(`/webhooks/${id}`))[0]).toMatch(/Requests to this webhook refused .*2 × could not be stored/s);
+  expect((await boxes('/')).join()).not.toContain('of all of them together');
+});
