@@ -23,7 +23,7 @@ export type CopyOutcome =
 /** libpq copies its input; slices keep its buffer small. */
 const SLICE_BYTES = 262_144;
 /** Check interval: a connection lost without a wake-up is detected within this time. */
-const LOOK_EVERY_MS = 250;
+const CHECK_EVERY_MS = 250;
 
 /** The fan-out reads the rows of a COPY, including bodies, from memory; the default of 4 MB would spill a full batch to disk. */
 const copySettings = ' -c work_mem=32MB';
@@ -39,15 +39,15 @@ export class CopyConnection {
   #ready = false;
   /** Called when the socket is readable or the connection is closed. */
   #wake: (() => void) | null = null;
-  readonly #lookout: NodeJS.Timeout;
+  readonly #checkTimer: NodeJS.Timeout;
 
   private constructor(pq: Libpq, onClosed: (reason: string) => void) {
     this.#pq = pq;
     this.#onClosed = onClosed;
     pq.setNonBlocking(true);
-    pq.on('readable', () => this.#look());
+    pq.on('readable', () => this.#wakeOrRead());
     pq.startReader();
-    this.#lookout = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    this.#checkTimer = setInterval(() => this.#wakeOrRead(), CHECK_EVERY_MS).unref();
   }
 
   /**
@@ -136,7 +136,7 @@ export class CopyConnection {
   close(reason = 'closed'): void {
     if (this.#closed) return;
     this.#closed = true;
-    clearInterval(this.#lookout);
+    clearInterval(this.#checkTimer);
     this.#pq.stopReader();
     this.#pq.removeAllListeners();
     this.#pq.finish();
@@ -145,7 +145,7 @@ export class CopyConnection {
     this.#onClosed(reason);
   }
 
-  #look(): void {
+  #wakeOrRead(): void {
     if (this.#wake !== null) this.#wake();
     // No call is waiting: the server closed the session or sent a notice. Read it, so that the poll does not spin.
     else if (!this.#pq.consumeInput()) this.close(this.#pq.errorMessage().trim());

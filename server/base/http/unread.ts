@@ -4,17 +4,17 @@
  * keeps the bytes, and tries to send them for up to two minutes.
  *
  * The bytes of large answers are added up for each client. When they exceed the limit, the kernel's table of connections tells how many
- * bytes the client has not acknowledged, and the sum continues from there. A client that reads costs one look at the table for each
+ * bytes the client has not acknowledged, and the sum continues from there. A client that reads costs one read of the table for each
  * CLIENT_UNREAD_BYTES_MAX bytes, and a client that does not read is refused. Only Linux has the table; elsewhere the sum is cleared.
- * A look takes as long with 60 connections as with none, because the kernel walks its whole hash table: 20 ms for each of the two tables on
- * a busy machine. With a look for each 8 MiB it was most of the cost of openapi.json without compression; 32 MiB are 100 of these.
+ * A read takes as long with 60 connections as with none, because the kernel walks its whole hash table: 20 ms for each of the two tables on
+ * a busy machine. With a read for each 8 MiB it was most of the cost of openapi.json without compression; 32 MiB are 100 of these.
  */
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { addressFromBytes, rateLimitKey } from '../../model/address.ts';
 import type { Client, ClientLoad } from './clients.ts';
 
-/** How long a client that did not read is refused without another look at the table. */
+/** How long a client that did not read is refused without another read of the table. */
 const REFUSED_MS = 1_000;
 const TABLES = { ipv4: '/proc/net/tcp', ipv6: '/proc/net/tcp6' };
 
@@ -34,7 +34,7 @@ interface UnreadLimitOptions {
 export class UnreadLimit {
   readonly #options: UnreadLimitOptions;
   readonly #refusedUntilMs = new WeakMap<ClientLoad, number>();
-  #look: Promise<UnreadBytes> | null = null;
+  #reading: Promise<UnreadBytes> | null = null;
 
   constructor(options: UnreadLimitOptions) {
     this.#options = options;
@@ -47,17 +47,17 @@ export class UnreadLimit {
 
   /**
    * True if the client leaves more than the limit unread, on all its connections to this port. Send the answer in the turn in which this
-   * resolves with false: each of several waiting answers looks at the sum again.
+   * resolves with false: each of several waiting answers checks the sum again.
    */
   async isOver(client: Client): Promise<boolean> {
     const { load, network } = client;
     const { bytesMax, nowMs } = this.#options;
     while (this.isSuspect(client)) {
       if (nowMs() < (this.#refusedUntilMs.get(load) ?? 0)) return true;
-      this.#look ??= readUnread(tablesOf(this.#options.host), this.#options.port()).finally(() => {
-        this.#look = null;
+      this.#reading ??= readUnread(tablesOf(this.#options.host), this.#options.port()).finally(() => {
+        this.#reading = null;
       });
-      const unread = (await this.#look).get(network) ?? 0;
+      const unread = (await this.#reading).get(network) ?? 0;
       if (unread > bytesMax) this.#refusedUntilMs.set(load, nowMs() + REFUSED_MS);
       else if (this.isSuspect(client)) load.sentBytes = unread;
     }

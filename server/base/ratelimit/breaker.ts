@@ -97,7 +97,7 @@ export class Breaker {
     return new Promise((resolve) => {
       const call = { key, startedMs: this.#options.now(), excused: false, release: () => resolve(null) };
       this.#underWay.add(call);
-      this.#watch ??= setTimeout(this.#look, BUDGET_MS, this.#options.now() + BUDGET_MS);
+      this.#watch ??= setTimeout(this.#checkOldest, BUDGET_MS, this.#options.now() + BUDGET_MS);
       work().then(
         (value) => {
           if (this.#underWay.delete(call)) resolve(value);
@@ -142,7 +142,7 @@ export class Breaker {
   }
 
   /** One timer for all calls. Reads answers that have arrived (setImmediate) before it treats a call as late. */
-  readonly #look = (dueMs: number): void => {
+  readonly #checkOldest = (dueMs: number): void => {
     const lateMs = this.#options.now() - dueMs;
     setImmediate(() => {
       this.#watch = undefined;
@@ -156,7 +156,7 @@ export class Breaker {
         leftMs = Math.min(lateMs, BUDGET_MS);
       }
       if (leftMs <= 0) this.open(LATE, oldest.key);
-      else this.#watch = setTimeout(this.#look, leftMs, nowMs + leftMs);
+      else this.#watch = setTimeout(this.#checkOldest, leftMs, nowMs + leftMs);
     });
   };
 

@@ -40,7 +40,7 @@ export function runJobs(parts: JobParts): () => Promise<void> {
   const { database, log } = parts;
   const stop = new AbortController();
   let isPaused = false;
-  const look = async () => {
+  const runQueued = async () => {
     if ((await nextJob(database)) === undefined) return;
     await unlessElsewhere(database, advisoryLocks.jobs, async () => {
       for (let id = await nextJob(database); id !== undefined; id = await nextJob(database)) {
@@ -53,7 +53,7 @@ export function runJobs(parts: JobParts): () => Promise<void> {
   const loop = async () => {
     while (!stop.signal.aborted) {
       try {
-        await look();
+        await runQueued();
       } catch (error) {
         if (!isPaused) log('jobs_paused', { reason: (error as Error).message });
         isPaused = true;

@@ -1,7 +1,7 @@
 /**
- * Bounds of the bodies that a check reads beyond their hash. A stranger's body is parsed before its signature is known to be wrong: a form
- * of 1 MiB with distinct short names took 1 to 2 s of a thread, and every request of its batch was answered 503. A body within the bounds
- * takes a few milliseconds.
+ * Bounds of the bodies that a check reads beyond their hash. A body is parsed before its signature is verified, so an unauthenticated client
+ * could send a costly one: a form of 1 MiB with distinct short names took 1 to 2 s of a thread, and every request of its batch was answered
+ * 503. A body within the bounds takes a few milliseconds.
  */
 import type { SchemeDefinition } from './definition.ts';
 import { SCANNED_BYTES_MAX } from './json-scan.ts';

@@ -42,12 +42,12 @@ export function eventTypeFault(text: string): string | null {
   if (parts.length > PARTS_MAX || parts.some((part) => parsed(part) === null))
     return 'Give header:NAME, json:/POINTER, two of them joined by +, or none.';
   if (parts.some((part) => header.test(part) && !HEADER_NAME.test(headerOf(part)!))) return HEADER_WANTED;
-  const hidden = parts.find((part) => header.test(part) && !isStoredHeader(headerOf(part)!) && !isOfPreset(part));
+  const hidden = parts.find((part) => header.test(part) && !isStoredHeader(headerOf(part)!) && !isSourceOfPreset(part));
   return hidden === undefined ? null : `A type cannot be read from ${hidden}: such headers are never stored.`;
 }
 
 /** Bitbucket's X-Event-Key has the name of a credential, but is not one. */
-function isOfPreset(part: string): boolean {
+function isSourceOfPreset(part: string): boolean {
   return presets.some(({ eventType }) => eventType === part);
 }
 

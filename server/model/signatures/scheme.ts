@@ -94,8 +94,8 @@ function basics({ name, definition, handshake, refusalStatus }: SchemeSource) {
 }
 
 /**
- * Whether /batch takes requests of the scheme. The id or time of a signed request is that of one event, so at /batch a stranger could
- * repeat it, and a scheme that is code signs no lines. `batch` of the definition: the sender signs newline-delimited JSON.
+ * Whether /batch takes requests of the scheme. The id or time of a signed request is that of one event, so an unauthenticated client could
+ * repeat it at /batch, and a scheme that is code signs no lines. `batch` of the definition: the sender signs newline-delimited JSON.
  */
 export function takesBatches({ algorithm, id, timestamp, batch }: SchemeDefinition): boolean {
   return batch ?? (id === undefined && timestamp === undefined && isDefinable(algorithm));

@@ -104,14 +104,14 @@ export async function watchResident<T>(
   work: () => Promise<T>,
 ): Promise<{ result: T; peakBytes: number }> {
   let peakBytes = 0;
-  const look = () => {
+  const sample = () => {
     peakBytes = Math.max(peakBytes, ...pids.map(residentBytes));
   };
-  const timer = setInterval(look, SAMPLE_EVERY_MS);
+  const timer = setInterval(sample, SAMPLE_EVERY_MS);
   try {
     return { result: await work(), peakBytes };
   } finally {
-    look();
+    sample();
     clearInterval(timer);
   }
 }

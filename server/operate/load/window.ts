@@ -40,17 +40,17 @@ export async function measureWindow(order: WindowOrder, stop: AbortSignal): Prom
   try {
     await delay(WARM_UP_SECONDS * 1000, undefined, { signal: stop });
     const postgresPids = await order.postgresPids();
-    const look = () => ({
+    const snapshot = () => ({
       seconds: performance.now() / 1000,
       processor: readProcessor(order.weirPids, postgresPids),
       sendersUs: ownProcessorUs(),
     });
-    const before = look();
+    const before = snapshot();
     senders.measure();
     const { peakBytes } = await watchResident(order.weirPids, () =>
       delay(order.seconds * 1000, undefined, { signal: stop }),
     );
-    const after = look();
+    const after = snapshot();
     const processor = timeBetween(before.processor, after.processor);
     const cores = (us: number) => us / 1e6 / (after.seconds - before.seconds);
     const weirUs = parts.reduce((sum, part) => sum + processor[part], 0) - processor.postgres;

@@ -7,7 +7,7 @@ import type { Log } from '../../base/telemetry/log.ts';
 import type { Member } from './member.ts';
 import type { Replacement } from './replacement.ts';
 
-const LOOK_EVERY_MS = 5_000;
+const CHECK_EVERY_MS = 5_000;
 const EVERY_SLOT_MS = 60_000;
 
 /** What the guard needs of a process. */
@@ -33,27 +33,27 @@ export class MemoryGuard<Process extends Watched> {
   readonly #parts: Required<GuardParts<Process>>;
   /** When a process was started for its slot's memory, or was last to be replaced. */
   readonly #attemptedMs = new WeakMap<Process, number>();
-  #looking: Promise<void> | null = null;
+  #checking: Promise<void> | null = null;
 
   constructor(parts: GuardParts<Process>) {
     this.#parts = { measure: residentBytes, nowMs: () => performance.now(), ...parts };
   }
 
-  /** Looks every LOOK_EVERY_MS until the returned function is called. */
+  /** Checks every CHECK_EVERY_MS until the returned function is called. */
   start(): () => void {
-    const timer = setInterval(() => void this.look(), LOOK_EVERY_MS);
+    const timer = setInterval(() => void this.check(), CHECK_EVERY_MS);
     return () => clearInterval(timer);
   }
 
-  /** Replaces the largest process over the limit, if one may be replaced now. Resolves when that is done; one look at a time. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = null;
+  /** Replaces the largest process over the limit, if one may be replaced now. Resolves when that is done; one check at a time. */
+  check(): Promise<void> {
+    this.#checking ??= this.#replaceLargest().finally(() => {
+      this.#checking = null;
     });
-    return this.#looking;
+    return this.#checking;
   }
 
-  async #look(): Promise<void> {
+  async #replaceLargest(): Promise<void> {
     const { limit, replaceable, replace, log, measure, nowMs, onReplaced } = this.#parts;
     const limitBytes = limit();
     if (limitBytes === undefined) return;

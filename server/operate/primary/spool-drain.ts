@@ -17,8 +17,8 @@ interface SpoolDrainParts {
   log: Log;
 }
 
-/** How often the folder is looked at, and the pauses while a cell does not answer. */
-const LOOK_EVERY_MS = 1_000;
+/** How often the folder is read, and the pauses while a cell does not answer. */
+const CHECK_EVERY_MS = 1_000;
 const RETRY = { firstMs: 200, maxMs: 5_000 };
 /** A database that hangs keeps the last transaction no longer than this. */
 const STOP_MS = 3_000;
@@ -36,7 +36,7 @@ export class SpoolDrain {
   /** By the number of the cell: one that gets another connection string waits for the end of the loop before. */
   readonly #loops = new Map<number, Loop>();
   readonly #stopping = new AbortController();
-  #looking = Promise.resolve();
+  #watching = Promise.resolve();
 
   constructor(parts: SpoolDrainParts) {
     this.#parts = parts;
@@ -44,13 +44,13 @@ export class SpoolDrain {
 
   /** The schema must be that of this release. */
   start(): void {
-    this.#looking = this.#look();
+    this.#watching = this.#watchFolder();
   }
 
   /** Resolves after the transactions in progress. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await this.#looking;
+    await this.#watching;
     const loops = [...this.#loops.values()];
     for (const { drain } of loops) drain.stop();
     const ended = Promise.all(loops.map((loop) => loop.ended));
@@ -59,7 +59,7 @@ export class SpoolDrain {
     await ended;
   }
 
-  async #look(): Promise<void> {
+  async #watchFolder(): Promise<void> {
     const { cells, folder } = this.#parts;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
@@ -70,9 +70,9 @@ export class SpoolDrain {
         for (const cell of new Set(files.map((file) => cellOfFile(cells, file))))
           if (!this.#loops.has(cell.number)) this.#begin(cell);
       } catch {
-        // The folder cannot be read, or home does not answer: it is looked at again.
+        // The folder cannot be read, or home does not answer: it is read again.
       }
-      await delay(LOOK_EVERY_MS, null, { signal }).catch(() => {});
+      await delay(CHECK_EVERY_MS, null, { signal }).catch(() => {});
     }
   }
 

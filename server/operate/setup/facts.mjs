@@ -22,7 +22,7 @@ const systemCommands = ['haproxy', 'ip', 'nft'];
 const installStamp = join('node_modules', '.weir-setup.json');
 
 /** Returns the facts for planSetup. `tests`: whether the tests will run as well. */
-export function lookAround(root, tests) {
+export function readFacts(root, tests) {
   return {
     tests,
     platform: process.platform,

@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { build } from './build.mjs';
-import { lookAround } from './facts.mjs';
+import { readFacts } from './facts.mjs';
 import { addSystemUser, installModules, installPackages } from './install.mjs';
 import { withLock } from './lock.mjs';
 import { planSetup } from './plan.mjs';
@@ -39,7 +39,7 @@ async function setUp(args) {
 }
 
 function decide(tests) {
-  const plan = planSetup(lookAround(root, tests));
+  const plan = planSetup(readFacts(root, tests));
   if (plan.kind === 'refuse') throw new Refusal(plan.sentence);
   return plan.steps;
 }

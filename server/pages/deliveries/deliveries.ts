@@ -1,6 +1,6 @@
 /** /deliveries: the list, dead letters by reason, one delivery with its attempts, and their replay and dismissal. */
 
-import { isOfOneAgent } from '../../model/dead-letters.ts';
+import { needsOneAgent } from '../../model/dead-letters.ts';
 import type { Database } from '../../store/pool.ts';
 import { findEvent } from '../../store/queries/events/events.ts';
 import type { Call } from '../call.ts';
@@ -51,7 +51,7 @@ const replayedAsAWhole = ['dismissed', 'filtered'];
 async function replayableOf(call: Call, filters: Filters) {
   const { state, agent_id } = filters;
   if (state === undefined || !replayedAsAWhole.includes(state) || isNarrowed(filters)) return null;
-  if (agent_id === undefined && isOfOneAgent(state)) return { state, needsAgent: true };
+  if (agent_id === undefined && needsOneAgent(state)) return { state, needsAgent: true };
   return (await isActive(call, agent_id)) ? { state, needsAgent: false } : null;
 }
 

@@ -25,7 +25,7 @@ export interface LaneOptions {
 
 /** After a lost result: time limit of the look-up, after which senders get 503, and interval of the look-ups of keys. */
 const IN_DOUBT_MS = 5_000;
-const LOOK_EVERY_MS = 100;
+const LOOK_UP_EVERY_MS = 100;
 
 /** A COPY connection with its own encoder: both connections may send at once, so they cannot share a buffer. */
 export class CopyLane implements Lane<EventRow> {
@@ -130,7 +130,7 @@ export class KeyedLane implements Lane<KeyedRow> {
       try {
         return await findDeduped(this.#options.database, rows);
       } catch {
-        await delay(LOOK_EVERY_MS);
+        await delay(LOOK_UP_EVERY_MS);
       }
     }
     return rows.map(() => null);

@@ -1,7 +1,7 @@
 /**
  * Handshakes: requests with which a sender checks the URL of a webhook before it sends events.
  *
- * Nothing that a stranger sends is returned without proof (a valid signature or the verify token), except the challenges of Dropbox and
+ * Nothing that a client sends is returned without proof (a valid signature or the verify token), except the challenges of Dropbox and
  * Microsoft Graph, which those senders define so. Those are returned as plain text, and never with characters of markup.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';

@@ -73,7 +73,7 @@ export function dedupeValue(exchange: Exchange, webhook: Webhook, body: Uint8Arr
 
 /**
  * Key of a request that is one event; null: it has no id. Where signed batches are taken, it is that of the first line, so that a batch
- * which a stranger repeats at the other address is known.
+ * which an unauthenticated client repeats at the other address is known.
  */
 export function requestKey(exchange: Exchange, webhook: Webhook, body: Uint8Array): Uint8Array | null {
   const value = dedupeValue(exchange, webhook, body);

@@ -1,7 +1,7 @@
 /**
- * Requests below /in/ whose URL is of no webhook (404), by client and path, in bounded memory: strangers choose both.
+ * Requests below /in/ whose URL is of no webhook (404), by client and path, in bounded memory: unauthenticated clients choose both.
  *
- * Frequent ones are kept whatever strangers send (Misra and Gries, 1982): when the table is full, a new one takes 1 from the count of each,
+ * Frequent ones are kept whatever clients send (Misra and Gries, 1982): when the table is full, a new one takes 1 from the count of each,
  * and those at 0 make room. So a count is at most 1/101 of all these requests too low, and what is more frequent than that is in the table.
  * A client fills at most CLIENT_PATHS_MAX rows; its further paths share one.
  */

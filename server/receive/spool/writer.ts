@@ -2,7 +2,7 @@
  * Appends events to the spool: one writer in each process for each cell, each with its own files, so nothing is locked between processes, and
  * the events of a cell that is away hold up no others.
  *
- * The drain takes a file by renaming it, whether its process lives or not, and reads it afterwards. So a writer looks at the name of its
+ * The drain takes a file by renaming it, whether its process lives or not, and reads it afterwards. So a writer checks the name of its
  * file after each flush. If the name is still there, the drain has not read the file yet, and will find the frame. Otherwise the drain may
  * have missed the frame, and the writer writes it again into a new file. An event that is in two files is stored once: it has one id.
  */
@@ -43,7 +43,7 @@ interface Segment {
 
 const SEGMENT_BYTES = { min: 65_536, max: 16_777_216 };
 /** How long the known state of the folder is used, and how long a failed disk is not tried again. */
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
 /** Size at which a writer starts its next file: every writer can have several within the limit. */
 export function segmentBytes(bytesMax: number, writers: number): number {
@@ -56,7 +56,7 @@ export class SpoolWriter {
   #segment: Segment | null = null;
   /** State of the folder when it was last checked. */
   #refusal: SpoolRefusal | null = null;
-  #lookedMs = Number.NEGATIVE_INFINITY;
+  #checkedMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: WriterParts) {
     this.#parts = parts;
@@ -90,10 +90,10 @@ export class SpoolWriter {
   /** Why an event would be refused now; null when it would be stored. Never rejects. */
   async refusal(): Promise<SpoolRefusal | null> {
     const { nowMs, ageMaxMs, bytesMax } = this.#parts;
-    const elapsedMs = nowMs() - this.#lookedMs;
-    if (elapsedMs >= 0 && elapsedMs < LOOK_EVERY_MS) return this.#refusal;
+    const elapsedMs = nowMs() - this.#checkedMs;
+    if (elapsedMs >= 0 && elapsedMs < CHECK_EVERY_MS) return this.#refusal;
     try {
-      const { bytes, oldestMs } = await this.#look();
+      const { bytes, oldestMs } = await this.#measureFolder();
       if (nowMs() - oldestMs > ageMaxMs) return this.#refuse('too_old');
       return this.#refuse(bytes + this.#segmentBytes > bytesMax ? 'full' : null);
     } catch {
@@ -128,7 +128,7 @@ export class SpoolWriter {
 
   #refuse(refusal: SpoolRefusal | null): SpoolRefusal | null {
     this.#refusal = refusal;
-    this.#lookedMs = this.#parts.nowMs();
+    this.#checkedMs = this.#parts.nowMs();
     return refusal;
   }
 
@@ -148,7 +148,7 @@ export class SpoolWriter {
     // A large frame has a file of its own, with its size from the start, so that other writers count it.
     if (head.length + bytes > this.#segmentBytes) await file.truncate(head.length + bytes);
     // Created first and counted second: of two writers that take the last room, none exceeds the limit.
-    if ((await this.#look()).bytes > bytesMax) {
+    if ((await this.#measureFolder()).bytes > bytesMax) {
       await this.#leave();
       await disk.remove(path);
       return null;
@@ -159,7 +159,7 @@ export class SpoolWriter {
   }
 
   /** The folder's size, with every open file at its full size, and the age of the oldest waiting file of the cell. */
-  async #look(): Promise<{ bytes: number; oldestMs: number }> {
+  async #measureFolder(): Promise<{ bytes: number; oldestMs: number }> {
     const { disk, folder, cell = 0 } = this.#parts;
     let bytes = 0;
     let oldestMs = Number.POSITIVE_INFINITY;

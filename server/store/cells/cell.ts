@@ -150,11 +150,11 @@ export class Cell implements CellDatabase {
     try {
       await this.prepare();
       const found = await readSelf(this.#pool, CHECK_TIMEOUT_MS);
-      const difference = this.#differs(found);
-      if (difference === null && this.address.kind === 'postgres' && this.#isCurrent !== true)
+      const reason = this.#whyNotThisCell(found);
+      if (reason === null && this.address.kind === 'postgres' && this.#isCurrent !== true)
         this.#isCurrent = (await pendingMigrations(this.#pool)).length === 0;
       this.#trouble.setAway(
-        difference ?? (this.outdated ? 'its schema is of an earlier release, and is about to be migrated' : null),
+        reason ?? (this.outdated ? 'its schema is of an earlier release, and is about to be migrated' : null),
       );
       if (this.away === null) this.#mark = Math.max(this.#mark, found!.mark);
     } catch (error) {
@@ -215,7 +215,7 @@ export class Cell implements CellDatabase {
     if (this.tables !== this.database) await this.tables.close();
   }
 
-  #differs(found: CellSelf | null): string | null {
+  #whyNotThisCell(found: CellSelf | null): string | null {
     const { installation } = this.#self!;
     if (found === null && this.address.kind === 'citus') return 'Citus has moved it to another node';
     if (found === null || found.installation !== installation || found.number !== this.number)

@@ -22,7 +22,7 @@ import type { Cell } from './cell.ts';
 import type { Cells } from './cells.ts';
 import { copyTo } from './copy.ts';
 
-const LOOK_EVERY_MS = 20;
+const CHECK_EVERY_MS = 20;
 /** A statement of a serving process takes 10 s at most, see pool.ts. */
 const WAIT_MS = 15_000;
 
@@ -56,7 +56,7 @@ async function finishMove(cells: Cells, home: Database, move: Move): Promise<voi
   for (const endMs = performance.now() + WAIT_MS; await hasOlderTransactions(source.database, moment); ) {
     if (performance.now() > endMs)
       throw new DatabaseUnavailable(new Error(`a transaction in cell ${from} does not end`));
-    await delay(LOOK_EVERY_MS);
+    await delay(CHECK_EVERY_MS);
   }
   await copyKeys(source, target, id, sinceMs);
   await endMove(home, move);

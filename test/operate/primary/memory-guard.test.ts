@@ -51,10 +51,10 @@ function openGuard(startBytes: number): MemoryGuard<Slot> {
 
 test('a process over the limit is replaced, the largest first, one a look', async () => {
   const guard = openGuard(LIMIT);
-  await Promise.all([guard.look(), guard.look()]);
+  await Promise.all([guard.check(), guard.check()]);
   expect(replaced).toEqual([2]);
-  await guard.look();
-  await guard.look();
+  await guard.check();
+  await guard.check();
   expect(replaced).toEqual([2, 1]);
   expect(events).toEqual(['memory_replaced', 'memory_replaced']);
   expect(counted).toBe(2);
@@ -66,29 +66,29 @@ test('at the limit, without a limit, and while processes start or leave, nothing
     [1, LIMIT],
     [2, 0],
   ]);
-  await guard.look();
+  await guard.check();
   bytes.set(1, LIMIT + 1);
   limit = undefined;
-  await guard.look();
+  await guard.check();
   limit = LIMIT;
   const all = serving;
   serving = [];
-  await guard.look();
+  await guard.check();
   expect(replaced).toEqual([]);
   serving = all;
-  await guard.look();
+  await guard.check();
   expect(replaced).toEqual([1]);
 });
 
 test('a limit below what a new process needs replaces each slot once a minute', async () => {
   const guard = openGuard(LIMIT + 1);
-  for (let look = 0; look < 5; look++) await guard.look();
+  for (let i = 0; i < 5; i++) await guard.check();
   expect(replaced).toEqual([2, 1]);
   nowMs = MINUTE_MS - 1;
-  await guard.look();
+  await guard.check();
   expect(replaced).toEqual([2, 1]);
   nowMs = MINUTE_MS;
-  for (let look = 0; look < 5; look++) await guard.look();
+  for (let i = 0; i < 5; i++) await guard.check();
   expect(replaced).toEqual([2, 1, 100, 101]);
 });
 
@@ -96,13 +96,13 @@ test('a replacement that fails is logged, not counted, and tried again after a m
   const guard = openGuard(LIMIT);
   bytes.set(1, 0);
   fail = 'the new process 7 ended with exit code 7';
-  await guard.look();
-  await guard.look();
+  await guard.check();
+  await guard.check();
   expect(replaced).toEqual([2]);
   expect(events).toEqual(['memory_replace_failed']);
   expect(counted).toBe(0);
   [nowMs, fail] = [MINUTE_MS, null];
-  await guard.look();
+  await guard.check();
   expect(replaced).toEqual([2, 2]);
   expect(events).toEqual(['memory_replace_failed', 'memory_replaced']);
 });

@@ -1,7 +1,7 @@
 /** `weir delivery replay|dismiss|undo`. */
 import { type Command, Option } from 'commander';
 import { CommandError, printMessage } from '../../../base/command/io.ts';
-import { isOfOneAgent } from '../../../model/dead-letters.ts';
+import { needsOneAgent } from '../../../model/dead-letters.ts';
 import type { Call } from '../call.ts';
 import { idOf, idOfGiven } from '../lists.ts';
 import { type Given, type Row, row } from '../row.ts';
@@ -36,7 +36,7 @@ function checkScope(id: string, { agent, allAgents, state = 'dead' }: ActOptions
   const many = agent !== undefined || allAgents === true;
   if ((id === '') !== many || (agent !== undefined && allAgents))
     throw new CommandError('give the id of one delivery, or --agent or --all-agents for many', 2);
-  if (allAgents && isOfOneAgent(state))
+  if (allAgents && needsOneAgent(state))
     throw new CommandError(`give --agent: ${state} deliveries are replayed for one agent at a time`, 2);
 }
 

@@ -17,7 +17,7 @@ interface Options extends FilterOptions {
 
 type Job = BodyOf<'showJob'>;
 
-const LOOK_EVERY_MS = 500;
+const POLL_EVERY_MS = 500;
 /** A job that is queued for longer is explained. */
 const QUEUED_MS = 10_000;
 
@@ -117,7 +117,7 @@ async function watch(call: Call, io: CommandIo, id: string): Promise<Job> {
         isExplained = true;
         shown.waiting('waits for other jobs, or for Weir to be started');
       }
-      await delay(LOOK_EVERY_MS, undefined, { signal: interrupted.signal }).catch(() => {});
+      await delay(POLL_EVERY_MS, undefined, { signal: interrupted.signal }).catch(() => {});
     }
   } finally {
     shown.stop();

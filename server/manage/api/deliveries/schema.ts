@@ -1,6 +1,6 @@
 /** Inputs of the replay and the dismissal of many deliveries. */
 import { z } from 'zod';
-import { isOfOneAgent, reasonText } from '../../../model/dead-letters.ts';
+import { needsOneAgent, reasonText } from '../../../model/dead-letters.ts';
 import { instant, recordId } from '../../../model/fields.ts';
 import { eventId } from '../paging.ts';
 
@@ -39,7 +39,7 @@ export const replayInput = z
     path: ['state'],
     message: 'Give the state, or delivery_ids.',
   })
-  .refine(({ agent_id, state, delivery_ids }) => agent_id !== null || delivery_ids || !state || !isOfOneAgent(state), {
+  .refine(({ agent_id, state, delivery_ids }) => agent_id !== null || delivery_ids || !state || !needsOneAgent(state), {
     path: ['agent_id'],
     message: 'Give the id of the agent: acknowledged and filtered deliveries are replayed for one agent at a time.',
   });

@@ -47,9 +47,9 @@ export async function replayEvent(
 }
 
 function noRecipients(judged: JudgedEvent | null): Problem {
-  const { strangers = [], excluded = [] } = judged ?? {};
+  const { unsubscribed = [], excluded = [] } = judged ?? {};
   const reasons = [
-    ...strangers.map(({ name }) => `agent ${name} is not subscribed to the webhook of the event`),
+    ...unsubscribed.map(({ name }) => `agent ${name} is not subscribed to the webhook of the event`),
     ...excluded.map(({ agentName, filter }) => `the filter of agent ${agentName} excludes the event: ${filter}`),
   ];
   if (reasons.length === 0) return problem('no_recipients');
@@ -84,7 +84,7 @@ interface JudgedEvent {
   undecided: string[];
   excluded: Recipient[];
   /** Those of the named agents that are not subscribed. */
-  strangers: Agent[];
+  unsubscribed: Agent[];
 }
 
 /** Judges an event by the subscriptions and filters of these agents; null: of all. */
@@ -111,13 +111,13 @@ export async function judgeEvent(
   const verdictOf = new Map(filtered.map(({ agentId }, index) => [agentId, given[index]]));
   const withVerdict = (verdict: number) => recipients.filter(({ agentId }) => verdictOf.get(agentId) === verdict);
   const [excluded, undecided] = [withVerdict(verdicts.excluded), withVerdict(verdicts.undecided)];
-  const strangers = (named ?? []).filter(({ id }) => !recipients.some(({ agentId }) => agentId === id));
+  const unsubscribed = (named ?? []).filter(({ id }) => !recipients.some(({ agentId }) => agentId === id));
   return {
     passing: recipients
       .filter((one) => !excluded.includes(one) && !undecided.includes(one))
       .map(({ agentId }) => agentId),
     undecided: undecided.map(({ agentId }) => agentId),
     excluded,
-    strangers,
+    unsubscribed,
   };
 }

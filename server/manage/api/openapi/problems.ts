@@ -43,7 +43,7 @@ export function problemsOf(
 ): ProblemCode[] {
   return [
     ...accessProblems(access),
-    ...(method === 'GET' || isOfAgents(access) ? [] : (['csrf_refused'] as const)),
+    ...(method === 'GET' || isForAgents(access) ? [] : (['csrf_refused'] as const)),
     ...(id === undefined ? [] : [id.problem]),
     ...(innerId === undefined ? [] : [innerId.problem]),
     ...(query === undefined ? [] : (['invalid_request'] as const)),
@@ -56,13 +56,13 @@ export function problemsOf(
   ];
 }
 
-function isOfAgents(access: OperationAccess): boolean {
+function isForAgents(access: OperationAccess): boolean {
   return access === 'agent' || access === 'agent credential';
 }
 
 function accessProblems(access: OperationAccess): readonly ProblemCode[] {
   if (access === 'anyone') return ['rate_limited'];
-  if (isOfAgents(access)) return agentProblems;
+  if (isForAgents(access)) return agentProblems;
   if (access === 'viewer or agent') return [...hostedProblems, ...agentProblems];
   return [
     ...hostedProblems,

@@ -139,7 +139,7 @@ const NOT_BY_TOKEN =
 /** A token may revoke itself and the tokens that it created. Revoking any other token of the user requires a session. */
 async function mayRevokeOwn(tokens: Tokens, { via }: Person, id: string): Promise<boolean> {
   if (via.kind === 'session') return true;
-  return via.kind === 'token' && tokens.isOfFamily(id, via.tokenId);
+  return via.kind === 'token' && tokens.isSameOrCreatedBy(id, via.tokenId);
 }
 
 /** The user whose tokens the requester may read and revoke; null: all users. */

@@ -93,7 +93,7 @@ export class Tokens {
   }
 
   /** True for the token `ancestorId` and for the tokens that it created, directly or through other tokens. */
-  isOfFamily(id: string, ancestorId: string): Promise<boolean> {
+  isSameOrCreatedBy(id: string, ancestorId: string): Promise<boolean> {
     return isCreatedBy(this.#database, id, ancestorId);
   }
 
