@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { settingGroups } from '../../base/settings/table.ts';
 import type { Setting } from '../../base/settings/values.ts';
-import { logEvents } from '../../base/telemetry/log.ts';
+import { logEvents } from '../../base/telemetry/log-events.ts';
 import { cellMetrics, metricTable } from '../../base/telemetry/metric-table.ts';
 import { operationRoutes, plainRoutes } from '../../manage/api/routes.ts';
 import { type Rule, ruleTable } from '../../manage/conditions/rules.ts';

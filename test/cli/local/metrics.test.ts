@@ -2,7 +2,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { settingTable } from '../../../server/base/settings/table.ts';
-import { logEvents } from '../../../server/base/telemetry/log.ts';
+import { logEvents } from '../../../server/base/telemetry/log-events.ts';
 import { metricTable } from '../../../server/base/telemetry/metric-table.ts';
 import { runCommand } from '../../../server/cli/command/run.ts';
 import { commands } from '../../../server/cli/commands.ts';
