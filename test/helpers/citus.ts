@@ -5,7 +5,7 @@ import { chown, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { postgresServerFolder } from '../../server/operate/setup/debian.mjs';
-import { lookUpUser } from '../../server/store/embedded/binaries.ts';
+import { lookUpUser } from '../../server/store/embedded/account.ts';
 import { type Database, openDatabase } from '../../server/store/pool.ts';
 import { freePort } from './ports.ts';
 import { PATIENCE_MS, until } from './wait.ts';

@@ -4,7 +4,7 @@ import { chown, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { postgresServerFolder } from '../../server/operate/setup/debian.mjs';
-import { lookUpUser } from '../../server/store/embedded/binaries.ts';
+import { lookUpUser } from '../../server/store/embedded/account.ts';
 import { openDatabase } from '../../server/store/pool.ts';
 import type { Overrides } from './app.ts';
 import { lackingForNamespaces, type Machine, openNetwork } from './namespaces.ts';

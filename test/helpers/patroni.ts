@@ -5,7 +5,7 @@ import { appendFile, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promi
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { hasEtcdClient, postgresServerFolder } from '../../server/operate/setup/debian.mjs';
-import { lookUpUser } from '../../server/store/embedded/binaries.ts';
+import { lookUpUser } from '../../server/store/embedded/account.ts';
 import { freePort } from './ports.ts';
 import { childrenOf, look, processesOf } from './processes.ts';
 import { until } from './wait.ts';

@@ -6,7 +6,7 @@ import type { Settings } from '../../base/settings/read.ts';
 import { explainRefusedConnection } from '../../manage/conditions/commit-failure.ts';
 import { type Check, ok, problem, problemOf } from '../../model/check.ts';
 import { describeConninfo, withoutSecrets } from '../../store/conninfo.ts';
-import { EmbeddedPostgresError } from '../../store/embedded/binaries.ts';
+import { EmbeddedPostgresError } from '../../store/embedded/error.ts';
 import { joinEmbeddedPostgres } from '../../store/embedded/join.ts';
 import { connectionsNeeded } from '../../store/open.ts';
 import { type Database, openDatabase } from '../../store/pool.ts';

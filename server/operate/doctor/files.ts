@@ -5,7 +5,8 @@ import { dataDirMode } from '../../base/files/data-dir.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { advice, type Check, ok, problem, problemOf } from '../../model/check.ts';
 import { OperatorError } from '../../model/fault.ts';
-import { checkWalkable, EmbeddedPostgresError } from '../../store/embedded/binaries.ts';
+import { checkWalkable } from '../../store/embedded/account.ts';
+import { EmbeddedPostgresError } from '../../store/embedded/error.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 
 /** Checks that Weir can write to DATA_DIR, that the Postgres account can traverse it, and that its disk has free space. */

@@ -10,7 +10,7 @@ import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Settings } from '../../base/settings/read.ts';
-import { lookUpUser, SYSTEM_USER } from '../../store/embedded/binaries.ts';
+import { lookUpUser, SYSTEM_USER } from '../../store/embedded/account.ts';
 
 /** Parameters to start a process as another user. */
 export interface ServingUser {

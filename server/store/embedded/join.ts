@@ -12,16 +12,9 @@ import { join } from 'node:path';
 import { createDataDir } from '../../base/files/data-dir.ts';
 import { flushPath } from '../../base/files/durable-file.ts';
 import { acquireLock, describeHolder, type Lock } from '../../base/files/lock.ts';
-import {
-  type Binaries,
-  checkWalkable,
-  chooseAccount,
-  copyBinaries,
-  EmbeddedPostgresError,
-  findBinaries,
-  removeOldCopies,
-  runBinary,
-} from './binaries.ts';
+import { checkWalkable, chooseAccount } from './account.ts';
+import { type Binaries, copyBinaries, findBinaries, removeOldCopies, runBinary } from './binaries.ts';
+import { EmbeddedPostgresError } from './error.ts';
 import {
   checkSocketPath,
   conninfoOf,

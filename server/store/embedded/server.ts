@@ -4,7 +4,9 @@ import { open, readFile, realpath, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { type Account, type Binaries, cannotSpawn, EmbeddedPostgresError, spawnBinary } from './binaries.ts';
+import type { Account } from './account.ts';
+import { type Binaries, cannotSpawn, spawnBinary } from './binaries.ts';
+import { EmbeddedPostgresError } from './error.ts';
 import { SOCKET_PORT, writeSettings } from './settings.ts';
 
 /** Name of the role and of the database. */

@@ -6,7 +6,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { chooseServingUser, processEnvironment } from '../../../server/operate/primary/forks.ts';
-import { lookUpUser, SYSTEM_USER } from '../../../server/store/embedded/binaries.ts';
+import { lookUpUser, SYSTEM_USER } from '../../../server/store/embedded/account.ts';
 import { installWeir } from '../../helpers/installation.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { freePort } from '../../helpers/ports.ts';
