@@ -1,14 +1,30 @@
-/** Secrets of a webhook: as given, and what is shown of them. */
+/** Secrets of a webhook: as given, their rotation, and what is shown of them. */
 import { z } from 'zod';
 import { createdAt, secretText } from './fields.ts';
 
 const SECRET_BYTES_MAX = 1_024;
+const OVERLAP_SECONDS_MAX = 31_536_000;
 /** A secret as given. */
 export const secretInput = secretText(SECRET_BYTES_MAX).refine(
   // A text with too many characters is reported once.
   (given) => given.length > SECRET_BYTES_MAX || Buffer.byteLength(given) <= SECRET_BYTES_MAX,
   `Give at most ${SECRET_BYTES_MAX} bytes.`,
 );
+
+export const rotateInput = z.strictObject({
+  secret: secretInput
+    .nullable()
+    .default(null)
+    .describe('the new secret; absent: generated, and shown only in the response'),
+  overlap_seconds: z
+    .int()
+    .min(0)
+    .max(OVERLAP_SECONDS_MAX)
+    .default(0)
+    .describe('how long the previous secret stays valid beside the new one'),
+});
+
+export type Rotation = z.output<typeof rotateInput>;
 
 export const secretSchema = z.object({
   slot: z.enum(['current', 'previous']).describe('previous: valid until expires_at beside the current secret'),

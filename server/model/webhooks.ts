@@ -9,7 +9,6 @@ import { secretInput } from './webhook-secrets.ts';
 
 /** Largest Postgres integer (32 bits). */
 const INTEGER_MAX = 2_147_483_647;
-const OVERLAP_SECONDS_MAX = 31_536_000;
 const EXPECT_SECONDS_MIN = 60;
 const EXPECT_SECONDS_MAX = 31_536_000;
 
@@ -240,23 +239,9 @@ export function webhookInput(limits: WebhookLimits) {
   };
 }
 
-export const rotateInput = z.strictObject({
-  secret: secretInput
-    .nullable()
-    .default(null)
-    .describe('the new secret; absent: generated, and shown only in the response'),
-  overlap_seconds: z
-    .int()
-    .min(0)
-    .max(OVERLAP_SECONDS_MAX)
-    .default(0)
-    .describe('how long the previous secret stays valid beside the new one'),
-});
-
 type Input = ReturnType<typeof webhookInput>;
 export type NewWebhook = z.output<Input['create']>;
 export type WebhookPatch = z.output<Input['update']>;
-export type Rotation = z.output<typeof rotateInput>;
 
 export const webhookSchema = z.object(outputShape(webhookFields)).meta({ examples: [exampleOf(webhookFields)] });
 

@@ -2,17 +2,9 @@
 
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
-import { MINUTE_MS } from '../../base/durations.ts';
 import { keptFor } from '../../base/net/kept.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Condition } from '../../model/condition-list.ts';
-import {
-  type ConditionKind,
-  conditionOf,
-  conditionTable,
-  LIMITED_SHARE_MIN,
-  REJECTIONS_QUIET_MS,
-} from '../../model/conditions.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
@@ -23,11 +15,7 @@ import { isoTime } from '../../store/ids.ts';
 import { keptOfManyWebhooks, nullUntilFirstRead } from '../../store/many-webhooks.ts';
 import type { Database } from '../../store/pool.ts';
 import { readAgentActivity } from '../../store/queries/agents/activity.ts';
-import {
-  type RefusedRequests,
-  readNamesOfAgents,
-  readRefusedRequests,
-} from '../../store/queries/alerts/condition-signs.ts';
+import { readNamesOfAgents, readRefusedRequests } from '../../store/queries/alerts/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
 import {
   readOverdueWebhooks,
@@ -38,6 +26,8 @@ import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
+import { described, type Held, webhookOf } from './held.ts';
+import { refusalConditions } from './refusals.ts';
 
 /** How long a list read from the history is reused by a process. */
 const REFUSED_VALID_MS = 5_000;
@@ -110,7 +100,6 @@ export function conditionReader(
     const ids = [...dead.map((one) => one.agent_id), ...waiting.map(({ id }) => id)];
     const names = await readNamesOfAgents(database, [...new Set(ids)]);
     const agent = (id: string) => ({ id, name: names.get(id) ?? id });
-    const webhook = ({ webhook_id: id, name }: { webhook_id: string; name: string }) => ({ id, name });
     const held: Held[] = [
       ...(failure === null ? [] : [databaseCondition(failure)]),
       ...((spool?.events ?? 0) > 0 ? [spoolCondition(basename(spoolFolder!), spool!.events)] : []),
@@ -127,24 +116,14 @@ export function conditionReader(
         }),
       ),
       ...left.map(({ count, ...agent }): Held => ({ kind: 'undelivered', subject: agent, value: count })),
-      ...requests
-        .filter((one) => one.rejected >= conditionTable.rejections.threshold && !isFixed(one, nowMs))
-        .map((one): Held => ({ kind: 'rejections', subject: webhook(one), value: one.rejected })),
-      ...requests
-        .filter(({ accepted, rejected, limited }) => isLimited(limited, accepted + rejected + limited))
-        .map((one): Held => ({ kind: 'limited', subject: webhook(one), value: one.limited })),
-      ...requests
-        .filter((one) => isFailing(one, nowMs))
-        .map(
-          (one): Held => ({ kind: 'failing', subject: webhook(one), value: one.rejected + one.limited + one.refused }),
-        ),
+      ...refusalConditions(requests, nowMs),
       ...filterConditions(stored),
       ...(leaving > 0 ? [{ kind: 'expiring', value: leaving } as const] : []),
       ...(waitingDays > 0 ? [{ kind: 'archive', value: waitingDays } as const] : []),
       ...[...overdueWebhooks, ...(silentWebhooks ?? [])].map(
         (one): Held => ({
           kind: 'silent',
-          subject: webhook(one),
+          subject: webhookOf(one),
           value: secondsSince(one.silent_since),
           threshold: one.expect_every_seconds,
           since: one.silent_since,
@@ -153,39 +132,6 @@ export function conditionReader(
     ];
     const items = held.map((one) => described(one, settings.PUBLIC_URL));
     return { items, complete: silentWebhooks !== null };
-  };
-}
-
-/** A condition that holds. */
-interface Held {
-  kind: ConditionKind;
-  /** Undefined: the installation. */
-  subject?: { id: string; name: string };
-  value?: number;
-  threshold?: number | null;
-  since?: string;
-  /** Why, and what to do about that cause. */
-  cause?: string;
-  fix?: string;
-}
-
-function described(held: Held, publicUrl: string): Condition {
-  const { kind, subject, value, threshold = null, since = null, cause = '' } = held;
-  const row = conditionOf(kind);
-  return {
-    id: row.subject === 'installation' ? kind : `${kind}:${subject!.id}`,
-    snoozed: null,
-    kind,
-    severity: row.severity,
-    text: row.text({ name: subject?.name ?? '', value: value ?? 0, threshold, cause }),
-    fix: held.fix ?? row.fix,
-    url: `${publicUrl}${row.page(subject?.id ?? '')}`,
-    webhook_id: row.subject === 'webhook' ? subject!.id : null,
-    agent_id: row.subject === 'agent' ? subject!.id : null,
-    name: subject?.name ?? null,
-    count: row.unit === null || row.unit === 'seconds' ? null : value!,
-    expect_every_seconds: kind === 'silent' ? threshold : null,
-    since,
   };
 }
 
@@ -232,31 +178,4 @@ function filterConditions(filters: readonly StoredFilter[]): Held[] {
 /** A fix of doctor as a sentence. */
 function sentence(fix: string): string {
   return `${fix[0]!.toUpperCase()}${fix.slice(1)}.`;
-}
-
-/**
- * Whether the rejections of a webhook have ended: the newest was accepted or verifies now, or requests verify since, and none was rejected
- * for REJECTIONS_QUIET_MS and for twice the mean pause between them. A sender that is rejected now and then, beside others that verify,
- * is therefore not fixed.
- */
-function isFixed(requests: RefusedRequests, nowMs: number): boolean {
-  const { rejected_minutes, newest_is_fixed } = requests;
-  const [from, to] = [Date.parse(requests.rejected_from!), Date.parse(requests.rejected_to!)];
-  if (newest_is_fixed && Date.parse(requests.newest_at!) >= to) return true;
-  const pauseMs = rejected_minutes > 1 ? (to - from) / (rejected_minutes - 1) : 0;
-  const quietMs = nowMs - (to + MINUTE_MS);
-  const verifies = requests.verified_at !== null && Date.parse(requests.verified_at) > to;
-  return verifies && quietMs >= Math.max(REJECTIONS_QUIET_MS, 2 * pauseMs);
-}
-
-/** Whether nothing verified in the hour, and no other condition says why. */
-function isFailing(requests: RefusedRequests, nowMs: number): boolean {
-  const { enabled, rejected, limited, verified_at } = requests;
-  if (!enabled || verified_at !== null || isLimited(limited, rejected + limited)) return false;
-  if (rejected > 0 && isFixed(requests, nowMs)) return false;
-  return rejected < conditionTable.rejections.threshold;
-}
-
-function isLimited(limited: number, requests: number): boolean {
-  return limited >= conditionTable.limited.threshold && limited / requests >= LIMITED_SHARE_MIN;
 }

@@ -7,7 +7,7 @@ import { type RejectionReason, rejectionReasons } from '../../../model/signature
 import { DEFAULT_SCHEME, definitionOf, presets } from '../../../model/signatures/presets.ts';
 import { defaultSignatureHeaders } from '../../../model/signatures/signature.ts';
 import { schemeFields } from '../../../model/webhook-schemes.ts';
-import { rotateInput } from '../../../model/webhooks.ts';
+import { rotateInput } from '../../../model/webhook-secrets.ts';
 import { fixesOf } from '../../../receive/rejections/fixes.ts';
 import type { RejectionRecord } from '../../../store/queries/rejections/rejections.ts';
 import { pageQuery } from '../paging.ts';

@@ -4,9 +4,9 @@ import { problem } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
 import { recordId, text } from '../../../model/fields.ts';
 import { webhookActivitySchema } from '../../../model/webhook-activity.ts';
-import { secretSchema } from '../../../model/webhook-secrets.ts';
+import { rotateInput, secretSchema } from '../../../model/webhook-secrets.ts';
 import { usageSchema } from '../../../model/webhook-usage.ts';
-import { rotateInput, webhookInput, webhookSchema } from '../../../model/webhooks.ts';
+import { webhookInput, webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { readSecretUses } from '../../../store/queries/webhooks/secrets.ts';
 import {

@@ -4,7 +4,8 @@ import { invalid, type Problem, ProblemError, problem, type Result } from '../..
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { isAsymmetric, secretFault } from '../../../model/signatures/keys.ts';
 import { changesScheme, generateSecret, schemeFault, selectedDefinition } from '../../../model/webhook-schemes.ts';
-import type { NewWebhook, Rotation, WebhookPatch } from '../../../model/webhooks.ts';
+import type { Rotation } from '../../../model/webhook-secrets.ts';
+import type { NewWebhook, WebhookPatch } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
