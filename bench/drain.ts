@@ -15,18 +15,16 @@ import type { Database } from '../server/store/pool.ts';
 import { openAgent } from './lib/agent.ts';
 import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { postgresPids } from './lib/database.ts';
+import { type Contestant, parts, reportDrain, SIZES, type Turn } from './lib/drain-report.ts';
 import { openLeastQueue, renewLeastQueue } from './lib/least-queue.ts';
-import type { BenchContext, Goal, Outcome, Ratio, Scenario } from './lib/outcome.ts';
-import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
+import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import { formatNumber } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
 
 const STORED = 50_000;
 const BODY_BYTES = 1024;
 /** The default of RETENTION_DAYS. */
 const HISTORY_DAYS = 30;
-/** Deliveries a claim, and the concurrency of the client library. */
-const SIZES = [1, 10, 100] as const;
-type Size = (typeof SIZES)[number];
 /** Consumers at the same time, and what each claims. */
 const MANY = { consumers: 4, claimSize: 500 };
 /** Claims of one by several consumers before the first round: V8 optimises the request path after a few thousand of them. */
@@ -39,28 +37,13 @@ export const drain: Scenario = {
   run,
 };
 
-type Way = 'least queue' | 'HTTP' | 'one request' | 'client library' | 'many';
-/** Processor time of a delivery in microseconds. The client is the process of the bench; for the least queue it is the whole queue. */
-const parts = ['postgres', 'weir', 'client'] as const;
-type Part = (typeof parts)[number];
-
-interface Turn {
-  perSecond: number;
-  us: Record<Part, number>;
-}
-
-/** One contestant of the rotation. */
-interface Cell {
-  way: Way;
-  size: Size | typeof MANY.claimSize;
-  name: string;
+interface Drain extends Contestant {
   /** Creates the rows, with statistics and indexes as after sending. */
   renew: () => Promise<void>;
   /** Works until nothing is left or the signal aborts; resolves with the number of deliveries. */
   work: (signal: AbortSignal) => Promise<number>;
   /** Deliveries that the database has as done. */
   countDone: () => Promise<number>;
-  turns: Turn[];
 }
 
 async function run(context: BenchContext): Promise<Outcome> {
@@ -70,28 +53,28 @@ async function run(context: BenchContext): Promise<Outcome> {
     database,
     Array.from({ length: HISTORY_DAYS + 1 }, (_, day) => Date.now() - day * DAY_MS),
   );
-  const cells = await openCells(context, opened);
+  const drains = await openDrains(context, opened);
   const faults: string[] = [];
   for (let round = 1; round <= context.rounds; round++)
-    for (const cell of cells) {
-      await cell.renew();
-      const { done, turn } = await measure(context, cell, opened);
-      cell.turns.push(turn);
-      const stored = await cell.countDone();
+    for (const drain of drains) {
+      await drain.renew();
+      const { done, turn } = await measure(context, drain, opened);
+      drain.turns.push(turn);
+      const stored = await drain.countDone();
       if (stored !== done)
-        faults.push(`${cell.name}: ${stored} deliveries are done for ${done} that were acknowledged`);
+        faults.push(`${drain.name}: ${stored} deliveries are done for ${done} that were acknowledged`);
       context.say(
-        `round ${round} of ${context.rounds}: ${cell.name}: ${formatNumber(turn.perSecond)} deliveries/s, ` +
+        `round ${round} of ${context.rounds}: ${drain.name}: ${formatNumber(turn.perSecond)} deliveries/s, ` +
           parts.map((part) => `${part} ${formatNumber(turn.us[part])} us`).join(', '),
       );
     }
-  return summarise(cells, faults);
+  return reportDrain(drains, notes, faults);
 }
 
-async function openCells(
+async function openDrains(
   context: BenchContext,
   { conninfo, database, weir }: Awaited<ReturnType<typeof openWeir>>,
-): Promise<Cell[]> {
+): Promise<Drain[]> {
   const webhook = await weir.addWebhook();
   const agent = await weir.addAgent([webhook.id]);
   const backlog: Backlog = { webhookId: webhook.id, agentId: agent.id, rows: STORED, bodyBytes: BODY_BYTES };
@@ -112,7 +95,7 @@ async function openCells(
     return deliveries.length;
   };
   const drainInOneRequest =
-    (max: number): Cell['work'] =>
+    (max: number): Drain['work'] =>
     async (signal) => {
       let done = 0;
       let held = await client.claim({ max, waitSeconds: 0 });
@@ -138,7 +121,7 @@ async function openCells(
   const warmUpEnds = AbortSignal.timeout(WARM_UP.seconds * 1000);
   await steps(drainHttp(1), WARM_UP.consumers)(AbortSignal.any([context.signal, warmUpEnds]));
   return [
-    ...SIZES.flatMap((size): Cell[] => [
+    ...SIZES.flatMap((size): Drain[] => [
       { ...ofLeast, size, name: `least queue, ${size} a claim`, work: steps(drainLeast(size)), turns: [] },
       { ...ofWeir, way: 'HTTP', size, name: `Weir, ${size} a claim`, work: steps(drainHttp(size)), turns: [] },
       {
@@ -170,7 +153,7 @@ async function openCells(
 }
 
 /** Repeats the step, in `consumers` loops at once, until nothing is left or the signal aborts. */
-function steps(step: () => Promise<number>, consumers = 1): Cell['work'] {
+function steps(step: () => Promise<number>, consumers = 1): Drain['work'] {
   return async (signal) => {
     let done = 0;
     const drainOne = async () => {
@@ -187,7 +170,7 @@ function steps(step: () => Promise<number>, consumers = 1): Cell['work'] {
 
 async function measure(
   { seconds, signal }: BenchContext,
-  { work }: Cell,
+  { work }: Drain,
   { database, weir }: Awaited<ReturnType<typeof openWeir>>,
 ): Promise<{ done: number; turn: Turn }> {
   signal.throwIfAborted();
@@ -213,80 +196,9 @@ async function countLeft(database: Database): Promise<number> {
   return row!.count;
 }
 
-function summarise(cells: readonly Cell[], faults: string[]): Outcome {
-  const find = (way: Way, size?: Size) => cells.find((cell) => cell.way === way && (size ?? cell.size) === cell.size)!;
-  const rates = ({ turns }: Cell) => turns.map(({ perSecond }) => perSecond);
-  const usOf = ({ turns }: Cell, ...of: Part[]) => turns.map(({ us }) => of.reduce((sum, part) => sum + us[part], 0));
-  const overLeast = (size: Size, way: Way): Ratio => ({
-    of: `${find(way, size).name}, CPU of Weir and Postgres`,
-    to: 'least queue, with its client',
-    values: ratioByRound(
-      usOf(find(way, size), 'postgres', 'weir'),
-      usOf(find('least queue', size), 'postgres', 'client'),
-    ),
-  });
-  const ways = ['HTTP', 'one request'] as const;
-  const ratios = SIZES.flatMap((size) => ways.map((way) => overLeast(size, way)));
-  const median = (values: readonly number[]) => spreadOf(values).median;
-  const ratio = (size: Size, below: number): Goal[] =>
-    ways.map((way) => ({
-      what: `CPU of a claim and ack of ${size} over the least queue, in ${way === 'HTTP' ? 'two requests' : 'one request'}:`,
-      value: median(overLeast(size, way).values),
-      unit: '',
-      below,
-    }));
-  const rate = (cell: Cell, atLeast: number): Goal => ({
-    what: `${cell.name}:`,
-    value: median(rates(cell)),
-    unit: 'deliveries/s',
-    atLeast,
-  });
-  const job = (size: Size, below: number): Goal => ({
-    what: `CPU of a delivery, all parts, client library, concurrency ${size}:`,
-    value: median(usOf(find('client library', size), ...parts)),
-    unit: 'us',
-    below,
-  });
-  return {
-    tables: [
-      {
-        header: ['', 'deliveries/s', ...parts.map((part) => `${part}, us`), 'all, us'],
-        rows: cells.map((cell) => [
-          cell.name,
-          formatSpread(rates(cell)),
-          ...parts.map((part) => formatSpread(usOf(cell, part))),
-          formatSpread(usOf(cell, ...parts)),
-        ]),
-      },
-    ],
-    measures: cells.flatMap((cell) => [
-      { name: cell.name, unit: 'deliveries/s', values: rates(cell) },
-      ...parts.map((part) => ({ name: `${cell.name}: ${part}`, unit: 'us', values: usOf(cell, part) })),
-    ]),
-    ratios,
-    goals: [
-      ...ratio(1, 1.8),
-      ...ratio(10, 1.6),
-      ...ratio(100, 1.6),
-      {
-        what: "Weir's own share of a claim and ack of 1:",
-        value: median(usOf(find('HTTP', 1), 'weir')),
-        unit: 'us',
-        below: 800,
-      },
-      rate(find('client library', 1), 450),
-      rate(find('client library', 10), 5_000),
-      rate(find('client library', 100), 12_000),
-      job(10, 150),
-      job(100, 150),
-      rate(find('many'), 15_000),
-    ],
-    notes: [
-      'us is the processor time of a delivery. One Weir with 1 process; the client (the process of the bench, which for the least queue is the whole queue), Weir and Postgres share the cores. A consumer over HTTP claims, acknowledges, and claims again; the handler of the client library is empty.',
-      'The least queue is one table without partitions, a statement that leases (update .. for update skip locked .. returning) and a delete, over one libpq connection.',
-      `Before the first round ${WARM_UP.consumers} consumers claim one at a time for ${WARM_UP.seconds} s, so that Weir's code is optimised as in a process that has run for a while.`,
-      `Deliveries are partitioned by ${HISTORY_DAYS} days of history and those ahead.`,
-    ],
-    faults,
-  };
-}
+const notes = [
+  'us is the processor time of a delivery. One Weir with 1 process; the client (the process of the bench, which for the least queue is the whole queue), Weir and Postgres share the cores. A consumer over HTTP claims, acknowledges, and claims again; the handler of the client library is empty.',
+  'The least queue is one table without partitions, a statement that leases (update .. for update skip locked .. returning) and a delete, over one libpq connection.',
+  `Before the first round ${WARM_UP.consumers} consumers claim one at a time for ${WARM_UP.seconds} s, so that Weir's code is optimised as in a process that has run for a while.`,
+  `Deliveries are partitioned by ${HISTORY_DAYS} days of history and those ahead.`,
+];
