@@ -41,7 +41,7 @@ export default function serve(port: MessagePort, verify = verifyBatch): Promise<
 }
 
 /** Returns one byte per request: 0 if no key verifies any of its signatures, otherwise 1 + the index of the first key that does. */
-function verifyBatch({ memories, requests, signatures, affixes, keyrings }: VerifyBatch): Uint8Array {
+export function verifyBatch({ memories, requests, signatures, affixes, keyrings }: VerifyBatch): Uint8Array {
   const verdicts = new Uint8Array(requests.length / REQUEST_NUMBERS);
   let at = 0;
   let signaturesAt = 0;

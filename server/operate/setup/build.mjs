@@ -95,7 +95,7 @@ export async function build(root) {
  * @param chunks folder of the code that the programs share, or load on demand
  * @param standalone one program as one small file that contains all packages
  */
-async function bundle(root, entries, { chunks = entries[0].split('/')[0], standalone = false } = {}) {
+export async function bundle(root, entries, { chunks = entries[0].split('/')[0], standalone = false } = {}) {
   const { rolldown } = await load(root, 'rolldown');
   try {
     const built = await rolldown({
