@@ -41,6 +41,11 @@ export function connectionsNeeded({ WORKERS, DB_POOL_MAX }: Settings): number {
   return (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS + CHANGES_MAX) + OTHER_CONNECTIONS;
 }
 
+/** max_connections of the embedded server. */
+export function embeddedConnections(settings: Settings): number {
+  return connectionsNeeded(settings) + RESERVED_CONNECTIONS;
+}
+
 /** Options of attaching. */
 interface AttachOptions {
   /**
@@ -89,7 +94,7 @@ export async function openUnmigrated(
   const joinServer = () =>
     joinEmbeddedPostgres({
       dataDir: settings.DATA_DIR,
-      maxConnections: connectionsNeeded(settings) + RESERVED_CONNECTIONS,
+      maxConnections: embeddedConnections(settings),
       joinSmaller,
       stopping,
       log,

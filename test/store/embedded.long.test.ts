@@ -165,6 +165,14 @@ describe('the embedded database', () => {
     expect(await ask('select answer from kept')).toBe(42);
   });
 
+  test('is started with as many connections as its user has, by one that needs fewer, after kill -9', async () => {
+    const before = await joinIt({ maxConnections: 40 });
+    process.kill(await postmasterPid(), 'SIGKILL');
+    expect((await joinIt({ maxConnections: 20, joinSmaller: true })).started).toBe(true);
+    await before.leave();
+    expect(await ask('select current_setting($$max_connections$$) as answer')).toBe('40');
+  });
+
   test.each(['another process of the same user', 'no process'])(
     'starts although the files of a killed server name %s',
     async (whose) => {

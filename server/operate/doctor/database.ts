@@ -8,7 +8,7 @@ import { type Check, ok, problem, problemOf } from '../../model/check.ts';
 import { describeConninfo, withoutSecrets } from '../../store/conninfo.ts';
 import { EmbeddedPostgresError } from '../../store/embedded/error.ts';
 import { joinEmbeddedPostgres } from '../../store/embedded/join.ts';
-import { connectionsNeeded } from '../../store/open.ts';
+import { embeddedConnections } from '../../store/open.ts';
 import { type Database, openDatabase } from '../../store/pool.ts';
 import { readDatabaseBytes } from '../../store/queries/server-state.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
@@ -40,7 +40,7 @@ export async function checkDatabase(circumstances: Circumstances): Promise<Check
   );
   if (!exists) return [ok('database', `the embedded database will be created in ${pgdata} at the first start`)];
   try {
-    const maxConnections = connectionsNeeded(settings);
+    const maxConnections = embeddedConnections(settings);
     const embedded = await joinEmbeddedPostgres({ dataDir: settings.DATA_DIR, maxConnections, joinSmaller: true, log });
     return await checkServer(embedded.conninfo, circumstances).finally(() => embedded.leave());
   } catch (error) {

@@ -25,6 +25,7 @@ import {
   startServer,
   stopServer,
 } from './server.ts';
+import { writtenConnections } from './settings.ts';
 
 /** Minimum max_connections: enough for a few commands beside a small server. */
 const CONNECTIONS_MIN = 20;
@@ -120,8 +121,16 @@ async function startUnlessRunning(
   }
   if (server.account !== null) await removeOldCopies(server.binaries, server.dataDir);
   log(`Starting Postgres in ${server.pgdata}`);
-  await startServer(server, maxConnections);
+  await startServer(server, Math.max(maxConnections, await connectionsOfOthers(server)));
   return true;
+}
+
+/** Connections of a server that was killed while others use it; 0: no other process does. */
+async function connectionsOfOthers(server: Server): Promise<number> {
+  const onlyUser = await acquireLock(usersLock(server.dataDir), 'exclusive', 0);
+  if (onlyUser === null) return writtenConnections(server.settingsPath);
+  await onlyUser.release();
+  return 0;
 }
 
 /** Major version of the data directory; `null`: the directory does not exist. */

@@ -1,4 +1,5 @@
 /** DATA_DIR/postgres.conf, rewritten at each start; `alter system` (postgresql.auto.conf) overrides it. */
+import { readFileSync } from 'node:fs';
 import { replaceFile } from '../../base/files/durable-file.ts';
 
 /** Only part of the socket's name; there is no TCP listener. */
@@ -41,4 +42,9 @@ export function writeSettings(path: string, maxConnections: number): void {
   const lines = settings(maxConnections).map(([name, value, why]) => `${name} = ${value}${why && ` # ${why}`}\n`);
   const head = '# Written by Weir at each start. For settings of your own use: alter system set NAME = VALUE\n';
   replaceFile(path, head + lines.join(''), 0o644);
+}
+
+/** max_connections that were written last. */
+export function writtenConnections(path: string): number {
+  return Number(/^max_connections = (\d+)/m.exec(readFileSync(path, 'utf8'))![1]);
 }
