@@ -57,11 +57,11 @@ export function migrationFiles(): { version: number; name: string }[] {
 }
 
 /** Optional parts of a migration. */
-interface MigrateOptions {
+export interface MigrateOptions {
   /** Called when the database answers: from now on, a long time is that of migrations, here or of another caller. */
   onBegun?: () => void;
   /** Cancels the migration, also while it waits for another caller; it is rolled back. */
-  stopping?: AbortSignal;
+  stopping?: AbortSignal | undefined;
   /** Called after each try that got a lock too late. @param waitsFor what it waited for */
   onBlocked?: (waitsFor: string) => void;
   lockTries?: typeof LOCK_TRIES;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type CommandIo, printJson, printText } from '../../base/command/io.ts';
+import { type CommandIo, printJson, printMessage, printText } from '../../base/command/io.ts';
 import { migrateAnsweringCells } from '../../store/cells/migrate.ts';
 import { withDatabase } from '../command/session.ts';
 
@@ -8,7 +8,11 @@ export function defineMigrate(command: Command, io: CommandIo): void {
   command.option('--json', 'print one JSON document').action(({ json }: { json?: boolean }) =>
     withDatabase(io, async ({ migrated, cells: all }) => {
       const ofCells: { migration: string; number: number }[] = [];
-      await migrateAnsweringCells(all, (migration, { number }) => ofCells.push({ migration, number }));
+      await migrateAnsweringCells(all, {
+        onApplied: (migration, { number }) => ofCells.push({ migration, number }),
+        onBlocked: (waitsFor, { number }) =>
+          printMessage(io, `weir: the migration of cell ${number} waits for ${waitsFor}; it is tried again\n`),
+      });
       const cells = all
         .all()
         .slice(1)

@@ -1,10 +1,9 @@
 /** What the primary does for the cells: it migrates them, copies configuration that a change could not bring to them, and raises their marks. */
 import { every } from '../../base/net/every.ts';
 import type { Log } from '../../base/telemetry/log.ts';
-import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import { copyToAll } from '../../store/cells/copy.ts';
-import { migrateCells } from '../../store/cells/migrate.ts';
+import { type CellMigrations, migrateCells } from '../../store/cells/migrate.ts';
 import { finishMoves } from '../../store/cells/move.ts';
 import { noteMark, raiseMark } from '../../store/queries/cells/cells.ts';
 import { readCellWork } from '../../store/queries/cells/copies.ts';
@@ -13,14 +12,20 @@ const EVERY_MS = 1_000;
 /** A cell that is restored from a backup is noticed if the backup is older than this. */
 const MARK_EVERY_MS = 10_000;
 
-/** Logs a migration of a cell. */
-export function logMigrated(log: Log): (migration: string, cell: Cell) => void {
-  return (migration, { number }) => log('migrated', { migration, cell: number });
+/** Migrations of cells that are logged. */
+export function loggedMigrations(log: Log, stopping?: AbortSignal): CellMigrations {
+  return {
+    onApplied: (migration, { number }) => log('migrated', { migration, cell: number }),
+    onBlocked: (waitsFor, { number }) => log('migration_blocked', { waits_for: waitsFor, cell: number }),
+    stopping,
+  };
 }
 
 /** Works until the returned function is called. */
 export function runCells(cells: Cells, log: Log): () => Promise<void> {
   const [home] = cells.all();
+  const stopping = new AbortController();
+  const migrations = loggedMigrations(log, stopping.signal);
   const mark = async () => {
     for (const cell of cells.all().slice(1)) {
       if (cell.away !== null || cell.state === 'adding') continue;
@@ -44,10 +49,12 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
   };
   const stops = [
     every(EVERY_MS, keepUp),
-    every(EVERY_MS, () => migrateCells(cells, logMigrated(log))),
+    every(EVERY_MS, () => migrateCells(cells, migrations)),
     every(MARK_EVERY_MS, mark),
   ];
   return async () => {
+    // A migration that is blocked would wait for as long as the lock is held.
+    stopping.abort();
     await Promise.all(stops.map((stop) => stop()));
   };
 }

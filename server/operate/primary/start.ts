@@ -18,7 +18,7 @@ import { usualHorizon } from '../../store/partitions.ts';
 import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
 import { Alerts, runAlerts } from './alerts.ts';
-import { logMigrated } from './cells.ts';
+import { loggedMigrations } from './cells.ts';
 import { type Choice, chooseServingUser, findEntryFile, type ServingUser } from './forks.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
 import { openServing, type State } from './serving.ts';
@@ -179,7 +179,7 @@ class Waiting {
 /** Resolves with null when Weir is to end. Rejects when only another setting would help. */
 async function prepare(parts: PrepareParts, cells: Cells, stopping: AbortSignal): Promise<Prepared | null> {
   const prepared = await prepareDatabase(parts, stopping);
-  if (prepared !== null) await migrateAnsweringCells(cells, logMigrated(parts.log)).catch(() => {});
+  if (prepared !== null) await migrateAnsweringCells(cells, loggedMigrations(parts.log, stopping)).catch(() => {});
   await waitForLimiter(parts.settings(), parts.log, () => parts.onAwaited('rate_limit_store'), stopping);
   return stopping.aborted ? null : prepared;
 }

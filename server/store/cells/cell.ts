@@ -1,7 +1,7 @@
 /** One cell as a process knows it: its database, and whether it can be used. */
 import { type CommitFailure, probeCommit } from '../commit-probe.ts';
 import { describeConninfo, withoutSecrets } from '../conninfo.ts';
-import { migrate, pendingMigrations } from '../migrate.ts';
+import { type MigrateOptions, migrate, pendingMigrations } from '../migrate.ts';
 import type { Database, Query } from '../pool.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells/cells.ts';
 import { onNode, prepareNode } from '../queries/cells/citus.ts';
@@ -166,8 +166,8 @@ export class Cell implements CellDatabase {
   }
 
   /** Migrates its schema to this release, and uses it. Returns the names of the applied migrations. Rejects when it does not answer. */
-  async migrate(): Promise<string[]> {
-    const applied = await migrate(this.#pool);
+  async migrate(options?: MigrateOptions): Promise<string[]> {
+    const applied = await migrate(this.#pool, options);
     await this.check();
     return applied;
   }

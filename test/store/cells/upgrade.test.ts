@@ -1,13 +1,14 @@
 /** A cell whose schema is of an earlier release. */
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
-import { logMigrated } from '../../../server/operate/primary/cells.ts';
+import { loggedMigrations } from '../../../server/operate/primary/cells.ts';
 import { Cells } from '../../../server/store/cells/cells.ts';
 import { migrateCells } from '../../../server/store/cells/migrate.ts';
 import { openCell } from '../../../server/store/open.ts';
 import { openDatabase } from '../../../server/store/pool.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { until } from '../../helpers/wait.ts';
 
 /** A migration that can be taken back. */
 const MIGRATION = '0055_breadth.sql';
@@ -41,8 +42,8 @@ test('weir migrate migrates the cells', async () => {
   expect((await app.weir('migrate')).out).toContain(`Cell 1 (${cell.name}): up to date.`);
 });
 
-test('a cell of an earlier release is not used before it is migrated', async () => {
-  await makeEarlier();
+/** The cells as a primary reads them. */
+async function readCells() {
   const home = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-primary', onError: () => {} });
   const keys = derivedKeys(loadSecretsKeys(app.settings), 'cells');
   const cells = new Cells({ home, conninfo: app.conninfo, keys, open: openCell });
@@ -50,15 +51,45 @@ test('a cell of an earlier release is not used before it is migrated', async () 
   await cells.load();
   const cell = cells.numbered(1);
   await cell.check();
+  return { cells, cell };
+}
+
+/** A log, and what was logged. */
+function collect(): { log: Log; logged: unknown[] } {
+  const logged: unknown[] = [];
+  return { log: ((...line: unknown[]) => logged.push(line)) as unknown as Log, logged };
+}
+
+test('a cell of an earlier release is not used before it is migrated', async () => {
+  await makeEarlier();
+  const { cells, cell } = await readCells();
   expect([cell.outdated, cell.away]).toEqual([
     true,
     'its schema is of an earlier release, and is about to be migrated',
   ]);
   await expect(cell.database.query({ text: 'select' })).rejects.toThrow('of an earlier release');
 
-  const logged: unknown[] = [];
-  const log = ((...line: unknown[]) => logged.push(line)) as unknown as Log;
-  await migrateCells(cells, logMigrated(log));
+  const { log, logged } = collect();
+  await migrateCells(cells, loggedMigrations(log));
   expect(logged).toEqual([['migrated', { migration: MIGRATION, cell: 1 }]]);
   expect([cell.outdated, cell.away, await indexes()]).toEqual([false, null, INDEXES.toSorted()]);
+});
+
+test('a migration of a cell that waits for a lock is logged with its holder, and ended by the end of Weir', async () => {
+  await makeEarlier();
+  const { cells, cell } = await readCells();
+  const { log, logged } = collect();
+  const stopping = new AbortController();
+  await app.cells[0]!.database.transaction(async (query) => {
+    await query({ text: 'lock table webhooks in access exclusive mode' });
+    const migrating = migrateCells(cells, loggedMigrations(log, stopping.signal));
+    await until(() => logged.length > 0);
+    stopping.abort();
+    await migrating;
+  });
+  const waits_for = expect.stringMatching(/^the lock of webhooks, held by session \d+/);
+  expect(logged).toEqual([['migration_blocked', { waits_for, cell: 1 }]]);
+  expect(cell.outdated).toBe(true);
+  await migrateCells(cells, loggedMigrations(log));
+  expect([cell.outdated, await indexes()]).toEqual([false, INDEXES.toSorted()]);
 });
