@@ -6,7 +6,7 @@ import { record } from '../../store/audit/record.ts';
 import type { Database, Query } from '../../store/pool.ts';
 import { type ActiveUser, confirmPassword, findPasswordUser } from '../../store/queries/users/users.ts';
 import type { DeviceCookies } from './device-cookies.ts';
-import { type Hasher, isOutdated, type Passwords } from './password-hash.ts';
+import { isOutdated, type Passwords } from './password-hash.ts';
 import { USER_SESSION_SECONDS } from './people.ts';
 import { personActor, visitorActor } from './person.ts';
 import { endPresentedSession, type OpenedSession, openSession } from './sessions.ts';
@@ -40,7 +40,8 @@ export async function signIn(
     if (typeof counted === 'number') return problemLater('sign_in_limited', counted);
     const fits = await hasher.verify(user?.passwordHash ?? null, password);
     if (user !== undefined && fits) {
-      const signedIn = await open(database, hasher, counted, user, password, exchange, publicUrl);
+      const newHash = isOutdated(user.passwordHash) ? await hasher.hash(password) : user.passwordHash;
+      const signedIn = await open({ database, publicUrl }, exchange, { user, newHash, counted });
       if (signedIn !== null) return { kind: 'done', value: signedIn };
     }
     const account = { kind: 'user', id: user?.id ?? null, name: email } as const;
@@ -51,19 +52,15 @@ export async function signIn(
 }
 
 /** Returns null if the user was disabled, or the password changed, after the user was read. */
-async function open(
-  database: Database,
-  hasher: Hasher,
-  counted: SignInAttempt,
-  { passwordHash, ...user }: ActiveUser & { passwordHash: string },
-  password: string,
+function open(
+  { database, publicUrl }: Pick<SignInParts, 'database' | 'publicUrl'>,
   exchange: Exchange,
-  publicUrl: string,
+  given: { user: ActiveUser & { passwordHash: string }; newHash: string; counted: SignInAttempt },
 ): Promise<SignedIn | null> {
-  const newHash = isOutdated(passwordHash) ? await hasher.hash(password) : passwordHash;
+  const { passwordHash, ...user } = given.user;
   return database.transaction(async (query) => {
-    if (!(await confirmPassword(query, user.id, passwordHash, newHash))) return null;
-    await counted.succeeded(query);
+    if (!(await confirmPassword(query, user.id, passwordHash, given.newHash))) return null;
+    await given.counted.succeeded(query);
     return startSession(query, exchange, user, publicUrl);
   });
 }

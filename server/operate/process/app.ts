@@ -77,7 +77,13 @@ export async function startApp(
   const clampMs = (ms: number) => nearestWithin(horizon, ms);
   const latency = new LatencyCounts((rows) => addLatency(base.database, rows));
   const agents = composeAgents(base, join(workers, 'filter.js'), latency);
-  const ingest = composeIngest(base, join(workers, 'hmac.js'), clampMs, rejections.offer, agents, latency);
+  const ingest = composeIngest(base, {
+    workerFile: join(workers, 'hmac.js'),
+    clampMs,
+    onRejected: rejections.offer,
+    agents,
+    latency,
+  });
   const live = composeLive(base, order.history, ingest);
   const status = composeStatus(base, live.history, doctor);
   const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };

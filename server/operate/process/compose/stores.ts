@@ -1,0 +1,118 @@
+/** Where a process stores events: a store for each cell, and the spool for what cannot be committed. */
+import { cellLabels } from '../../../base/telemetry/metric-table.ts';
+import { CellStores } from '../../../receive/ingest/cell-stores.ts';
+import { CommitHealth } from '../../../receive/ingest/commit-health.ts';
+import { EventStore } from '../../../receive/ingest/event-store.ts';
+import { SPOOL_AFTER_MS } from '../../../receive/ingest/spooled-store.ts';
+import type { Cell } from '../../../store/cells/cell.ts';
+import { type CommitFailure, probeCommit } from '../../../store/commit-probe.ts';
+import { PartitionRepair } from '../../../store/partitions.ts';
+import { copyOnNode } from '../../../store/queries/cells/citus.ts';
+import type { Base } from '../base.ts';
+import { composeSpool } from './spool.ts';
+
+/**
+ * @param clampMs moves a time to one at which the events table has a partition.
+ * @param onCommitted called after each commit with new events, before the requests are answered.
+ */
+export function composeStores(
+  { settings, spoolFolder, log, metrics, observe, cells }: Base,
+  clampMs: (ms: number) => number,
+  onCommitted: () => void,
+) {
+  const limits = { queueEventsMax: settings.QUEUE_EVENTS_MAX, commitEventsMax: settings.COMMIT_EVENTS_MAX };
+  const repairs = new Set<PartitionRepair>();
+  const healths = new WeakMap<Cell, CommitHealth>();
+  const healthOf = (cell: Cell) => {
+    const known = healths.get(cell);
+    if (known !== undefined) return known;
+    const repair = new PartitionRepair(cell.tables, {
+      made: (partitions) => log('partitions_created', { partitions, newest: partitions.at(-1) }),
+      failed: (error) => log('partitions_failed', { reason: error.message }),
+    });
+    repairs.add(repair);
+    const health = new CommitHealth({
+      probe: () => probeCommit(cell.database, clampMs(Date.now())),
+      onPartitionMissing: () => repair.begin(),
+      observer: observe.store(cell.number),
+      nowMs: () => performance.now(),
+    });
+    healths.set(cell, health);
+    return health;
+  };
+  const openStore = (cell: Cell) => {
+    const observer = healthOf(cell).listening(observe.store(cell.number));
+    return new EventStore({
+      conninfo: cell.conninfo,
+      ...limits,
+      commitTimeoutMs:
+        spoolFolder === undefined ? settings.COMMIT_TIMEOUT_MS : Math.min(settings.COMMIT_TIMEOUT_MS, SPOOL_AFTER_MS),
+      spools: spoolFolder !== undefined,
+      database: cell.database,
+      cell: cell.number,
+      copySql: cell.address.node === null ? undefined : copyOnNode(cell.number, cell.address.node),
+      retentionDays: settings.RETENTION_DAYS,
+      observer: {
+        ...observer,
+        connection: (up, reason) => {
+          if (cell.number === 0) observer.connection(up, reason);
+          else if (!up) cell.connectionLost(reason);
+        },
+        refused: (rows, sqlState, message) => {
+          observer.refused(rows, sqlState, message);
+          cell.eventRefused(sqlState);
+        },
+        committed: (events, ms) => {
+          observer.committed(events, ms);
+          if (events > 0) onCommitted();
+        },
+      },
+    });
+  };
+  const health = healthOf(cells.numbered(0));
+  const events = new CellStores(cells, openStore);
+  const spool = composeSpool({ settings, spoolFolder, log, observe }, events, limits);
+
+  const queued = () => events.queued + (spool?.store.queued ?? 0);
+  const spooling = (cell: number) => spool?.store.queuedIn(cell) ?? 0;
+  metrics.gauges('weir_queue_events', () =>
+    events.queues().map(({ cell, queued }) => ({ labels: cellLabels(cell), value: queued + spooling(cell) })),
+  );
+  const fill = (longest: number, cell: number) => Math.max(longest, spooling(cell)) / settings.QUEUE_EVENTS_MAX;
+  metrics.gauges(
+    'weir_queue_fill_ratio',
+    () => events.queues().map(({ cell, longest }) => ({ labels: cellLabels(cell), value: fill(longest, cell) })),
+    'max',
+  );
+  const isUp = (cell: Cell) =>
+    (cell.number === 0 ? events.available : cell.away === null) && !(healths.get(cell)?.failing ?? false);
+  metrics.gauges('weir_database_up', () =>
+    cells
+      .all()
+      .filter(({ state }) => state !== 'adding')
+      .map((cell) => ({ labels: cellLabels(cell.number), value: Number(isUp(cell)) })),
+  );
+
+  return {
+    /** Stores the events of a request. */
+    events: spool?.store ?? events,
+    /** Null: there is no INGEST_SPOOL_DIR. */
+    spool,
+    /** Events that wait for their commit or flush. */
+    queued,
+    /** Whether a connection of home is up, and one of another cell. */
+    available: () => events.available,
+    othersAvailable: () => events.othersAvailable,
+    /** Why an event of home that came now would not be committed; null: it would be. Resolves within a second. */
+    commitFailure: async (): Promise<CommitFailure | null> =>
+      events.available ? health.failure() : { sqlState: null, reason: 'no connection' },
+    /** Cells were added, changed or removed. */
+    cellsChanged: () => events.forget(),
+    /** Connects to home, see EventStore.start. */
+    start: () => events.start(),
+    close: async () => {
+      events.close();
+      await Promise.all([spool?.store.close(), ...[...repairs].map((repair) => repair.close())]);
+    },
+  };
+}
