@@ -7,7 +7,7 @@
  * The deliveries' history has the partitions of a month, as every installation has after a month.
  */
 
-import { DAY_MS } from '../server/base/durations.ts';
+import { DAY_MS } from '../server/base/time/durations.ts';
 import { Agent } from '../server/deliver/client/index.ts';
 import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
 import { createDays } from '../server/store/partitions.ts';

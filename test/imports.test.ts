@@ -49,7 +49,7 @@ test('server/ has these wings and the entry point of a serving process', () => {
 });
 
 test('wings import only those below them', () => {
-  const rank = new Map(order.flatMap((wings, place) => wings.map((wing) => [wing, place] as const)));
+  const rank = new Map(order.flatMap((wings, index) => wings.map((wing) => [wing, index] as const)));
   const between = imports.filter(([from, to]) => wingOf(from) !== wingOf(to) && from !== 'main.ts');
   expect(between.length).toBeGreaterThan(1_000);
   const wrong = between.filter(([from, to]) => rank.get(wingOf(from))! >= rank.get(wingOf(to))!);
@@ -95,11 +95,11 @@ test('the client library imports only modules of Node, and these files outside o
   const outside = [...seen].filter((path) => roomOf(path) !== 'deliver/client').sort();
   expect(outside).toEqual([
     'base/files/build.ts',
-    'base/net/backoff.ts',
     'base/net/keep-alive.ts',
     'base/net/loopback.ts',
     'base/net/releases.ts',
     'base/telemetry/visible.ts',
+    'base/time/backoff.ts',
     'model/credential.ts',
   ]);
 });

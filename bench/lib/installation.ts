@@ -1,7 +1,7 @@
 /** Fills the database of an installation by SQL: webhooks, agents, subscriptions, events of several days and their deliveries. */
 
 import { randomUUID } from 'node:crypto';
-import { DAY_MS } from '../../server/base/durations.ts';
+import { DAY_MS } from '../../server/base/time/durations.ts';
 import { createDays } from '../../server/store/partitions.ts';
 import type { Database } from '../../server/store/pool.ts';
 import { deriveKey, seal } from '../../server/store/secrets/seal.ts';

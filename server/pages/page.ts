@@ -2,7 +2,7 @@
 
 import type { Exchange } from '../base/http/exchange.ts';
 import { type Problem, problem } from '../base/http/problem.ts';
-import { within } from '../base/net/within.ts';
+import { within } from '../base/time/within.ts';
 import type { Person } from '../manage/auth/person.ts';
 import type { Call, Invalid } from './call.ts';
 

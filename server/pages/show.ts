@@ -1,5 +1,5 @@
 /** Formats values for templates. */
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/durations.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../base/time/durations.ts';
 
 export { reasonTitle } from './reason-titles.ts';
 

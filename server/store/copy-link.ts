@@ -1,6 +1,6 @@
 /** A COPY connection that reconnects with back-off whenever it is lost, until it is closed. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../base/net/backoff.ts';
+import { backoffMs } from '../base/time/backoff.ts';
 import { CopyConnection, type CopyOutcome } from './copy.ts';
 import { CopyEncoder } from './copy-rows.ts';
 

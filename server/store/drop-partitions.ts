@@ -1,5 +1,5 @@
 /** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
-import { DAY_MS } from '../base/durations.ts';
+import { DAY_MS } from '../base/time/durations.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import { inParts } from './in-parts.ts';
 import { boundsOfDay, LOCK_TIMEOUT, type PartitionedTable, parents, partitionedTables } from './partitions.ts';

@@ -1,5 +1,5 @@
 /** What is read of all webhooks: with many of them it takes seconds, and is kept for a while. */
-import { keptWhenLarge, type Sized } from '../base/net/kept.ts';
+import { keptWhenLarge, type Sized } from '../base/time/kept.ts';
 import type { Database } from './pool.ts';
 
 const MANY_WEBHOOKS = 1_000;

@@ -1,5 +1,5 @@
 /** Daily partitions (UTC) of `events` and `deliveries`, created days ahead, so that they exist at midnight. */
-import { DAY_MS } from '../base/durations.ts';
+import { DAY_MS } from '../base/time/durations.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import type { Database } from './pool.ts';
 

@@ -2,7 +2,7 @@
  * Retention row by row: events of webhooks with a shorter retention, and expired keys, are deleted in small batches. Days older than
  * RETENTION_DAYS are dropped whole, see drop-partitions.ts.
  */
-import { DAY_MS } from '../base/durations.ts';
+import { DAY_MS } from '../base/time/durations.ts';
 import { inParts } from './in-parts.ts';
 import { readHorizon } from './partitions.ts';
 import type { Database } from './pool.ts';

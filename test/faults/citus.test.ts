@@ -2,8 +2,8 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { DAY_MS } from '../../server/base/durations.ts';
 import type { Settings } from '../../server/base/settings/read.ts';
+import { DAY_MS } from '../../server/base/time/durations.ts';
 import { inetBytes } from '../../server/model/address.ts';
 import type { Cell } from '../../server/store/cells/cell.ts';
 import { Cells } from '../../server/store/cells/cells.ts';

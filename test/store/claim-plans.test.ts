@@ -2,7 +2,7 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DAY_MS } from '../../server/base/durations.ts';
+import { DAY_MS } from '../../server/base/time/durations.ts';
 import { ClaimDays } from '../../server/deliver/claims/claim-marks.ts';
 import { uuidText, uuidv7 } from '../../server/store/ids.ts';
 import type { Query } from '../../server/store/pool.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS, HOUR_MS } from '../../server/base/durations.ts';
+import { DAY_MS, HOUR_MS } from '../../server/base/time/durations.ts';
 import { indexPastDays, readUnindexedFrom } from '../../server/store/day-indexes.ts';
 import { createDays, partitionName } from '../../server/store/partitions.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';

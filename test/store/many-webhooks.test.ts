@@ -1,7 +1,7 @@
 /** What is read of all webhooks. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { HOUR_MS } from '../../server/base/durations.ts';
+import { HOUR_MS } from '../../server/base/time/durations.ts';
 import { nullUntilFirstRead, sizedByWebhooks } from '../../server/store/many-webhooks.ts';
 import { readSilentWebhooks, readUsualPauses } from '../../server/store/queries/alerts/silent-webhooks.ts';
 import { addHistory } from '../../server/store/queries/webhooks/history.ts';

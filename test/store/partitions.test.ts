@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS } from '../../server/base/durations.ts';
+import { DAY_MS } from '../../server/base/time/durations.ts';
 import {
   createPartitions,
   missingPartitions,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { DAY_MS } from '../../server/base/durations.ts';
+import { DAY_MS } from '../../server/base/time/durations.ts';
 import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
 import { createPartitions, parents, partitionedTables, partitionName } from '../../server/store/partitions.ts';
 import { type Database, openDatabase } from '../../server/store/pool.ts';

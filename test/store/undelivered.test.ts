@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS } from '../../server/base/durations.ts';
+import { DAY_MS } from '../../server/base/time/durations.ts';
 import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
 import { createPartitions, partitionName } from '../../server/store/partitions.ts';
 import { countExpiring } from '../../server/store/queries/alerts/expiring.ts';

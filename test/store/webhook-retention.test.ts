@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS } from '../../server/base/durations.ts';
+import { DAY_MS } from '../../server/base/time/durations.ts';
 import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
 import { createPartitions } from '../../server/store/partitions.ts';
 import type { Database } from '../../server/store/pool.ts';

@@ -1,5 +1,5 @@
 /** The circuit breaker of a target: after failures in a row no more deliveries are claimed, until the target answers again. */
-import { type Backoff, backoffMs } from '../../base/net/backoff.ts';
+import { type Backoff, backoffMs } from '../../base/time/backoff.ts';
 
 export const FAILURES_MAX = 5;
 

@@ -1,6 +1,6 @@
 /** Runs an agent that forwards its deliveries. While the target does not answer, nothing is claimed. */
 
-import { pause } from '../../base/net/backoff.ts';
+import { pause } from '../../base/time/backoff.ts';
 import { type Agent, type Handler, Retry, type RunCounts, type RunOptions } from '../../deliver/client/index.ts';
 import { Breaker, FAILURES_MAX } from './breaker.ts';
 import { type Attempted, forwarder } from './forward.ts';

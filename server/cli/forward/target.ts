@@ -1,8 +1,8 @@
 /** Requests to the target of `--forward`, over keep-alive connections. Redirects are not followed. */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { parseRetryAfter } from '../../base/net/backoff.ts';
 import { errorName, keepAlive } from '../../base/net/keep-alive.ts';
+import { parseRetryAfter } from '../../base/time/backoff.ts';
 import { FORWARD_METHOD, type ForwardRequest } from './request.ts';
 
 /** The rest of a longer response is not read: only the status matters. */

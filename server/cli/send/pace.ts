@@ -1,5 +1,5 @@
 /** Schedules requests and retries. Pure: every time is an argument, in milliseconds. */
-import { type Backoff, backoffMs } from '../../base/net/backoff.ts';
+import { type Backoff, backoffMs } from '../../base/time/backoff.ts';
 
 /** Result of one attempt. `detail`: why the request was refused, from a problem document (RFC 9457). */
 export type Attempt =

@@ -1,8 +1,8 @@
 /** Sends the requests: concurrent lanes take the next request, send it, and retry it when required. */
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import { parseRetryAfter, pause } from '../../base/net/backoff.ts';
 import { errorName, keepAlive } from '../../base/net/keep-alive.ts';
+import { parseRetryAfter, pause } from '../../base/time/backoff.ts';
 import { type Attempt, nextStep, Pace } from './pace.ts';
 import { requestHeaders, type SignedPayload } from './payloads.ts';
 import type { SendTally } from './summary.ts';

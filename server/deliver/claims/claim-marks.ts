@@ -2,7 +2,7 @@
  * What a process remembers of the last claim of each agent, cell by cell, so that the next claim starts at the right place: its watermark,
  * its turn among the webhooks, and the days of its events. Losing it costs time only.
  */
-import { DAY_MS } from '../../base/durations.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
 import { AGENTS_MAX, ClaimWatermarks, FROM_FIRST } from './watermarks.ts';
 

@@ -1,5 +1,5 @@
 /** API calls of an agent. Each call uses the agent's session. */
-import { type Backoff, backoffMs, pause } from '../../base/net/backoff.ts';
+import { type Backoff, backoffMs, pause } from '../../base/time/backoff.ts';
 import { type ClaimedDelivery, isClaimedDelivery } from './delivery.ts';
 import { type ApiClient, type Repetition, repeat, unexpected, unknownDocument } from './http.ts';
 import type { AgentSession } from './session.ts';

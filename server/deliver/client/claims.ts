@@ -3,7 +3,7 @@
  * for, the next one is sent before the work on these begins: the server and the handlers then work at the same time.
  */
 import { setImmediate as turn } from 'node:timers/promises';
-import { backoffMs, pause } from '../../base/net/backoff.ts';
+import { backoffMs, pause } from '../../base/time/backoff.ts';
 import type { AgentApi, ClaimRequest } from './api.ts';
 import type { ClaimedDelivery } from './delivery.ts';
 import type { TakenAcks } from './settle.ts';

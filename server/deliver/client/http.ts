@@ -1,9 +1,9 @@
 /** JSON calls to the Weir API, over keep-alive connections, with retries until the server gives a final response. */
 import type { IncomingMessage } from 'node:http';
-import { type Backoff, backoffMs, parseRetryAfter, pause } from '../../base/net/backoff.ts';
 import { errorName, keepAlive } from '../../base/net/keep-alive.ts';
 import { CLIENT_FIELD, updateOf, userAgent } from '../../base/net/releases.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
+import { type Backoff, backoffMs, parseRetryAfter, pause } from '../../base/time/backoff.ts';
 import { WeirError } from './errors.ts';
 
 /** A claim is limited to 16 MiB of bodies plus one body; JSON escapes and base64 make them longer. */

@@ -7,8 +7,8 @@
  *        └──────────┴──────▶ cancelled
  */
 
-import { pause } from '../../base/net/backoff.ts';
 import type { Log } from '../../base/telemetry/log.ts';
+import { pause } from '../../base/time/backoff.ts';
 import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';
 import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
 import { systemActor } from '../../store/audit/actor.ts';

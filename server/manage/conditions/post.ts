@@ -2,9 +2,9 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { LookupFunction } from 'node:net';
-import { type Backoff, backoffMs, parseRetryAfter } from '../../base/net/backoff.ts';
 import { AddressRefused, type CheckedAddress, checkedAddresses, type Resolve } from '../../base/net/checked-address.ts';
 import type { Settings } from '../../base/settings/read.ts';
+import { type Backoff, backoffMs, parseRetryAfter } from '../../base/time/backoff.ts';
 import { presetNamed } from '../../model/signatures/presets.ts';
 import { signRequest } from '../../model/signatures/sign.ts';
 

@@ -2,8 +2,8 @@
 
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
-import { keptFor } from '../../base/net/kept.ts';
 import type { Settings } from '../../base/settings/read.ts';
+import { keptFor } from '../../base/time/kept.ts';
 import type { Condition } from '../../model/condition-list.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';

@@ -1,5 +1,5 @@
 /** Conditions of webhooks whose requests are refused: rejected signatures, rate limits, or nothing that verifies. */
-import { MINUTE_MS } from '../../base/durations.ts';
+import { MINUTE_MS } from '../../base/time/durations.ts';
 import { conditionTable, LIMITED_SHARE_MIN, REJECTIONS_QUIET_MS } from '../../model/conditions.ts';
 import type { RefusedRequests } from '../../store/queries/alerts/condition-signs.ts';
 import { type Held, webhookOf } from './held.ts';

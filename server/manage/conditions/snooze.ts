@@ -1,6 +1,6 @@
 /** Snoozes: a user puts a condition aside for a while. Alerts begin and end as before. */
 
-import { HOUR_MS } from '../../base/durations.ts';
+import { HOUR_MS } from '../../base/time/durations.ts';
 import type { Condition, SnoozeSpan } from '../../model/condition-list.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';

@@ -2,9 +2,9 @@
 
 import { lstat, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { DAY_MS } from '../../base/durations.ts';
 import { flushPath } from '../../base/files/durable-file.ts';
 import { acquireLock, type Lock } from '../../base/files/lock.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import type { Database, Query } from '../../store/pool.ts';
 import { isoText } from '../../store/sql.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';

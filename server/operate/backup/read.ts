@@ -3,7 +3,7 @@
 import { createReadStream } from 'node:fs';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { DAY_MS } from '../../base/durations.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import { OperatorError } from '../../model/fault.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';

@@ -1,8 +1,8 @@
 /** Checks Weir's tables, the partitions for the days ahead, and that the key decrypts the stored secrets. */
 
 import { weirCommand } from '../../base/command/name.ts';
-import { DAY_MS } from '../../base/durations.ts';
 import type { Settings } from '../../base/settings/read.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import { advice, type Check, conditionCheck, ok, problem, problemOf } from '../../model/check.ts';
 import { PARTITIONS_AHEAD_MIN } from '../../model/conditions.ts';
 import { appliedVersions, migrationFiles, versionProblem } from '../../store/migrate.ts';

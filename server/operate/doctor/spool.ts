@@ -2,8 +2,8 @@
 
 import { stat, statfs } from 'node:fs/promises';
 import { weirCommand } from '../../base/command/name.ts';
-import { HOUR_MS } from '../../base/durations.ts';
 import type { Settings } from '../../base/settings/read.ts';
+import { HOUR_MS } from '../../base/time/durations.ts';
 import { advice, type Check, ok, problem } from '../../model/check.ts';
 import { type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';

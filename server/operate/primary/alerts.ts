@@ -1,10 +1,10 @@
 /** The primary's side of alerts: evaluates the conditions every few seconds, on one machine at a time, and sends what they make. */
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
-import { every } from '../../base/net/every.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { metricFamily } from '../../base/telemetry/metric-table.ts';
+import { every } from '../../base/time/every.ts';
 import { deliver } from '../../manage/conditions/deliver.ts';
 import { describeAlert } from '../../manage/conditions/describe.ts';
 import { type Evaluated, evaluate } from '../../manage/conditions/evaluate.ts';

@@ -1,6 +1,7 @@
 /** What the primary does for the cells: it migrates them, copies configuration that a change could not bring to them, and raises their marks. */
-import { every } from '../../base/net/every.ts';
+
 import type { Log } from '../../base/telemetry/log.ts';
+import { every } from '../../base/time/every.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import { copyToAll } from '../../store/cells/copy.ts';
 import { type CellMigrations, migrateCells } from '../../store/cells/migrate.ts';

@@ -1,7 +1,7 @@
 /** Metrics of the whole database. However often the page is scraped, they are read at most every few seconds. */
 
-import { SharedCheck } from '../../base/http/shared-check.ts';
-import { within } from '../../base/net/within.ts';
+import { SharedCheck } from '../../base/time/shared-check.ts';
+import { within } from '../../base/time/within.ts';
 import type { CellDatabase, CellList } from '../../store/cells/cells-database.ts';
 import { readAgentNames } from '../../store/queries/agents/agents.ts';
 import { readTemporaryAgents } from '../../store/queries/agents/temporary.ts';

@@ -1,8 +1,8 @@
 /** Metrics of the primary itself, as families of samples, and the labels of agents. */
 
-import { DAY_MS } from '../../base/durations.ts';
 import { cellLabels, metricFamily } from '../../base/telemetry/metric-table.ts';
 import { cpuSeconds, deliveryOutcomes } from '../../base/telemetry/metrics.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import type { Horizon } from '../../store/partitions.ts';
 import { AGENT_SERIES_MAX, type DatabaseFigures } from './database-figures.ts';
 import type { MetricsSnapshot } from './messages.ts';

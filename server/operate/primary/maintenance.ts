@@ -1,9 +1,9 @@
 /** Maintenance by the primary: every minute partitions, last expired leases and temporary agents, every hour retention and the audit head in the log. */
 
-import { HOUR_MS, MINUTE_MS } from '../../base/durations.ts';
-import { every } from '../../base/net/every.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
+import { HOUR_MS, MINUTE_MS } from '../../base/time/durations.ts';
+import { every } from '../../base/time/every.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../manage/auth/people.ts';
 import { expireTemporaryAgents, removeTemporaryAgents } from '../../manage/auth/temporary-agents.ts';
 import { recordTallies } from '../../manage/auth/throttle.ts';

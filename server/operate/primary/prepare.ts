@@ -1,9 +1,9 @@
 /** What the primary does to the database before the processes use it, and the waits for a database and a rate-limit store that are away. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../../base/net/backoff.ts';
 import { openLimiter } from '../../base/ratelimit/open.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
+import { backoffMs } from '../../base/time/backoff.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
 import { ensureAdministrator, setupAddress } from '../../manage/auth/setup.ts';
 import { OperatorError } from '../../model/fault.ts';

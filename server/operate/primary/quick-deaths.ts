@@ -2,7 +2,7 @@
  * Processes that end soon after their start, one after the other: forks pause for longer after each, and the supervisor gives up after
  * QUICK_DEATHS_MAX. While a proven process serves, replacements are retried without limit.
  */
-import { backoffMs } from '../../base/net/backoff.ts';
+import { backoffMs } from '../../base/time/backoff.ts';
 import type { Member } from './member.ts';
 
 /** A process that ends this soon after its start suggests that its replacement will end too. A process that serves for longer is proven. */

@@ -6,7 +6,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { replaceFile } from '../../base/files/durable-file.ts';
-import { backoffMs, pause } from '../../base/net/backoff.ts';
+import { backoffMs, pause } from '../../base/time/backoff.ts';
 import { migrationFiles } from '../../store/migrate.ts';
 import type { Database } from '../../store/pool.ts';
 import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';

@@ -1,7 +1,7 @@
 /** Drains the spool while the database answers: the files of each cell by a loop of their own, so that a cell that is away holds up no other. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../../base/net/backoff.ts';
 import type { Log } from '../../base/telemetry/log.ts';
+import { backoffMs } from '../../base/time/backoff.ts';
 import { type CellTarget, cellOfFile, drainOf } from '../../receive/spool/cell-target.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import { type Drain, waitingFiles } from '../../receive/spool/drain.ts';

@@ -1,8 +1,9 @@
 /** The primary's side of the spool: it owns the installation's folder, drains it while the database answers, and measures it. */
-import { HOUR_MS } from '../../base/durations.ts';
+
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { metricFamily } from '../../base/telemetry/metric-table.ts';
+import { HOUR_MS } from '../../base/time/durations.ts';
 import { emptySpool, type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import { claimFolder } from '../../receive/spool/folder.ts';

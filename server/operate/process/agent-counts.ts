@@ -1,8 +1,8 @@
 /** Counts in memory how the attempts of agents end, and writes the counts every few seconds in one statement. */
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import { quarterOf } from '../../model/history.ts';
-import { WriteBehind } from '../../receive/ingest/write-behind.ts';
 import type { AgentHistoryRow } from '../../store/queries/agents/history.ts';
+import { WriteBehind } from '../../store/write-behind.ts';
 
 const EVERY_MS = 10_000;
 

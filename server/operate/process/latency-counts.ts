@@ -1,11 +1,11 @@
 /** Counts in memory how long events take, and writes the counts every minute. */
-import { HOUR_MS } from '../../base/durations.ts';
+import { HOUR_MS } from '../../base/time/durations.ts';
 import { BUCKETS, bucketOf, type LatencyStage, latencyStages, RETRIED } from '../../model/latency.ts';
-import { type Slot, WriteBehind } from '../../receive/ingest/write-behind.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
 import type { Claimed } from '../../store/queries/claims/order.ts';
 import type { Acknowledged } from '../../store/queries/claims/settle.ts';
 import type { LatencyRow } from '../../store/queries/webhooks/latency.ts';
+import { type Slot, WriteBehind } from '../../store/write-behind.ts';
 
 const EVERY_MS = 60_000;
 /** The counters of a webhook or an agent in an hour: the buckets of each stage, then the retries. */

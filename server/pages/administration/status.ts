@@ -2,8 +2,8 @@
 
 import type { z } from 'zod';
 import { weirCommand } from '../../base/command/name.ts';
-import { DAY_MS } from '../../base/durations.ts';
 import { settingGroups } from '../../base/settings/table.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import type { statusSchema } from '../../manage/api/status/operations.ts';
 import type { History, Second } from '../../manage/live/counters.ts';
 import { HISTORY_SECONDS } from '../../manage/live/counters.ts';

@@ -1,6 +1,6 @@
 /** The page of one agent: its subscriptions, what it does, and its newest deliveries. */
 
-import { DAY_MS } from '../../base/durations.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { agentActivity } from '../activity.ts';

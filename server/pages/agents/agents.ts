@@ -1,6 +1,6 @@
 /** /agents: the list, the forms, and all changes to an agent; the page of one agent is in agent.ts. */
 
-import { DAY_MS } from '../../base/durations.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import { agentFields, agentForm } from '../../model/agents.ts';
 import { agentActivity } from '../activity.ts';
 import { readOutagesSince } from '../charts/outage-list.ts';

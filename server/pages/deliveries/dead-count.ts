@@ -2,8 +2,8 @@
  * Counts dead letters for the menu. The primary counts them only while a page is open and follows the stream: without this count, the
  * first page would have no number until then, and a page without a live part would never have one.
  */
-import { keptFor } from '../../base/net/kept.ts';
-import { within } from '../../base/net/within.ts';
+import { keptFor } from '../../base/time/kept.ts';
+import { within } from '../../base/time/within.ts';
 import type { Database } from '../../store/pool.ts';
 import { countDeliveries } from '../../store/queries/deliveries/counts.ts';
 import { PART_MS_MAX } from '../page.ts';

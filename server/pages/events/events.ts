@@ -2,8 +2,8 @@
 
 import { isUtf8 } from 'node:buffer';
 import { setTimeout as delay } from 'node:timers/promises';
-import { HOUR_MS } from '../../base/durations.ts';
 import { problem } from '../../base/http/problem.ts';
+import { HOUR_MS } from '../../base/time/durations.ts';
 import type { FilterJudge } from '../../deliver/claims/judge.ts';
 import { describeEvent } from '../../manage/api/events/filter.ts';
 import { judgeEvent } from '../../manage/api/events/replay.ts';

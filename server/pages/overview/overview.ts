@@ -1,6 +1,6 @@
 /** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
-import { DAY_MS } from '../../base/durations.ts';
-import { within } from '../../base/net/within.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
+import { within } from '../../base/time/within.ts';
 import type { HistoryCounts } from '../../model/history.ts';
 import { chart } from '../charts/chart.ts';
 import { readOutagesSince } from '../charts/outage-list.ts';

@@ -1,5 +1,5 @@
 /** The page of one webhook: a head and four tabs, each with a URL of its own that loads only what it shows. */
-import { DAY_MS } from '../../base/durations.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';

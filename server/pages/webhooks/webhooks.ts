@@ -1,6 +1,6 @@
 /** /webhooks: the list, one webhook, and all changes to a webhook. */
 
-import { DAY_MS } from '../../base/durations.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presets } from '../../model/signatures/presets.ts';
 import { webhookFields, webhookForm } from '../../model/webhooks.ts';

@@ -1,6 +1,6 @@
 /** Whether a new event can be stored, judged by the latest commit, or by a probe when no commit is recent. */
 
-import { SharedCheck } from '../../base/http/shared-check.ts';
+import { SharedCheck } from '../../base/time/shared-check.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
 import { sqlStateKind } from '../../store/sql-states.ts';
 import type { CommitObserver } from './group-commit.ts';

@@ -4,10 +4,10 @@
  * 27.8 us that a request costs in the event loop. A process that is killed loses the counts since its last write.
  */
 
-import { MINUTE_MS } from '../../base/durations.ts';
+import { MINUTE_MS } from '../../base/time/durations.ts';
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
 import type { HistoryRow } from '../../store/queries/webhooks/history.ts';
-import { VALUES_MAX, WriteBehind } from './write-behind.ts';
+import { VALUES_MAX, WriteBehind } from '../../store/write-behind.ts';
 
 const EVERY_MS = 10_000;
 /** Rows that wait for the database. Beyond it the objects go on counting, and their counts belong to a later minute. */

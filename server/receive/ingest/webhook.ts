@@ -15,7 +15,7 @@ import type { Database } from '../../store/pool.ts';
 import { verifyTokenContext } from '../../store/queries/secrets/sealed-rows.ts';
 import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import { unseal } from '../../store/secrets/seal.ts';
-import { Slot } from './write-behind.ts';
+import { Slot } from '../../store/write-behind.ts';
 
 /** Different settings of presets that are kept compiled. At the limit all are dropped. */
 const SCHEMES_MAX = 1_000;

@@ -2,7 +2,7 @@
  * Decides which refused requests are diagnosed, and which of those are stored in any case. The others are stored only if they are the
  * first with their reason, webhook and minute, which only a diagnosis can tell.
  */
-import { MINUTE_MS } from '../../base/durations.ts';
+import { MINUTE_MS } from '../../base/time/durations.ts';
 
 /** Requests that one process diagnoses: a body of 64 KiB takes at most 30 ms of CPU, 1 KiB takes 1 ms. */
 const ALL_DIAGNOSED = { perSecond: 5, burst: 100 };

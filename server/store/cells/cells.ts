@@ -1,5 +1,5 @@
 /** The cells of the installation as a process knows them: their databases, and which of them can be used. */
-import { every } from '../../base/net/every.ts';
+import { every } from '../../base/time/every.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { CLOCKS_APART_MS, uuidv7Cell, uuidv7Milliseconds } from '../ids.ts';
 import type { Database } from '../pool.ts';

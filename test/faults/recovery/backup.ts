@@ -4,7 +4,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { DAY_MS } from '../../../server/base/durations.ts';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { dropOldPartitions } from '../../../server/store/drop-partitions.ts';
 import { createPartitions, partitionName } from '../../../server/store/partitions.ts';
 import { openDatabase } from '../../../server/store/pool.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { MINUTE_MS } from '../../../server/base/durations.ts';
+import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { expireTemporaryAgents, removeTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
 import { FigureReader } from '../../../server/operate/primary/database-figures.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { MINUTE_MS } from '../../../server/base/durations.ts';
+import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';

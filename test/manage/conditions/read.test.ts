@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../server/base/durations.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { conditionReader } from '../../../server/manage/conditions/read.ts';
 import type { Live, ProcessLive } from '../../../server/manage/live/counters.ts';
 import type { Condition } from '../../../server/model/condition-list.ts';

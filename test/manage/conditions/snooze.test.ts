@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { HOUR_MS } from '../../../server/base/durations.ts';
+import { HOUR_MS } from '../../../server/base/time/durations.ts';
 import { snooze, withSnoozes } from '../../../server/manage/conditions/snooze.ts';
 import type { Condition, SnoozeSpan } from '../../../server/model/condition-list.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip, gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS } from '../../../server/base/durations.ts';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { archiveTo } from '../../../server/operate/backup/write.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { type Archive, dropOldPartitions } from '../../../server/store/drop-partitions.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { HOUR_MS, MINUTE_MS } from '../../../server/base/durations.ts';
+import { HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { runMaintenance } from '../../../server/operate/primary/maintenance.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { Cell } from '../../../server/store/cells/cell.ts';

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import { MINUTE_MS } from '../../../server/base/durations.ts';
+import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { MemoryGuard } from '../../../server/operate/primary/memory-guard.ts';
 
 const LIMIT = 1_000;

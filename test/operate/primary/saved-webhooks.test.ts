@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { HOUR_MS } from '../../../server/base/durations.ts';
+import { HOUR_MS } from '../../../server/base/time/durations.ts';
 import { removeSavedWebhooks, SavedWebhooks } from '../../../server/operate/primary/saved-webhooks.ts';
 import { readWebhooks } from '../../../server/store/queries/webhooks/webhooks.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';

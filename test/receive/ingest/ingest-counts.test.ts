@@ -1,8 +1,8 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { MINUTE_MS } from '../../../server/base/durations.ts';
+import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { IngestCounts, ROWS_MAX } from '../../../server/receive/ingest/ingest-counts.ts';
-import { VALUES_MAX } from '../../../server/receive/ingest/write-behind.ts';
 import type { HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
+import { VALUES_MAX } from '../../../server/store/write-behind.ts';
 
 let written: HistoryRow[] = [];
 let works = true;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DAY_MS } from '../../../server/base/durations.ts';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { partitionName } from '../../../server/store/partitions.ts';
 import { addAgent, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';

@@ -5,7 +5,7 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { DAY_MS } from '../../../server/base/durations.ts';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { randomSource } from '../../../server/receive/ingest/rows.ts';
 import { Diagnoser } from '../../../server/receive/rejections/diagnose.ts';
 import { RejectionSampler, WAITING_BYTES_MAX } from '../../../server/receive/rejections/sampler.ts';

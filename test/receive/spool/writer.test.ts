@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { HOUR_MS } from '../../../server/base/durations.ts';
+import { HOUR_MS } from '../../../server/base/time/durations.ts';
 import { type Disk, realDisk } from '../../../server/receive/spool/disk.ts';
 import { fileName, newStem } from '../../../server/receive/spool/names.ts';
 import { readFrame, readHead } from '../../../server/receive/spool/read-segment.ts';

@@ -1,5 +1,5 @@
 /** `weir outage list`. */
-import { DAY_MS } from '../../../base/durations.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { type Row, row } from '../row.ts';
 

@@ -1,9 +1,9 @@
 /** /api/v1/cells, and moves of webhooks between cells. */
 
 import { z } from 'zod';
-import { DAY_MS } from '../../../base/durations.ts';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import { type CellView, cellInput, cellSchema } from '../../../model/cells.ts';
 import { recordId } from '../../../model/fields.ts';
 import { confirmationInput } from '../../../model/users.ts';

@@ -1,6 +1,6 @@
 /** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
 
-import { DAY_MS } from '../../../base/durations.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import { readUnindexedFrom } from '../../../store/day-indexes.ts';
 import { uuidv7Time } from '../../../store/ids.ts';
 import type { Database } from '../../../store/pool.ts';

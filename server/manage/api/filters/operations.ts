@@ -1,7 +1,7 @@
 /** /api/v1/filters. */
 
-import { DAY_MS } from '../../../base/durations.ts';
 import { problem } from '../../../base/http/problem.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import { cellsAway } from '../../../model/cells.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';

@@ -1,8 +1,8 @@
 /** /api/v1/history: requests to webhooks over time, from the counts that every process writes every few seconds. */
 
 import { z } from 'zod';
-import { DAY_MS, HOUR_MS } from '../../../base/durations.ts';
 import { invalid } from '../../../base/http/problem.ts';
+import { DAY_MS, HOUR_MS } from '../../../base/time/durations.ts';
 import { instant, recordId } from '../../../model/fields.ts';
 import {
   HISTORY_POINTS_MAX,

@@ -1,7 +1,7 @@
 /** GET /healthz and /readyz. */
 import { z } from 'zod';
 import type { Exchange } from '../../../base/http/exchange.ts';
-import { SharedCheck } from '../../../base/http/shared-check.ts';
+import { SharedCheck } from '../../../base/time/shared-check.ts';
 import { migrationFiles, pendingMigrations } from '../../../store/migrate.ts';
 import type { Database } from '../../../store/pool.ts';
 

@@ -4,8 +4,8 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { DAY_MS } from '../../../base/durations.ts';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import { createCredential } from '../../../model/credential.ts';
 import type { Role } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/actor.ts';

@@ -1,8 +1,8 @@
 /** GET /api/v1/webhooks/{id}/event-types: the types of a webhook's events of the last seven days, with their numbers. */
 
 import { z } from 'zod';
-import { DAY_MS } from '../../../base/durations.ts';
 import { problem } from '../../../base/http/problem.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import { cellsAway } from '../../../model/cells.ts';
 import { eventTypeSchema } from '../../../model/events.ts';
 import { recordId } from '../../../model/fields.ts';

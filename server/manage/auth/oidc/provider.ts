@@ -5,7 +5,7 @@
 import { createRemoteJWKSet, customFetch, type FetchImplementation, type RemoteJWKSet } from 'jose';
 import * as oidc from 'openid-client';
 import { ProblemError, problemLater } from '../../../base/http/problem.ts';
-import { backoffMs } from '../../../base/net/backoff.ts';
+import { backoffMs } from '../../../base/time/backoff.ts';
 
 /** Accepted clock difference between Weir and the provider. */
 export const CLOCK_TOLERANCE_SECONDS = 30;

@@ -2,8 +2,8 @@
 
 import type { FilterFailed } from '../../../deliver/claims/claim-filtered.ts';
 import { FilterJudge } from '../../../deliver/claims/judge.ts';
-import { WriteBehind } from '../../../receive/ingest/write-behind.ts';
 import { addFilterFailures, type FilterFailures } from '../../../store/queries/claims/filter.ts';
+import { WriteBehind } from '../../../store/write-behind.ts';
 import type { Base } from '../base.ts';
 
 /** Number of broken filters remembered as logged. When it is reached, all are forgotten and logged again. */

@@ -1,5 +1,5 @@
 /** The spool of a process: a writer for each cell, opened at its first event. */
-import { HOUR_MS } from '../../../base/durations.ts';
+import { HOUR_MS } from '../../../base/time/durations.ts';
 import type { CellStores } from '../../../receive/ingest/cell-stores.ts';
 import type { QueueLimits } from '../../../receive/ingest/commit-queue.ts';
 import { SpooledStore } from '../../../receive/ingest/spooled-store.ts';

@@ -1,6 +1,6 @@
 /** What retention is about to remove although no agent has settled it, and what it could not archive. */
 
-import { DAY_MS } from '../../../base/durations.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import { EXPIRING_COUNTED_MAX } from '../../../model/conditions.ts';
 import { firstKeptDay } from '../../drop-partitions.ts';
 import { partitionedTables } from '../../partitions.ts';

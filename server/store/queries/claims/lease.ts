@@ -1,6 +1,6 @@
 /** What the claim statements share: the assignments that lease a delivery, the columns of the answer, and the first parameters. */
 
-import { DAY_MS } from '../../../base/durations.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import { asText } from '../../byte-text.ts';
 import { isoTime } from '../../ids.ts';
 import { LAST_LEASE_ENDED } from '../deliveries/deliveries.ts';

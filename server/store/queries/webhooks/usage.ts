@@ -1,7 +1,7 @@
 /** Number and size of the stored events of webhooks, from the history: counting the events themselves would read all of them. */
 
 import type { z } from 'zod';
-import { DAY_MS } from '../../../base/durations.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import type { webhookUsageSchema } from '../../../model/webhook-usage.ts';
 import { ALL_WEBHOOKS_TIMEOUT_MS } from '../../many-webhooks.ts';
 import { summed } from '../../place.ts';

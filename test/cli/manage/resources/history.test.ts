@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { HOUR_MS } from '../../../../server/base/durations.ts';
+import { HOUR_MS } from '../../../../server/base/time/durations.ts';
 import { noCounts } from '../../../../server/model/history.ts';
 import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';

@@ -1,7 +1,7 @@
 /** Lists read the newest day of their range first, and then what is older. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DAY_MS } from '../../../../server/base/durations.ts';
+import { DAY_MS } from '../../../../server/base/time/durations.ts';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { indexPastDays } from '../../../../server/store/day-indexes.ts';
 import { createDays } from '../../../../server/store/partitions.ts';

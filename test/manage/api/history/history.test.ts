@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { HOUR_MS, MINUTE_MS } from '../../../../server/base/durations.ts';
+import { HOUR_MS, MINUTE_MS } from '../../../../server/base/time/durations.ts';
 import { addHistory, deleteOldHistory, type HistoryRow } from '../../../../server/store/queries/webhooks/history.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DAY_MS, HOUR_MS } from '../../../../server/base/durations.ts';
+import { DAY_MS, HOUR_MS } from '../../../../server/base/time/durations.ts';
 import type { Outage } from '../../../../server/model/outages.ts';
 import { addOutages, deleteOldOutages } from '../../../../server/store/queries/alerts/outages.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';

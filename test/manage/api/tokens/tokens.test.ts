@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { DAY_MS } from '../../../../server/base/durations.ts';
+import { DAY_MS } from '../../../../server/base/time/durations.ts';
 import { TOKENS_MAX } from '../../../../server/manage/api/tokens/service.ts';
 import { createCredential, parseCredential } from '../../../../server/model/credential.ts';
 import { roles } from '../../../../server/model/users.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { WriteBehind } from '../../../../server/receive/ingest/write-behind.ts';
 import { readWebhookActivity, writeLastEvents } from '../../../../server/store/queries/webhooks/webhooks.ts';
+import { WriteBehind } from '../../../../server/store/write-behind.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';

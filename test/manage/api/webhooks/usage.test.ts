@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DAY_MS, HOUR_MS } from '../../../../server/base/durations.ts';
+import { DAY_MS, HOUR_MS } from '../../../../server/base/time/durations.ts';
 import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { weir, weirJson } from '../../../helpers/command.ts';

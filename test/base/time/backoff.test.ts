@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { backoffMs, parseRetryAfter } from '../../../server/base/net/backoff.ts';
+import { backoffMs, parseRetryAfter } from '../../../server/base/time/backoff.ts';
 
 const range = { firstMs: 100, maxMs: 5_000 };
 

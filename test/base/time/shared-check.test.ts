@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { SharedCheck } from '../../../server/base/http/shared-check.ts';
+import { SharedCheck } from '../../../server/base/time/shared-check.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

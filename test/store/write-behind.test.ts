@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Slot, VALUES_MAX, WriteBehind } from '../../../server/receive/ingest/write-behind.ts';
+import { Slot, VALUES_MAX, WriteBehind } from '../../server/store/write-behind.ts';
 
 const EVERY_MS = 5_000;
 const MANY_EVERY_MS = 60_000;

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { keptWhenLarge } from '../../../server/base/net/kept.ts';
+import { keptWhenLarge } from '../../../server/base/time/kept.ts';
 
 /** A value that counts its reads, with a clock of its own. */
 function counted({ isLarge = true } = {}) {
