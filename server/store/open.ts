@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Settings } from '../base/settings/read.ts';
 import { OperatorError } from '../model/fault.ts';
 import { CHANGES_MAX } from './announce.ts';
+import { describeBlocked } from './blocked.ts';
 import { describeConninfo, withoutSecrets } from './conninfo.ts';
 import { COPY_CONNECTIONS } from './copy-link.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
@@ -71,7 +72,7 @@ export async function openMigrated(
     return {
       ...attached,
       migrated: await migrate(attached.database, {
-        onBlocked: (waitsFor) => log(`the migration waits for ${waitsFor}; it is tried again`),
+        onBlocked: (waitsFor) => log(describeBlocked(waitsFor)),
       }),
     };
   } catch (error) {

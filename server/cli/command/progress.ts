@@ -67,13 +67,19 @@ interface TableProgress {
   /** @param weights pages or rows by table */
   begin: (weights: ReadonlyMap<string, number>) => void;
   table: (name: string) => void;
+  waiting: (note: string) => void;
   stop: () => void;
 }
 
 /** A bar over the tables of a backup, on a terminal. @param title printed in a pipe, once */
 export function showTableProgress(title: string, stderr: CommandIo['stderr']): TableProgress {
   if (stderr.isTTY !== true)
-    return { begin: () => printMessage({ stderr }, `${title}\n`), table: () => {}, stop: () => {} };
+    return {
+      begin: () => printMessage({ stderr }, `${title}\n`),
+      table: () => {},
+      waiting: (note) => printMessage({ stderr }, `weir: ${note}\n`),
+      stop: () => {},
+    };
   const bar = openBar('{bar} {percentage}%, {duration_formatted}, {table}', stderr);
   let weights: ReadonlyMap<string, number> = new Map();
   let done = 0;
@@ -88,6 +94,7 @@ export function showTableProgress(title: string, stderr: CommandIo['stderr']): T
       current = table;
       bar.update(done, { table });
     },
+    waiting: (note) => bar.update({ table: note }),
     stop: () => bar.stop(),
   };
 }

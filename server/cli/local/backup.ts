@@ -7,6 +7,7 @@ import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { backUp } from '../../operate/backup/backup.ts';
 import type { BackupRecord } from '../../operate/backup/record.ts';
 import { countLater, type Restored, restore } from '../../operate/backup/restore.ts';
+import { describeBlocked } from '../../store/blocked.ts';
 import { readCellServers } from '../../store/cells/cells.ts';
 import { describeConninfo } from '../../store/conninfo.ts';
 import { openUnmigrated, unusable } from '../../store/open.ts';
@@ -73,8 +74,9 @@ export function defineRestore(command: Command, io: CommandIo): void {
         const path = resolve(io.directory, file);
         const load = (conninfo: string, database: Database) => {
           const progress = showTableProgress(`Restoring ${path} into ${describeConninfo(conninfo)}`, io.stderr);
+          const onBlocked = (waitsFor: string) => progress.waiting(describeBlocked(waitsFor));
           const order = { conninfo, database, path, keys: backupKeys(settings), trustFile, watcher: progress };
-          return untilSignal((signal) => restore({ ...order, signal })).finally(progress.stop);
+          return untilSignal((signal) => restore({ ...order, onBlocked, signal })).finally(progress.stop);
         };
         const { restored, arrivedAfter } =
           into === undefined

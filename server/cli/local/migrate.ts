@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { type CommandIo, printJson, printMessage, printText } from '../../base/command/io.ts';
+import { describeBlocked } from '../../store/blocked.ts';
 import { migrateAnsweringCells } from '../../store/cells/migrate.ts';
 import { withDatabase } from '../command/session.ts';
 
@@ -10,8 +11,7 @@ export function defineMigrate(command: Command, io: CommandIo): void {
       const ofCells: { migration: string; number: number }[] = [];
       await migrateAnsweringCells(all, {
         onApplied: (migration, { number }) => ofCells.push({ migration, number }),
-        onBlocked: (waitsFor, { number }) =>
-          printMessage(io, `weir: the migration of cell ${number} waits for ${waitsFor}; it is tried again\n`),
+        onBlocked: (waitsFor, cell) => printMessage(io, `weir: ${describeBlocked(waitsFor, cell)}\n`),
       });
       const cells = all
         .all()

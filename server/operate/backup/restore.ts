@@ -18,6 +18,8 @@ interface RestoreOrder {
   /** Restores a file that no key authenticates, too. */
   trustFile: boolean;
   watcher: TableWatcher;
+  /** See MigrateOptions. */
+  onBlocked: (waitsFor: string) => void;
   signal?: AbortSignal;
 }
 
@@ -93,7 +95,7 @@ async function restoreArchive(order: RestoreOrder, archive: ArchiveFile): Promis
   const differences = record === null ? [] : compareContents(record.contents, contents);
   await database.query({ text: ANALYZE_OWN, timeoutMs: LONG_TIMEOUT_MS });
   const events = Object.entries(contents.tables).filter(([name]) => name.startsWith('events_'));
-  const migrated = await migrate(database);
+  const migrated = await migrate(database, { stopping: order.signal, onBlocked: order.onBlocked });
   return {
     record,
     cells: await forgetMarks(database),

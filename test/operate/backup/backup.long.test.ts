@@ -11,12 +11,14 @@ import { Writable } from 'node:stream';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { readArchive } from '../../../server/operate/backup/archive-file.ts';
 import { appendRecord, compareContents, readContents } from '../../../server/operate/backup/record.ts';
+import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { migrationFiles } from '../../../server/store/migrate.ts';
 import { deriveKey } from '../../../server/store/secrets/seal.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { type CommandResult, weirOn, weirWith } from '../../helpers/command.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { PATIENCE_MS, until } from '../../helpers/wait.ts';
 import { spawnWeir } from '../../helpers/weir.ts';
 
 let directory: string;
@@ -192,12 +194,18 @@ test('a restored row that differs is reported', async () => {
   );
 });
 
-test('an older backup is migrated, without a migration of its source; a newer one is refused', async () => {
+/** A backup of schema version 39, and its database. */
+async function backUpOld(name: string): Promise<{ old: FreshDatabase; path: string }> {
   const old = await emptyDatabase();
   onTestFinished(() => old.drop());
   await old.database.query({ text: readFileSync(new URL('../../store/version-39.sql', import.meta.url), 'utf8') });
-  const path = join(directory, 'old.dump');
+  const path = join(directory, name);
   expect((await weirOn(old.conninfo, 'backup', path)).code).toBe(0);
+  return { old, path };
+}
+
+test('an older backup is migrated, without a migration of its source; a newer one is refused', async () => {
+  const { old, path } = await backUpOld('old.dump');
   const migrated = documentOf(await restoreInto(target, path, '--json'));
   const later = migrationFiles().filter(({ version }) => version > 39);
   expect(migrated).toMatchObject({ differences: [], migrated: later.map(({ name }) => name) });
@@ -227,6 +235,37 @@ async function forgedBackup(name: string, key: Buffer | null): Promise<string> {
 }
 
 const previousKey = Buffer.alloc(32, 9).toString('base64');
+
+test('a restore says what the migration of an older backup waits for', async () => {
+  const { path } = await backUpOld('blocked.dump');
+  const waiting = async (type: string) =>
+    (
+      await source.database.query({
+        text: `select from pg_locks join pg_database d on d.oid = database
+          where not granted and locktype = $1 and datname = $2`,
+        values: [type, target.name],
+      })
+    ).length === 1;
+  const schema = [advisoryLocks.schema];
+  let restoring: Promise<CommandResult> | undefined;
+  await target.database.transaction(async (query) => {
+    // The lock passes to the load, and from there back to this session, ahead of the migration.
+    await query({ text: 'select pg_advisory_lock($1)', values: schema });
+    restoring = restoreInto(target, path, '--json');
+    await until(() => waiting('advisory'));
+    await query({ text: 'select pg_advisory_unlock($1)', values: schema });
+    await query({ text: 'select pg_advisory_lock($1)', values: schema, timeoutMs: PATIENCE_MS });
+    await query({ text: 'lock table webhooks in access share mode' });
+    await query({ text: 'select pg_advisory_unlock($1)', values: schema });
+    await until(() => waiting('relation'));
+    await until(async () => !(await waiting('relation')));
+  });
+  const result = (await restoring)!;
+  expect([result.code, documentOf(result).differences]).toEqual([0, []]);
+  expect(result.err).toMatch(
+    /^weir: the migration waits for the lock of webhooks, held by session \d+ .*; it is tried again$/m,
+  );
+});
 
 test('a backup that no key authenticates is restored only with --trust-file, which says that a backup is code', async () => {
   for (const key of [null, deriveKey(previousKey, 'backups'), deriveKey(someKey, 'saved-webhooks')]) {
