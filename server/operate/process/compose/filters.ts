@@ -2,7 +2,7 @@
 
 import type { FilterFailed } from '../../../deliver/claims/claim-filtered.ts';
 import { FilterJudge } from '../../../deliver/claims/judge.ts';
-import { addFilterFailures, type FilterFailures } from '../../../store/queries/claims/filter.ts';
+import { addFilterFailures, type FilterFailures } from '../../../store/queries/agents/filter-failures.ts';
 import { WriteBehind } from '../../../store/write-behind.ts';
 import type { Base } from '../base.ts';
 
