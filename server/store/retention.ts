@@ -11,6 +11,15 @@ import { arrayOf, isoText } from './sql.ts';
 /** Limit on the expired keys deleted in one statement: short locks, little to vacuum at a time. */
 const KEYS_AT_A_TIME = 10_000;
 
+interface RetentionOptions {
+  /** Days that an event with pending or leased deliveries is kept longer. */
+  keepUndeliveredDays?: number;
+  /** True: returns before the next statement. */
+  stopping?: (() => boolean) | undefined;
+  /** See Cell.tables. */
+  tables?: Database;
+}
+
 interface Expired {
   events: number;
   deliveries: number;
@@ -25,16 +34,12 @@ interface Expired {
  * the pauses, which take half of the time). Concurrent inserts slow down by 7 %. An hour later there is nothing to read: 4 ms.
  *
  * Undelivered events are removed `keepUndeliveredDays` later, in a second pass with its own progress.
- * @param stopping true: return before the next statement.
- * @param tables see Cell.tables
  */
 export async function removeExpiredEvents(
   database: Database,
   retentionDays: number,
   nowMs: number,
-  stopping: () => boolean = () => false,
-  keepUndeliveredDays = 0,
-  tables = database,
+  { keepUndeliveredDays = 0, stopping = () => false, tables = database }: RetentionOptions = {},
 ): Promise<Expired> {
   const expired: Expired = { events: 0, deliveries: 0, unhandled: 0 };
   const horizon = await readHorizon(tables);
@@ -95,7 +100,7 @@ async function removeSpan(
 ): Promise<{ rows: number; unhandled: number; whole: boolean }> {
   const total = { rows: 0, unhandled: 0, whole: false };
   if (stopping()) return total;
-  let after: Place | null = null;
+  let after: Cursor | null = null;
   const whole = await inParts(async () => {
     const removed = await deleteExpiredRows(database, table, webhookIds, span, after);
     total.rows += removed.rows;
@@ -180,10 +185,10 @@ interface Removed {
   /** Deliveries that were not settled. */
   unhandled: number;
   /** Where the next statement starts; null: done. */
-  next: Place | null;
+  next: Cursor | null;
 }
 
-interface Place {
+interface Cursor {
   receivedAt: string;
   id: string;
 }
@@ -197,9 +202,9 @@ async function deleteExpiredRows(
   table: 'events' | 'deliveries',
   webhookIds: readonly string[],
   { of, fromMs, toMs }: Pass,
-  after: Place | null,
+  after: Cursor | null,
 ): Promise<Removed> {
-  const [found] = await query<{ rows: number; unhandled: number; read: number } & Place>({
+  const [found] = await query<{ rows: number; unhandled: number; read: number } & Cursor>({
     text: `
       with walked as materialized (
         select received_at, id, webhook_id from ${table}

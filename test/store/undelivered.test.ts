@@ -50,7 +50,7 @@ const settle = (ids: readonly string[]) =>
 const drop = (atMs = nowMs) =>
   dropOldPartitions(fresh.database, RETENTION_DAYS, atMs, { keepUndeliveredDays: KEEP_DAYS });
 const remove = (atMs = nowMs, keepDays = KEEP_DAYS) =>
-  removeExpiredEvents(fresh.database, RETENTION_DAYS, atMs, () => false, keepDays);
+  removeExpiredEvents(fresh.database, RETENTION_DAYS, atMs, { keepUndeliveredDays: keepDays });
 const left = async () =>
   (await fresh.database.query<{ id: string }>({ text: 'select id from events order by 1' })).map(({ id }) => id);
 

@@ -43,7 +43,7 @@ async function addWebhook(retentionDays: number | null, subscribed = false): Pro
 
 const daysAgo = (days: number) => nowMs - days * DAY_MS;
 const remove = (atMs = nowMs, stopping?: () => boolean) =>
-  removeExpiredEvents(fresh.database, RETENTION_DAYS, atMs, stopping);
+  removeExpiredEvents(fresh.database, RETENTION_DAYS, atMs, { stopping });
 async function count(table: 'events' | 'deliveries', webhookId: string): Promise<number> {
   const rows = await fresh.database.query({ text: `select from ${table} where webhook_id = $1`, values: [webhookId] });
   return rows.length;

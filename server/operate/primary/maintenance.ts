@@ -117,7 +117,11 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     for (const failed of dropped.unarchived) log('archive_failed', failed);
     if (dropped.keptDays.length > 0) log('days_kept', { days: dropped.keptDays });
     unhandled(dropped.unhandled);
-    const expired = await removeExpiredEvents(at, retentionDays, Date.now(), isStopping, keepUndeliveredDays, tables);
+    const expired = await removeExpiredEvents(at, retentionDays, Date.now(), {
+      keepUndeliveredDays,
+      stopping: isStopping,
+      tables,
+    });
     if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
     unhandled(expired.unhandled);
     const keys = await deleteExpiredKeys(at, isStopping);

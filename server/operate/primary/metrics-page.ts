@@ -11,10 +11,20 @@ import type { MetricsSnapshot } from './messages.ts';
 type Family = Parameters<typeof withCells>[0][number][number];
 type Metric = { name: string; type: string; help: string; values: { value: number }[] };
 
+interface MetricsPageParts {
+  /** Returns snapshots of all running processes. */
+  collect: () => Promise<MetricsSnapshot[]>;
+  /** Returns the latest database figures. */
+  readFigures: () => Promise<DatabaseFigures | null>;
+  /** Returns the metrics of the spool and of alerts. */
+  ownFamilies: () => Promise<MetricsSnapshot>;
+  /** Lines that the log of the primary has dropped. */
+  logLinesDropped: () => number;
+  onFailure: (error: Error) => void;
+}
+
 export class MetricsPage {
-  readonly #collect: () => Promise<MetricsSnapshot[]>;
-  readonly #onFailure: (error: Error) => void;
-  readonly #logLinesDropped: () => number;
+  readonly #parts: MetricsPageParts;
   readonly #own = new Registry();
   readonly #deaths = this.#counter('weir_process_restarts_total');
   readonly #rollingRestarts = this.#counter('weir_rolling_restarts_total', ['outcome']);
@@ -27,31 +37,13 @@ export class MetricsPage {
   #ended: MetricsSnapshot = [];
   #folding: Promise<void> = Promise.resolve();
   #server: Server | null = null;
-  readonly #readFigures: () => Promise<DatabaseFigures | null>;
-  readonly #ownFamilies: () => Promise<MetricsSnapshot>;
   readonly #agents = new AgentSeries();
   #horizon: Horizon | null = null;
   readonly #version = release();
   #maintainedMs = 0;
 
-  /**
-   * @param collect returns snapshots of all running processes.
-   * @param readFigures returns the latest database figures.
-   * @param ownFamilies returns the metrics of the spool and of alerts.
-   * @param logLinesDropped lines that the log of the primary has dropped.
-   */
-  constructor(
-    collect: () => Promise<MetricsSnapshot[]>,
-    readFigures: () => Promise<DatabaseFigures | null>,
-    ownFamilies: () => Promise<MetricsSnapshot>,
-    logLinesDropped: () => number,
-    onFailure: (error: Error) => void,
-  ) {
-    this.#logLinesDropped = logLinesDropped;
-    this.#readFigures = readFigures;
-    this.#ownFamilies = ownFamilies;
-    this.#collect = collect;
-    this.#onFailure = onFailure;
+  constructor(parts: MetricsPageParts) {
+    this.#parts = parts;
     for (const outcome of ['restarted', 'failed']) this.#rollingRestarts.inc({ outcome }, 0);
   }
 
@@ -114,10 +106,10 @@ export class MetricsPage {
   /** Renders the metrics in the Prometheus text exposition format 0.0.4. */
   async render(): Promise<string> {
     const [living, own, figures, spool] = await Promise.all([
-      this.#collect(),
+      this.#parts.collect(),
       this.#own.getMetricsAsJSON(),
-      this.#readFigures(),
-      this.#ownFamilies(),
+      this.#parts.readFigures(),
+      this.#parts.ownFamilies(),
     ]);
     await this.#folding;
     if (figures !== null) this.#agents.admit(figures.names);
@@ -125,7 +117,7 @@ export class MetricsPage {
       version: this.#version,
       horizon: this.#horizon,
       maintainedMs: this.#maintainedMs,
-      logLinesDropped: this.#logLinesDropped(),
+      logLinesDropped: this.#parts.logLinesDropped(),
       nowMs: Date.now(),
     };
     const families = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids)];
@@ -141,7 +133,7 @@ export class MetricsPage {
       this.render().then(
         (text) => response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text),
         (error: Error) => {
-          this.#onFailure(error);
+          this.#parts.onFailure(error);
           response.writeHead(500).end();
         },
       );
@@ -151,7 +143,7 @@ export class MetricsPage {
       server.once('error', reject);
       server.listen(port, host, () => {
         server.off('error', reject);
-        server.on('error', this.#onFailure);
+        server.on('error', this.#parts.onFailure);
         resolve();
       });
     });

@@ -204,13 +204,13 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
 
 async function openPage({ state, cells, log, undo, spool, alerts }: ServingParts, members: Members) {
   const figures = new FigureReader(cells);
-  const page = new MetricsPage(
-    () => members.collectMetrics(),
-    () => figures.figures(),
-    async () => [...(await spool.families()), ...alerts.families()],
-    () => log.dropped(),
-    (error) => log('metrics_failed', { reason: error.message }),
-  );
+  const page = new MetricsPage({
+    collect: () => members.collectMetrics(),
+    readFigures: () => figures.figures(),
+    ownFamilies: async () => [...(await spool.families()), ...alerts.families()],
+    logLinesDropped: () => log.dropped(),
+    onFailure: (error) => log('metrics_failed', { reason: error.message }),
+  });
   page.horizon(state.horizon);
   const { METRICS_HOST, METRICS_PORT } = state.settings;
   await page.listen(METRICS_HOST, METRICS_PORT).catch((error) => {

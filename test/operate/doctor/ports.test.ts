@@ -29,13 +29,13 @@ describe('the doctor checks the ports', () => {
   });
 
   test('METRICS_PORT of a Weir whose processes do not serve yet', async () => {
-    const page = new MetricsPage(
-      async () => [],
-      async () => null,
-      async () => [],
-      () => 0,
-      (error) => expect.fail(error.message),
-    );
+    const page = new MetricsPage({
+      collect: async () => [],
+      readFigures: async () => null,
+      ownFamilies: async () => [],
+      logLinesDropped: () => 0,
+      onFailure: (error) => expect.fail(error.message),
+    });
     const port = await freePort();
     await page.listen('127.0.0.1', port);
     onTestFinished(() => page.close());

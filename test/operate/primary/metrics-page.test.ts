@@ -22,13 +22,13 @@ const homeOf = (database: TestApp['database']) => ({
 /** A page that has not read the database yet. */
 function freshPage(): MetricsPage {
   const figures = new FigureReader(homeOf(app.database));
-  return new MetricsPage(
-    async () => [await app.app.metrics()],
-    () => figures.figures(),
-    async () => [],
-    () => 0,
-    (error) => expect.fail(error.message),
-  );
+  return new MetricsPage({
+    collect: async () => [await app.app.metrics()],
+    readFigures: () => figures.figures(),
+    ownFamilies: async () => [],
+    logLinesDropped: () => 0,
+    onFailure: (error) => expect.fail(error.message),
+  });
 }
 
 /** Values of the series of a metric with these labels, in the order of the page. */

@@ -21,13 +21,13 @@ afterAll(() => app.stop());
 
 function pageOf({ app: served }: TestApp, cells: Pick<CellList, 'all'>): MetricsPage {
   const figures = new FigureReader(cells);
-  return new MetricsPage(
-    async () => [await served.metrics()],
-    () => figures.figures(),
-    async () => [],
-    () => 0,
-    (error) => expect.fail(error.message),
-  );
+  return new MetricsPage({
+    collect: async () => [await served.metrics()],
+    readFigures: () => figures.figures(),
+    ownFamilies: async () => [],
+    logLinesDropped: () => 0,
+    onFailure: (error) => expect.fail(error.message),
+  });
 }
 /** Value of each series of a metric by its cell; the labels after it must be these. */
 const byCell = (text: string, name: string, others = '') =>
