@@ -35,6 +35,27 @@ const orderOf = (agent: TestAgent, max: number): ClaimOrder => ({
   days: { from: '-infinity', to: 'infinity' },
 });
 
+/** An agent with 105 webhooks. @returns their ids in order */
+async function addAgentOfMany() {
+  const agent = await addAgent(app, []);
+  const added = await app.database.query<{ id: string }>({
+    text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of many' from generate_series(1, 105) returning id`,
+  });
+  const ids = added.map(({ id }) => id).sort();
+  await app.database.query({
+    text: 'insert into subscriptions (webhook_id, agent_id) select id, $2 from unnest($1::uuid[]) id',
+    values: [`{${ids}}`, agent.id],
+  });
+  return { agent, ids };
+}
+
+/** Deliveries of the agent that no transaction has locked. */
+const unlockedOf = (agent: TestAgent) =>
+  app.database.query({
+    text: `select from deliveries where agent_id = $1 and state in ('pending', 'leased') for update skip locked`,
+    values: [agent.id],
+  });
+
 const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
 
 test('the lines of a batch are delivered in order, in one claim and in several', async () => {
@@ -229,15 +250,7 @@ describe('the order', () => {
   });
 
   test('of many webhooks takes those with deliveries in turn, and locks nothing of those that it does not reach', async () => {
-    const agent = await addAgent(app, []);
-    const added = await app.database.query<{ id: string }>({
-      text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of many' from generate_series(1, 105) returning id`,
-    });
-    const ids = added.map(({ id }) => id).sort();
-    await app.database.query({
-      text: 'insert into subscriptions (webhook_id, agent_id) select id, $2 from unnest($1::uuid[]) id',
-      values: [`{${ids}}`, agent.id],
-    });
+    const { agent, ids } = await addAgentOfMany();
     const busy = [ids[3]!, ids[50]!, ids[104]!];
     for (const id of busy) await storeEvents(app.database, id, 2);
     const claimAfter = async (afterWebhookId: string | null, query: Query = app.database.query) => {
@@ -246,11 +259,7 @@ describe('the order', () => {
     };
     await app.database.transaction(async (query) => {
       expect(await claimAfter(null, query)).toEqual([busy[0]]);
-      const free = await app.database.query({
-        text: `select from deliveries where agent_id = $1 and state in ('pending', 'leased') for update skip locked`,
-        values: [agent.id],
-      });
-      expect(free).toHaveLength(5);
+      expect(await unlockedOf(agent)).toHaveLength(5);
     });
     expect(await claimAfter(busy[0]!)).toEqual([busy[1]]);
     expect(await claimAfter(busy[1]!)).toEqual([busy[2]]);
@@ -258,6 +267,27 @@ describe('the order', () => {
     expect(await claimAfter(busy[0]!)).toEqual([busy[1]]);
     expect(await claimAfter(busy[1]!)).toEqual([busy[2]]);
     expect(await claimAfter(busy[2]!)).toEqual([]);
+  });
+
+  test('of many webhooks locks no more than it returns when each has a delivery', async () => {
+    const { agent, ids } = await addAgentOfMany();
+    for (const id of ids.slice(0, 20)) await storeEvents(app.database, id, 5);
+    await app.database.transaction(async (query) => {
+      const order = { ...orderOf(agent, 10), hasManyWebhooks: true };
+      const claimed = await claimDeliveries({ ...app.database, query }, order);
+      expect(claimed.map(({ webhookId }) => webhookId).sort()).toEqual(ids.slice(0, 10));
+      expect(await unlockedOf(agent)).toHaveLength(90);
+    });
+  });
+
+  test('of many webhooks fills up with deliveries of one when the others have a few', async () => {
+    const { agent, ids } = await addAgentOfMany();
+    await storeEvents(app.database, ids[0]!, 30);
+    for (const id of ids.slice(1, 10)) await storeEvents(app.database, id, 1);
+    const order = { ...orderOf(agent, 20), hasManyWebhooks: true };
+    const claimed = await claimDeliveries(app.database, order);
+    expect(claimed.filter(({ webhookId }) => webhookId === ids[0])).toHaveLength(11);
+    expect(claimed).toHaveLength(20);
   });
 
   test('returns to a delivery after others that wait longer', async () => {

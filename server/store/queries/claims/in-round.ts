@@ -6,7 +6,7 @@ import { type ClaimedRows, runClaim } from './claim-and-ack.ts';
 import { unjudged } from './filter.ts';
 import { daysOfClaim, lease, leasedColumns, leaseValues, mayClaim, millisecondsOf, withEventOf } from './lease.ts';
 import type { ClaimOrder, JudgedDeliveries } from './order.ts';
-import { shareOf } from './room.ts';
+import { shareOf, shareOfDue } from './room.ts';
 import type { Receipt } from './settle.ts';
 
 const withHorizons = `
@@ -102,7 +102,7 @@ export function claimInRound(
             and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz ${leftOut}
             ${judged === null ? '' : isJudged}
           order by available_at
-          limit ${shareOf('$2', 's.of_all')}
+          limit ${looksAtSome ? shareOfDue('$2', 's.of_all') : shareOf('$2', 's.of_all')}
           for update skip locked
         ) d
         where ${mayClaim}

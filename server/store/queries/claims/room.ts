@@ -27,6 +27,15 @@ export function shareOf(max: string, webhooks: string): string {
 }
 
 /**
+ * SQL: the same limit if each of the webhooks has a delivery to claim: a claim returns one of each before a second one. A claim of 100 that locked
+ * and sorted 18 of each of 100 webhooks took twice the processor time.
+ * @param webhooks SQL expression of their number, `max` at most
+ */
+export function shareOfDue(max: string, webhooks: string): string {
+  return `least(${shareOf(max, webhooks)}, 1 + ${max} - ${webhooks})`;
+}
+
+/**
  * SQL: the number of deliveries that the agent has under lease now, counted up to `max`. Reads the index entries of its deliveries that
  * become claimable later: those under lease and those whose delay after a nack has not ended.
  * @param agentId SQL expression of the agent's id
