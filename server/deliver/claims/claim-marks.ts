@@ -4,6 +4,7 @@
  */
 import { DAY_MS } from '../../base/time/durations.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
+import type { Days } from '../../store/queries/claims/order.ts';
 import { AGENTS_MAX, ClaimWatermarks, FROM_FIRST } from './watermarks.ts';
 
 /** The last value of each agent. At AGENTS_MAX all are dropped. */
@@ -18,12 +19,6 @@ class LastOfAgent<Value> {
     if (this.#values.size >= AGENTS_MAX && !this.#values.has(agentId)) this.#values.clear();
     this.#values.set(agentId, value);
   }
-}
-
-/** Bounds of times of receipt, ISO 8601: `from` included, `to` not. */
-interface Days {
-  from: string;
-  to: string;
 }
 
 /**

@@ -19,7 +19,7 @@ import { type OperationAccess, type OperationName, operationRoutes } from './rou
 export type Requester = { kind: 'anyone' } | Reader;
 
 /** A request to an operation, not yet validated. */
-interface Asked {
+interface UnvalidatedRequest {
   /** As authenticated by the caller. */
   requester: Requester;
   /** Id in the path; '' without one. */
@@ -67,68 +67,68 @@ export class Runner {
   }
 
   /** Rejects with DatabaseUnavailable and ProblemError. */
-  run<Name extends OperationName>(name: Name, asked: Asked): Promise<OutcomeOf<Name>> {
+  run<Name extends OperationName>(name: Name, request: UnvalidatedRequest): Promise<OutcomeOf<Name>> {
     // The schema of the response has checked the body against this type.
-    return this.#run(this.#operations[name], accessOf[name], asked) as Promise<OutcomeOf<Name>>;
+    return this.#run(this.#operations[name], accessOf[name], request) as Promise<OutcomeOf<Name>>;
   }
 
-  async #run(operation: Operation, access: OperationAccess, asked: Asked): Promise<Outcome> {
-    const { requester } = asked;
-    const admitted = admit(operation, access, asked);
+  async #run(operation: Operation, access: OperationAccess, request: UnvalidatedRequest): Promise<Outcome> {
+    const { requester } = request;
+    const admitted = admit(operation, access, request);
     if (admitted.kind === 'problem') return admitted;
-    const id = asked.id.toLowerCase();
+    const id = request.id.toLowerCase();
     if (operation.id?.schema.safeParse(id).success === false) return problem(operation.id.problem);
-    const innerId = asked.innerId?.toLowerCase() ?? '';
+    const innerId = request.innerId?.toLowerCase() ?? '';
     if (operation.innerId?.schema.safeParse(innerId).success === false) return problem(operation.innerId.problem);
-    const query = check(operation.query ?? anything, asked.query);
+    const query = check(operation.query ?? anything, request.query);
     if ('issues' in query) return invalidQuery(query);
-    const body = operation.input === undefined ? emptyBody : await asked.input();
+    const body = operation.input === undefined ? emptyBody : await request.input();
     if (body.kind !== 'parsed') return body;
     const input = check(operation.input ?? anything, body.value);
     if ('issues' in input) return invalidBody(input);
 
-    const actor = () => actorOf(asked);
+    const actor = () => actorOf(request);
     // Before the Idempotency-Key: a stored response may contain a credential too.
     if (operation.stepUp && requester.kind === 'user' && requester.person.via.kind !== 'local') {
       const { current_password: password } = input.data as { current_password?: string };
-      const confirmed = await this.#confirm(exchangeOf(asked), requester.person, actor(), password);
+      const confirmed = await this.#confirm(exchangeOf(request), requester.person, actor(), password);
       if (confirmed.kind === 'problem') return confirmed;
     }
     const handle = async (by: () => Actor) =>
       render(
         operation,
         await operation.handle(
-          new Call(asked, by, {
+          new Call(request, by, {
             who: admitted.who,
             id,
             innerId,
             query: query.data,
             input: input.data,
-            matches: ifMatch(asked.ifMatch, operation.representation),
+            matches: ifMatch(request.ifMatch, operation.representation),
           }),
         ),
       );
-    const key = operation.idempotent ? asked.idempotencyKey : undefined;
+    const key = operation.idempotent ? request.idempotencyKey : undefined;
     if (key === undefined || requester.kind !== 'user' || this.#idempotency === null) return handle(actor);
     if (!isKey(key)) return problem('idempotency_key_invalid');
-    const { method, path } = exchangeOf(asked);
+    const { method, path } = exchangeOf(request);
     const keyed = { key, method, path, input: input.data, role: requester.person.role, userId: requester.person.id };
     return this.#idempotency.once(keyed, (confirm) => handle(() => ({ ...actor(), confirm })));
   }
 }
 
-function exchangeOf({ exchange }: Asked): Exchange {
+function exchangeOf({ exchange }: UnvalidatedRequest): Exchange {
   if (exchange === null) throw new Error('a command called an operation that needs an HTTP request');
   return exchange;
 }
 
-function actorOf(asked: Asked): Actor {
-  const { requester, via } = asked;
-  if (requester.kind !== 'user') return visitorActor(exchangeOf(asked));
+function actorOf(request: UnvalidatedRequest): Actor {
+  const { requester, via } = request;
+  if (requester.kind !== 'user') return visitorActor(exchangeOf(request));
   const { person } = requester;
   return person.via.kind === 'local'
     ? person.via.actor
-    : personActor({ ...person, via: person.via }, exchangeOf(asked), via);
+    : personActor({ ...person, via: person.via }, exchangeOf(request), via);
 }
 
 const anything = z.unknown();
@@ -143,11 +143,11 @@ class Call implements ApiRequest<Who, unknown, unknown> {
   readonly input: unknown;
   readonly matches: (representation: unknown) => boolean;
   readonly isGone: () => boolean;
-  readonly #asked: Asked;
+  readonly #request: UnvalidatedRequest;
   readonly #by: () => Actor;
 
   constructor(
-    asked: Asked,
+    request: UnvalidatedRequest,
     by: () => Actor,
     given: Omit<ApiRequest<Who, unknown, unknown>, 'actor' | 'exchange' | 'isGone'>,
   ) {
@@ -157,8 +157,8 @@ class Call implements ApiRequest<Who, unknown, unknown> {
     this.query = given.query;
     this.input = given.input;
     this.matches = given.matches;
-    this.isGone = () => asked.exchange?.aborted ?? false;
-    this.#asked = asked;
+    this.isGone = () => request.exchange?.aborted ?? false;
+    this.#request = request;
     this.#by = by;
   }
 
@@ -167,7 +167,7 @@ class Call implements ApiRequest<Who, unknown, unknown> {
   }
 
   get exchange(): Exchange {
-    return exchangeOf(this.#asked);
+    return exchangeOf(this.#request);
   }
 }
 
@@ -196,7 +196,7 @@ class Rendered {
 function admit(
   { sessionOnly }: Operation,
   access: OperationAccess,
-  { requester, isForged }: Asked,
+  { requester, isForged }: UnvalidatedRequest,
 ): { kind: 'admitted'; who: Who } | Problem {
   if (access === 'anyone' || access === 'agent credential') return { kind: 'admitted', who: null };
   const isMixed = access === 'viewer or agent';

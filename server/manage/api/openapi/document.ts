@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import type { Method } from '../../../base/http/route.ts';
 import { type ProblemCode, problems } from '../../../model/errors.ts';
-import { ingestDescriptions } from '../../../receive/ingest/described.ts';
+import { ingestDescriptions } from '../../../receive/ingest/descriptions.ts';
 import type { Operation } from '../operation.ts';
 import type { Operations } from '../operations.ts';
 import { agentRoutes, operationRoutes, plainRoutes } from '../routes.ts';

@@ -7,7 +7,7 @@ import { arrayOf } from '../../sql.ts';
 import type { ClaimedRows } from './claim-and-ack.ts';
 import { claimInRound } from './in-round.ts';
 import { claimOldest } from './oldest.ts';
-import type { Claimed, ClaimOrder, JudgedDeliveries, LeasedRow } from './order.ts';
+import type { Claimed, ClaimOrder, Days, JudgedDeliveries, LeasedRow } from './order.ts';
 import { withRoom } from './room.ts';
 import { type Receipt, type Settled, settledByAck } from './settle.ts';
 
@@ -142,7 +142,7 @@ async function withEvents(
     .sort((a, b) => (a.eventId < b.eventId ? -1 : 1));
 }
 
-function isWithin({ from, to }: ClaimOrder['days'], time: string): boolean {
+function isWithin({ from, to }: Days, time: string): boolean {
   return from <= time && time < to;
 }
 

@@ -28,7 +28,13 @@ export interface ClaimOrder {
   /** The agent may have deliveries of so many webhooks that a claim does not look at all of them, as far as this process knows. */
   hasManyWebhooks: boolean;
   /** When the events were probably received. Those of other days cost another statement. */
-  days: { from: string; to: string };
+  days: Days;
+}
+
+/** Bounds of times of receipt, ISO 8601: `from` included, `to` not. */
+export interface Days {
+  from: string;
+  to: string;
 }
 
 /** The verdicts of filters (deliver/claims/claim-filtered.ts). From webhooks whose subscriptions have a filter, only these deliveries are claimed. */
