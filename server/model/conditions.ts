@@ -2,6 +2,7 @@
  * The table of conditions: what needs a person, from which value on, how it reads, and what to do. The overview, GET /api/v1/conditions,
  * alerts, `weir doctor` and the Prometheus rules take thresholds and texts from here. A condition is *reported* when it has an alert.
  */
+import { DEATHS_KEPT, DIED_MINUTES } from './process-deaths.ts';
 
 /** What a sentence is made of. */
 interface ConditionFacts {
@@ -134,6 +135,18 @@ export const conditionTable = {
     fix: 'Its requests wait; the other processes serve.',
     action: 'Open the status',
     page: () => '/status#processes',
+  },
+  process_died: {
+    subject: 'machine',
+    severity: 'warning',
+    threshold: null,
+    unit: 'processes',
+    meaning: `a process of a machine has died in the last ${DIED_MINUTES} minutes: it exited, was killed or hung, and Weir had not ended it`,
+    text: ({ name, value, cause }) =>
+      `${value >= DEATHS_KEPT ? 'At least ' : ''}${counted(value, 'process', 'processes')} of machine ${name} died within ${DIED_MINUTES} minutes${value === 1 ? '' : ', the last'}: ${cause}.`,
+    fix: 'Weir replaces a process by itself. After SIGKILL, look for “Out of memory” in journalctl -k; otherwise process_output in the log has the reason.',
+    action: 'Open the status',
+    page: () => '/status#deaths',
   },
   rate_limits: {
     subject: 'installation',

@@ -1,5 +1,6 @@
 /** One Weir whose processes are replaced, frozen, ended and held up in turn: it serves, and loses nothing. */
 import { chainOf } from '../helpers/chain.ts';
+import { diedTests } from './processes/died.ts';
 import { frozenTests } from './processes/frozen.ts';
 import { logReaderTests } from './processes/log-reader.ts';
 import { memoryTests } from './processes/memory.ts';
@@ -7,6 +8,7 @@ import { endTests, restartTests } from './processes/signals.ts';
 
 const chain = chainOf(undefined, { PROCESS_SILENT_SECONDS: 3_600, DRAIN_SECONDS: 60 });
 
+diedTests(chain);
 restartTests(chain);
 frozenTests(chain);
 endTests(chain);

@@ -34,6 +34,10 @@ test('a diagnosis contains versions, problems and settings', () => {
     started_at: '2026-01-31T12:00:00.000Z',
     uptime_seconds: 60,
     processes: [process('serving'), process('serving'), process('draining')],
+    process_deaths: {
+      total: 1,
+      newest: [{ at: '2026-01-31T12:00:30.000Z', pid: 77, reason: 'SIGKILL', ran_ms: 9_000, recovered_ms: 400 }],
+    },
     database: { kind: 'embedded', place: '/data:5432/weir', bytes: 14_700_000, connections: 8, connections_max: 35 },
     schema: { version: 12, pending: ['0013_more.sql'] },
     partitions: { first: '2026-01-30', last: '2026-02-07' },
@@ -56,7 +60,8 @@ test('a diagnosis contains versions, problems and settings', () => {
   });
   expect(text).toBe(
     `Weir 0.1.0, Node.js 20.20.2, uWebSockets.js 3.0.6, Postgres 15.18 (embedded)
-Since 2026-01-31T12:00:00.000Z: 2 processes serving, 1 process draining
+Since 2026-01-31T12:00:00.000Z: 2 processes serving, 1 process draining, 1 died
+  2026-01-31T12:00:30.000Z, process 77: SIGKILL
 Database: 14.7 MB, 8 of 35 connections
 Schema: version 12, missing 0013_more.sql
 Days: 2026-01-30 to 2026-02-07, kept for 30

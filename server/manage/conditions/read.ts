@@ -3,9 +3,11 @@
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';
+import { MINUTE_MS } from '../../base/time/durations.ts';
 import { keptFor } from '../../base/time/kept.ts';
 import type { Condition } from '../../model/condition-list.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
+import { DIED_MINUTES, noDeaths, type ProcessDeath } from '../../model/process-deaths.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import type { Cell } from '../../store/cells/cell.ts';
@@ -104,7 +106,7 @@ export function conditionReader(
       ...(failure === null ? [] : [databaseCondition(failure)]),
       ...((spool?.events ?? 0) > 0 ? [spoolCondition(basename(spoolFolder!), spool!.events)] : []),
       ...parts.cells.all().flatMap((cell) => (cell.trouble === null ? [] : [cellCondition(cell)])),
-      ...liveConditions(history),
+      ...liveConditions(history, nowMs),
       ...dead.map((one): Held => ({ kind: 'dead_letters', subject: agent(one.agent_id), value: one.dead })),
       ...waiting.map(
         ({ id, since }): Held => ({
@@ -155,15 +157,27 @@ function cellCondition({ number, name, away, failure, troubleSinceMs }: Cell): H
   return { ...held, cause: finding, fix: `${sentence(fix)} Postgres said: ${said}` };
 }
 
-function liveConditions({ latest }: Pick<History, 'latest'>): Held[] {
+function liveConditions({ latest }: Pick<History, 'latest'>, nowMs: number): Held[] {
   const processes = latest?.processes ?? [];
+  // A primary of an older build does not send them.
+  const { newest } = latest?.process_deaths ?? noDeaths;
   const isOff = processes.some((one) => one.rate_limit_store === 'degraded');
   return [
     ...processes
       .filter(({ state }) => state === 'unresponsive')
       .map(({ pid }): Held => ({ kind: 'process', subject: { id: String(pid), name: String(pid) } })),
+    ...deathCondition(newest.filter(({ at }) => nowMs - Date.parse(at) < DIED_MINUTES * MINUTE_MS)),
     ...(isOff ? [{ kind: 'rate_limits' } as const] : []),
   ];
+}
+
+/** @param deaths newest first */
+function deathCondition(deaths: readonly ProcessDeath[]): Held[] {
+  const [last] = deaths;
+  if (last === undefined) return [];
+  const name = hostname();
+  const { at: since, reason: cause } = last;
+  return [{ kind: 'process_died', subject: { id: name, name }, value: deaths.length, since, cause }];
 }
 
 function filterConditions(filters: readonly StoredFilter[]): Held[] {

@@ -16,7 +16,14 @@ const SPAN_MS: Record<Exclude<SnoozeSpan, 'none'>, number> = {
 /** Lists of conditions are cached for up to a minute: a list that is older than a snooze does not end it. */
 const LIST_AGE_MS_MAX = 120_000;
 /** What one process or machine finds: another one does not end its snooze. */
-const LOCAL: ReadonlySet<Condition['kind']> = new Set(['database', 'spool', 'cell', 'process', 'rate_limits']);
+const LOCAL: ReadonlySet<Condition['kind']> = new Set([
+  'database',
+  'spool',
+  'cell',
+  'process',
+  'process_died',
+  'rate_limits',
+]);
 
 /** The conditions with their snoozes. Ends those whose condition has changed or gone. @param nowMs Unix milliseconds. */
 export async function withSnoozes(

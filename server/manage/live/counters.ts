@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { timeOf } from '../../model/fields.ts';
 import { ongoingOutageSchema } from '../../model/outages.ts';
+import { processDeathsSchema } from '../../model/process-deaths.ts';
 
 const whole = z.number().int().min(0);
 
@@ -84,6 +85,7 @@ export const liveSchema = z.object({
   outage: ongoingOutageSchema
     .nullable()
     .describe('the outage of the database that has not ended; null: none, or too short to count'),
+  process_deaths: processDeathsSchema,
   unknown_urls: z
     .array(unknownUrlSchema)
     .describe('clients whose requests below /in/ got 404, since the start of the processes, the most frequent first'),

@@ -1,6 +1,7 @@
 /**
  * Runs in the primary: collects the counters of all processes once a second, sums them, and sends the result to all processes.
  */
+import type { ProcessDeaths } from '../../model/process-deaths.ts';
 import type { Depth, Live, Sample, Second } from './counters.ts';
 import { History } from './counters.ts';
 import type { OutageLog } from './outages.ts';
@@ -18,6 +19,8 @@ interface HubParts {
   /** Whether the database answers the primary. */
   databaseAnswers: () => boolean;
   outages: Pick<OutageLog, 'second'>;
+  /** Processes that died. */
+  deaths: () => ProcessDeaths;
   /** Rejects if the deliveries cannot be counted now. */
   countDeliveries: () => Promise<Depth>;
 }
@@ -66,6 +69,7 @@ export class LiveHub {
     else if (performance.now() >= this.#depthDueMs) this.#countDeliveries();
     const live = this.#tally.second(Date.now(), this.#depth, this.#parts.databaseAnswers());
     live.outage = this.#parts.outages.second(live);
+    live.process_deaths = this.#parts.deaths();
     this.#history.add(live);
     this.#parts.send(live);
   }

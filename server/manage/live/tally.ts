@@ -1,6 +1,7 @@
 /** Sums the samples of all processes, as a pure fold. The counts of an ended process are kept, so that totals never decrease. */
 
 import { secondsBuckets } from '../../base/telemetry/metrics.ts';
+import { noDeaths } from '../../model/process-deaths.ts';
 import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals, UnknownUrl } from './counters.ts';
 
 /** A process that has not responded for this long is reported as unresponsive. */
@@ -90,6 +91,7 @@ export class Tally {
       database,
       spooling,
       outage: null,
+      process_deaths: noDeaths,
       unknown_urls: unknownUrlsOf(samples),
       deliveries,
     };

@@ -17,6 +17,7 @@ import { countOrEstimateDeliveries } from '../../store/queries/deliveries/counts
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { Alerts } from './alerts.ts';
 import { FigureReader } from './database-figures.ts';
+import { DeathLog } from './deaths.ts';
 import { prepareForks, type ServingUser } from './forks.ts';
 import { Members } from './members.ts';
 import { MemoryGuard } from './memory-guard.ts';
@@ -96,10 +97,12 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     store: (ended) => addOutages(database, ended),
     onNotSaved: (error) => log('outage_not_saved', { reason: error.message }),
   });
+  const deaths = new DeathLog();
   const live = new LiveHub({
     collect: () => members.takeSamples(),
     send: (second) => members.broadcast({ kind: 'live', live: second }),
     outages,
+    deaths: () => deaths.known,
     databaseAnswers: () => state.awaited === null && listener.answers,
     countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
@@ -132,11 +135,14 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     destination,
     onSample: (pid, sample) => live.take(pid, sample),
     askDoctor: () => doctor.ask(),
-    onEnded: (pid, lastSnapshot, byItself) => {
-      live.ended(pid);
-      page.keep(lastSnapshot);
-      if (byItself) page.died();
+    onEnded: (member, byItself) => {
+      live.ended(member.pid ?? 0);
+      page.keep(member.lastSnapshot);
+      if (!byItself) return;
+      page.died();
+      deaths.add(member);
     },
+    onComplete: () => deaths.recovered(),
     onHopeless: (reason) => ending.end(1, reason),
   });
   const guard = new MemoryGuard({

@@ -12,7 +12,6 @@ import type { Checkup } from '../../manage/api/status/doctor.ts';
 import type { Sample } from '../../manage/live/counters.ts';
 import { Member, type Plan } from './member.ts';
 import type { Members } from './members.ts';
-import type { MetricsSnapshot } from './messages.ts';
 import { QuickDeaths } from './quick-deaths.ts';
 import { failureOf, type Replacement, type Restart, type RestartOutcome } from './replacement.ts';
 
@@ -29,8 +28,10 @@ interface SupervisorOptions {
   onSample: (pid: number, sample: Sample) => void;
   /** Returns the results of `weir doctor` for this installation. */
   askDoctor: () => Promise<Checkup>;
-  /** Called when a process ended, unexpectedly (`byItself`) or on request; with its last metrics, so that totals are kept. */
-  onEnded: (pid: number, lastSnapshot: MetricsSnapshot | null, byItself: boolean) => void;
+  /** Called when a process ended, unexpectedly (`byItself`) or on request. */
+  onEnded: (member: Member, byItself: boolean) => void;
+  /** Called when the wanted number of processes serves, after each change. */
+  onComplete: () => void;
   /** Called when the supervisor gives up. */
   onHopeless: (reason: string) => void;
 }
@@ -152,6 +153,7 @@ export class Supervisor {
   /** The wanted state is reached: no process is starting or leaving. */
   #arrive(): void {
     this.#started(true);
+    this.#options.onComplete();
     if (this.#restart?.stale.size === 0) this.#endRestart(null);
   }
 
@@ -188,7 +190,7 @@ export class Supervisor {
     this.#members.delete(member);
     this.#restart?.stale.delete(member);
     const byItself = member.state !== 'leaving';
-    this.#options.onEnded(member.pid ?? 0, member.lastSnapshot, byItself);
+    this.#options.onEnded(member, byItself);
     if (byItself) this.#onDeath(member);
     this.#step();
   }

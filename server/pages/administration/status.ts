@@ -8,6 +8,7 @@ import type { statusSchema } from '../../manage/api/status/operations.ts';
 import type { History, Second } from '../../manage/live/counters.ts';
 import { HISTORY_SECONDS } from '../../manage/live/counters.ts';
 import type { AlertTest } from '../../model/alerts.ts';
+import { conditionTable } from '../../model/conditions.ts';
 import { chart } from '../charts/chart.ts';
 import { readOutagesSince } from '../charts/outage-list.ts';
 import { refusalsOf } from '../charts/refusals.ts';
@@ -55,6 +56,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       refusals: refusalsOf(traffic?.points ?? []),
       alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
       processes: processesText(status),
+      deathFix: conditionTable.process_died.fix,
       diagnosis: diagnosisText(status),
       groups: groupsOf(status.settings),
       live: latest,
@@ -119,7 +121,8 @@ export function diagnosisText(status: Status): string {
   const changed = status.settings.filter((one) => !one.secret && isChanged(one));
   return [
     `Weir ${versions.weir}, Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
-    `Since ${status.started_at}: ${processesText(status)}`,
+    `Since ${status.started_at}: ${processesText(status)}, ${status.process_deaths.total} died`,
+    ...status.process_deaths.newest.map(({ at, pid, reason }) => `  ${at}, process ${pid}: ${reason}`),
     `Database: ${bytes(database.bytes)}, ${database.connections} of ${database.connections_max} connections`,
     `Schema: version ${schema.version}${schema.pending.map((name) => `, missing ${name}`).join('')}`,
     `Days: ${partitions === null ? 'none' : `${partitions.first} to ${partitions.last}`}, kept for ${status.retention_days}`,

@@ -9,6 +9,7 @@ import type { Live, ProcessLive } from '../../../server/manage/live/counters.ts'
 import type { Condition } from '../../../server/model/condition-list.ts';
 import { type ConditionKind, conditionKinds, conditionOf } from '../../../server/model/conditions.ts';
 import type { HistoryCounts } from '../../../server/model/history.ts';
+import { DIED_MINUTES } from '../../../server/model/process-deaths.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { Cell } from '../../../server/store/cells/cell.ts';
@@ -41,6 +42,8 @@ interface Reported {
   spoolFolder?: string | null;
   cell?: Cell;
   live?: Partial<ProcessLive>;
+  /** Unix milliseconds of deaths of processes, newest first. */
+  deaths?: number[];
 }
 
 const parts = () => ({
@@ -53,8 +56,12 @@ const parts = () => ({
 });
 
 /** What holds, by a reader that has cached nothing. */
-async function read({ live, failure = null, spoolFolder = null, cell }: Reported = {}): Promise<Condition[]> {
-  const latest = live === undefined ? null : ({ processes: [{ pid: 77, ...live }] } as Live);
+async function read({ live, deaths, failure = null, spoolFolder = null, cell }: Reported = {}): Promise<Condition[]> {
+  const newest = deaths?.map((ms) => ({ at: iso(ms), pid: 77, reason: 'SIGKILL', ran_ms: 1, recovered_ms: 1 }));
+  // A primary of an older build sends no deaths.
+  const process_deaths = newest && { total: newest.length, newest };
+  const latest =
+    (live ?? newest) ? ({ processes: [{ pid: 77, ...live }], ...(newest && { process_deaths }) } as Live) : null;
   const { items } = await conditionReader({
     ...parts(),
     ...(cell === undefined ? {} : { cells: { all: () => [cell] } }),
@@ -319,6 +326,18 @@ const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: stri
     calm: { live: { state: 'draining' } },
     held: { live: { state: 'unresponsive' } },
     text: 'Process 77 does not respond.',
+  },
+  {
+    kind: 'process_died',
+    calm: { deaths: [nowMs - DIED_MINUTES * MINUTE_MS] },
+    held: { deaths: [nowMs - DIED_MINUTES * MINUTE_MS + 1] },
+    text: `1 process of machine ${hostname()} died within 60 minutes: SIGKILL.`,
+  },
+  {
+    kind: 'process_died',
+    calm: { live: {} },
+    held: { deaths: [nowMs, nowMs - 1] },
+    text: `2 processes of machine ${hostname()} died within 60 minutes, the last: SIGKILL.`,
   },
   {
     kind: 'rate_limits',

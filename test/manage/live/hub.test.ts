@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Live } from '../../../server/manage/live/counters.ts';
 import { LiveHub } from '../../../server/manage/live/hub.ts';
+import { noDeaths } from '../../../server/model/process-deaths.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -19,6 +20,7 @@ test('a collection that fails does not end the seconds', async () => {
     send: (live) => seconds.push(live),
     databaseAnswers: () => true,
     outages: { second: () => null },
+    deaths: () => noDeaths,
     countDeliveries: () => Promise.reject(new Error('not asked: no stream is open')),
   });
   hub.start();

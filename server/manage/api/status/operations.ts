@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Settings } from '../../../base/settings/read.ts';
 import { settingTable } from '../../../base/settings/table.ts';
 import type { Setting } from '../../../base/settings/values.ts';
+import { noDeaths, processDeathsSchema } from '../../../model/process-deaths.ts';
 import { describeConninfo } from '../../../store/conninfo.ts';
 import type { Database } from '../../../store/pool.ts';
 import { readServerState } from '../../../store/queries/server-state.ts';
@@ -40,6 +41,7 @@ export const statusSchema = z.object({
   started_at: z.iso.datetime().nullable().describe('start of Weir on this machine; null in its first second'),
   uptime_seconds: z.number().nullable().describe('since started_at'),
   processes: z.array(processSchema).describe('processes of this machine'),
+  process_deaths: processDeathsSchema,
   database: z
     .object({
       kind: z.enum(['embedded', 'server']).describe('server: configured by DATABASE_URL or POSTGRES_*'),
@@ -113,6 +115,8 @@ export function statusOperations(parts: StatusParts) {
           started_at: startedAt,
           uptime_seconds: startedAt === null ? null : Math.round((Date.now() - Date.parse(startedAt)) / 1000),
           processes: history.latest?.processes ?? [],
+          // A primary of an older build does not send them.
+          process_deaths: history.latest?.process_deaths ?? noDeaths,
           database: {
             kind: settings.database.kind,
             place: describeConninfo(conninfo),

@@ -9,6 +9,7 @@ import { LiveHub } from '../../../../server/manage/live/hub.ts';
 import { OVERLAP_MS } from '../../../../server/manage/live/newest.ts';
 import { RECHECK_MS } from '../../../../server/manage/live/streams.ts';
 import { Tally } from '../../../../server/manage/live/tally.ts';
+import { noDeaths } from '../../../../server/model/process-deaths.ts';
 import { uuidv7Milliseconds } from '../../../../server/store/ids.ts';
 import { send as sendTo } from '../../../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
@@ -287,6 +288,7 @@ describe('counters', () => {
       send: (live) => app.app.live(live),
       databaseAnswers: () => true,
       outages: { second: () => null },
+      deaths: () => noDeaths,
       countDeliveries: async () => ({ pending: 1, leased: 2, dead: 3, exact: true, at: new Date().toISOString() }),
     });
     hub.start();
