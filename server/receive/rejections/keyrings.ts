@@ -1,11 +1,15 @@
 /** Reads the secrets and settings for checking refused signatures again. The hot path uses its directory instead. */
 
+import { problemLater } from '../../base/http/problem.ts';
 import { restoredHeaders } from '../../model/signatures/diagnosis/kept-request.ts';
 import type { RefusedRequest, SchemeContext } from '../../model/signatures/diagnosis/refused.ts';
 import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import type { Query } from '../../store/pool.ts';
 import { type RejectionDetail, readKeyringRows } from '../../store/queries/rejections/rejections.ts';
 import { unseal } from '../../store/secrets/seal.ts';
+
+/** A secret cannot be opened, or the thread of the check failed. */
+export const unavailable = problemLater('verification_unavailable', 1);
 
 /** A webhook's signature header, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */
 type WebhookKeyring = Omit<RefusedRequest, 'headers' | 'body' | 'exceedsBounds' | 'scheme'> & {
