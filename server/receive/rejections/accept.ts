@@ -57,7 +57,8 @@ export async function acceptRejection(
     if (!verifies(storedRequest(rejection, body, keyring))) return problem('rejection_unverified');
 
     const row = eventOf(rejection, body, nearestWithin(horizon, Date.now()));
-    const [eventId] = (await storeDeduped({ query }, [row], retentionDays)) as [string];
+    const [eventId] = await storeDeduped({ query }, [row], retentionDays, rejection.webhook_cell);
+    if (eventId == null) return problem('webhook_moving');
     await setRejectionAccepted(query, id, eventId);
     await record(query, actor, {
       action: 'rejection.accept',
@@ -74,7 +75,7 @@ function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number)
   const typeOf = eventTypeReader(rejection.event_type_from, scheme);
   const refusedAt = `${REFUSED_AT_HEADER}: ${rejection.received_at}`;
   return {
-    id: uuidv7(receivedAtMs, randomBytes(16)),
+    id: uuidv7(receivedAtMs, randomBytes(16), rejection.webhook_cell),
     webhookId: uuidBytes(rejection.webhook_id),
     receivedAtMs,
     sourceIp: inetBytes(rejection.source_ip),

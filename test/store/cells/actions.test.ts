@@ -137,6 +137,28 @@ test('a batch is stored in the cell of its webhook', async () => {
   expect((await agent.claim()).map(({ event }) => event.id)).toEqual(ids);
 });
 
+test('a rejection that is accepted is stored in the cell of its webhook', async () => {
+  const [, webhook] = webhooks as [TestWebhook, TestWebhook];
+  expect((await fetch(webhook.url, signedRequest({ secret: 'of the sender' }))).status).toBe(403);
+  const [rejection] = await until(async () => {
+    const { items } = await api('GET', `/rejections?webhook_id=${webhook.id}`);
+    return items.length > 0 && items;
+  });
+  await api('POST', `/webhooks/${webhook.id}/rotate-secret`, { secret: 'of the sender' });
+  const setMoving = (from: string) =>
+    app.primary
+      .numbered(1)
+      .database.query({ text: `update webhooks set moving_from = ${from} where id = $1`, values: [webhook.id] });
+  // Until the keys of a webhook that moves here have followed, nothing with a key is stored.
+  await setMoving('2');
+  const path = `/api/v1/rejections/${rejection.id}/accept`;
+  expect((await app.administrator.api('POST', path)).body.code).toBe('webhook_moving');
+  await setMoving('null');
+  const { event_id: id } = await api('POST', `/rejections/${rejection.id}/accept`);
+  expect((await agent.claim()).map(({ event }) => event.id)).toEqual([id]);
+  expect((await api('GET', `/rejections/${rejection.id}`)).accepted_event_id).toBe(id);
+});
+
 test('activity, counts and search are over all cells', async () => {
   const ids = await sendToAll();
   const activity = (await api('GET', `/agents/activity?agent_ids=${agent.id}`)).items[0];

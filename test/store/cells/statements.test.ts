@@ -89,7 +89,6 @@ const ofOneCell: Record<string, string> = {
   'store/queries/events/events.ts newestTogether': 'part of another statement',
   'store/queries/claims/settle.ts settleText': 'part of a settlement',
   'store/queries/events/store-deduped.ts findDeduped': 'the database of a cell',
-  'store/queries/events/store-deduped.ts storeDeduped': 'the database of a cell',
   'store/queries/alerts/undelivered.ts undeliveredOf': 'part of other statements',
   'store/queries/alerts/undelivered.ts unfinished': 'part of other statements',
   'store/retention.ts deleteExpiredKeys': 'maintenance of a cell',

@@ -146,6 +146,7 @@ export function rejectionOperations(parts: RejectionParts & WebhookParts) {
         'rejection_without_body',
         'rejection_unverified',
         'verification_unavailable',
+        'webhook_moving',
       ],
       handle: async ({ id, actor }) => {
         const accepted = await rejections.accept(id, actor);

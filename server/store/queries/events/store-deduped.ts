@@ -74,6 +74,7 @@ export async function storeDeduped(
       array(rows, ({ eventType }) => (eventType === null ? null : base64(Buffer.from(eventType)))),
       cell,
     ],
+    place: { cell },
   });
   return found.map(({ eventId }) => eventId);
 }

@@ -66,6 +66,8 @@ export interface RejectionDetail extends RejectionRecord {
   dedupe_key: Buffer | null;
   url: string | null;
   webhook_enabled: boolean;
+  /** Where new events of the webhook are stored. */
+  webhook_cell: number;
 }
 
 /** Stores rejections, oldest first, and deletes those that exceed the limits of the ring. Returns the reasons of the stored ones. */
@@ -144,7 +146,7 @@ export const rejectionColumns = `${selectList(columnsSchema, 'r', {
 export const fromRejections = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
   left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;
 
-export const detailColumns = `${rejectionColumns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, r.url, w.enabled as webhook_enabled`;
+export const detailColumns = `${rejectionColumns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, r.url, w.enabled as webhook_enabled, w.cell as webhook_cell`;
 const detail = `select ${detailColumns} ${fromRejections} where r.id = $1`;
 
 interface RejectionFilter {
