@@ -6,7 +6,7 @@ import { type createClaim, inOutage } from '../../../deliver/claims/claim.ts';
 import type { createSettle } from '../../../deliver/claims/settle.ts';
 import { COUNTED_MAX } from '../../../model/events.ts';
 import type { Database } from '../../../store/pool.ts';
-import { readAgentActivity } from '../../../store/queries/agents/activity.ts';
+import { readWaiting } from '../../../store/queries/agents/activity.ts';
 import type { Agent } from '../../../store/queries/agents/agents.ts';
 import type { Settlement } from '../../../store/queries/claims/settle.ts';
 import { countDeliveries } from '../../../store/queries/deliveries/counts.ts';
@@ -83,13 +83,12 @@ export function ownAgentOperations({ database, auth, claims, settle, onOtherClie
     agentMe: agentOperation({
       answers: { 200: meSchema },
       handle: async ({ who: { id, name } }) => {
-        const [{ pending }, [activity], databaseNowMs] = await Promise.all([
+        const [{ pending }, [waiting], databaseNowMs] = await Promise.all([
           countDeliveries(database, { agentId: id }, { waiting: COUNTED_MAX, dead: 0 }),
-          readAgentActivity(database, [id]),
+          readWaiting(database, [id]),
           readDatabaseClock(database),
         ]);
-        const since = activity?.waiting_since ?? null;
-        const waitedMs = since === null ? null : Math.max(0, databaseNowMs - Date.parse(since));
+        const waitedMs = waiting === undefined ? null : Math.max(0, databaseNowMs - Date.parse(waiting.since));
         const waitedSeconds = waitedMs === null ? null : Math.round(waitedMs / 1000);
         return done(200, { id, name, pending, oldest_pending_seconds: waitedSeconds });
       },

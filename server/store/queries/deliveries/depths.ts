@@ -3,7 +3,7 @@
 import { COUNTED_MAX } from '../../../model/events.ts';
 import { concatenated } from '../../place.ts';
 import type { Database, Query } from '../../pool.ts';
-import { readAgentActivity } from '../agents/activity.ts';
+import { readWaiting } from '../agents/activity.ts';
 import { unjudged } from '../claims/filter.ts';
 import { type Limits, sampleDeliveries, total, withinTimeout } from './counts.ts';
 
@@ -92,10 +92,9 @@ function atLeast(counted: AgentDepth, estimate: AgentDepth): AgentDepth {
 
 /** Finds the oldest delivery of each agent through the index: a partial count need not include it. */
 async function findOldest(query: Query, depths: Map<string, AgentDepth>): Promise<void> {
-  for (const { agent_id, waiting_since } of await readAgentActivity({ query }, [...depths.keys()])) {
-    const depth = depths.get(agent_id);
-    if (depth !== undefined && waiting_since !== null)
-      depth.waitingSinceMs = older(depth.waitingSinceMs, Date.parse(waiting_since));
+  for (const { agent_id, since } of await readWaiting({ query }, [...depths.keys()])) {
+    const depth = depths.get(agent_id)!;
+    depth.waitingSinceMs = older(depth.waitingSinceMs, Date.parse(since));
   }
 }
 
