@@ -68,11 +68,13 @@ export function agentOperations(parts: ChangeParts) {
       query: activityQuery,
       answers: { 200: listSchema(agentActivitySchema) },
       handle: async ({ query }) => {
-        const items = await readAgentActivity(database, query.agent_ids ?? null);
-        const ids = items.map((item) => item.agent_id);
-        const filters = ids.length === 0 ? [] : await readFilters(database, ids, FILTERS_SHOWN_MAX);
-        const quarters =
-          query.quarters === 'true' ? await readAgentQuarters(database, quartersSince(Date.now()), ids) : null;
+        const reading = readAgentActivity(database, query.agent_ids ?? null);
+        const ids = query.agent_ids ?? (await reading).map((item) => item.agent_id);
+        const [items, filters, quarters] = await Promise.all([
+          reading,
+          readFilters(database, ids, FILTERS_SHOWN_MAX),
+          query.quarters === 'true' ? readAgentQuarters(database, quartersSince(Date.now()), ids) : null,
+        ]);
         const byAgent = new Map(ids.map((id): [string, StoredFilter[]] => [id, []]));
         for (const filter of filters) byAgent.get(filter.agentId)!.push(filter);
         return done(200, {
