@@ -1,22 +1,15 @@
-import { access } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printJson, printMessage, printText } from '../../base/command/io.ts';
-import { weirCommand } from '../../base/command/name.ts';
-import { readSettings, type Settings } from '../../base/settings/read.ts';
+import { type CommandIo, printJson, printText } from '../../base/command/io.ts';
+import { readSettings } from '../../base/settings/read.ts';
 import { backUp } from '../../operate/backup/backup.ts';
 import type { BackupRecord } from '../../operate/backup/record.ts';
-import { countLater, type Restored, restore } from '../../operate/backup/restore.ts';
-import { describeBlocked } from '../../store/blocked.ts';
 import { readCellServers } from '../../store/cells/cells.ts';
 import { describeConninfo } from '../../store/conninfo.ts';
-import { openUnmigrated, unusable } from '../../store/open.ts';
-import { type Database, openDatabase } from '../../store/pool.ts';
-import { derivedKeys, existingSecretsKeys, keyPath } from '../../store/secrets/keys.ts';
-import { DatabaseUnavailable } from '../../store/unavailable.ts';
+import type { Database } from '../../store/pool.ts';
+import { existingSecretsKeys } from '../../store/secrets/keys.ts';
 import { showTableProgress } from '../command/progress.ts';
-
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+import { backupKeys, keyNote, untilSignal, withConfigured, withServer } from './backup-parts.ts';
 
 /** `weir backup FILE`. Works beside a serving Weir, and on a database of an earlier release. */
 export function defineBackup(command: Command, io: CommandIo): void {
@@ -55,105 +48,6 @@ export function defineBackup(command: Command, io: CommandIo): void {
     });
 }
 
-/** `weir restore FILE`. Exits with 1 when the restored database differs from the backup. */
-export function defineRestore(command: Command, io: CommandIo): void {
-  command
-    .argument('<file>', 'file of weir backup, or of pg_dump --format=custom')
-    .option(
-      '--trust-file',
-      'restore also a file that SECRETS_KEY does not authenticate: a backup is code that the database runs',
-    )
-    .option('--into <url>', 'another database than the configured one, which is then only compared')
-    .option('--json', 'print one JSON document')
-    .action(
-      async (
-        file: string,
-        { into, json, trustFile = false }: { into?: string; json?: boolean; trustFile?: boolean },
-      ) => {
-        const settings = readSettings(io.environment, io.directory);
-        const path = resolve(io.directory, file);
-        const load = (conninfo: string, database: Database) => {
-          const progress = showTableProgress(`Restoring ${path} into ${describeConninfo(conninfo)}`, io.stderr);
-          const onBlocked = (waitsFor: string) => progress.waiting(describeBlocked(waitsFor));
-          const order = { conninfo, database, path, keys: backupKeys(settings), trustFile, watcher: progress };
-          return untilSignal((signal) => restore({ ...order, onBlocked, signal })).finally(progress.stop);
-        };
-        const { restored, arrivedAfter } =
-          into === undefined
-            ? await withConfigured(io, settings, async ({ conninfo, database }) => ({
-                restored: await load(conninfo, database),
-                arrivedAfter: null,
-              }))
-            : await withServer(into, async (database) => {
-                const restored = await load(into, database);
-                return { restored, arrivedAfter: await countArrived(io, settings, database, restored) };
-              });
-        report(io, settings, path, restored, arrivedAfter, json === true);
-      },
-    );
-}
-
-/** Events of the configured database that the backup lacks; null if it does not exist or cannot be read. */
-async function countArrived(io: CommandIo, settings: Settings, restored: Database, { record }: Restored) {
-  if (record === null) return null;
-  const exists =
-    settings.database.kind === 'server' ||
-    (await access(join(settings.DATA_DIR, 'postgres')).then(
-      () => true,
-      () => false,
-    ));
-  if (!exists) return null;
-  try {
-    return await withConfigured(io, settings, ({ database }) => countLater(database, restored, record));
-  } catch (error) {
-    printMessage(io, `weir: what arrived after the backup was not counted: ${(error as Error).message}\n`);
-    return null;
-  }
-}
-
-function report(
-  io: CommandIo,
-  settings: Settings,
-  path: string,
-  { record, isAuthentic, events, differences, cells, migrated }: Restored,
-  arrivedAfter: number | null,
-  json: boolean,
-): void {
-  const snapshot_at = record?.snapshot_at ?? null;
-  if (json)
-    printJson(io, {
-      file: path,
-      snapshot_at,
-      authenticated: isAuthentic,
-      compared: record !== null,
-      events,
-      differences,
-      migrated,
-      ...(cells.length === 0 ? {} : { cells }),
-      arrived_after: arrivedAfter,
-    });
-  else {
-    printText(io, `Restored ${events} events${snapshot_at === null ? '' : ` of ${snapshot_at}`}.\n`);
-    if (!isAuthentic)
-      printText(io, 'The file is not authenticated by SECRETS_KEY; it was restored for --trust-file.\n');
-    if (record === null) printText(io, 'The file has no record of weir backup, so the contents were not compared.\n');
-    else if (differences.length === 0)
-      printText(io, 'Counts, and hashes of the newest events and deliveries, equal those of the backup.\n');
-    if (arrivedAfter !== null)
-      printText(io, `Events that arrived after the backup and are not in it: ${arrivedAfter}.\n`);
-    else if (record !== null) printText(io, `Events that arrived after ${snapshot_at} are not in the backup.\n`);
-    if (migrated.length > 0) printText(io, `Applied ${migrated.join(', ')}.\n`);
-    if (cells.length > 0)
-      printText(
-        io,
-        `The cells ${cells.join(', ')} are not used before you accept each, as it is or restored: ${weirCommand()} cell update NUMBER --accept-restored, with --database-file when its server is another one.\n`,
-      );
-    printText(io, `${keyNote(settings)} To check: ${weirCommand()} doctor\n`);
-  }
-  if (differences.length > 0)
-    throw new CommandError(json ? '' : `The restored database differs from the backup:\n${differences.join('\n')}`);
-}
-
 const UNSIGNED =
   'This installation has no SECRETS_KEY and no key in DATA_DIR, so the backup is not authenticated: to restore it, --trust-file is needed.';
 
@@ -162,59 +56,8 @@ function described(file: string, { contents, snapshot_at, archive }: BackupRecor
   return { file, snapshot_at, events, deliveries, schema_version: contents.schema_version, bytes: archive.bytes };
 }
 
-/** Null: there is no key, and none is created: it would be another one than that of the installation. */
-function backupKeys(settings: Settings): Buffer[] | null {
-  const keys = existingSecretsKeys(settings);
-  return keys && derivedKeys(keys, 'backups');
-}
-
-function keyNote({ SECRETS_KEY, DATA_DIR }: Settings): string {
-  const key = SECRETS_KEY === undefined ? `The key ${keyPath(DATA_DIR)} (SECRETS_KEY)` : 'SECRETS_KEY';
-  return `${key} is not in the backup, and the stored webhook secrets cannot be decrypted without it: keep it in another place.`;
-}
-
 function rowsOf(tables: Record<string, number>): { events: number; deliveries: number } {
   const sum = (prefix: string) =>
     Object.entries(tables).reduce((rows, [name, more]) => (name.startsWith(prefix) ? rows + more : rows), 0);
   return { events: sum('events_2'), deliveries: sum('deliveries_') };
-}
-
-/** Runs the work with the configured database as it is: a backup before an upgrade must not migrate. */
-async function withConfigured<T>(
-  io: CommandIo,
-  settings: Settings,
-  work: (attached: { conninfo: string; database: Database }) => Promise<T>,
-): Promise<T> {
-  const log = (line: string) => printMessage(io, `weir: ${line}\n`);
-  const attached = await openUnmigrated(settings, log, { joinSmaller: true });
-  try {
-    return await work(attached).catch((error) => explain(attached.conninfo, error, settings));
-  } finally {
-    await attached.detach();
-  }
-}
-
-async function withServer<T>(conninfo: string, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-restore' });
-  try {
-    return await work(database).catch((error) => explain(conninfo, error));
-  } finally {
-    await database.close();
-  }
-}
-
-function explain(conninfo: string, error: unknown, settings?: Settings): never {
-  throw error instanceof DatabaseUnavailable ? unusable(conninfo, error, settings) : error;
-}
-
-/** A signal ends the programs that the work has started; the work then cleans up and rejects. */
-async function untilSignal<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const stop = new AbortController();
-  const onSignal = () => stop.abort();
-  for (const name of SIGNALS) process.on(name, onSignal);
-  try {
-    return await work(stop.signal);
-  } finally {
-    for (const name of SIGNALS) process.off(name, onSignal);
-  }
 }
