@@ -20,6 +20,8 @@ export function frozenTests(chain: Chain): void {
     afterEach(thaw);
 
     test('a stopped process delays the requests of its connections, and loses none when it continues', async () => {
+      const restarts = () => chain.weir.metric('weir_process_restarts_total');
+      const before = await restarts();
       const sender = await chain.startLoad();
       expect(sender.answeredBy.size).toBe(2);
       freeze((await chain.weir.servingPids())[0]!);
@@ -31,7 +33,7 @@ export function frozenTests(chain: Chain): void {
       expect(sender.refusals).toEqual([]);
       expect(sender.losses).toEqual([]);
       expect(await missing(chain.weir.database, sender.accepted)).toEqual([]);
-      expect(await chain.weir.metric('weir_process_restarts_total')).toBe(0);
+      expect(await restarts()).toBe(before);
     });
 
     test('a process that does not answer for PROCESS_SILENT_SECONDS is replaced', async () => {
