@@ -63,14 +63,15 @@ const cleanUps: (() => Promise<void>)[] = [];
 async function readableInstallation(user: { uid: number; gid: number }): Promise<string> {
   const looks = `require('node:fs').accessSync(${JSON.stringify(join(root, 'dist/server/main.js'))})`;
   if (spawnSync(process.execPath, ['-e', looks], { ...user, cwd: '/' }).status === 0) return root;
-  const copy = await mkdtemp(join(tmpdir(), 'weir-i-'));
+  // On a disk, where hard links to the packages may be possible: the temporary files of tests are in memory.
+  const copy = await mkdtemp('/var/tmp/weir-i-');
+  cleanUps.push(() => rm(copy, { recursive: true }));
   await chmod(copy, 0o755);
-  const { directory, remove } = await installWeir(join(copy, 'weir'));
-  cleanUps.push(remove);
+  const { directory } = await installWeir(join(copy, 'weir'));
   await rm(join(directory, 'node_modules'));
   const modules = [join(root, 'node_modules'), join(directory, 'node_modules')];
-  // Hard links if both are on one file system.
-  if (spawnSync('cp', ['-a', '--link', ...modules]).status !== 0) spawnSync('cp', ['-a', ...modules]);
+  // A copy that was begun with hard links, which need one file system, is completed without them.
+  if (spawnSync('cp', ['-aT', '--link', ...modules]).status !== 0) spawnSync('cp', ['-aT', ...modules]);
   return directory;
 }
 
