@@ -4,6 +4,7 @@ import { DAY_MS } from '../../base/time/durations.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { agentActivity } from '../activity.ts';
+import type { Call } from '../call.ts';
 import { readOutagesSince } from '../charts/outage-list.ts';
 import { choicesOf, namesOf } from '../names.ts';
 import { emptyPage, itemsOf, type PageReply, type PageRequest, view } from '../page.ts';
@@ -16,6 +17,42 @@ const DELIVERIES_SHOWN = 10;
 
 type Agent = Success<Operations['showAgent']['answers']>['body'];
 
+type Work = Awaited<ReturnType<typeof readWork>>;
+
+/**
+ * Reads what the agent does, and its newest deliveries. Needs no more than its id: the page reads it beside the agent, whose 10,000
+ * subscriptions take 40 ms of Postgres.
+ */
+export async function readWork(call: Call, id: string) {
+  const now = Date.now();
+  const deliveriesIn = (state: string) =>
+    call('listDeliveries', { query: { agent_id: id, state, limit: String(DELIVERIES_SHOWN) } });
+  const counting = call('countDeliveries', { query: { agent_id: id } });
+  const acting = agentActivity(call, [id]).then((activity) => Object.values(activity)[0]);
+  // To find none in progress, Postgres reads all that are pending.
+  const leasing = counting.then(async (counted) => {
+    const hasNone = counted.kind === 'done' && counted.body.leased === 0;
+    if (hasNone && (counted.body.exact || !(await acting)?.working)) return emptyPage;
+    return itemsOf(await deliveriesIn('leased'));
+  });
+  const [counted, pending, leased, dead, activity, outages] = await Promise.all([
+    counting,
+    deliveriesIn('pending'),
+    leasing,
+    deliveriesIn('dead'),
+    acting,
+    readOutagesSince(call, now - DAY_MS),
+  ]);
+  return {
+    now,
+    counts: counted.kind === 'done' ? counted.body : null,
+    deliveries: { pending: itemsOf(pending), leased, dead: itemsOf(dead) },
+    cellsAway: itemsOf(pending).cells_away,
+    activity,
+    strip: activity?.last_seen_at == null ? null : agentStrip(activity, outages, now),
+  };
+}
+
 /**
  * @param more further members for the template, such as a new credential, or the errors of a form
  * @param feedback status and address of the reply
@@ -25,50 +62,19 @@ export async function agentView(
   agent: Agent,
   more: object,
   feedback: Parameters<typeof view>[3] = {},
+  reading: Work | Promise<Work> = readWork(call, agent.id),
 ): Promise<PageReply> {
-  const deliveriesIn = (state: string) =>
-    call('listDeliveries', { query: { agent_id: agent.id, state, limit: String(DELIVERIES_SHOWN) } });
-  const now = Date.now();
+  const work = await reading;
   const subscriptions = shownSubscriptions(agent.subscriptions);
-  const counting = call('countDeliveries', { query: { agent_id: agent.id } });
-  const acting = agentActivity(call, [agent.id]);
-  // To find none in progress, Postgres reads all that are pending.
-  const leasing = counting.then(async (counted) => {
-    const hasNone = counted.kind === 'done' && counted.body.leased === 0;
-    if (hasNone && (counted.body.exact || !(await acting)[agent.id]?.working)) return emptyPage;
-    return itemsOf(await deliveriesIn('leased'));
-  });
-  const [counted, pending, leased, dead, activity, targets, outages] = await Promise.all([
-    counting,
-    deliveriesIn('pending'),
-    leasing,
-    deliveriesIn('dead'),
-    acting,
-    agent.revoked ? choicesOf(call, 'agents', [], { active: true }) : null,
-    readOutagesSince(call, now - DAY_MS),
-  ]);
-  const counts = counted.kind === 'done' ? counted.body : null;
-  const deliveries = { pending: itemsOf(pending), leased, dead: itemsOf(dead) };
-  const named = [...subscriptions, ...Object.values(deliveries).flatMap(({ items }) => items)];
-  const active = activity[agent.id];
-  const shown = {
-    agent,
-    subscriptions,
-    webhooks: await namesOf(
+  const named = [...subscriptions, ...Object.values(work.deliveries).flatMap(({ items }) => items)];
+  const [webhooks, targets] = await Promise.all([
+    namesOf(
       call,
       'webhooks',
       named.map((one) => one.webhook_id),
     ),
-    targets,
-    deliveries,
-    counts,
-    cellsAway: itemsOf(pending).cells_away,
-    activity: active,
-    strip: active?.last_seen_at == null ? null : agentStrip(active, outages, now),
-    samplesOf,
-    agentState,
-    now,
-    errors: {},
-  };
+    agent.revoked ? choicesOf(call, 'agents', [], { active: true }) : null,
+  ]);
+  const shown = { ...work, agent, subscriptions, webhooks, targets, samplesOf, agentState, errors: {} };
   return view('agents/show', agent.name, { ...shown, ...more }, feedback);
 }

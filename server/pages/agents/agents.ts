@@ -11,7 +11,7 @@ import { basis, confirmation, confirmationError, field, list, withVersion } from
 import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from '../names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
 import { NAMES_SHOWN } from '../show.ts';
-import { agentView } from './agent.ts';
+import { agentView, readWork } from './agent.ts';
 import { agentState } from './state.ts';
 import { agentStrip } from './strip.ts';
 
@@ -62,8 +62,9 @@ const createAgent: Page = async (request) => {
 };
 
 const showAgent: Page = async (request) => {
-  const agent = await request.call('showAgent', { id: request.id });
-  return agent.kind === 'done' ? agentView(request, agent.body, {}) : asProblem(agent);
+  const { call, id } = request;
+  const [agent, work] = await Promise.all([call('showAgent', { id }), readWork(call, id)]);
+  return agent.kind === 'done' ? agentView(request, agent.body, {}, {}, work) : asProblem(agent);
 };
 
 const editAgent: Page = async (request) => {

@@ -1,4 +1,5 @@
 /** The tables of deliveries on the page of an agent. */
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addAgent, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
@@ -7,6 +8,7 @@ import { addPerson } from '../../helpers/people.ts';
 let app: TestApp;
 let agent: TestAgent;
 let page: string;
+let load: (id: string) => Promise<Response>;
 beforeAll(async () => {
   app = await startAgentApp();
   const webhook = await app.addWebhook();
@@ -20,7 +22,8 @@ beforeAll(async () => {
       values: [id, [5, 1, 3][index]],
     });
   const { cookie } = await addPerson(app, 'viewer');
-  page = await (await fetch(`${app.url}/agents/${agent.id}`, { headers: { cookie } })).text();
+  load = (id) => fetch(`${app.url}/agents/${id}`, { headers: { cookie } });
+  page = await (await load(agent.id)).text();
 });
 afterAll(() => app.stop());
 
@@ -32,4 +35,13 @@ test('dead letters show when their events were received, by which they are order
   expect(received).toHaveLength(3);
   expect(received).toEqual([...received].sort().reverse());
   expect(times('Finished')).toHaveLength(3);
+});
+
+test('an id in capital letters is that of the agent', async () => {
+  for (const id of [agent.id, agent.id.toUpperCase()])
+    expect(await (await load(id)).text()).toContain('last seen, from 127.0.0.1');
+});
+
+test.each(['nonsense', randomUUID()])('an agent %s is not found', async (id) => {
+  expect((await load(id)).status).toBe(404);
 });
