@@ -183,6 +183,16 @@ describe('the list', () => {
     expect(await idsOf('revoked=false')).toEqual([ids[0], ids[2]]);
   });
 
+  test('has the webhooks of an agent oldest first, in both members, as the agent itself has them', async () => {
+    const oldestFirst: string[] = [];
+    for (let i = 0; i < 4; i++) oldestFirst.push((await app.addWebhook()).id);
+    const { id, name } = await made({ webhook_ids: [...oldestFirst].sort() });
+    const [listed] = (await viewer.api('GET', `${PATH}?q=${name}`)).body.items;
+    expect(listed.webhook_ids).toEqual(oldestFirst);
+    expect(listed.subscriptions).toEqual(oldestFirst.map((webhook_id) => ({ webhook_id, filter: null })));
+    expect(await show(id)).toEqual(listed);
+  });
+
   test('contains no deleted webhooks', async () => {
     const webhook = await app.addWebhook();
     const { id } = await made({ webhook_ids: [webhook.id] });
