@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
 import { insertSubscriptions } from '../../server/store/queries/agents/subscriptions.ts';
-import { storeRejections } from '../../server/store/queries/rejections/rejections.ts';
+import { storeRejections } from '../../server/store/queries/rejections/ring.ts';
 import { lockAdministrators } from '../../server/store/queries/users/users.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 

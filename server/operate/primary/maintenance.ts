@@ -21,7 +21,7 @@ import { countExpiring } from '../../store/queries/alerts/expiring.ts';
 import { deleteOldOutages } from '../../store/queries/alerts/outages.ts';
 import { endLastLeases } from '../../store/queries/deliveries/deliveries.ts';
 import { deleteOldActions } from '../../store/queries/deliveries/undo-action.ts';
-import { deleteOldRejections } from '../../store/queries/rejections/rejections.ts';
+import { deleteOldRejections } from '../../store/queries/rejections/ring.ts';
 import { deleteOldJobs } from '../../store/queries/replays/jobs.ts';
 import { readAuditHead } from '../../store/queries/users/audit.ts';
 import { deleteExpiredAnswers } from '../../store/queries/users/idempotency.ts';

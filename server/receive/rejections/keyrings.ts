@@ -5,7 +5,8 @@ import { restoredHeaders } from '../../model/signatures/diagnosis/kept-request.t
 import type { RefusedRequest, SchemeContext } from '../../model/signatures/diagnosis/refused.ts';
 import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import type { Query } from '../../store/pool.ts';
-import { type RejectionDetail, readKeyringRows } from '../../store/queries/rejections/rejections.ts';
+import { readKeyringRows } from '../../store/queries/rejections/keyrings.ts';
+import type { RejectionDetail } from '../../store/queries/rejections/rejections.ts';
 import { unseal } from '../../store/secrets/seal.ts';
 
 /** A secret cannot be opened, or the thread of the check failed. */

@@ -14,7 +14,7 @@ import type { RefusedRequest } from '../../model/signatures/diagnosis/refused.ts
 import { printable } from '../../model/signatures/stored-headers.ts';
 import { uuidText, uuidv7 } from '../../store/ids.ts';
 import type { Database } from '../../store/pool.ts';
-import { type RejectionRow, type RingLimits, storeRejections } from '../../store/queries/rejections/rejections.ts';
+import { type RejectionRow, type RingLimits, storeRejections } from '../../store/queries/rejections/ring.ts';
 import { randomSource, requestKey } from '../ingest/rows.ts';
 import { signedUrl } from '../ingest/signature.ts';
 import type { Webhook } from '../ingest/webhook.ts';

@@ -14,7 +14,7 @@ import {
   deleteOldRejections,
   type RejectionRow,
   storeRejections,
-} from '../../../server/store/queries/rejections/rejections.ts';
+} from '../../../server/store/queries/rejections/ring.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
