@@ -12,6 +12,7 @@ export function defineMigrate(command: Command, io: CommandIo): void {
       await migrateAnsweringCells(all, {
         onApplied: (migration, { number }) => ofCells.push({ migration, number }),
         onBlocked: (waitsFor, cell) => printMessage(io, `weir: ${describeBlocked(waitsFor, cell)}\n`),
+        waitsForLocks: true,
       });
       const cells = all
         .all()

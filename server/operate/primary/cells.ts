@@ -13,11 +13,12 @@ const EVERY_MS = 1_000;
 /** A cell that is restored from a backup is noticed if the backup is older than this. */
 const MARK_EVERY_MS = 10_000;
 
-/** Migrations of cells that are logged. */
-export function loggedMigrations(log: Log, stopping?: AbortSignal): CellMigrations {
+/** Migrations of cells that are logged. @param waitsForLocks see CellMigrations */
+export function loggedMigrations(log: Log, waitsForLocks: boolean, stopping: AbortSignal): CellMigrations {
   return {
     onApplied: (migration, { number }) => log('migrated', { migration, cell: number }),
     onBlocked: (waitsFor, { number }) => log('migration_blocked', { waits_for: waitsFor, cell: number }),
+    waitsForLocks,
     stopping,
   };
 }
@@ -26,7 +27,7 @@ export function loggedMigrations(log: Log, stopping?: AbortSignal): CellMigratio
 export function runCells(cells: Cells, log: Log): () => Promise<void> {
   const [home] = cells.all();
   const stopping = new AbortController();
-  const migrations = loggedMigrations(log, stopping.signal);
+  const migrations = loggedMigrations(log, true, stopping.signal);
   const mark = async () => {
     for (const cell of cells.all().slice(1)) {
       if (cell.away !== null || cell.state === 'adding') continue;

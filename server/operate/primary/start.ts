@@ -179,7 +179,9 @@ class Waiting {
 /** Resolves with null when Weir is to end. Rejects when only another setting would help. */
 async function prepare(parts: PrepareParts, cells: Cells, stopping: AbortSignal): Promise<Prepared | null> {
   const prepared = await prepareDatabase(parts, stopping);
-  if (prepared !== null) await migrateAnsweringCells(cells, loggedMigrations(parts.log, stopping)).catch(() => {});
+  // A backup of one cell must not hold up the start: runCells migrates what is left.
+  const migrations = loggedMigrations(parts.log, false, stopping);
+  if (prepared !== null) await migrateAnsweringCells(cells, migrations).catch(() => {});
   await waitForLimiter(parts.settings(), parts.log, () => parts.onAwaited('rate_limit_store'), stopping);
   return stopping.aborted ? null : prepared;
 }

@@ -8,7 +8,10 @@ export interface CellMigrations {
   onApplied: (migration: string, cell: Cell) => void;
   /** Called after each try that got a lock too late. @param waitsFor what it waited for */
   onBlocked: (waitsFor: string, cell: Cell) => void;
-  stopping?: AbortSignal | undefined;
+  /** False: a cell whose migration waits for a lock is left to a later call. */
+  waitsForLocks: boolean;
+  /** Absent: the process ends without it. */
+  stopping?: AbortSignal;
 }
 
 /** How long to wait for the answers of cells. */
@@ -28,11 +31,21 @@ export async function migrateAnsweringCells(cells: Cells, migrations: CellMigrat
  * Migrates the cells that were found outdated, side by side. One that does not answer any more is migrated when it does, before it is used.
  * Never rejects.
  */
-export async function migrateCells(cells: Cells, { onApplied, onBlocked, stopping }: CellMigrations): Promise<void> {
+export async function migrateCells(
+  cells: Cells,
+  { onApplied, onBlocked, waitsForLocks, stopping }: CellMigrations,
+): Promise<void> {
   await Promise.all(
     cells.all().map(async (cell) => {
       if (!cell.outdated) return;
-      const migrating = cell.migrate({ onBlocked: (waitsFor) => onBlocked(waitsFor, cell), stopping });
+      const leaving = new AbortController();
+      const migrating = cell.migrate({
+        onBlocked: (waitsFor) => {
+          onBlocked(waitsFor, cell);
+          if (!waitsForLocks) leaving.abort();
+        },
+        stopping: stopping === undefined ? leaving.signal : AbortSignal.any([stopping, leaving.signal]),
+      });
       for (const migration of await migrating.catch(() => [])) onApplied(migration, cell);
     }),
   );

@@ -54,6 +54,8 @@ async function readCells() {
   return { cells, cell };
 }
 
+const never = new AbortController().signal;
+
 /** A log, and what was logged. */
 function collect(): { log: Log; logged: unknown[] } {
   const logged: unknown[] = [];
@@ -70,7 +72,7 @@ test('a cell of an earlier release is not used before it is migrated', async () 
   await expect(cell.database.query({ text: 'select' })).rejects.toThrow('of an earlier release');
 
   const { log, logged } = collect();
-  await migrateCells(cells, loggedMigrations(log));
+  await migrateCells(cells, loggedMigrations(log, true, never));
   expect(logged).toEqual([['migrated', { migration: MIGRATION, cell: 1 }]]);
   expect([cell.outdated, cell.away, await indexes()]).toEqual([false, null, INDEXES.toSorted()]);
 });
@@ -82,14 +84,17 @@ test('a migration of a cell that waits for a lock is logged with its holder, and
   const stopping = new AbortController();
   await app.cells[0]!.database.transaction(async (query) => {
     await query({ text: 'lock table webhooks in access exclusive mode' });
-    const migrating = migrateCells(cells, loggedMigrations(log, stopping.signal));
+    const migrating = migrateCells(cells, loggedMigrations(log, true, stopping.signal));
     await until(() => logged.length > 0);
     stopping.abort();
     await migrating;
+    // A start does not wait at all.
+    await migrateCells(cells, loggedMigrations(log, false, never));
   });
   const waits_for = expect.stringMatching(/^the lock of webhooks, held by session \d+/);
-  expect(logged).toEqual([['migration_blocked', { waits_for, cell: 1 }]]);
+  const line = ['migration_blocked', { waits_for, cell: 1 }];
+  expect(logged).toEqual([line, line]);
   expect(cell.outdated).toBe(true);
-  await migrateCells(cells, loggedMigrations(log));
+  await migrateCells(cells, loggedMigrations(log, true, never));
   expect([cell.outdated, await indexes()]).toEqual([false, INDEXES.toSorted()]);
 });
