@@ -37,6 +37,8 @@ interface DropOptions {
 /** How long a detach waits for open transactions. A backup may take hours, and the rest of the maintenance does not wait for it. */
 const DETACH_TIMEOUT_MS = 10_000;
 
+const QUERY_CANCELED = '57014';
+
 interface OldPartition {
   name: string;
   attached: boolean;
@@ -123,7 +125,10 @@ async function detach(
     await database.query({ text, timeoutMs });
     return true;
   } catch (error) {
-    if (!(error instanceof DatabaseUnavailable) || error.code !== undefined) throw error;
+    const { code } = error as { code?: string };
+    // Another machine that waited for the same transaction has cancelled this statement with its own.
+    if (code === QUERY_CANCELED) return false;
+    if (!(error instanceof DatabaseUnavailable) || code !== undefined) throw error;
     const waiting = await database.query({
       text: `select pg_cancel_backend(pid) from pg_stat_activity
              where query = $1 and datname = current_database() and usename = current_user and wait_event_type = 'Lock'`,

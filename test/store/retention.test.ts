@@ -108,6 +108,17 @@ describe('with a snapshot held in another session', () => {
     }
   });
 
+  test('two machines that drop the same day leave it to the next round', async () => {
+    await createPartitions(keeper, nowMs - 8 * DAY_MS);
+    await holdSnapshot(fresh, async () => {
+      const round = (detachTimeoutMs: number) => dropOldPartitions(keeper, RETENTION_DAYS, nowMs, { detachTimeoutMs });
+      await round(500);
+      // Both finalize the interrupted detach, and the end of the first ends the other.
+      for (const { busy } of await Promise.all([round(1_000), round(300_000)])) expect(busy).toMatch(/^deliveries_/);
+    });
+    expect(await drop()).toContain(day(-8)[0]);
+  });
+
   test('a detached day that a backup reads is left to the next round', async () => {
     const [events] = day(-5);
     await fresh.database.query({ text: `alter table events detach partition ${events}` });

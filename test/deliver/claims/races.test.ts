@@ -39,7 +39,8 @@ async function claimAll(
   const client = async (place: TestAgent, max: number) => {
     let held: string[] = [];
     while (ids.length < wanted) {
-      const { deliveries, settled } = (await place.post('claim', { max, ...(held.length > 0 && { ack: held }) })).body;
+      const order = { max, lease_seconds: 3600, ...(held.length > 0 && { ack: held }) };
+      const { deliveries, settled } = (await place.post('claim', order)).body;
       if (held.length > 0) expect(settled).toEqual({ done: held, gone: [] });
       if (deliveries.length === 0) empty++;
       ids.push(...(deliveries as Delivery[]).map(({ event }) => event.id));
