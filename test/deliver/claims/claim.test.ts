@@ -280,6 +280,25 @@ describe('the order', () => {
     });
   });
 
+  test('of several webhooks passes over one whose deliveries are locked', async () => {
+    const webhooks = await Promise.all(Array.from({ length: 3 }, () => app.addWebhook()));
+    const agent = await addAgent(app, webhooks);
+    const ids = webhooks.map(({ id }) => id).sort();
+    for (const id of ids) await storeEvents(app.database, id, 1);
+    await app.database.transaction(async (query) => {
+      const text = 'select from deliveries where webhook_id = $1 for update';
+      expect(await query({ text, values: [ids[0]!] })).toHaveLength(1);
+      expect((await agent.claimOne()).event.webhook_id).toBe(ids[1]);
+    });
+  });
+
+  test('of 21 webhooks fills up with deliveries of the only one that has some', async () => {
+    const webhooks = await Promise.all(Array.from({ length: 21 }, () => app.addWebhook()));
+    const agent = await addAgent(app, webhooks);
+    await storeEvents(app.database, webhooks[0]!.id, 100);
+    expect(await agent.claim({ max: 100 })).toHaveLength(100);
+  });
+
   test('of many webhooks fills up with deliveries of one when the others have a few', async () => {
     const { agent, ids } = await addAgentOfMany();
     await storeEvents(app.database, ids[0]!, 30);

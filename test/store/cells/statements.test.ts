@@ -77,6 +77,7 @@ const ofOneCell: Record<string, string> = {
   'store/queries/cells/cells.ts isEmpty': 'the database of a cell',
   'store/queries/cells/cells.ts readCellFigures': 'the database of a cell',
   'store/queries/cells/citus.ts flatten': 'the schema of a cell',
+  'store/queries/claims/in-round.ts dueInTurn': 'part of a claim',
   'store/queries/claims/in-round.ts firstOfRound': 'part of a claim',
   'store/queries/claims/in-round.ts next': 'part of a claim',
   'store/queries/claims/lease.ts withEventOf': 'part of a claim',

@@ -60,6 +60,34 @@ const firstOfRound = `(
   limit $2
 )`;
 
+/** Webhooks that a claim looks at beyond those that can fill it: another statement may have locked all deliveries of some. */
+const SPARE_WEBHOOKS = 10;
+
+/**
+ * SQL: the same for an agent of fewer webhooks, with a few more webhooks, and since when the oldest delivery of all of its webhooks can be claimed.
+ * CPU of Postgres for a claim, ms, from webhooks that all have a backlog; before, a claim locked deliveries of all of them. Medians of 25 to 60 in
+ * turns at a load of 15:
+ *
+ *     deliveries per claim        1              10             100
+ *     5 webhooks            1.7 and 1.9    3.0 and 3.0    7.5 and 7.6
+ *     20 webhooks           2.0 and 2.2    4.7 and 3.9   14.4 and 14.8
+ *     100 webhooks          3.5 and 2.5   13.3 and 4.1   41.8 and 15.6
+ */
+const dueInTurn = `(
+  select w.webhook_id, min(due.available_at) over () as oldest
+  from ${subscribedWebhooks('$1')} w
+  cross join lateral (
+    select d.available_at from deliveries d
+    where d.agent_id = $1 and d.webhook_id = w.webhook_id
+      and d.state in ('pending', 'leased') and d.available_at <= now() and d.available_at >= $7::timestamptz
+    order by d.available_at
+    limit 1
+  ) due
+  where $10::uuid[] is null or w.webhook_id = any ($10)
+  order by w.webhook_id <= $11::uuid, w.webhook_id
+  limit $2::bigint + ${SPARE_WEBHOOKS}
+)`;
+
 /** @param judged null: the agent has no filters */
 export function claimInRound(
   query: Query,
@@ -68,7 +96,9 @@ export function claimInRound(
   acks: readonly Receipt[],
 ): Promise<ClaimedRows> {
   const looksAtSome = judged === null && order.hasManyWebhooks;
-  const webhooks = looksAtSome ? firstOfRound : judged === null ? subscribedWebhooks('$1') : `(${withHorizons})`;
+  const webhooks = looksAtSome ? firstOfRound : judged === null ? dueInTurn : `(${withHorizons})`;
+  // The oldest of all webhooks, if the claim looks at all.
+  const since = looksAtSome || judged !== null ? 'd.available_at' : 's.oldest';
   const values = [
     ...leaseValues(order),
     order.webhookIds && arrayOf(order.webhookIds),
@@ -87,7 +117,8 @@ export function claimInRound(
     name: `${name}${days.name}`,
     text: (leftOut: string) => `
       with candidates as materialized (
-        select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name
+        select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name,
+          ${since} as since
         from agents a
         cross join (
           select *, count(*) over () as of_all
@@ -102,7 +133,7 @@ export function claimInRound(
             and state in ('pending', 'leased') and available_at <= now() and available_at >= $7::timestamptz ${leftOut}
             ${judged === null ? '' : isJudged}
           order by available_at
-          limit ${looksAtSome ? shareOfDue('$2', 's.of_all') : shareOf('$2', 's.of_all')}
+          limit ${judged === null ? shareOfDue('$2', 's.of_all') : shareOf('$2', 's.of_all')}
           for update skip locked
         ) d
         where ${mayClaim}
@@ -121,7 +152,7 @@ export function claimInRound(
       set ${lease}
       from chosen c
       where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id and d.state in ('pending', 'leased')
-      returning ${leasedColumns('c.place', `(select ${millisecondsOf('min(available_at)')} from candidates)`, 'c.webhook_name')}`,
+      returning ${leasedColumns('c.place', `(select ${millisecondsOf('min(since)')} from candidates)`, 'c.webhook_name')}`,
     values: [...values, ...days.values],
     place: { cell: order.cell },
   };

@@ -29,10 +29,9 @@ export function shareOf(max: string, webhooks: string): string {
 /**
  * SQL: the same limit if each of the webhooks has a delivery to claim: a claim returns one of each before a second one. A claim of 100 that locked
  * and sorted 18 of each of 100 webhooks took twice the processor time.
- * @param webhooks SQL expression of their number, `max` at most
  */
 export function shareOfDue(max: string, webhooks: string): string {
-  return `least(${shareOf(max, webhooks)}, 1 + ${max} - ${webhooks})`;
+  return `least(${shareOf(max, webhooks)}, greatest(1, 1 + ${max} - ${webhooks}))`;
 }
 
 /**
