@@ -1,7 +1,7 @@
 /** What does not work now, by the live counters: shown above every page, also without the database. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import { ProblemError, problemLater } from '../../base/http/problem.ts';
+import { within } from '../../base/time/within.ts';
 import type { Live } from '../../manage/live/counters.ts';
 
 /** True: the outage lasts. Shown by partials/layout/outages.eta; live.js applies the same rules to each message of the stream. */
@@ -26,17 +26,21 @@ export function outagesOf(live: Live | null): Outages {
 const PATIENCE_MS = 1_000;
 const RETRY_SECONDS = 1;
 
-/** Resolves like `work`. While the database is down, rejects with `database_unavailable` after PATIENCE_MS. */
-export async function withPatience<T>(work: Promise<T>, { database, spooling }: Outages): Promise<T> {
-  if (!database && !spooling) return work;
-  const abort = new AbortController();
-  const tooLate = delay(PATIENCE_MS, null, { signal: abort.signal, ref: false }).then(() => {
-    throw new ProblemError(problemLater('database_unavailable', RETRY_SECONDS));
-  });
-  try {
-    return await Promise.race([work, tooLate]);
-  } finally {
-    tooLate.catch(() => {});
-    abort.abort();
-  }
+/**
+ * Resolves like `work`. Rejects with `database_unavailable` when the database is down now and after PATIENCE_MS still: a busy machine may take
+ * a database that is slow for one that is down, at a start above all.
+ */
+export async function withPatience<T>(work: Promise<T>, outages: () => Outages): Promise<T> {
+  if (!isDown(outages())) return work;
+  const early = await within(
+    PATIENCE_MS,
+    work.then((value) => ({ value })),
+  );
+  if (early !== undefined) return early.value;
+  if (isDown(outages())) throw new ProblemError(problemLater('database_unavailable', RETRY_SECONDS));
+  return work;
+}
+
+function isDown({ database, spooling }: Outages): boolean {
+  return database || spooling;
 }

@@ -102,18 +102,17 @@ export class Pages {
     let person: Person | null = null;
     let form: Parsed<URLSearchParams> = { kind: 'parsed', value: new URLSearchParams() };
     const fields = () => (form.kind === 'parsed' ? form.value : new URLSearchParams());
+    const outages = () => this.#answers.outages;
     exchange.showProblem = (failure) => this.#showProblem(exchange, person, failure, fields());
     const body = exchange.method === 'POST' ? new ParsedBody(exchange, open ? OPEN_BODY_BYTES_MAX : undefined) : null;
     try {
       const over = open && body !== null ? await this.#parts.overOpenLimit(exchange) : null;
       if (over !== null) return exchange.problem(over);
-      person = await withPatience(this.#parts.people.find(exchange), this.#answers.outages).catch(
-        async (failure: unknown) => {
-          // Without the database the user is unknown. The form of an own page is kept, to be sent again.
-          if (body !== null && this.#parts.csrf.fromOwnPage(exchange)) form = await body.form();
-          throw failure;
-        },
-      );
+      person = await withPatience(this.#parts.people.find(exchange), outages).catch(async (failure: unknown) => {
+        // Without the database the user is unknown. The form of an own page is kept, to be sent again.
+        if (body !== null && this.#parts.csrf.fromOwnPage(exchange)) form = await body.form();
+        throw failure;
+      });
       const isCounted = counts || (open && body !== null);
       const isOver = person === null && !isCounted ? await this.#parts.anonymous.over(exchange) : null;
       if (isOver !== null) return exchange.problem(isOver);
@@ -134,7 +133,7 @@ export class Pages {
       return this.#answers.send(exchange, person, problem('csrf_refused'), form.value);
     const answering = reply(person, form.value);
     // The outcome of a form is worth the wait: it may have changed something.
-    const answered = await (body === null ? withPatience(answering, this.#answers.outages) : answering);
+    const answered = await (body === null ? withPatience(answering, outages) : answering);
     if (answered !== null) await this.#answers.send(exchange, person, answered, form.value);
   }
 
