@@ -9,8 +9,8 @@
 import { join } from 'node:path';
 import { benchBody, emptyTable, signedRequest } from '../server/operate/load/environment.ts';
 import { parts } from '../server/operate/load/processor.ts';
-import { CopyConnection } from '../server/store/copy.ts';
-import { COPY_CONNECTIONS } from '../server/store/copy-link.ts';
+import { CopyConnection } from '../server/store/copy/connection.ts';
+import { COPY_CONNECTIONS } from '../server/store/copy/link.ts';
 import { copyCommit, randomRows, withNewIds } from './lib/event-rows.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';

@@ -9,7 +9,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { benchBody, emptyTable, signedRequest } from '../server/operate/load/environment.ts';
 import { type Part, parts, readProcessor, timeBetween } from '../server/operate/load/processor.ts';
-import type { Database } from '../server/store/pool.ts';
+import type { Database } from '../server/store/connect/pool.ts';
 import { openBenchDatabase, postgresPids, settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';

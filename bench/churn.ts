@@ -9,8 +9,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
-import { weirConninfo } from '../server/store/conninfo.ts';
-import type { Database } from '../server/store/pool.ts';
+import { weirConninfo } from '../server/store/connect/conninfo.ts';
+import type { Database } from '../server/store/connect/pool.ts';
 import { openAgent } from './lib/agent.ts';
 import { storeEvents } from './lib/backlog.ts';
 import { postgresPids } from './lib/database.ts';

@@ -10,8 +10,8 @@
 import { DAY_MS } from '../server/base/time/durations.ts';
 import { Agent } from '../server/deliver/client/index.ts';
 import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
-import { createDays } from '../server/store/partitions.ts';
-import type { Database } from '../server/store/pool.ts';
+import type { Database } from '../server/store/connect/pool.ts';
+import { createDays } from '../server/store/retention/partitions.ts';
 import { openAgent } from './lib/agent.ts';
 import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { postgresPids } from './lib/database.ts';

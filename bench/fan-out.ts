@@ -10,7 +10,7 @@
 
 import { join } from 'node:path';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
-import type { Database } from '../server/store/pool.ts';
+import type { Database } from '../server/store/connect/pool.ts';
 import { settledRows } from './lib/database.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';

@@ -12,7 +12,7 @@ import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CommandError } from '../server/base/command/io.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
-import { CopyConnection } from '../server/store/copy.ts';
+import { CopyConnection } from '../server/store/copy/connection.ts';
 import { type BenchDatabase, openBenchDatabase } from './lib/database.ts';
 import { copyCommit, randomRows, withNewIds } from './lib/event-rows.ts';
 import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';

@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
-import type { Database } from '../server/store/pool.ts';
+import type { Database } from '../server/store/connect/pool.ts';
 import { type AgentClient, openAgent } from './lib/agent.ts';
 import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
 import type { BenchContext, Measure, Outcome, Scenario } from './lib/outcome.ts';

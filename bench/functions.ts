@@ -9,7 +9,7 @@ import { inetBytes } from '../server/model/address.ts';
 import { presentedSignature } from '../server/model/signatures/signature.ts';
 import { HeaderLines } from '../server/model/signatures/stored-headers.ts';
 import { randomSource } from '../server/receive/ingest/rows.ts';
-import { CopyEncoder, type EventRow } from '../server/store/copy-rows.ts';
+import { CopyEncoder, type EventRow } from '../server/store/copy/rows.ts';
 import { uuidText, uuidv7 } from '../server/store/ids.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatSpread, ratioByRound } from './lib/stats.ts';

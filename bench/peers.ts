@@ -12,7 +12,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { DAY_MS } from '../server/base/time/durations.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
-import { createDays } from '../server/store/partitions.ts';
+import { createDays } from '../server/store/retention/partitions.ts';
 import { renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { openBenchDatabase, pgOptions } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';

@@ -5,8 +5,8 @@
 
 import pg from 'pg';
 import { emptyTable } from '../server/operate/load/environment.ts';
-import { CopyConnection } from '../server/store/copy.ts';
-import type { EventRow } from '../server/store/copy-rows.ts';
+import { CopyConnection } from '../server/store/copy/connection.ts';
+import type { EventRow } from '../server/store/copy/rows.ts';
 import { uuidText } from '../server/store/ids.ts';
 import { openBenchDatabase, pgOptions, settledRows } from './lib/database.ts';
 import { ADDRESS, type Commit, copyCommit, randomRows, withNewIds } from './lib/event-rows.ts';

@@ -12,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError } from '../server/base/command/io.ts';
 import { createCredential } from '../server/model/credential.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
-import type { Database } from '../server/store/pool.ts';
+import type { Database } from '../server/store/connect/pool.ts';
 import { type AgentClient, type Delivery, openAgent } from './lib/agent.ts';
 import { FILL_TIMEOUT_MS } from './lib/backlog.ts';
 import { type BenchDatabase, logSlowStatements, openBenchDatabase, slowStatements } from './lib/database.ts';

@@ -2,7 +2,7 @@
  * A backlog of pending deliveries, inserted with SQL like the server's, because sending the events would take longer than
  * draining them.
  */
-import type { Database } from '../../server/store/pool.ts';
+import type { Database } from '../../server/store/connect/pool.ts';
 
 /** The rows that the fan-out would have created for the same events. */
 export interface Backlog {

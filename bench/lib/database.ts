@@ -4,10 +4,10 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { makeDirectory } from '../../server/operate/load/environment.ts';
+import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
 import { joinEmbeddedPostgres } from '../../server/store/embedded/join.ts';
 import { migrate } from '../../server/store/migrate.ts';
-import { createPartitions } from '../../server/store/partitions.ts';
-import { type Database, openDatabase } from '../../server/store/pool.ts';
+import { createPartitions } from '../../server/store/retention/partitions.ts';
 import type { BenchContext } from './outcome.ts';
 
 const CONNECTIONS_MAX = 120;

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { CommandError } from '../../server/base/command/io.ts';
 import { inetBytes } from '../../server/model/address.ts';
-import type { CopyConnection } from '../../server/store/copy.ts';
-import { CopyEncoder, copyEventsSql, type EventRow } from '../../server/store/copy-rows.ts';
+import type { CopyConnection } from '../../server/store/copy/connection.ts';
+import { CopyEncoder, copyEventsSql, type EventRow } from '../../server/store/copy/rows.ts';
 import { uuidv7 } from '../../server/store/ids.ts';
 
 export const ADDRESS = '192.0.2.1';

@@ -3,8 +3,8 @@
  * server. What Weir costs above it is the cost of agents, webhooks, leases, history and HTTP.
  */
 import pg from 'pg';
-import { weirConninfo } from '../../server/store/conninfo.ts';
-import type { Database } from '../../server/store/pool.ts';
+import { weirConninfo } from '../../server/store/connect/conninfo.ts';
+import type { Database } from '../../server/store/connect/pool.ts';
 import { FILL_TIMEOUT_MS } from './backlog.ts';
 
 const LEASE = `

@@ -1,7 +1,7 @@
 /** Times pages, API calls and claims one after another: wall time, and the processor time of Weir and Postgres. */
 import { CommandError } from '../../server/base/command/io.ts';
 import { readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
-import type { Database } from '../../server/store/pool.ts';
+import type { Database } from '../../server/store/connect/pool.ts';
 import { postgresPids } from './database.ts';
 import type { Goal, Measure, Table } from './outcome.ts';
 import { formatSpread, spreadOf } from './stats.ts';

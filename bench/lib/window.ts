@@ -2,7 +2,7 @@
 import { watchResident } from '../../server/operate/load/child.ts';
 import { emptyTable } from '../../server/operate/load/environment.ts';
 import { type Part, parts, readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
-import type { Database } from '../../server/store/pool.ts';
+import type { Database } from '../../server/store/connect/pool.ts';
 import { postgresPids, settledRows } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { runWrk, type WrkWindow } from './wrk.ts';

@@ -16,8 +16,8 @@ import type { Keyring } from '../../server/model/signatures/check.ts';
 import { HeaderLines } from '../../server/model/signatures/stored-headers.ts';
 import { randomSource } from '../../server/receive/ingest/rows.ts';
 import { type Verdict, VerifyThread, verdictOf } from '../../server/receive/ingest/verify-thread.ts';
-import { CopyLink } from '../../server/store/copy-link.ts';
-import { CopyEncoder, copyEventsSql, type EventRow } from '../../server/store/copy-rows.ts';
+import { CopyLink } from '../../server/store/copy/link.ts';
+import { CopyEncoder, copyEventsSql, type EventRow } from '../../server/store/copy/rows.ts';
 import { isoTime, uuidBytes, uuidText, uuidv7 } from '../../server/store/ids.ts';
 import { hmacWorkerFile } from '../lib/paths.ts';
 

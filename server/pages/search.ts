@@ -2,7 +2,7 @@
 
 import { recordId } from '../model/fields.ts';
 import { PartialReads } from '../store/cells/partial-reads.ts';
-import type { Database } from '../store/pool.ts';
+import type { Database } from '../store/connect/pool.ts';
 import { eventsByIdStart, ID_DIGITS_MIN } from '../store/queries/events/lists.ts';
 import type { Call } from './call.ts';
 import { namesOf } from './names.ts';

@@ -1,5 +1,5 @@
 /** Locks on what is not a row: work that only one session at a time may do. */
-import type { Database } from './pool.ts';
+import type { Database } from './connect/pool.ts';
 
 /** Postgres advisory locks that Weir takes, each until the end of its transaction. Listed in one table, so that every number is unique. */
 export const advisoryLocks = {

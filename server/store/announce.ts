@@ -1,8 +1,8 @@
 /** Makes a change and waits until every running primary confirms that its processes have applied it. */
 import pg from 'pg';
-import { outliveClose, weirConninfo } from './conninfo.ts';
-import { APPLIED_CHANNEL, LISTENER_NAME } from './listen.ts';
-import { DatabaseUnavailable } from './unavailable.ts';
+import { outliveClose, weirConninfo } from './connect/conninfo.ts';
+import { APPLIED_CHANNEL, LISTENER_NAME } from './connect/listen.ts';
+import { DatabaseUnavailable } from './connect/unavailable.ts';
 
 /** A primary that does not confirm in time checks with the database by itself, see Directory. */
 const WAIT_MS = 1_000;

@@ -1,5 +1,5 @@
 /** A session that waits for a lock, and what it waits for. */
-import type { Database } from './pool.ts';
+import type { Database } from './connect/pool.ts';
 
 /** What a session waits for: the lock, and the session that has held or asked for it longest. Null: it does not wait. */
 export async function readBlocker({ query }: Pick<Database, 'query'>, pid: number): Promise<string | null> {

@@ -12,7 +12,7 @@
  * system filled by events of 1 kB it failed with 53100, as the next event did. The probe runs at most once in 5 seconds, and only while
  * readyz is requested and nothing is committed: 170 MB of WAL a day, whatever the number of processes.
  */
-import type { Database } from './pool.ts';
+import type { Database } from './connect/pool.ts';
 
 /** Why an event cannot be committed. */
 export interface CommitFailure {

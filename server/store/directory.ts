@@ -1,6 +1,6 @@
 /**
  * In-memory cache of one small table for the hot path: a cached row needs no query. LISTEN/NOTIFY keeps the cache current
- * (see listen.ts). A process that got no heartbeat from its primary for a second rechecks rows before use.
+ * (see connect/listen.ts). A process that got no heartbeat from its primary for a second rechecks rows before use.
  */
 import { isUuid } from './ids.ts';
 

@@ -1,6 +1,6 @@
 /** What is read of all webhooks: with many of them it takes seconds, and is kept for a while. */
 import { keptWhenLarge, type Sized } from '../base/time/kept.ts';
-import type { Database } from './pool.ts';
+import type { Database } from './connect/pool.ts';
 
 const MANY_WEBHOOKS = 1_000;
 /** A statement over the history of all webhooks takes 7 s with 22,000,000 rows, and 30 s on a busy machine that reads them from disk. */

@@ -14,8 +14,8 @@ import { builtFile } from '../base/files/build.ts';
 import { OperatorError } from '../model/fault.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import { readBlocker } from './blocked.ts';
-import { turnOffJit } from './conninfo.ts';
-import type { Database, Query } from './pool.ts';
+import { turnOffJit } from './connect/conninfo.ts';
+import type { Database, Query } from './connect/pool.ts';
 
 /** A migration may build an index over all stored data, and processes that start at the same time wait for it. */
 const TIMEOUT_MS = 86_400_000;

@@ -4,12 +4,12 @@ import type { Settings } from '../base/settings/read.ts';
 import { OperatorError } from '../model/fault.ts';
 import { CHANGES_MAX } from './announce.ts';
 import { describeBlocked } from './blocked.ts';
-import { describeConninfo, withoutSecrets } from './conninfo.ts';
-import { COPY_CONNECTIONS } from './copy-link.ts';
+import { describeConninfo, withoutSecrets } from './connect/conninfo.ts';
+import { type Database, openDatabase } from './connect/pool.ts';
+import { oneLine } from './connect/unavailable.ts';
+import { COPY_CONNECTIONS } from './copy/link.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
 import { migrate } from './migrate.ts';
-import { type Database, openDatabase } from './pool.ts';
-import { oneLine } from './unavailable.ts';
 
 /** The database cannot be used; the message is for users and contains no secrets. */
 export class DatabaseError extends OperatorError {}

@@ -1,6 +1,6 @@
 /** Checks of a Postgres server: its version, whether it accepts writes, and whether a commit survives a power failure. */
 import { advice, type Check, ok, problem } from '../model/check.ts';
-import type { Database } from './pool.ts';
+import type { Database } from './connect/pool.ts';
 
 /** Values as Postgres reports them. */
 interface ServerFacts {

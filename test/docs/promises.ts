@@ -90,7 +90,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['faults/database/standby.ts', 'a row of $name that no standby has is not answered 202'],
     ],
     'writes resume without a restart of Weir': [
-      ['store/conninfo.test.ts', 'with several hosts, the host that accepts writes is searched'],
+      ['store/connect/conninfo.test.ts', 'with several hosts, the host that accepts writes is searched'],
       ['faults/failover.test.ts', 'by kill -9 of the leader under load'],
       ['faults/database/read-only.ts', 'a server that returns as a standby accepts no writes until it is promoted'],
     ],

@@ -36,7 +36,7 @@ const chain = chainOf(
   },
   { COMMIT_TIMEOUT_MS: 600_000 },
 );
-// A lost connection must be detected by its socket (an error may wake no poller, see store/copy.ts), not by COMMIT_TIMEOUT_MS.
+// A lost connection must be detected by its socket (an error may wake no poller, see store/copy/connection.ts), not by COMMIT_TIMEOUT_MS.
 killTests(chain);
 starvedTests(chain);
 standbyTests(chain);

@@ -1,7 +1,7 @@
 /** The leader of a Postgres managed by Patroni is lost: nothing answered 202 is lost, and Weir writes to the next leader without a restart. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openDatabase } from '../../server/store/pool.ts';
+import { openDatabase } from '../../server/store/connect/pool.ts';
 import { addAgent, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
 import { lackingForPatroni, type Node, type Patroni, startPatroni } from '../helpers/patroni.ts';

@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { openDatabase } from '../../server/store/pool.ts';
+import { openDatabase } from '../../server/store/connect/pool.ts';
 import { chainOf } from '../helpers/chain.ts';
 import { cutOff } from '../helpers/cut-off.ts';
 import { look, postgresPids } from '../helpers/processes.ts';

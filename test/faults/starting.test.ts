@@ -1,7 +1,7 @@
 /** A start that waits for another migration or for Redis: it listens, says what it waits for, and ends at once when it is stopped. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
-import { type Database, openDatabase } from '../../server/store/pool.ts';
+import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
 import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { startRedis } from '../helpers/redis.ts';

@@ -1,6 +1,6 @@
 /** An outage of the database of a running Weir. */
 import { onTestFinished } from 'vitest';
-import { openDatabase } from '../../server/store/pool.ts';
+import { openDatabase } from '../../server/store/connect/pool.ts';
 
 /** Closes the sessions of the database `weir` and refuses new ones, until `restore` or the end of the test. @param conninfo of that database */
 export async function cutOff(conninfo: string): Promise<{ restore: () => Promise<unknown> }> {

@@ -2,7 +2,7 @@
 
 import type { EventStore } from '../../server/receive/ingest/event-store.ts';
 import type { StoreOutcome } from '../../server/receive/ingest/group-commit.ts';
-import type { EventRow } from '../../server/store/copy-rows.ts';
+import type { EventRow } from '../../server/store/copy/rows.ts';
 
 /** Stores the events of one request; resolves with the outcome. */
 export function storeEvents(events: EventStore, rows: EventRow[]) {

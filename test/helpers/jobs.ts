@@ -2,7 +2,7 @@
 
 import { runJobs } from '../../server/deliver/replay/run.ts';
 import type { Cells } from '../../server/store/cells/cells.ts';
-import { openDatabase } from '../../server/store/pool.ts';
+import { openDatabase } from '../../server/store/connect/pool.ts';
 
 /** A rate that never makes a job pause for long. */
 export const FAST = 1_000_000;

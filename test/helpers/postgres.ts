@@ -1,8 +1,8 @@
 /** A database for each test file, copied from a migrated template on the run's Postgres. */
 import { randomBytes } from 'node:crypto';
+import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
 import { migrate } from '../../server/store/migrate.ts';
-import { createPartitions } from '../../server/store/partitions.ts';
-import { type Database, openDatabase } from '../../server/store/pool.ts';
+import { createPartitions } from '../../server/store/retention/partitions.ts';
 import { joinRunPostgres } from './run-postgres.ts';
 
 export interface FreshDatabase {

@@ -1,8 +1,8 @@
 /** One Postgres for a test run: the first file that needs it starts it, the end of the run stops it. */
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { openDatabase } from '../../server/store/connect/pool.ts';
 import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../server/store/embedded/join.ts';
-import { openDatabase } from '../../server/store/pool.ts';
 
 /** Four files at a time, each with a few apps of at most six connections. */
 const CONNECTIONS_MAX = 300;

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Database } from '../../server/store/pool.ts';
+import type { Database } from '../../server/store/connect/pool.ts';
 import { signatureOf } from './requests.ts';
 import { PATIENCE_MS, until } from './wait.ts';
 

@@ -6,7 +6,7 @@ import { type NewWebhook, webhookInput } from '../../server/model/webhooks.ts';
 import { SavedWebhooks } from '../../server/operate/primary/saved-webhooks.ts';
 import { Changes } from '../../server/store/announce.ts';
 import { systemActor } from '../../server/store/audit/actor.ts';
-import type { Database } from '../../server/store/pool.ts';
+import type { Database } from '../../server/store/connect/pool.ts';
 import { derivedKeys, type SecretsKeys } from '../../server/store/secrets/keys.ts';
 import { until } from './wait.ts';
 

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { readSettings } from '../../server/base/settings/read.ts';
 import type { NewWebhook } from '../../server/model/webhooks.ts';
-import { type Database, openDatabase } from '../../server/store/pool.ts';
+import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
 import { loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import { type Overrides, PATIENT } from './app.ts';
 import type { Machine } from './namespaces.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Changes } from '../../server/store/announce.ts';
-import { DatabaseUnavailable } from '../../server/store/unavailable.ts';
+import { DatabaseUnavailable } from '../../server/store/connect/unavailable.ts';
 
 test('a change without its own connection is not made, and the database is reported as unavailable', async () => {
   let made = false;

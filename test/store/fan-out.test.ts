@@ -1,7 +1,7 @@
 /** The trigger that creates deliveries: absent until the first subscription, because it slows every COPY down. */
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Query } from '../../server/store/pool.ts';
+import type { Query } from '../../server/store/connect/pool.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 /** The trigger as versions before 30 created it. Version 30 removed it, unless a backup held a lock on events. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { openDatabase } from '../../server/store/connect/pool.ts';
 import { migrate } from '../../server/store/migrate.ts';
-import { openDatabase } from '../../server/store/pool.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 let fresh: FreshDatabase;

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
+import { openDatabase } from '../../server/store/connect/pool.ts';
 import { appliedVersions, compatibleFrom, migrate, migrationFiles } from '../../server/store/migrate.ts';
-import { openDatabase } from '../../server/store/pool.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { until } from '../helpers/wait.ts';

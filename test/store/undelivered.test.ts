@@ -3,10 +3,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DAY_MS } from '../../server/base/time/durations.ts';
-import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
-import { createPartitions, partitionName } from '../../server/store/partitions.ts';
 import { countExpiring } from '../../server/store/queries/alerts/expiring.ts';
-import { removeExpiredEvents } from '../../server/store/retention.ts';
+import { dropOldPartitions } from '../../server/store/retention/drop-partitions.ts';
+import { createPartitions, partitionName } from '../../server/store/retention/partitions.ts';
+import { removeExpiredEvents } from '../../server/store/retention/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 

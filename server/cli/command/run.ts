@@ -2,7 +2,7 @@
 import { type Command, CommanderError } from 'commander';
 import { CommandError, type CommandIo, ignoreClosedOutputs, printMessage, printText } from '../../base/command/io.ts';
 import { OperatorError } from '../../model/fault.ts';
-import { DatabaseUnavailable, oneLine } from '../../store/unavailable.ts';
+import { DatabaseUnavailable, oneLine } from '../../store/connect/unavailable.ts';
 import { buildProgram, type CommandEntry } from './program.ts';
 
 /** Runs the command line of this process. */

@@ -1,10 +1,10 @@
 /** What the commands `backup` and `restore` share: the database as it is, the keys of backups, and the end by a signal. */
 import { type CommandIo, printMessage } from '../../base/command/io.ts';
 import type { Settings } from '../../base/settings/read.ts';
+import { type Database, openDatabase } from '../../store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import { openUnmigrated, unusable } from '../../store/open.ts';
-import { type Database, openDatabase } from '../../store/pool.ts';
 import { derivedKeys, existingSecretsKeys, keyPath } from '../../store/secrets/keys.ts';
-import { DatabaseUnavailable } from '../../store/unavailable.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 

@@ -6,8 +6,8 @@ import { weirCommand } from '../../base/command/name.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { countLater, type Restored, restore } from '../../operate/backup/restore.ts';
 import { describeBlocked } from '../../store/blocked.ts';
-import { describeConninfo } from '../../store/conninfo.ts';
-import type { Database } from '../../store/pool.ts';
+import { describeConninfo } from '../../store/connect/conninfo.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { showTableProgress } from '../command/progress.ts';
 import { backupKeys, keyNote, untilSignal, withConfigured, withServer } from './backup-parts.ts';
 

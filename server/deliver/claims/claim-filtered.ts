@@ -8,7 +8,7 @@
  */
 
 import { type CandidateEvent, verdicts } from '../../model/filters/evaluate.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { claimDeliveries, oldestSinceMs } from '../../store/queries/claims/claim.ts';
 import {
   type Candidate,

@@ -1,12 +1,12 @@
 /** One attempt to claim: leases what can be claimed now, without waiting, in one cell after the other. */
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 import { claimAndAck, claimDeliveries, oldestSinceMs } from '../../store/queries/claims/claim.ts';
 import type { Claimed, ClaimOrder } from '../../store/queries/claims/order.ts';
 import type { Acknowledged, Receipt, Settled } from '../../store/queries/claims/settle.ts';
-import { DatabaseUnavailable } from '../../store/unavailable.ts';
 import { type ClaimEvents, type ClaimResult, claimFiltered, type FilterFailed, lastInRound } from './claim-filtered.ts';
 import type { ClaimMarks } from './claim-marks.ts';
 import type { FilterJudge } from './judge.ts';

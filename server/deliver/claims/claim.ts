@@ -1,11 +1,11 @@
 /** Leases deliveries, and waits for one when none can be claimed. */
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
+import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import type { Directory } from '../../store/directory.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 import type { Claimed } from '../../store/queries/claims/order.ts';
 import { settleDeliveries } from '../../store/queries/claims/settle.ts';
-import { DatabaseUnavailable } from '../../store/unavailable.ts';
 import { type CellClaimParts, claimInCell, claimInCells, nothing } from './claim-in-cells.ts';
 import { deliveryOf, receiptOf } from './delivery.ts';
 import { knownReceipts, type ReceiptsAnswer, receiptsAnswer } from './settle.ts';

@@ -1,7 +1,7 @@
 /** Tells waiting claims of commits: those of this process at once, and those of others by a NOTIFY outside the commit. */
 import { randomUUID } from 'node:crypto';
-import { ARRIVALS_CHANNEL } from '../../store/listen.ts';
-import type { Database } from '../../store/pool.ts';
+import { ARRIVALS_CHANNEL } from '../../store/connect/listen.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { after, type ClaimWaiters } from './waiters.ts';
 
 /**

@@ -7,7 +7,7 @@
  * that may be under way: with 5,000 waiting claims and 50 events a second, queries for all agents took 0.3 of a core of Postgres.
  */
 
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { readSubscribers } from '../../store/queries/agents/subscriptions.ts';
 import { agentsWithWork } from '../../store/queries/claims/room.ts';
 import type { ClaimMarks } from './claim-marks.ts';

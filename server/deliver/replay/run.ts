@@ -13,11 +13,11 @@ import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';
 import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
 import { systemActor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
-import { ARRIVALS_CHANNEL } from '../../store/listen.ts';
-import type { Database, Query } from '../../store/pool.ts';
+import { ARRIVALS_CHANNEL } from '../../store/connect/listen.ts';
+import type { Database, Query } from '../../store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import { type Batch, type JobScope, replayBatch } from '../../store/queries/replays/batch.ts';
 import { failJob, findJob, nextJob } from '../../store/queries/replays/jobs.ts';
-import { DatabaseUnavailable } from '../../store/unavailable.ts';
 
 /** How often a primary without a job looks for one, and retries while the database takes no writes. */
 const CHECK_EVERY_MS = 2_000;

@@ -8,7 +8,7 @@ import type { ProblemCode } from '../../model/errors.ts';
 import type { Changes } from '../../store/announce.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { type AuditKind, record } from '../../store/audit/record.ts';
-import type { Database, Query } from '../../store/pool.ts';
+import type { Database, Query } from '../../store/connect/pool.ts';
 
 /** Precondition of a change, evaluated on the current, locked row. */
 export type Expects<Row> = (current: Row) => boolean;

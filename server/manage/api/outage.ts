@@ -1,6 +1,6 @@
 /** The problem of a request that needs a database that cannot be used. */
 import { type Problem, problemLater } from '../../base/http/problem.ts';
-import { DatabaseUnavailable } from '../../store/unavailable.ts';
+import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 
 /** Names the cell. Null: the error is another one. */
 export function outageProblem(error: unknown): Problem | null {

@@ -9,8 +9,8 @@ import { type Problem, problem, problemLater } from '../../base/http/problem.ts'
 import { overLimit } from '../../base/http/rate-limit.ts';
 import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { parseCredential } from '../../model/credential.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import type { Directory } from '../../store/directory.ts';
-import type { Database } from '../../store/pool.ts';
 import { type Agent, findAgentByLookupId, recordAgentsSeen } from '../../store/queries/agents/agents.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../store/secrets/keys.ts';
 import { type ReadClaim, readSession, signSession } from './agent-session.ts';

@@ -4,7 +4,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import { invalid, problem, problemLater, type Result } from '../../base/http/problem.ts';
 import { passwordProblem } from '../../model/passwords/rules.ts';
 import { record } from '../../store/audit/record.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { findInvited, useInvitation } from '../../store/queries/users/invitations.ts';
 import type { ActiveUser } from '../../store/queries/users/users.ts';
 import { visitorActor } from './person.ts';

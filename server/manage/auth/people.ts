@@ -8,7 +8,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import { ProblemError, problem } from '../../base/http/problem.ts';
 import { parseCredential } from '../../model/credential.ts';
 import { lesserRole } from '../../model/users.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { findSessionUsers, type SessionUser } from '../../store/queries/users/sessions.ts';
 import { findTokenUsers, type TokenUser } from '../../store/queries/users/tokens.ts';
 import type { ActiveUser } from '../../store/queries/users/users.ts';

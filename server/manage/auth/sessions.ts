@@ -1,7 +1,7 @@
 /** Browser sessions: a cookie of 256 random bits, of which the database stores the hash. Used by local and hosted sign-in. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';
-import type { Query } from '../../store/pool.ts';
+import type { Query } from '../../store/connect/pool.ts';
 import {
   deleteOldSessions,
   deleteSessionOf,

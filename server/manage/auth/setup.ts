@@ -9,7 +9,7 @@ import type { Settings } from '../../base/settings/read.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { type Actor, systemActor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
-import type { Database, Query } from '../../store/pool.ts';
+import type { Database, Query } from '../../store/connect/pool.ts';
 import {
   type ActiveUser,
   countAdministrators,

@@ -3,7 +3,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import { problem, problemLater, type Result } from '../../base/http/problem.ts';
 import { record } from '../../store/audit/record.ts';
-import type { Database, Query } from '../../store/pool.ts';
+import type { Database, Query } from '../../store/connect/pool.ts';
 import { type ActiveUser, confirmPassword, findPasswordUser } from '../../store/queries/users/users.ts';
 import type { DeviceCookies } from './device-cookies.ts';
 import { isOutdated, type Passwords } from './password-hash.ts';

@@ -9,7 +9,7 @@ import { invalid, problem, problemLater, type Result } from '../../base/http/pro
 import type { ProblemCode } from '../../model/errors.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { deleteSessionsOfUser } from '../../store/queries/users/sessions.ts';
 import { revokeTokensOfUser } from '../../store/queries/users/tokens.ts';
 import { type ActiveUser, confirmPassword, findPasswordUser } from '../../store/queries/users/users.ts';

@@ -3,7 +3,7 @@
 import { TEMPORARY_AGENT_SECONDS } from '../../model/agents.ts';
 import { systemActor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { findAgent, revokeAgent } from '../../store/queries/agents/agents.ts';
 import { lockExpiredAgent, removeRevokedAgent } from '../../store/queries/agents/temporary.ts';
 

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { type Actor, systemActor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
-import type { Database, Query } from '../../store/pool.ts';
+import type { Database, Query } from '../../store/connect/pool.ts';
 import {
   closeTallies,
   countAccountAttempt,

@@ -1,7 +1,7 @@
 /** Sends the requests that are due, one after the other. Several machines may do so: each request is claimed by one of them. */
 
 import type { Log } from '../../base/telemetry/log.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { type ClaimedRequest, claimRequest, settleRequest } from '../../store/queries/alerts/requests.ts';
 import { POST_TIMEOUT_MS, type Posted, type PostSettings, postAlert, retryMs } from './post.ts';
 

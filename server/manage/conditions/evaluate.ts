@@ -3,8 +3,8 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Settings } from '../../base/settings/read.ts';
 import { conditionOf, type ReportedKind, reportOf } from '../../model/conditions.ts';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
+import type { Database, Query } from '../../store/connect/pool.ts';
 import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
-import type { Database, Query } from '../../store/pool.ts';
 import {
   type ActiveAlert,
   type AlertProgress,

@@ -3,7 +3,7 @@
 import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
 import type { Cell } from '../../store/cells/cell.ts';
-import type { Query } from '../../store/pool.ts';
+import type { Query } from '../../store/connect/pool.ts';
 import { readWaiting } from '../../store/queries/agents/activity.ts';
 import {
   readActiveAgents,

@@ -4,7 +4,7 @@ import { HOUR_MS } from '../../base/time/durations.ts';
 import type { Condition, SnoozeSpan } from '../../model/condition-list.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { deleteSnoozes, readSnoozes, type Snooze, setSnooze } from '../../store/queries/alerts/condition-snoozes.ts';
 
 /** Longest time of each span. `change` also ends when the condition changes or goes. */

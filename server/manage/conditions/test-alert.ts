@@ -4,7 +4,7 @@ import type { Settings } from '../../base/settings/read.ts';
 import type { AlertTest } from '../../model/alerts.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { testBody } from './message.ts';
 import { type PostSettings, postAlert } from './post.ts';
 

@@ -2,7 +2,7 @@
  * Polls new events for all streams of this process: one query a second, whatever the number of streams, and none without streams.
  * Ids are not in commit order, so each poll re-reads the seconds before it and remembers the events already found.
  */
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { type NewEvent, readNewest } from '../../store/queries/events/events.ts';
 
 const EVERY_MS = 1_000;

@@ -2,8 +2,8 @@
 
 import type { Exchange, Unanswered } from '../../base/http/exchange.ts';
 import { type Problem, problemLater } from '../../base/http/problem.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
-import type { Database } from '../../store/pool.ts';
 import { readNewest } from '../../store/queries/events/events.ts';
 import { readCurrentRoles } from '../../store/queries/users/users.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';

@@ -11,7 +11,7 @@ import { isLoopback } from '../../base/net/loopback.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { record } from '../../store/audit/record.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { outageProblem } from '../api/outage.ts';
 import type { OperationName } from '../api/routes.ts';
 import { accessOf, type Runner } from '../api/run.ts';

@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { flushPath } from '../../base/files/durable-file.ts';
 import { acquireLock, type Lock } from '../../base/files/lock.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
-import type { Database, Query } from '../../store/pool.ts';
+import type { Database, Query } from '../../store/connect/pool.ts';
 import { isoText } from '../../store/sql.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { appendRecord, type BackupRecord, readContents, tablesOf } from './record.ts';

@@ -7,9 +7,9 @@ import { DAY_MS } from '../../base/time/durations.ts';
 import { OperatorError } from '../../model/fault.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
-import { firstKeptDay } from '../../store/drop-partitions.ts';
-import { createPartition, partitionedTables, partitionName } from '../../store/partitions.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { firstKeptDay } from '../../store/retention/drop-partitions.ts';
+import { createPartition, partitionedTables, partitionName } from '../../store/retention/partitions.ts';
 import { type ArchivedEvent, archivedEvent, bodyOf } from './line.ts';
 
 /** The file cannot be imported; events of earlier lines may have been. */

@@ -3,7 +3,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { z } from 'zod';
-import type { Query } from '../../store/pool.ts';
+import type { Query } from '../../store/connect/pool.ts';
 import { isoText } from '../../store/sql.ts';
 
 /** Rows of `events` and of `deliveries` whose contents are compared. */

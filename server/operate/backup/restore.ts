@@ -1,8 +1,8 @@
 /** `weir restore`: loads a backup into an empty database, all of it or nothing. */
 import type { Readable, Writable } from 'node:stream';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { type Applied, migrate, versionProblem } from '../../store/migrate.ts';
-import type { Database } from '../../store/pool.ts';
 import { forgetMarks } from '../../store/queries/cells/cells.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { listTables, reportTable, serverMajor, type TableWatcher } from './backup.ts';

@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { promisify } from 'node:util';
 import { OperatorError } from '../../model/fault.ts';
-import { findableConninfo, splitPassword } from '../../store/conninfo.ts';
+import { findableConninfo, splitPassword } from '../../store/connect/conninfo.ts';
 
 const run = promisify(execFile);
 

@@ -8,8 +8,8 @@ import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { createInPlace, flushPath } from '../../base/files/durable-file.ts';
 import { OperatorError } from '../../model/fault.ts';
-import type { Archive } from '../../store/drop-partitions.ts';
-import type { Query } from '../../store/pool.ts';
+import type { Query } from '../../store/connect/pool.ts';
+import type { Archive } from '../../store/retention/drop-partitions.ts';
 import { isoText } from '../../store/sql.ts';
 import { type ArchivedEvent, bodyMembers } from './line.ts';
 

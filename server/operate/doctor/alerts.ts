@@ -4,7 +4,7 @@ import { weirCommand } from '../../base/command/name.ts';
 import { checkedAddresses } from '../../base/net/checked-address.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { advice, type Check, ok, problem } from '../../model/check.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { findLastAttempt } from '../../store/queries/alerts/requests.ts';
 
 type AlertSettings = Pick<Settings, 'ALERT_URL' | 'ALERT_SECRET' | 'ALERT_PRIVATE_NETWORKS'>;

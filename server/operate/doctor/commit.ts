@@ -2,8 +2,8 @@
 import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts';
 import { type Check, ok, problem } from '../../model/check.ts';
 import { probeCommit } from '../../store/commit-probe.ts';
-import type { Database } from '../../store/pool.ts';
-import { sqlStateKind } from '../../store/sql-states.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { sqlStateKind } from '../../store/connect/sql-states.ts';
 
 /** Stores nothing. A missing partition is not reported here: checkPartitions names it. */
 export async function checkCommit(database: Database, nowMs: number): Promise<Check[]> {

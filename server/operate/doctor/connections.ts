@@ -2,8 +2,8 @@
 
 import type { Settings } from '../../base/settings/read.ts';
 import { type Check, ok, problem, problemOf } from '../../model/check.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { checkConnectionBudget, connectionsNeeded, DatabaseError } from '../../store/open.ts';
-import type { Database } from '../../store/pool.ts';
 
 export async function checkConnections(database: Database, settings: Settings): Promise<Check> {
   const name = 'connections';

@@ -2,7 +2,7 @@
 
 import { type Check, ok, problem } from '../../model/check.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { readFilters } from '../../store/queries/events/filter.ts';
 
 /** Filters compiled by one run. */

@@ -4,7 +4,7 @@ import { weirCommand } from '../../base/command/name.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { advice, type Check, ok, problem } from '../../model/check.ts';
 import { verifyRecentAudit } from '../../store/audit/verify.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { readAuditHead } from '../../store/queries/users/audit.ts';
 import { countAdministrators } from '../../store/queries/users/users.ts';
 

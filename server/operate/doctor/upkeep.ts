@@ -1,8 +1,8 @@
 /** Checks of autovacuum, JIT, statement_timeout, jobs, and the clock difference between the database and this machine. */
 
 import { advice, type Check, ok, problem } from '../../model/check.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { hasTable } from '../../store/migrate.ts';
-import type { Database } from '../../store/pool.ts';
 import { readDatabaseClock } from '../../store/queries/server-state.ts';
 
 /** Above this difference, leases and limits of time are off by a noticeable amount. */

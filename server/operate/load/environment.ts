@@ -5,7 +5,7 @@ import { chmod, mkdtemp, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 
 /** Type number of tmpfs, Linux' file system in memory (linux/magic.h). */
 const TMPFS_MAGIC = 0x01021994;

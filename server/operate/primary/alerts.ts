@@ -12,9 +12,9 @@ import type { MachineSpool } from '../../manage/conditions/reported.ts';
 import { SpoolAlert } from '../../manage/conditions/spool-alert.ts';
 import { reportedKinds } from '../../model/conditions.ts';
 import type { Cells } from '../../store/cells/cells.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import { countActiveAlerts } from '../../store/queries/alerts/alerts.ts';
-import { DatabaseUnavailable } from '../../store/unavailable.ts';
 import type { MetricsSnapshot } from './messages.ts';
 import type { PrimarySpool } from './spool.ts';
 

@@ -3,7 +3,7 @@
 import { cellLabels, metricFamily } from '../../base/telemetry/metric-table.ts';
 import { cpuSeconds, deliveryOutcomes } from '../../base/telemetry/metrics.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
-import type { Horizon } from '../../store/partitions.ts';
+import type { Horizon } from '../../store/retention/partitions.ts';
 import { AGENT_SERIES_MAX, type DatabaseFigures } from './database-figures.ts';
 import type { MetricsSnapshot } from './messages.ts';
 

@@ -10,10 +10,7 @@ import { recordTallies } from '../../manage/auth/throttle.ts';
 import { advisoryLocks, unlessElsewhere } from '../../store/advisory-locks.ts';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
-import { indexPastDays } from '../../store/day-indexes.ts';
-import { dropOldPartitions } from '../../store/drop-partitions.ts';
-import { createPartitions, type Horizon, readHorizon } from '../../store/partitions.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { countFailed, deleteOldAgentHistory } from '../../store/queries/agents/history.ts';
 import { deleteOldAlerts } from '../../store/queries/alerts/alerts.ts';
 import { deleteOldSnoozes } from '../../store/queries/alerts/condition-snoozes.ts';
@@ -29,7 +26,10 @@ import { deleteEndedSessions } from '../../store/queries/users/sessions.ts';
 import { deleteOldFailures } from '../../store/queries/users/sign-in-failures.ts';
 import { deleteOldHistory } from '../../store/queries/webhooks/history.ts';
 import { deleteOldLatency } from '../../store/queries/webhooks/latency.ts';
-import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention.ts';
+import { indexPastDays } from '../../store/retention/day-indexes.ts';
+import { dropOldPartitions } from '../../store/retention/drop-partitions.ts';
+import { createPartitions, type Horizon, readHorizon } from '../../store/retention/partitions.ts';
+import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention/retention.ts';
 import { archiveTo } from '../backup/write.ts';
 
 /** Creates missing partitions. Returns the time span that has partitions. */

@@ -4,8 +4,8 @@ import type { Given, Settings } from '../../base/settings/read.ts';
 import type { Checkup } from '../../manage/api/status/doctor.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
 import type { Live, Sample, Second } from '../../manage/live/counters.ts';
-import type { Horizon } from '../../store/partitions.ts';
 import type { WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
+import type { Horizon } from '../../store/retention/partitions.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 
 /**

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
 import { release } from '../../base/files/build.ts';
 import { type MetricName, metricTable, withCells } from '../../base/telemetry/metric-table.ts';
-import type { Horizon } from '../../store/partitions.ts';
+import type { Horizon } from '../../store/retention/partitions.ts';
 import type { DatabaseFigures } from './database-figures.ts';
 import { AgentSeries, databaseFamilies, primaryFamilies } from './families.ts';
 import type { MetricsSnapshot } from './messages.ts';

@@ -8,14 +8,14 @@ import type { Awaited } from '../../manage/api/status/health.ts';
 import { ensureAdministrator, setupAddress } from '../../manage/auth/setup.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { systemActor } from '../../store/audit/actor.ts';
-import { withoutSecrets } from '../../store/conninfo.ts';
+import { withoutSecrets } from '../../store/connect/conninfo.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { isPassing } from '../../store/connect/unavailable.ts';
 import { migrate } from '../../store/migrate.ts';
 import { checkConnectionBudget, unusable } from '../../store/open.ts';
-import type { Horizon } from '../../store/partitions.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Horizon } from '../../store/retention/partitions.ts';
 import { checkKeys, derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { recordCurrentKey } from '../../store/secrets/rotate.ts';
-import { isPassing } from '../../store/unavailable.ts';
 import { extendPartitions } from './maintenance.ts';
 
 export interface PrepareParts {

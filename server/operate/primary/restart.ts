@@ -8,8 +8,8 @@ import type { Log } from '../../base/telemetry/log.ts';
 import { ensureAdministrator } from '../../manage/auth/setup.ts';
 import { coalesced } from '../../manage/live/coalesced.ts';
 import { OperatorError } from '../../model/fault.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { checkConnectionBudget } from '../../store/open.ts';
-import type { Database } from '../../store/pool.ts';
 import { checkArchive } from '../backup/write.ts';
 import type { RestartOutcome } from './replacement.ts';
 

@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { replaceFile } from '../../base/files/durable-file.ts';
 import { backoffMs, pause } from '../../base/time/backoff.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import { migrationFiles } from '../../store/migrate.ts';
-import type { Database } from '../../store/pool.ts';
 import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { seal, unseal } from '../../store/secrets/seal.ts';
-import { DatabaseUnavailable } from '../../store/unavailable.ts';
 
 interface SavedParts {
   dataDir: string;

@@ -9,7 +9,7 @@ import { realDisk } from '../../receive/spool/disk.ts';
 import { claimFolder } from '../../receive/spool/folder.ts';
 import { type DrainTotals, noTotals } from '../../receive/spool/store.ts';
 import type { Cells } from '../../store/cells/cells.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { MetricsSnapshot, StartOrder } from './messages.ts';
 import { removeSavedWebhooks, SavedWebhooks } from './saved-webhooks.ts';

@@ -14,7 +14,7 @@ import type { Awaited } from '../../manage/api/status/health.ts';
 import { Cells } from '../../store/cells/cells.ts';
 import { migrateAnsweringCells } from '../../store/cells/migrate.ts';
 import { openCell, openUnmigrated } from '../../store/open.ts';
-import { usualHorizon } from '../../store/partitions.ts';
+import { usualHorizon } from '../../store/retention/partitions.ts';
 import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
 import { Alerts, runAlerts } from './alerts.ts';

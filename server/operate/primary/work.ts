@@ -1,7 +1,7 @@
 /** What the primary does with a prepared database: listen for changes, drain the spool, maintain, run jobs. */
 
 import { runJobs } from '../../deliver/replay/run.ts';
-import { openDatabase } from '../../store/pool.ts';
+import { openDatabase } from '../../store/connect/pool.ts';
 import { runCells } from './cells.ts';
 import { runMaintenance } from './maintenance.ts';
 import type { Serving, Shared } from './serving.ts';

@@ -9,7 +9,7 @@ import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts'
 import { Changes } from '../../store/announce.ts';
 import { Cells } from '../../store/cells/cells.ts';
 import { copyToAll } from '../../store/cells/copy.ts';
-import { type Database, openDatabase } from '../../store/pool.ts';
+import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import type { WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import type { StartOrder } from '../primary/messages.ts';

@@ -5,9 +5,9 @@
 import { text } from 'node:stream/consumers';
 import './app.ts';
 import { probePort } from '../../base/settings/port.ts';
-import { withoutSecrets } from '../../store/conninfo.ts';
-import { openDatabase } from '../../store/pool.ts';
-import { isPassing } from '../../store/unavailable.ts';
+import { withoutSecrets } from '../../store/connect/conninfo.ts';
+import { openDatabase } from '../../store/connect/pool.ts';
+import { isPassing } from '../../store/connect/unavailable.ts';
 import type { TrialOrder, TrialResult } from '../primary/forks.ts';
 
 const { conninfo, host, port } = JSON.parse(await text(process.stdin)) as TrialOrder;

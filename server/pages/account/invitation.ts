@@ -3,7 +3,7 @@
 import { problem } from '../../base/http/problem.ts';
 import { invitedUser } from '../../manage/auth/invitations.ts';
 import type { Person } from '../../manage/auth/person.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
 import { type Page, type PageReply, redirect, view } from '../page.ts';
 

@@ -4,7 +4,7 @@
  */
 import { keptFor } from '../../base/time/kept.ts';
 import { within } from '../../base/time/within.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { countDeliveries } from '../../store/queries/deliveries/counts.ts';
 import { PART_MS_MAX } from '../page.ts';
 import { COUNT_MAX } from '../serve/frame.ts';

@@ -1,7 +1,7 @@
 /** /deliveries: the list, dead letters by reason, one delivery with its attempts, and their replay and dismissal. */
 
 import { needsOneAgent } from '../../model/dead-letters.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { findEvent } from '../../store/queries/events/events.ts';
 import type { Call } from '../call.ts';
 import { showBody } from '../events/body/view.ts';

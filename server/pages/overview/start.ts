@@ -1,7 +1,7 @@
 /** The checklist of first steps on the overview, and GET /start, which refreshes it. */
 
 import { within } from '../../base/time/within.ts';
-import type { Database } from '../../store/pool.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { type FirstSteps, readFirstSteps } from '../../store/queries/start.ts';
 import { PART_MS_MAX, type Page, view } from '../page.ts';
 

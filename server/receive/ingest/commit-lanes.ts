@@ -1,11 +1,11 @@
 /** The ways to commit a batch: COPY for events without deduplication keys, one statement for those with keys. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { CopyLink } from '../../store/copy-link.ts';
-import { CopyEncoder, copyEventsSql, type EventRow } from '../../store/copy-rows.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { sqlStateKind } from '../../store/connect/sql-states.ts';
+import type { CopyLink } from '../../store/copy/link.ts';
+import { CopyEncoder, copyEventsSql, type EventRow } from '../../store/copy/rows.ts';
 import { uuidText } from '../../store/ids.ts';
-import type { Database } from '../../store/pool.ts';
 import { findDeduped, type KeyedRow, storeDeduped } from '../../store/queries/events/store-deduped.ts';
-import { sqlStateKind } from '../../store/sql-states.ts';
 import type { CommitOutcome, Lane } from './group-commit.ts';
 
 export interface LaneOptions {

@@ -1,6 +1,6 @@
 /** Stores the events of verified requests, keyed or not. Requests without deduplication keys use COPY, the others a statement. */
-import { COPY_CONNECTIONS, CopyLink } from '../../store/copy-link.ts';
-import type { EventRow } from '../../store/copy-rows.ts';
+import { COPY_CONNECTIONS, CopyLink } from '../../store/copy/link.ts';
+import type { EventRow } from '../../store/copy/rows.ts';
 import type { KeyedRow } from '../../store/queries/events/store-deduped.ts';
 import { CopyLane, KeyedLane, type LaneOptions } from './commit-lanes.ts';
 import type { QueueLimits, Waiting } from './commit-queue.ts';

@@ -2,9 +2,10 @@
  * Step `commit`: group commit. Requests wait in a queue; a lane commits many of them at once, and the next batch is collected while
  * a commit runs. A request gets 202 only after its commit.
  */
-import type { EventRow } from '../../store/copy-rows.ts';
+
+import { sqlStateKind } from '../../store/connect/sql-states.ts';
+import type { EventRow } from '../../store/copy/rows.ts';
 import { uuidText } from '../../store/ids.ts';
-import { sqlStateKind } from '../../store/sql-states.ts';
 import { CommitQueue, type QueueLimits, settleAll, type Waiting } from './commit-queue.ts';
 
 /** Result of storing the rows of one request, all or none. */

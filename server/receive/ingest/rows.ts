@@ -4,7 +4,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import { readPointer } from '../../model/signatures/code-schemes.ts';
 import { sha256 } from '../../model/signatures/keys.ts';
 import { HeaderLines, printable } from '../../model/signatures/stored-headers.ts';
-import type { EventRow } from '../../store/copy-rows.ts';
+import type { EventRow } from '../../store/copy/rows.ts';
 import { uuidv7 } from '../../store/ids.ts';
 import type { Webhook } from './webhook.ts';
 

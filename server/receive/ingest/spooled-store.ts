@@ -4,7 +4,7 @@
  * A commit with an unknown outcome is spooled as well, under the same ids, without a look-up: the drain skips events that are stored.
  * A full queue also counts as a failed commit, because the queue is the first to show that a database hangs.
  */
-import type { EventRow } from '../../store/copy-rows.ts';
+import type { EventRow } from '../../store/copy/rows.ts';
 import type { SpoolWriter } from '../spool/writer.ts';
 import type { CellStores } from './cell-stores.ts';
 import type { QueueLimits } from './commit-queue.ts';

@@ -3,7 +3,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import { problem, problemLater } from '../../base/http/problem.ts';
 import { Stage } from '../../base/telemetry/stages.ts';
-import type { EventRow } from '../../store/copy-rows.ts';
+import type { EventRow } from '../../store/copy/rows.ts';
 import { isoTime, uuidText, uuidv7Time } from '../../store/ids.ts';
 import type { CellStores } from './cell-stores.ts';
 import type { EventGroup } from './event-store.ts';

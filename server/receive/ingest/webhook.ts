@@ -9,9 +9,9 @@ import { isAsymmetric, keyOf, publicKeyOf, sha256 } from '../../model/signatures
 import { CUSTOM, schemeOf } from '../../model/signatures/presets.ts';
 import type { Scheme } from '../../model/signatures/scheme.ts';
 import { headerOf, pointerOf } from '../../model/signatures/sources.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { Directory } from '../../store/directory.ts';
 import { uuidBytes } from '../../store/ids.ts';
-import type { Database } from '../../store/pool.ts';
 import { verifyTokenContext } from '../../store/queries/secrets/sealed-rows.ts';
 import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import { unseal } from '../../store/secrets/seal.ts';

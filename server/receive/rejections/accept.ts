@@ -7,15 +7,15 @@ import { eventTypeReader } from '../../model/signatures/event-type.ts';
 import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { uuidBytes, uuidText, uuidv7 } from '../../store/ids.ts';
-import { nearestWithin, readHorizon } from '../../store/partitions.ts';
-import type { Database } from '../../store/pool.ts';
 import { type KeyedRow, storeDeduped } from '../../store/queries/events/store-deduped.ts';
 import {
   lockRejection,
   type RejectionDetail,
   setRejectionAccepted,
 } from '../../store/queries/rejections/rejections.ts';
+import { nearestWithin, readHorizon } from '../../store/retention/partitions.ts';
 import { dedupeKey } from '../ingest/rows.ts';
 import { readKeyrings, storedRequest, unavailable } from './keyrings.ts';
 

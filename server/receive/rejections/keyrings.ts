@@ -4,7 +4,7 @@ import { problemLater } from '../../base/http/problem.ts';
 import { restoredHeaders } from '../../model/signatures/diagnosis/kept-request.ts';
 import type { RefusedRequest, SchemeContext } from '../../model/signatures/diagnosis/refused.ts';
 import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
-import type { Query } from '../../store/pool.ts';
+import type { Query } from '../../store/connect/pool.ts';
 import { readKeyringRows } from '../../store/queries/rejections/keyrings.ts';
 import type { RejectionDetail } from '../../store/queries/rejections/rejections.ts';
 import { unseal } from '../../store/secrets/seal.ts';

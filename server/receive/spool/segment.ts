@@ -16,7 +16,7 @@
  * Format 1, of release 0.1, has no key and no complement. It is read, but not written.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { copyEventsSql, type EventRow, rowBytesMax, timestampMs, writeRow } from '../../store/copy-rows.ts';
+import { copyEventsSql, type EventRow, rowBytesMax, timestampMs, writeRow } from '../../store/copy/rows.ts';
 
 export interface Frame {
   events: number;

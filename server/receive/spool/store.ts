@@ -1,11 +1,11 @@
 /** Stores spooled events in the database, each one once however often it is tried. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Cell } from '../../store/cells/cell.ts';
-import { CopyConnection } from '../../store/copy.ts';
-import { copyData } from '../../store/copy-rows.ts';
-import { createDays } from '../../store/partitions.ts';
-import type { Database } from '../../store/pool.ts';
-import { sqlStateKind } from '../../store/sql-states.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { sqlStateKind } from '../../store/connect/sql-states.ts';
+import { CopyConnection } from '../../store/copy/connection.ts';
+import { copyData } from '../../store/copy/rows.ts';
+import { createDays } from '../../store/retention/partitions.ts';
 import { applyClaimsSql, claimSql, isElsewhere, type MovedKey, movedKeysSql } from './moved-keys.ts';
 import { type Frame, receivedTimes } from './segment.ts';
 

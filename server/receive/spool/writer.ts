@@ -7,7 +7,7 @@
  * have missed the frame, and the writer writes it again into a new file. An event that is in two files is stored once: it has one id.
  */
 import { join } from 'node:path';
-import type { EventRow } from '../../store/copy-rows.ts';
+import type { EventRow } from '../../store/copy/rows.ts';
 import type { Disk, DiskFile } from './disk.ts';
 import { fileName, isWaiting, newStem, parseName } from './names.ts';
 import { encodeFrame, encodeHead, keyedLayout, type Layout, sealFrame } from './segment.ts';

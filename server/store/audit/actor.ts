@@ -3,7 +3,7 @@
 import { userInfo } from 'node:os';
 import type { z } from 'zod';
 import type { actorSchema } from '../../model/audit.ts';
-import type { Query } from '../pool.ts';
+import type { Query } from '../connect/pool.ts';
 
 export interface Actor extends z.output<typeof actorSchema> {
   /** `command`: a person with a shell on this machine; `system`: Weir itself; `anyone`: not signed in. */

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { targetSchema } from '../../model/audit.ts';
-import type { Query } from '../pool.ts';
+import type { Query } from '../connect/pool.ts';
 import { insertAuditEntry, lockAuditHead } from '../queries/users/audit.ts';
 import type { Actor } from './actor.ts';
 

@@ -1,5 +1,5 @@
 /** Verifies the audit log: recomputes every hash from the first entry and reports where a row was changed outside Weir. */
-import type { Database } from '../pool.ts';
+import type { Database } from '../connect/pool.ts';
 import { readChain } from '../queries/users/audit.ts';
 import { chainHash, NO_HASH } from './record.ts';
 

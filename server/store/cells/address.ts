@@ -1,6 +1,6 @@
 /** Where a cell is. */
-import { onServer, withSchema } from '../conninfo.ts';
-import type { Database } from '../pool.ts';
+import { onServer, withSchema } from '../connect/conninfo.ts';
+import type { Database } from '../connect/pool.ts';
 import type { CellRow } from '../queries/cells/cells.ts';
 import { type CitusNode, nodeSchemaOf, readCitusNode, schemaOf } from '../queries/cells/citus.ts';
 import { unseal } from '../secrets/seal.ts';

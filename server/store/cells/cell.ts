@@ -1,12 +1,12 @@
 /** One cell as a process knows it: its database, and whether it can be used. */
 import { type CommitFailure, probeCommit } from '../commit-probe.ts';
-import { describeConninfo, withoutSecrets } from '../conninfo.ts';
+import { describeConninfo, withoutSecrets } from '../connect/conninfo.ts';
+import type { Database, Query } from '../connect/pool.ts';
+import { isOutage, sqlStateKind } from '../connect/sql-states.ts';
+import { DatabaseUnavailable, oneLine } from '../connect/unavailable.ts';
 import { type MigrateOptions, migrate, pendingMigrations } from '../migrate.ts';
-import type { Database, Query } from '../pool.ts';
 import { type CellRow, type CellSelf, readSelf } from '../queries/cells/cells.ts';
 import { onNode, prepareNode } from '../queries/cells/citus.ts';
-import { isOutage, sqlStateKind } from '../sql-states.ts';
-import { DatabaseUnavailable, oneLine } from '../unavailable.ts';
 import type { CellAddress } from './address.ts';
 import { CellTrouble } from './cell-trouble.ts';
 import type { CellDatabase } from './cells-database.ts';

@@ -1,8 +1,8 @@
 /** One Database over all cells: each statement runs where its place says. */
 
-import { concatenated, type Lenient, type Place } from '../place.ts';
-import type { Database, Query, Statement } from '../pool.ts';
-import { DatabaseUnavailable } from '../unavailable.ts';
+import { concatenated, type Lenient, type Place } from '../connect/place.ts';
+import type { Database, Query, Statement } from '../connect/pool.ts';
+import { DatabaseUnavailable } from '../connect/unavailable.ts';
 
 /** A place for the events of some webhooks. */
 export interface CellDatabase {

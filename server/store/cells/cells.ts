@@ -1,11 +1,11 @@
 /** The cells of the installation as a process knows them: their databases, and which of them can be used. */
 import { every } from '../../base/time/every.ts';
 import { OperatorError } from '../../model/fault.ts';
+import type { Database } from '../connect/pool.ts';
+import { DatabaseUnavailable } from '../connect/unavailable.ts';
 import { CLOCKS_APART_MS, uuidv7Cell, uuidv7Milliseconds } from '../ids.ts';
-import type { Database } from '../pool.ts';
 import { readCells, readSelf } from '../queries/cells/cells.ts';
 import { derivedKeys, type SecretsKeys } from '../secrets/keys.ts';
-import { DatabaseUnavailable } from '../unavailable.ts';
 import { addressOf, type HomeAddress } from './address.ts';
 import { Cell, type CellParts } from './cell.ts';
 import { type CellList, CellsDatabase } from './cells-database.ts';

@@ -6,7 +6,7 @@
  * run one after the other, under a lock in the cell: an older state never follows a newer one.
  */
 import { advisoryLocks } from '../advisory-locks.ts';
-import type { Database } from '../pool.ts';
+import type { Database } from '../connect/pool.ts';
 import { forgetCopies, readCopies, readPendingCopies, writeCopies } from '../queries/cells/copies.ts';
 import type { Cell } from './cell.ts';
 import type { Cells } from './cells.ts';

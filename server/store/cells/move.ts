@@ -13,11 +13,11 @@
  * finished by any primary, or put back by a move to `from`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Database } from '../connect/pool.ts';
+import { DatabaseUnavailable } from '../connect/unavailable.ts';
 import { CLOCKS_APART_MS, uuidAt } from '../ids.ts';
-import type { Database } from '../pool.ts';
 import { endMove, type Move, readMoves } from '../queries/cells/webhook-moves.ts';
 import { hasOlderTransactions, isLastPart, readKeys, readMoment, writeKeys } from '../queries/events/dedupe-keys.ts';
-import { DatabaseUnavailable } from '../unavailable.ts';
 import type { Cell } from './cell.ts';
 import type { Cells } from './cells.ts';
 import { copyTo } from './copy.ts';

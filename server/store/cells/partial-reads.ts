@@ -1,7 +1,7 @@
 /** What lists read while a cell is away: the rows of the others. */
 import type { CellAway } from '../../model/cells.ts';
-import type { Place } from '../place.ts';
-import type { Database, Query, Statement } from '../pool.ts';
+import type { Place } from '../connect/place.ts';
+import type { Database, Query, Statement } from '../connect/pool.ts';
 
 /**
  * Reads for one answer. A cell that is away has no rows, and is named by `cellsAway`, so that nothing is left out silently. A statement on

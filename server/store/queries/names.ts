@@ -1,5 +1,5 @@
 /** Names of webhooks and agents, for pages: without what else a list has of each, such as the webhooks of an agent. */
-import type { Database } from '../pool.ts';
+import type { Database } from '../connect/pool.ts';
 import { arrayOf, rowsNamed } from '../sql.ts';
 
 export type NamedTable = 'webhooks' | 'agents';

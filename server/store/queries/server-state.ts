@@ -1,7 +1,8 @@
 /** State of the database server, for the status page. */
+
+import type { Database } from '../connect/pool.ts';
 import { migrationFiles, pendingMigrations } from '../migrate.ts';
-import { readHorizon } from '../partitions.ts';
-import type { Database } from '../pool.ts';
+import { readHorizon } from '../retention/partitions.ts';
 
 interface ServerState {
   version: string;

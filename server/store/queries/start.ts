@@ -1,5 +1,5 @@
 /** The first steps of an installation: which of them are done. */
-import type { Database } from '../pool.ts';
+import type { Database } from '../connect/pool.ts';
 
 export interface FirstSteps {
   /** Id of the newest webhook; null without webhooks. */

@@ -7,7 +7,7 @@ import { createDataDir } from '../../base/files/data-dir.ts';
 import { flushDirectory } from '../../base/files/durable-file.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { OperatorError } from '../../model/fault.ts';
-import type { Database } from '../pool.ts';
+import type { Database } from '../connect/pool.ts';
 import { readReplacedSeconds } from '../queries/secrets/secrets-keys.ts';
 import { findDecryptable } from '../queries/webhooks/secrets.ts';
 import { deriveKey, fingerprintOf, type KeyPurpose, unseal } from './seal.ts';

@@ -4,7 +4,7 @@
  */
 import type { Actor } from '../audit/actor.ts';
 import { record } from '../audit/record.ts';
-import type { Database } from '../pool.ts';
+import type { Database } from '../connect/pool.ts';
 import {
   beforeFirst,
   lockSealedRows,

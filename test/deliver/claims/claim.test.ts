@@ -3,7 +3,7 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
-import type { Query } from '../../../server/store/pool.ts';
+import type { Query } from '../../../server/store/connect/pool.ts';
 import { claimDeliveries } from '../../../server/store/queries/claims/claim.ts';
 import type { ClaimOrder } from '../../../server/store/queries/claims/order.ts';
 import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { actOnOne } from '../../../server/manage/api/deliveries/service.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';
-import { openDatabase, type Query } from '../../../server/store/pool.ts';
+import { openDatabase, type Query } from '../../../server/store/connect/pool.ts';
 import {
   addAgent,
   type Delivery,

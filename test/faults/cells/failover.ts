@@ -1,6 +1,6 @@
 /** A cell on Postgres with Patroni loses its leader: only its webhooks are refused until the standby is promoted. */
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from '../../../server/store/pool.ts';
+import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { lackingForPatroni, startPatroni } from '../../helpers/patroni.ts';
 import { missing, startSender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';

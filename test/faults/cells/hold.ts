@@ -1,5 +1,5 @@
 /** Transactions that stay open, so that others wait for their locks. */
-import { openDatabase } from '../../../server/store/pool.ts';
+import { openDatabase } from '../../../server/store/connect/pool.ts';
 
 /** Ends it. */
 export type Release = () => Promise<void>;

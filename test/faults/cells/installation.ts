@@ -2,9 +2,9 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
+import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { type EmbeddedPostgres, joinEmbeddedPostgres } from '../../../server/store/embedded/join.ts';
 import { uuidv7Cell } from '../../../server/store/ids.ts';
-import { type Database, openDatabase } from '../../../server/store/pool.ts';
 import type { Overrides } from '../../helpers/app.ts';
 import { look } from '../../helpers/processes.ts';
 import { missing, type Sender, type SenderOptions, startSender } from '../../helpers/sender.ts';

@@ -1,7 +1,7 @@
 /** Data signed with SECRETS_KEY_PREVIOUS is accepted only for a short time after the replacement. */
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { signSession } from '../../../server/manage/auth/agent-session.ts';
-import type { Database } from '../../../server/store/pool.ts';
+import type { Database } from '../../../server/store/connect/pool.ts';
 import { recordKeys } from '../../../server/store/queries/secrets/secrets-keys.ts';
 import { deriveKey, fingerprintOf, seal } from '../../../server/store/secrets/seal.ts';
 import { addAgent, request, startAgentApp, type TestAgent } from '../../helpers/agents.ts';

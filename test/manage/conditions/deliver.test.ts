@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { ATTEMPTS_MAX } from '../../../server/manage/conditions/deliver.ts';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
-import { type Database, openDatabase } from '../../../server/store/pool.ts';
+import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
 import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';

@@ -13,10 +13,10 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { archiveTo } from '../../../server/operate/backup/write.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
-import { type Archive, dropOldPartitions } from '../../../server/store/drop-partitions.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
-import { createPartitions, partitionName } from '../../../server/store/partitions.ts';
 import { countUnarchived } from '../../../server/store/queries/alerts/expiring.ts';
+import { type Archive, dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
+import { createPartitions, partitionName } from '../../../server/store/retention/partitions.ts';
 import { weirOn } from '../../helpers/command.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { builtScript } from '../../helpers/script.ts';
@@ -141,8 +141,8 @@ test.each([
 /** A maintenance in a process of its own, which stops at this point and says so. */
 async function killAt(point: 'page' | 'written') {
   const script = await builtScript(`
-    import { openDatabase } from '#server/store/pool.ts';
-    import { dropOldPartitions } from '#server/store/drop-partitions.ts';
+    import { openDatabase } from '#server/store/connect/pool.ts';
+    import { dropOldPartitions } from '#server/store/retention/drop-partitions.ts';
     import { archiveTo } from '#server/operate/backup/write.ts';
     const [url, directory, partition, nowMs] = process.argv.slice(2);
     const halt = () => new Promise(() => { process.stdout.write('here'); setInterval(() => {}, 1000); });

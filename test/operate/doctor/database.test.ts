@@ -7,7 +7,7 @@ import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { checkDatabase } from '../../../server/operate/doctor/database.ts';
 import { migrationFiles } from '../../../server/store/migrate.ts';
 import { type OpenedDatabase, openMigrated } from '../../../server/store/open.ts';
-import { createPartitions, partitionedTables, partitionName } from '../../../server/store/partitions.ts';
+import { createPartitions, partitionedTables, partitionName } from '../../../server/store/retention/partitions.ts';
 import { checkWritable } from '../../../server/store/server-checks.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { settingsOf, someKey } from '../../helpers/settings.ts';

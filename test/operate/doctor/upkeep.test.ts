@@ -14,8 +14,8 @@ import {
   checkStatementTimeout,
   jitAdvice,
 } from '../../../server/operate/doctor/upkeep.ts';
+import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { connectionsNeeded, type OpenedDatabase, openMigrated } from '../../../server/store/open.ts';
-import { openDatabase } from '../../../server/store/pool.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 

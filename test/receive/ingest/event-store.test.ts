@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { inetBytes } from '../../../server/model/address.ts';
 import { EventStore } from '../../../server/receive/ingest/event-store.ts';
-import type { EventRow } from '../../../server/store/copy-rows.ts';
+import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { storeEvents } from '../../helpers/event-store.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
-import { partitionName } from '../../../server/store/partitions.ts';
+import { partitionName } from '../../../server/store/retention/partitions.ts';
 import { addAgent, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';

@@ -8,7 +8,7 @@ import { SpoolDrain } from '../../../server/operate/primary/spool-drain.ts';
 import { dedupeKey } from '../../../server/receive/ingest/rows.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
-import type { EventRow } from '../../../server/store/copy-rows.ts';
+import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { uuidBytes, uuidv7 } from '../../../server/store/ids.ts';
 import { beginMove } from '../../../server/store/queries/cells/webhook-moves.ts';
 import type { TestWebhook } from '../../helpers/app.ts';

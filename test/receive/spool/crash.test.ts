@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Drain } from '../../../server/receive/spool/drain.ts';
 import { type DrainTarget, SpoolStore } from '../../../server/receive/spool/store.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
-import type { EventRow } from '../../../server/store/copy-rows.ts';
+import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { fuzzRuns } from '../../helpers/fuzz.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { idOf, newRow } from './events.ts';

@@ -10,7 +10,7 @@ import { readFrame, readHead } from '../../../server/receive/spool/read-segment.
 import { encodeFrame, keyedLayout, sealFrame } from '../../../server/receive/spool/segment.ts';
 import { addCounts, type DrainCounts, SpoolStore } from '../../../server/receive/spool/store.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
-import type { EventRow } from '../../../server/store/copy-rows.ts';
+import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { storeEvents } from '../../helpers/event-store.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { idOf, newRow, storedIds, webhookId } from './events.ts';

@@ -1,9 +1,9 @@
 /** Events for the tests of the spool. */
 import { randomBytes } from 'node:crypto';
 import { inetBytes } from '../../../server/model/address.ts';
-import type { EventRow } from '../../../server/store/copy-rows.ts';
+import type { Database } from '../../../server/store/connect/pool.ts';
+import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
-import type { Database } from '../../../server/store/pool.ts';
 
 export const webhookId = uuidv7(Date.now(), randomBytes(16));
 

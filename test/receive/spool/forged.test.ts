@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { DiskFile } from '../../../server/receive/spool/disk.ts';
 import { mayHoldFrame, readFrame, readHead } from '../../../server/receive/spool/read-segment.ts';
 import { encodeFrame, encodeHead, keyedLayout, sealFrame } from '../../../server/receive/spool/segment.ts';
-import type { EventRow } from '../../../server/store/copy-rows.ts';
+import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { newRow } from './events.ts';
 import { encodeOldFrame, encodeOldHead } from './old-segment.ts';
 

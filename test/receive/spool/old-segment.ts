@@ -1,7 +1,7 @@
 /** Segment files as release 0.1 wrote them: without a key. */
 import { createHash } from 'node:crypto';
 import { columns, encodeFrame, FRAME_OVERHEAD_BYTES } from '../../../server/receive/spool/segment.ts';
-import type { EventRow } from '../../../server/store/copy-rows.ts';
+import type { EventRow } from '../../../server/store/copy/rows.ts';
 
 export function encodeOldHead(): Buffer {
   const list = columns.join(',');

@@ -16,7 +16,7 @@ import {
   sealFrame,
   splitRows,
 } from '../../../server/receive/spool/segment.ts';
-import type { EventRow } from '../../../server/store/copy-rows.ts';
+import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { newRow } from './events.ts';
 
 let folder: string;

@@ -6,7 +6,7 @@ import { anchorAudit } from '../../../server/operate/primary/maintenance.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';
 import { chainHash, record } from '../../../server/store/audit/record.ts';
 import { verifyAudit } from '../../../server/store/audit/verify.ts';
-import type { Database } from '../../../server/store/pool.ts';
+import type { Database } from '../../../server/store/connect/pool.ts';
 import { readAuditHead } from '../../../server/store/queries/users/audit.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 

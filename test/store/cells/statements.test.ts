@@ -72,7 +72,7 @@ const ofOneCell: Record<string, string> = {
   'receive/spool/moved-keys.ts claimSql': 'the connection of a cell',
   'receive/spool/store.ts storeSql': 'the connection of a cell',
   'store/commit-probe.ts probeCommit': 'the database of a cell',
-  'store/drop-partitions.ts removeDay': 'maintenance of a cell',
+  'store/retention/drop-partitions.ts removeDay': 'maintenance of a cell',
   'store/queries/agents/activity.ts waiting': 'part of statements with a place',
   'store/queries/cells/cells.ts isEmpty': 'the database of a cell',
   'store/queries/cells/cells.ts readCellFigures': 'the database of a cell',
@@ -92,11 +92,11 @@ const ofOneCell: Record<string, string> = {
   'store/queries/events/store-deduped.ts findDeduped': 'the database of a cell',
   'store/queries/alerts/undelivered.ts undeliveredOf': 'part of other statements',
   'store/queries/alerts/undelivered.ts unfinished': 'part of other statements',
-  'store/retention.ts deleteExpiredKeys': 'maintenance of a cell',
-  'store/retention.ts delivered': 'maintenance of a cell',
-  'store/unsettled.ts deleteUnsettled': 'maintenance of a cell',
-  'store/unsettled.ts endUnsettled': 'maintenance of a cell',
-  'store/unsettled.ts unsettled': 'part of the two above',
+  'store/retention/retention.ts deleteExpiredKeys': 'maintenance of a cell',
+  'store/retention/retention.ts delivered': 'maintenance of a cell',
+  'store/retention/unsettled.ts deleteUnsettled': 'maintenance of a cell',
+  'store/retention/unsettled.ts endUnsettled': 'maintenance of a cell',
+  'store/retention/unsettled.ts unsettled': 'part of the two above',
 };
 
 test('every statement on these tables says in which cells it runs, or gets the database of one', () => {

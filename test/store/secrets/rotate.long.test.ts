@@ -1,7 +1,7 @@
 /** `weir keys rotate`: everything sealed under the previous key is under the current one afterwards, despite interruptions. */
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import type { Database } from '../../../server/store/pool.ts';
+import type { Database } from '../../../server/store/connect/pool.ts';
 import { sealedTables } from '../../../server/store/queries/secrets/sealed-rows.ts';
 import { recordKeys } from '../../../server/store/queries/secrets/secrets-keys.ts';
 import { derivedKeys } from '../../../server/store/secrets/keys.ts';

@@ -5,7 +5,7 @@ import { releaseOf } from '../../../base/net/releases.ts';
 import { type createClaim, inOutage } from '../../../deliver/claims/claim.ts';
 import type { createSettle } from '../../../deliver/claims/settle.ts';
 import { COUNTED_MAX } from '../../../model/events.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { readWaiting } from '../../../store/queries/agents/activity.ts';
 import type { Agent } from '../../../store/queries/agents/agents.ts';
 import type { Settlement } from '../../../store/queries/claims/settle.ts';

@@ -4,7 +4,7 @@ import { ProblemError, problem, type Result } from '../../../base/http/problem.t
 import type { AgentPatch, NewAgent } from '../../../model/agents.ts';
 import { createCredential } from '../../../model/credential.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
-import type { Query } from '../../../store/pool.ts';
+import type { Query } from '../../../store/connect/pool.ts';
 import {
   type AgentRecord,
   findAgent,

@@ -1,7 +1,7 @@
 /** Subscriptions of agents to webhooks. */
 
 import { invalid, ProblemError, problem } from '../../../base/http/problem.ts';
-import type { Query } from '../../../store/pool.ts';
+import type { Query } from '../../../store/connect/pool.ts';
 import {
   deleteOtherSubscriptions,
   findMissing,

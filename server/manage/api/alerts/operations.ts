@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
 import { alertSchema, alertTestSchema } from '../../../model/alerts.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { listAlerts } from '../../../store/queries/alerts/alerts.ts';
 import { describeAlert } from '../../conditions/describe.ts';
 import { testAlert } from '../../conditions/test-alert.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { auditEntrySchema } from '../../../model/audit.ts';
 import { instant } from '../../../model/fields.ts';
 import { verifyAudit } from '../../../store/audit/verify.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { type AuditFilter, type AuditRow, listAudit } from '../../../store/queries/users/audit.ts';
 import { done, operation } from '../operation.ts';
 import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';

@@ -2,13 +2,13 @@
 import { citusTables } from '../../../store/cells/address.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { hasTable, migrate } from '../../../store/migrate.ts';
 import { openCell } from '../../../store/open.ts';
-import { createPartitions } from '../../../store/partitions.ts';
-import type { Database } from '../../../store/pool.ts';
 import { type CellSelf, isEmpty, nameSelf, readSelf } from '../../../store/queries/cells/cells.ts';
 import { createCitusSchema, distribute, flatten } from '../../../store/queries/cells/citus.ts';
 import { allowCopies } from '../../../store/queries/cells/copies.ts';
+import { createPartitions } from '../../../store/retention/partitions.ts';
 import { checkVersion, checkWritable, readServer } from '../../../store/server-checks.ts';
 
 /** Why the server cannot be a cell; null: it can. */

@@ -3,10 +3,10 @@ import { ProblemError, problem, type Result } from '../../../base/http/problem.t
 import type { Actor } from '../../../store/audit/actor.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { copyKeys, finishMoves } from '../../../store/cells/move.ts';
-import type { Query } from '../../../store/pool.ts';
+import type { Query } from '../../../store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../../store/connect/unavailable.ts';
 import { beginMove, readCellOf, undoMove } from '../../../store/queries/cells/webhook-moves.ts';
 import { findWebhook, type WebhookRecord } from '../../../store/queries/webhooks/webhooks.ts';
-import { DatabaseUnavailable } from '../../../store/unavailable.ts';
 import { asItIs, type ChangeParts } from '../change.ts';
 import { webhookChanger } from '../webhooks/changer.ts';
 

@@ -10,7 +10,7 @@ import { confirmationInput } from '../../../model/users.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
-import { describeConninfo } from '../../../store/conninfo.ts';
+import { describeConninfo } from '../../../store/connect/conninfo.ts';
 import { readCellFigures, readCellUse, readReplicationLag } from '../../../store/queries/cells/cells.ts';
 import { readWebhooksIn } from '../../../store/queries/cells/webhook-moves.ts';
 import type { Person } from '../../auth/person.ts';

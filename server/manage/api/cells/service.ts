@@ -6,9 +6,9 @@ import { record } from '../../../store/audit/record.ts';
 import { ON_CITUS } from '../../../store/cells/address.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { copyTo } from '../../../store/cells/copy.ts';
-import { describeConninfo, uriFault, withoutSecrets } from '../../../store/conninfo.ts';
+import { describeConninfo, uriFault, withoutSecrets } from '../../../store/connect/conninfo.ts';
+import type { Database, Query } from '../../../store/connect/pool.ts';
 import { openCell } from '../../../store/open.ts';
-import type { Database, Query } from '../../../store/pool.ts';
 import {
   type CellSelf,
   deleteCell,

@@ -15,7 +15,7 @@ import { inOrder, notInOrder } from '../../../model/event-filter.ts';
 import { deliveryCountsSchema, deliverySchema, deliveryStates } from '../../../model/events.ts';
 import { instant, recordId } from '../../../model/fields.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { countOrEstimateDeliveries } from '../../../store/queries/deliveries/counts.ts';
 import { groupDeadLetters } from '../../../store/queries/deliveries/dead-letters.ts';
 import { findDelivery, listDeliveries } from '../../../store/queries/deliveries/deliveries.ts';

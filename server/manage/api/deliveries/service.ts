@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
-import { repeatConflicts } from '../../../store/conflicts.ts';
-import type { Database, Query } from '../../../store/pool.ts';
+import { repeatConflicts } from '../../../store/connect/conflicts.ts';
+import type { Database, Query } from '../../../store/connect/pool.ts';
 import { findAgent } from '../../../store/queries/agents/agents.ts';
 import {
   ACTED_MAX,

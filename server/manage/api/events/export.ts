@@ -5,7 +5,7 @@ import type { z } from 'zod';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import type { StreamAnswer } from '../../../base/http/stream.ts';
 import type { eventSchema } from '../../../model/events.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import type { EventRecord } from '../../../store/queries/events/events.ts';
 import { readBodies } from '../../../store/queries/events/lists.ts';
 import type { ExportSlots } from './export-slots.ts';

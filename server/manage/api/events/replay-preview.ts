@@ -9,7 +9,7 @@ import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import { eventFilterOf } from '../../../model/event-filter.ts';
 import { idOf, nameOf } from '../../../model/fields.ts';
 import { verdicts } from '../../../model/filters/evaluate.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import type { EventFilter, EventSpan } from '../../../store/queries/events/conditions.ts';
 import { type EventToJudge, estimateEvents, readEventsToJudge } from '../../../store/queries/replays/preview.ts';
 import { type Recipient, readRecipients } from '../../../store/queries/replays/recipients.ts';

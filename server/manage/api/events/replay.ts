@@ -5,7 +5,7 @@ import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import { verdicts } from '../../../model/filters/evaluate.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
-import type { Database, Query } from '../../../store/pool.ts';
+import type { Database, Query } from '../../../store/connect/pool.ts';
 import { type Agent, readAgents } from '../../../store/queries/agents/agents.ts';
 import { type EventRecord, findEvent } from '../../../store/queries/events/events.ts';
 import { deliverAgain } from '../../../store/queries/replays/events.ts';

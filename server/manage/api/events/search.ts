@@ -1,12 +1,12 @@
 /** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
 
 import { DAY_MS } from '../../../base/time/durations.ts';
-import { readUnindexedFrom } from '../../../store/day-indexes.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { uuidv7Time } from '../../../store/ids.ts';
-import type { Database } from '../../../store/pool.ts';
 import type { EventFilter, EventSpan } from '../../../store/queries/events/conditions.ts';
 import { countEvents, type EventRecord, listEvents, sliceEnd } from '../../../store/queries/events/events.ts';
 import { countByWebhook } from '../../../store/queries/replays/preview.ts';
+import { readUnindexedFrom } from '../../../store/retention/day-indexes.ts';
 
 /**
  * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is

@@ -5,7 +5,7 @@ import { DAY_MS } from '../../../base/time/durations.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import { cellsAway } from '../../../model/cells.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { previewFilter } from '../events/replay-preview.ts';
 import { EventSearch } from '../events/search.ts';
 import { done, operation } from '../operation.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { filterText } from '../../../model/agents.ts';
 import { idOf, receivedAt, recordId } from '../../../model/fields.ts';
 import { type CandidateEvent, type Verdict, verdicts } from '../../../model/filters/evaluate.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { readEventsToTry } from '../../../store/queries/events/filter.ts';
 
 const EVENTS_DEFAULT = 50;

@@ -14,8 +14,8 @@ import {
 } from '../../../model/history.ts';
 import { type LatencyDays, latencyItemSchema, latencySpans } from '../../../model/latency.ts';
 import { outageSchema } from '../../../model/outages.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { keptOfManyWebhooks } from '../../../store/many-webhooks.ts';
-import type { Database } from '../../../store/pool.ts';
 import { readOutages } from '../../../store/queries/alerts/outages.ts';
 import {
   HOUR,

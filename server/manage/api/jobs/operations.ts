@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
 import { recordId } from '../../../model/fields.ts';
 import { jobSchema } from '../../../model/jobs.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { findJob, listJobs } from '../../../store/queries/replays/jobs.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { pageOf, pageSchema, recordPageQuery } from '../paging.ts';

@@ -4,7 +4,7 @@ import { problem, type Result } from '../../../base/http/problem.ts';
 import { JOBS_UNFINISHED_MAX } from '../../../model/jobs.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import {
   cancelJob,
   countUnfinishedJobs,

@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { SharedCheck } from '../../../base/time/shared-check.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { migrationFiles, pendingMigrations } from '../../../store/migrate.ts';
-import type { Database } from '../../../store/pool.ts';
 
 const state = (of: string) => z.enum(['ok', 'failing', 'unknown', 'degraded', 'spooling', 'migrating']).describe(of);
 const readiness = z.object({

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { invalid, problem } from '../../../base/http/problem.ts';
 import { nameText } from '../../../model/fields.ts';
 import { allows, currentPassword, type Role, roles, tokenSchema } from '../../../model/users.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { findTokenRecord, listTokens } from '../../../store/queries/users/tokens.ts';
 import { isBearer, type Person } from '../../auth/person.ts';
 import { done, operation, replyTo } from '../operation.ts';

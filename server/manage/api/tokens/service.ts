@@ -10,7 +10,7 @@ import { createCredential } from '../../../model/credential.ts';
 import type { Role } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import {
   countTokens,
   findTokenRecord,

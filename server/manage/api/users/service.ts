@@ -4,7 +4,7 @@ import { type Problem, problem, problemLater, type Result } from '../../../base/
 import type { Role } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
-import type { Database, Query } from '../../../store/pool.ts';
+import type { Database, Query } from '../../../store/connect/pool.ts';
 import { clearInvitation, setInvitation } from '../../../store/queries/users/invitations.ts';
 import { deleteSessionsOfUser } from '../../../store/queries/users/sessions.ts';
 import { forgetAccountFailures } from '../../../store/queries/users/sign-in-failures.ts';

@@ -7,7 +7,7 @@ import { cellsAway } from '../../../model/cells.ts';
 import { eventTypeSchema } from '../../../model/events.ts';
 import { recordId } from '../../../model/fields.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { countEventTypes, TYPED_EVENTS_MAX } from '../../../store/queries/events/types.ts';
 import { findWebhook } from '../../../store/queries/webhooks/webhooks.ts';
 import { done, operation } from '../operation.ts';

@@ -6,7 +6,7 @@ import { isAsymmetric } from '../../../model/signatures/keys.ts';
 import { CannotSign, type Signed, signRequest } from '../../../model/signatures/sign.ts';
 import { defaultSignatureHeaders } from '../../../model/signatures/signature.ts';
 import { selectedDefinition } from '../../../model/webhook-schemes.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { findSealedSecret } from '../../../store/queries/webhooks/secrets.ts';
 import type { WebhookRecord } from '../../../store/queries/webhooks/webhooks.ts';
 import { unseal } from '../../../store/secrets/seal.ts';

@@ -1,8 +1,8 @@
 /** Usage of webhooks, read at most every few seconds by a process: the list of webhooks refreshes itself, and the numbers grow slowly. */
 import type { z } from 'zod';
 import type { usageSchema } from '../../../model/webhook-usage.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { keptOfManyWebhooks } from '../../../store/many-webhooks.ts';
-import type { Database } from '../../../store/pool.ts';
 import { readLargestWebhooks, readTableBytes, readWebhookUsage } from '../../../store/queries/webhooks/usage.ts';
 
 type UsageOutput = z.output<typeof usageSchema>;

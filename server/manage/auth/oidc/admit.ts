@@ -7,7 +7,7 @@ import type { Exchange } from '../../../base/http/exchange.ts';
 import type { Role } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { type AuditRecord, record } from '../../../store/audit/record.ts';
-import type { Query } from '../../../store/pool.ts';
+import type { Query } from '../../../store/connect/pool.ts';
 import {
   endRole,
   findHostedUser,

@@ -2,7 +2,7 @@
 import { type JWTPayload, type JWTVerifyResult, errors as joseErrors, jwtVerify } from 'jose';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { ProblemError, problem } from '../../../base/http/problem.ts';
-import type { Database } from '../../../store/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { findHostedUser } from '../../../store/queries/users/hosted.ts';
 import type { ActiveUser } from '../../../store/queries/users/users.ts';
 import type { ReadJwt } from '../people.ts';

@@ -4,7 +4,7 @@
 import * as oidc from 'openid-client';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { type Problem, ProblemError, problem } from '../../../base/http/problem.ts';
-import type { Database, Query } from '../../../store/pool.ts';
+import type { Database, Query } from '../../../store/connect/pool.ts';
 import { type ActiveUser, countAdministrators } from '../../../store/queries/users/users.ts';
 import type { Person } from '../person.ts';
 import { extendPresentedSession, type OpenedSession } from '../sessions.ts';

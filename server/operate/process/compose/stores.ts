@@ -6,8 +6,8 @@ import { EventStore } from '../../../receive/ingest/event-store.ts';
 import { SPOOL_AFTER_MS } from '../../../receive/ingest/spooled-store.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import { type CommitFailure, probeCommit } from '../../../store/commit-probe.ts';
-import { PartitionRepair } from '../../../store/partitions.ts';
 import { copyOnNode } from '../../../store/queries/cells/citus.ts';
+import { PartitionRepair } from '../../../store/retention/partitions.ts';
 import type { Base } from '../base.ts';
 import { composeSpool } from './spool.ts';
 

@@ -2,8 +2,8 @@
 
 import type { z } from 'zod';
 import { agentActivitySchema, DEAD_COUNTED_MAX } from '../../../model/agents.ts';
-import { lesser, summedBy } from '../../place.ts';
-import type { Database } from '../../pool.ts';
+import { lesser, summedBy } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { arrayOf, isoText, selectList } from '../../sql.ts';
 import { unjudged } from '../claims/filter.ts';
 import { subscribedWebhooks } from './subscriptions.ts';

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { agentSchema } from '../../../model/agents.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, rowsNamed, selectList } from '../../sql.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 

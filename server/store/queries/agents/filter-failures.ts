@@ -1,5 +1,5 @@
 /** Records the failures of filters, and suspends those that are too slow. */
-import type { Database } from '../../pool.ts';
+import type { Database } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 import { addSlow, FILTER_SLOW_MAX, suspendedUntil } from './subscriptions.ts';
 

@@ -1,7 +1,7 @@
 /** History of agents: how their attempts ended, by quarter of an hour. */
 import type { AgentQuarter } from '../../../model/agents.ts';
 import { MINUTES_KEPT_HOURS, quarterOf } from '../../../model/history.ts';
-import type { Database } from '../../pool.ts';
+import type { Database } from '../../connect/pool.ts';
 import { arrayOf, isoColumn } from '../../sql.ts';
 
 /** Attempts of one agent that ended in one quarter of an hour. */

@@ -1,6 +1,6 @@
 /** Subscriptions of agents to webhooks. */
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 
 interface Pairs {

@@ -1,6 +1,6 @@
 /** Temporary agents: their expiry, and the removal of those that are revoked. */
-import { summed } from '../../place.ts';
-import type { Database, Query } from '../../pool.ts';
+import { summed } from '../../connect/place.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 
 /** Deliveries deleted in one transaction. */
 const BATCH = 5_000;

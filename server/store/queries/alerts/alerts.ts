@@ -1,7 +1,7 @@
 /** Alerts: their beginning, their end, and their list. */
 import type { AlertRequest } from '../../../model/alerts.ts';
 import type { ReportedKind } from '../../../model/conditions.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, isoColumn, isoText } from '../../sql.ts';
 import { countUndelivered } from './undelivered.ts';
 

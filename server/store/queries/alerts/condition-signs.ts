@@ -1,6 +1,6 @@
 /** Signs of conditions, from the history of the webhooks, and names for what they concern. */
-import { lesser, summedBy, sumOf } from '../../place.ts';
-import type { Database } from '../../pool.ts';
+import { lesser, summedBy, sumOf } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { arrayOf, isoColumn, isoText } from '../../sql.ts';
 
 /** Limit on the webhooks in one result, unless the caller has its own. */

@@ -1,5 +1,5 @@
 /** Snoozes of conditions. */
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, isoColumn } from '../../sql.ts';
 
 /** See the comments of the table condition_snoozes. */

@@ -2,11 +2,11 @@
 
 import { DAY_MS } from '../../../base/time/durations.ts';
 import { EXPIRING_COUNTED_MAX } from '../../../model/conditions.ts';
-import { firstKeptDay } from '../../drop-partitions.ts';
-import { partitionedTables } from '../../partitions.ts';
-import { summed } from '../../place.ts';
-import type { Database } from '../../pool.ts';
-import { readRetentionGroups } from '../../retention.ts';
+import { summed } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
+import { firstKeptDay } from '../../retention/drop-partitions.ts';
+import { partitionedTables } from '../../retention/partitions.ts';
+import { readRetentionGroups } from '../../retention/retention.ts';
 import { arrayOf } from '../../sql.ts';
 
 /** Warning time before undelivered events are removed: a day, or a quarter of a retention that is shorter than four days. */

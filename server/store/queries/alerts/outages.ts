@@ -1,7 +1,7 @@
 /** Outages of the database. */
 import { HOURS_KEPT_DAYS } from '../../../model/history.ts';
 import type { Outage } from '../../../model/outages.ts';
-import type { Database } from '../../pool.ts';
+import type { Database } from '../../connect/pool.ts';
 import { arrayOf, isoColumn } from '../../sql.ts';
 
 /** Adds outages; those that are stored already are skipped. */

@@ -1,5 +1,5 @@
 /** Requests to ALERT_URL: creation, claims by one machine at a time, and results. Times are those of the database, whatever a machine's clock says. */
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { type AlertRow, alertColumns, insertAlert } from './alerts.ts';
 
 interface NewRequest {

@@ -1,6 +1,7 @@
 /** Webhooks without events for longer than they expect, or than is usual for them. */
+
+import type { Database } from '../../connect/pool.ts';
 import { ALL_WEBHOOKS_TIMEOUT_MS } from '../../many-webhooks.ts';
-import type { Database } from '../../pool.ts';
 import { arrayOf, isoText } from '../../sql.ts';
 import { hoursSince } from '../webhooks/history.ts';
 

@@ -1,6 +1,6 @@
 /** Unfinished deliveries of revoked agents: no agent fetches them, until a user dismisses them or moves them to another agent. */
-import { summed, summedBy } from '../../place.ts';
-import type { Database, Query } from '../../pool.ts';
+import { summed, summedBy } from '../../connect/place.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 import { ACTED_MAX } from '../deliveries/actions.ts';
 import { userActed } from '../deliveries/history.ts';

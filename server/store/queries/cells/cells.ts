@@ -1,6 +1,7 @@
 /** The cells of the installation, at home, and what a cell says of itself. */
+
+import type { Database, Query } from '../../connect/pool.ts';
 import { hasTable } from '../../migrate.ts';
-import type { Database, Query } from '../../pool.ts';
 import { isoText } from '../../sql.ts';
 
 type CellState = 'adding' | 'active' | 'draining';

@@ -1,8 +1,8 @@
 /** A schema of home's database on a Citus cluster: how it is made, which node has it, and what Weir adds on that node. See cells/address.ts. */
 import { advisoryLocks } from '../../advisory-locks.ts';
-import { copyInto } from '../../copy-rows.ts';
+import type { Database, Query } from '../../connect/pool.ts';
+import { copyInto } from '../../copy/rows.ts';
 import { hasTable } from '../../migrate.ts';
-import type { Database, Query } from '../../pool.ts';
 
 /** Holds the tables of a cell. Citus moves them together. */
 export function schemaOf(cell: number): string {

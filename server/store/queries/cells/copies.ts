@@ -1,5 +1,5 @@
 /** Configuration on its way from home to a cell. */
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 
 interface PendingCopy {

@@ -1,5 +1,5 @@
 /** Webhooks that are moving to another cell, see cells/move.ts. */
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 
 export interface Move {
   id: string;

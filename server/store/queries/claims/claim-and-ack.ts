@@ -1,5 +1,5 @@
 /** Runs a claim statement, alone or together with the acknowledgement of what the agent claimed before. */
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 import { type AnsweredRow, parseLeased } from './lease.ts';
 import type { LeasedRow } from './order.ts';
 import { type Acknowledged, ackText, parseAcknowledged, type Receipt, receiptColumns } from './settle.ts';

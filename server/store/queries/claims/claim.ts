@@ -1,8 +1,8 @@
 /** Claims: leases deliveries, and returns them with their events. Each way to choose them has a statement of its own, see the imports. */
 import { randomUUID } from 'node:crypto';
 import { asText } from '../../byte-text.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import type { Database, Query } from '../../pool.ts';
 import { arrayOf } from '../../sql.ts';
 import type { ClaimedRows } from './claim-and-ack.ts';
 import { claimInRound } from './in-round.ts';

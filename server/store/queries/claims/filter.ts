@@ -1,7 +1,7 @@
 /** Deliveries that a filter has to judge before their first lease, and those that it excludes. */
 
+import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import type { Database } from '../../pool.ts';
 import { arrayOf } from '../../sql.ts';
 import { subscribedWebhooks } from '../agents/subscriptions.ts';
 import { shareOf } from './room.ts';

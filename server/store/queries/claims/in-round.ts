@@ -1,5 +1,5 @@
 /** Leases deliveries of several webhooks in turn. */
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 import { subscribedWebhooks } from '../agents/subscriptions.ts';
 import { type ClaimedRows, runClaim } from './claim-and-ack.ts';

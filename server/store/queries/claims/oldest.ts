@@ -1,5 +1,5 @@
 /** Leases the oldest deliveries of one webhook. */
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 import { type ClaimedRows, runClaim } from './claim-and-ack.ts';
 import { daysOfClaim, lease, leasedColumns, leaseValues, mayClaim, millisecondsOf, withEventOf } from './lease.ts';
 import type { ClaimOrder } from './order.ts';

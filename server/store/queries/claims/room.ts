@@ -8,9 +8,9 @@
  * alternating rounds of 5 s: 15 to 27 ms with a limit, 5 to 12 ms without.
  */
 
-import { repeatConflicts } from '../../conflicts.ts';
-import { summed, summedBy } from '../../place.ts';
-import type { Database, Query } from '../../pool.ts';
+import { repeatConflicts } from '../../connect/conflicts.ts';
+import { summed, summedBy } from '../../connect/place.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 import { subscribedWebhooks } from '../agents/subscriptions.ts';
 

@@ -1,6 +1,7 @@
 /** Settles leases, which agents name by their receipts: acknowledges, refuses, extends and releases them. */
+
+import type { Database, Query } from '../../connect/pool.ts';
 import { isTimedId, uuidv7Milliseconds } from '../../ids.ts';
-import type { Database, Query } from '../../pool.ts';
 import { arrayOf } from '../../sql.ts';
 import { leaseEnded } from '../deliveries/history.ts';
 import { lockMaxLeased } from './room.ts';

@@ -1,8 +1,8 @@
 /** What users do to finished deliveries: replays and dismissals, of one delivery or of many. */
 import type { DeliveryState } from '../../../model/events.ts';
+import { lesser } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import { lesser } from '../../place.ts';
-import type { Database } from '../../pool.ts';
 import { arrayOf, isoText } from '../../sql.ts';
 import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from '../replays/targets.ts';
 import { userActed } from './history.ts';

@@ -7,8 +7,8 @@
 
 import type { z } from 'zod';
 import { COUNTED_MAX, type deliveryCountsSchema, WAITING_COUNTED_MAX } from '../../../model/events.ts';
-import { concatenated, summed } from '../../place.ts';
-import type { Database, Query } from '../../pool.ts';
+import { concatenated, summed } from '../../connect/place.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 
 /** Timeout of one statement. The index may hold many entries of finished deliveries that vacuum has not removed yet. */
 const TIMEOUT = '1s';

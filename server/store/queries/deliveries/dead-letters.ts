@@ -3,8 +3,8 @@
 import type { z } from 'zod';
 import type { deadGroupSchema } from '../../../model/dead-letters.ts';
 import { COUNTED_MAX } from '../../../model/events.ts';
-import { summedBy } from '../../place.ts';
-import type { Database } from '../../pool.ts';
+import { summedBy } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 import { withinTimeout } from './counts.ts';
 

@@ -2,9 +2,9 @@
 
 import type { z } from 'zod';
 import { type DeliveryState, deliverySchema } from '../../../model/events.ts';
+import { concatenated, newest } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import { concatenated, newest } from '../../place.ts';
-import type { Database } from '../../pool.ts';
 import { selectList } from '../../sql.ts';
 import { readEventTypes } from '../events/lists.ts';
 import { leaseEnded } from './history.ts';

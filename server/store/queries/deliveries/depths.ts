@@ -1,8 +1,8 @@
 /** Waiting and dead deliveries of each agent, and since when the oldest waits. */
 
 import { COUNTED_MAX } from '../../../model/events.ts';
-import { concatenated } from '../../place.ts';
-import type { Database, Query } from '../../pool.ts';
+import { concatenated } from '../../connect/place.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { readWaiting } from '../agents/activity.ts';
 import { unjudged } from '../claims/filter.ts';
 import { type Limits, sampleDeliveries, total, withinTimeout } from './counts.ts';

@@ -16,8 +16,8 @@
  * retention, and old values that an update cannot return.
  */
 import type { Attempt } from '../../../model/attempts.ts';
+import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import type { Database } from '../../pool.ts';
 
 /** Entries kept of a delivery. DELIVERY_MAX_ATTEMPTS is 10 by default; replays start again. Older entries are dropped. */
 export const HISTORY_MAX = 50;

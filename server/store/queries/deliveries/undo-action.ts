@@ -1,8 +1,8 @@
 /** Undoes replays and dismissals of many deliveries (actions.ts). */
 
+import { concatenated } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import { concatenated } from '../../place.ts';
-import type { Database } from '../../pool.ts';
 import { arrayOf } from '../../sql.ts';
 import type { ActionKind } from './actions.ts';
 import { userActed } from './history.ts';

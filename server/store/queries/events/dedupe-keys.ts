@@ -1,6 +1,6 @@
 /** The deduplication keys of a webhook, on their way from one cell to another. */
 
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 
 /** Keys copied in one statement. */

@@ -2,9 +2,9 @@
 
 import type { z } from 'zod';
 import { eventSchema } from '../../../model/events.ts';
+import { newest, type Place, summed } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import { newest, type Place, summed } from '../../place.ts';
-import type { Database } from '../../pool.ts';
 import { Placeholders, selectList } from '../../sql.ts';
 import { type EventFilter, type EventSpan, matching, spanConditions, where } from './conditions.ts';
 
@@ -37,7 +37,7 @@ export async function findEvent(
  *
  * The statement is planned on each call, with its values, so that the plan contains only the partitions of the range. Over a million
  * events in 34 partitions, the first page takes 2 ms, a page from 20 days ago 2 ms. Days that are over have an index by webhook (see
- * day-indexes.ts); an index of today's events would add an entry to each row when it is stored. There webhook_id is compared inside the
+ * retention/day-indexes.ts); an index of today's events would add an entry to each row when it is stored. There webhook_id is compared inside the
  * primary key, which walks a million events in 100 ms. A type that no event has takes 1.3 s of a million events, a common one 1 ms. A
  * partial index on (event_type, received_at, id) was measured to add 2 us to the 6 us of CPU time that Postgres needs to insert such a
  * row, and 150 bytes of WAL, so it does not exist. The search stops after its time limit instead, and its cursor continues it.

@@ -1,8 +1,8 @@
 /** Stored events on which a filter is tried, and the filters of all subscriptions. */
 
 import type { CandidateEvent } from '../../../model/filters/evaluate.ts';
-import { newest } from '../../place.ts';
-import type { Database } from '../../pool.ts';
+import { newest } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 import { suspendedUntil } from '../agents/subscriptions.ts';
 

@@ -2,9 +2,9 @@
 
 import type { z } from 'zod';
 import { eventDeliveriesSchema } from '../../../model/events.ts';
+import { concatenated, newest } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { isTimedId, uuidv7Time } from '../../ids.ts';
-import { concatenated, newest } from '../../place.ts';
-import type { Database } from '../../pool.ts';
 import { arrayOf, isoText } from '../../sql.ts';
 import { type NewEvent, newEventColumns } from './events.ts';
 

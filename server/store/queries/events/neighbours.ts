@@ -1,8 +1,8 @@
 /** Events near another one in time: the previous and the next that pass a filter, and the previous of the same type. */
 
+import { lesser, newest } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import { lesser, newest } from '../../place.ts';
-import type { Database } from '../../pool.ts';
 import { isoText, Placeholders } from '../../sql.ts';
 import {
   deliveryCondition,

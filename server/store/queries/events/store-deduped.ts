@@ -1,8 +1,8 @@
 /** Deduplication: stores an event once for each key of its webhook, whichever process or retry brings it. */
 import { addressFromBytes } from '../../../model/address.ts';
-import type { EventRow } from '../../copy-rows.ts';
+import type { Database } from '../../connect/pool.ts';
+import type { EventRow } from '../../copy/rows.ts';
 import { uuidText } from '../../ids.ts';
-import type { Database } from '../../pool.ts';
 
 /** An event that is stored unless its webhook already has its deduplication key. */
 export interface KeyedRow extends EventRow {

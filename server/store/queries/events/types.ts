@@ -1,8 +1,8 @@
 /** The types of a webhook's events, by how often they occur. */
 import type { z } from 'zod';
 import type { eventTypeSchema } from '../../../model/events.ts';
-import { lesser, summedBy, sumOf } from '../../place.ts';
-import type { Database } from '../../pool.ts';
+import { lesser, summedBy, sumOf } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 
 /** Newest events that are counted. */

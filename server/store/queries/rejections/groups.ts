@@ -1,6 +1,6 @@
 /** Rejections that belong together: of one webhook, with the same reason and header, so that one change fixes all of them. */
 import type { RejectionReason } from '../../../model/signatures/diagnosis/reasons.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, isoColumn, isoText } from '../../sql.ts';
 import { ALL_WEBHOOKS, HOUR } from '../webhooks/history.ts';
 import {

@@ -1,6 +1,6 @@
 /** The secrets and settings with which rejections are checked again. */
 import type { SchemeSettings } from '../../../model/signatures/presets.ts';
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 
 interface KeyringRow extends SchemeSettings {

@@ -4,7 +4,7 @@ import { rejectionSchema } from '../../../model/rejections.ts';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import type { KeptSignature } from '../../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../../model/signatures/diagnosis/reasons.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { isoColumn, selectList } from '../../sql.ts';
 
 const columnsSchema = rejectionSchema.omit({ hint: true, expected_headers: true, fixes: true, last_check: true });

@@ -2,7 +2,7 @@
 import type { KeptSignature } from '../../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../../model/signatures/diagnosis/reasons.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Database } from '../../pool.ts';
+import type { Database } from '../../connect/pool.ts';
 
 /**
  * Limits of the ring. An insert that exceeds one deletes the oldest rejections, at last those that are the first of their reason, webhook

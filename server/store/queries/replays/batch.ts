@@ -1,8 +1,8 @@
 /** One batch of a replay job. */
 
+import type { Merge } from '../../connect/place.ts';
+import type { Query } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import type { Merge } from '../../place.ts';
-import type { Query } from '../../pool.ts';
 import { Placeholders } from '../../sql.ts';
 import { readAgents } from '../agents/agents.ts';
 import { deliveryCondition, type EventFilter, eventConditions, where } from '../events/conditions.ts';

@@ -1,6 +1,7 @@
 /** Delivers stored events again, to agents that are subscribed or beyond subscriptions. */
+
+import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import type { Database } from '../../pool.ts';
 import { arrayOf } from '../../sql.ts';
 import type { ReplayScope } from './recipients.ts';
 import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from './targets.ts';

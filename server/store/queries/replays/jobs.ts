@@ -1,8 +1,8 @@
 /** Jobs: their rows. The work of a batch is in batch.ts. */
 import type { z } from 'zod';
 import { JOBS_KEPT_DAYS, jobSchema } from '../../../model/jobs.ts';
-import { concatenated } from '../../place.ts';
-import type { Database, Query } from '../../pool.ts';
+import { concatenated } from '../../connect/place.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, selectList } from '../../sql.ts';
 import type { ReplayScope } from './recipients.ts';
 

@@ -1,8 +1,8 @@
 /** What a replay would deliver: matches by webhook, an estimate of the events of a range, and events on which filters are judged. */
 
 import type { CandidateEvent } from '../../../model/filters/evaluate.ts';
-import { concatenated, lesser, newest, summedBy, sumOf } from '../../place.ts';
-import type { Database } from '../../pool.ts';
+import { concatenated, lesser, newest, summedBy, sumOf } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { arrayOf, isoText, Placeholders } from '../../sql.ts';
 import { type EventFilter, type EventSpan, matching, timeConditions, where } from '../events/conditions.ts';
 

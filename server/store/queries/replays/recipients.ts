@@ -1,5 +1,5 @@
 /** Who gets the events of a replay. */
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
 import { suspendedUntil } from '../agents/subscriptions.ts';
 

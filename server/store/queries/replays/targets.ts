@@ -2,7 +2,7 @@
  * Replay targets: the webhooks of which an agent has deliveries without a subscription, because their events were replayed to it. Claims
  * read them beside the subscriptions.
  */
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 
 /** SQL that records the targets of the rows `again` and returns them. */
 export const insertTargets = `

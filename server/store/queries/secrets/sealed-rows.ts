@@ -1,5 +1,5 @@
 /** Rows sealed under a key derived from SECRETS_KEY: everything that a key rotation must reseal. */
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 
 interface SealedTable {
   /** A KeyPurpose of store/secrets/seal.ts. */

@@ -1,6 +1,6 @@
 /** The keys that SECRETS_KEY has had, and when each was replaced. */
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 
 /** `replaced`: another key was in use before this call. */
 type KeyChange = { kind: 'first' | 'same' } | { kind: 'replaced'; before: Buffer[] };

@@ -1,6 +1,6 @@
 /** The audit log. */
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 
 /** Locks the head of the audit log until the transaction ends. Returns the newest entry; undefined when the log is empty. */
 export async function lockAuditHead(query: Query): Promise<{ number: number; hash: Buffer } | undefined> {

@@ -1,5 +1,5 @@
 /** Users of the identity provider, identified by issuer and subject. */
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 import type { ActiveUser } from './users.ts';
 
 export interface HostedUserRow extends ActiveUser {

@@ -1,5 +1,5 @@
 /** Requests that carried an Idempotency-Key, and their responses. */
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 
 /** After this time the attempt counts as dead, so a crashed process does not hold a key forever. */
 const HELD_SECONDS = 60;

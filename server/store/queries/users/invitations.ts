@@ -1,5 +1,5 @@
 /** Invitation links of users, by the hash of their token. */
-import type { Query } from '../../pool.ts';
+import type { Query } from '../../connect/pool.ts';
 import { type ActiveUser, userColumns } from './users.ts';
 
 const HOURS = 48;

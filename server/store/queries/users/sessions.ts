@@ -1,7 +1,7 @@
 /** Sessions of users. */
 import type { z } from 'zod';
 import { userSessionSchema } from '../../../model/users.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { selectList } from '../../sql.ts';
 import { type ActiveUser, userColumns } from './users.ts';
 

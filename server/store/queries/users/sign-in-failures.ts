@@ -1,5 +1,5 @@
 /** Failed sign-ins, counted in the database for all processes. An attempt is counted before its password is verified. */
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 
 /** Seconds to wait. 0: the attempt may proceed, and counts as a failure until it is taken back. */

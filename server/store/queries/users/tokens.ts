@@ -2,7 +2,7 @@
 
 import type { z } from 'zod';
 import { type Role, tokenSchema } from '../../../model/users.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { selectList } from '../../sql.ts';
 import { type ActiveUser, userColumns } from './users.ts';
 

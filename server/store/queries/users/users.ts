@@ -3,7 +3,7 @@
 import type { z } from 'zod';
 import { lesserRole, type Role, userSchema } from '../../../model/users.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { selectList } from '../../sql.ts';
 
 /** An active user, with the fields that a request needs. */

@@ -10,9 +10,9 @@ import {
   type WebhookQuarter,
   type webhookHistorySchema,
 } from '../../../model/history.ts';
+import type { Database } from '../../connect/pool.ts';
 import { ALL_WEBHOOKS_TIMEOUT_MS } from '../../many-webhooks.ts';
-import { deleteOldSteps } from '../../old-steps.ts';
-import type { Database } from '../../pool.ts';
+import { deleteOldSteps } from '../../retention/old-steps.ts';
 import { arrayOf, isoColumn } from '../../sql.ts';
 
 /** Webhook of the rows with the sums. */

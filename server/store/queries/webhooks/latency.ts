@@ -11,9 +11,9 @@ import {
   quantileOf,
   RETRIED,
 } from '../../../model/latency.ts';
+import type { Database } from '../../connect/pool.ts';
 import { ALL_WEBHOOKS_TIMEOUT_MS } from '../../many-webhooks.ts';
-import { deleteOldSteps } from '../../old-steps.ts';
-import type { Database } from '../../pool.ts';
+import { deleteOldSteps } from '../../retention/old-steps.ts';
 import { arrayOf } from '../../sql.ts';
 
 const [HOUR, DAY] = [3_600, 86_400];

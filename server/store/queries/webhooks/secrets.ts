@@ -1,7 +1,7 @@
 /** Secrets of webhooks, sealed: rotation, reading, and how many requests each verified. Statements lock them in the order of webhook and slot. */
 import type { z } from 'zod';
 import { secretSchema } from '../../../model/webhook-secrets.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, selectList } from '../../sql.ts';
 
 /** Stores a new current secret. The old one becomes `previous` for `overlapSeconds`, or is deleted when that is 0. */

@@ -3,9 +3,9 @@
 import type { z } from 'zod';
 import { DAY_MS } from '../../../base/time/durations.ts';
 import type { webhookUsageSchema } from '../../../model/webhook-usage.ts';
+import { summed } from '../../connect/place.ts';
+import type { Database } from '../../connect/pool.ts';
 import { ALL_WEBHOOKS_TIMEOUT_MS } from '../../many-webhooks.ts';
-import { summed } from '../../place.ts';
-import type { Database } from '../../pool.ts';
 import { arrayOf, isoText } from '../../sql.ts';
 import { HOUR } from './history.ts';
 import { ACTIVE_WEBHOOKS_MAX } from './webhooks.ts';

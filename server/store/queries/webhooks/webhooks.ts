@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { webhookActivitySchema } from '../../../model/webhook-activity.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
-import type { Database, Query } from '../../pool.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';
 
 const storedSchema = webhookSchema.omit({ url: true });

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EventSearch, SEARCHES_MAX, type SearchResult } from '../../../../server/manage/api/events/search.ts';
+import type { Database, Query } from '../../../../server/store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../../../server/store/ids.ts';
-import type { Database, Query } from '../../../../server/store/pool.ts';
 import { addAgent, request, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';

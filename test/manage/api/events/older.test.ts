@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DAY_MS } from '../../../../server/base/time/durations.ts';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
-import { indexPastDays } from '../../../../server/store/day-indexes.ts';
-import { createDays } from '../../../../server/store/partitions.ts';
+import { indexPastDays } from '../../../../server/store/retention/day-indexes.ts';
+import { createDays } from '../../../../server/store/retention/partitions.ts';
 import { startAgentApp, storeEvents } from '../../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';

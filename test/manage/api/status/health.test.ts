@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { partitionedTables, partitionName } from '../../../../server/store/partitions.ts';
+import { partitionedTables, partitionName } from '../../../../server/store/retention/partitions.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
 import { addPerson } from '../../../helpers/people.ts';

@@ -1,7 +1,7 @@
 /** Daily partitions (UTC) of `events` and `deliveries`, created days ahead, so that they exist at midnight. */
-import { DAY_MS } from '../base/time/durations.ts';
-import { advisoryLocks } from './advisory-locks.ts';
-import type { Database } from './pool.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
+import { advisoryLocks } from '../advisory-locks.ts';
+import type { Database } from '../connect/pool.ts';
 
 /** What has daily partitions: events, and the deliveries that are finished, in the partition of their event's day. */
 export const partitionedTables = ['events', 'deliveries'] as const;

@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Database, openDatabase } from '../../server/store/pool.ts';
-import { openPool } from '../../server/store/pool-clients.ts';
-import { DatabaseUnavailable } from '../../server/store/unavailable.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
-import { until } from '../helpers/wait.ts';
+import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
+import { openPool } from '../../../server/store/connect/pool-clients.ts';
+import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { until } from '../../helpers/wait.ts';
 
 let fresh: FreshDatabase;
 let database: Database;

@@ -1,6 +1,7 @@
 /** Removes what tables count by step of time, once it is older than that step is kept. */
+
+import type { Database } from '../connect/pool.ts';
 import { inParts } from './in-parts.ts';
-import type { Database } from './pool.ts';
 
 /** Rows that one statement deletes. */
 const ROWS_MAX = 10_000;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { CopyConnection } from '../../server/store/copy.ts';
-import { CopyEncoder, copyEventsSql } from '../../server/store/copy-rows.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { CopyConnection } from '../../../server/store/copy/connection.ts';
+import { CopyEncoder, copyEventsSql } from '../../../server/store/copy/rows.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 
 let fresh: FreshDatabase;
 

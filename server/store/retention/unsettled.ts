@@ -1,7 +1,8 @@
 /** The pending and leased deliveries of a day whose partitions are dropped. They are not in the partition: it has the finished ones. */
+
+import type { Database } from '../connect/pool.ts';
 import { inParts } from './in-parts.ts';
 import { boundsOfDay } from './partitions.ts';
-import type { Database } from './pool.ts';
 
 /** Deliveries changed in one statement. */
 const AT_A_TIME = 10_000;

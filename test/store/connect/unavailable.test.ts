@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { unusable } from '../../server/store/open.ts';
-import { openDatabase } from '../../server/store/pool.ts';
-import { DatabaseUnavailable, isPassing } from '../../server/store/unavailable.ts';
-import { freshDatabase } from '../helpers/postgres.ts';
-import { settingsOf, someKey } from '../helpers/settings.ts';
+import { openDatabase } from '../../../server/store/connect/pool.ts';
+import { DatabaseUnavailable, isPassing } from '../../../server/store/connect/unavailable.ts';
+import { unusable } from '../../../server/store/open.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { settingsOf, someKey } from '../../helpers/settings.ts';
 
 const at = (host: string) => `connection to server at "${host}", port 5432 failed: `;
 const refused = `${at('10.0.0.1')}Connection refused\n\tIs the server running on that host and accepting TCP/IP connections?`;

@@ -1,12 +1,17 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { DAY_MS } from '../../server/base/time/durations.ts';
-import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
-import { createPartitions, parents, partitionedTables, partitionName } from '../../server/store/partitions.ts';
-import { type Database, openDatabase } from '../../server/store/pool.ts';
-import { deleteExpiredKeys } from '../../server/store/retention.ts';
-import { addAgent, send, startAgentApp, storeEvents } from '../helpers/agents.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
-import { until } from '../helpers/wait.ts';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
+import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
+import { dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
+import {
+  createPartitions,
+  parents,
+  partitionedTables,
+  partitionName,
+} from '../../../server/store/retention/partitions.ts';
+import { deleteExpiredKeys } from '../../../server/store/retention/retention.ts';
+import { addAgent, send, startAgentApp, storeEvents } from '../../helpers/agents.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { until } from '../../helpers/wait.ts';
 
 const RETENTION_DAYS = 3;
 let fresh: FreshDatabase;

@@ -1,8 +1,8 @@
 /** A COPY connection that reconnects with back-off whenever it is lost, until it is closed. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { backoffMs } from '../base/time/backoff.ts';
-import { CopyConnection, type CopyOutcome } from './copy.ts';
-import { CopyEncoder } from './copy-rows.ts';
+import { backoffMs } from '../../base/time/backoff.ts';
+import { CopyConnection, type CopyOutcome } from './connection.ts';
+import { CopyEncoder } from './rows.ts';
 
 /** COPY connections per process, see GroupCommit. */
 export const COPY_CONNECTIONS = 2;

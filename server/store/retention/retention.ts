@@ -2,11 +2,11 @@
  * Retention row by row: events of webhooks with a shorter retention, and expired keys, are deleted in small batches. Days older than
  * RETENTION_DAYS are dropped whole, see drop-partitions.ts.
  */
-import { DAY_MS } from '../base/time/durations.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
+import type { Database } from '../connect/pool.ts';
+import { arrayOf, isoText } from '../sql.ts';
 import { inParts } from './in-parts.ts';
 import { readHorizon } from './partitions.ts';
-import type { Database } from './pool.ts';
-import { arrayOf, isoText } from './sql.ts';
 
 /** Limit on the expired keys deleted in one statement: short locks, little to vacuum at a time. */
 const KEYS_AT_A_TIME = 10_000;

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { backoffMs } from '../base/time/backoff.ts';
+import { backoffMs } from '../../base/time/backoff.ts';
 import { outliveClose, weirConninfo } from './conninfo.ts';
 
 /** Commands count the listeners by this name to know how many primaries must confirm a change. */

@@ -63,7 +63,7 @@ export function openPool(
 }
 
 /**
- * When the server closes a connection with unread bytes from us, no callback runs (see copy.ts), and a query would wait for
+ * When the server closes a connection with unread bytes from us, no callback runs (see ../copy/connection.ts), and a query would wait for
  * QUERY_TIMEOUT_MS. A timer therefore makes every connection read, as if its socket were readable.
  */
 function pollConnections(pool: pg.Pool): void {

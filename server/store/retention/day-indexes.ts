@@ -2,10 +2,10 @@
  * Indexes of events by webhook, on the days that are over: what a webhook received is found without reading the events of all others. Today's
  * partition has none, so storing an event costs the same as without them. An event takes 57 bytes of its index, and 0.7 us to sort it in.
  */
-import { DAY_MS } from '../base/time/durations.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
+import { concatenated } from '../connect/place.ts';
+import type { Database } from '../connect/pool.ts';
 import { dayMs, LOCK_TIMEOUT } from './partitions.ts';
-import { concatenated } from './place.ts';
-import type { Database } from './pool.ts';
 
 /** Events of the last seconds of a day are stored after its end. */
 const SETTLED_MS = 3_600_000;

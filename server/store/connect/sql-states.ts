@@ -4,7 +4,7 @@
  * `session_ended`: the server closed the session. The statement in progress may have been committed.
  * `session_read_only`: nothing was stored. This session stays read-only; a new one may be able to write.
  * `server_busy`: nothing was stored. The server lacks a resource temporarily; the session is intact.
- * `partition_missing`: nothing was stored. Weir creates the partition (see store/partitions.ts).
+ * `partition_missing`: nothing was stored. Weir creates the partition (see retention/partitions.ts).
  * `data`: nothing was stored. The row is invalid and would be rejected again.
  */
 type SqlStateKind = 'session_ended' | 'session_read_only' | 'server_busy' | 'partition_missing' | 'data';

@@ -10,8 +10,8 @@
  * waited out COMMIT_TIMEOUT_MS after pg_terminate_backend).
  */
 import Native, { type Libpq } from 'pg-native';
-import { outliveClose, weirConninfo, writableConninfo } from './conninfo.ts';
-import { sqlStateKind } from './sql-states.ts';
+import { outliveClose, weirConninfo, writableConninfo } from '../connect/conninfo.ts';
+import { sqlStateKind } from '../connect/sql-states.ts';
 
 export type CopyOutcome =
   | { kind: 'committed' }

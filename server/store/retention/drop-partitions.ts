@@ -1,10 +1,10 @@
 /** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
-import { DAY_MS } from '../base/time/durations.ts';
-import { advisoryLocks } from './advisory-locks.ts';
+import { DAY_MS } from '../../base/time/durations.ts';
+import { advisoryLocks } from '../advisory-locks.ts';
+import type { Database, Query } from '../connect/pool.ts';
+import { DatabaseUnavailable } from '../connect/unavailable.ts';
 import { inParts } from './in-parts.ts';
 import { boundsOfDay, LOCK_TIMEOUT, type PartitionedTable, parents, partitionedTables } from './partitions.ts';
-import type { Database, Query } from './pool.ts';
-import { DatabaseUnavailable } from './unavailable.ts';
 import { deleteUnsettled, endUnsettled, hasUnsettled } from './unsettled.ts';
 
 /** Writes the rows of a detached partition to a file, in a transaction. A rejection keeps the partition. */

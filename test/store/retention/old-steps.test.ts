@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { deleteOldSteps } from '../../server/store/old-steps.ts';
-import type { Database } from '../../server/store/pool.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import type { Database } from '../../../server/store/connect/pool.ts';
+import { deleteOldSteps } from '../../../server/store/retention/old-steps.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 
 let fresh: FreshDatabase;
 /** Rows that each statement deleted. */

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS, HOUR_MS } from '../../server/base/time/durations.ts';
-import { indexPastDays, readUnindexedFrom } from '../../server/store/day-indexes.ts';
-import { createDays, partitionName } from '../../server/store/partitions.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { DAY_MS, HOUR_MS } from '../../../server/base/time/durations.ts';
+import { indexPastDays, readUnindexedFrom } from '../../../server/store/retention/day-indexes.ts';
+import { createDays, partitionName } from '../../../server/store/retention/partitions.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 
 /** Far from the days of the template. */
 const FIRST_MS = Date.parse('2020-01-01T00:00:00Z');

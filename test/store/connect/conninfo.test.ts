@@ -7,7 +7,7 @@ import {
   withoutSecrets,
   withParameters,
   withSchema,
-} from '../../server/store/conninfo.ts';
+} from '../../../server/store/connect/conninfo.ts';
 
 describe('a connection string is described without its password', () => {
   test.each([

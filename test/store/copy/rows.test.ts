@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { CopyEncoder, type EventRow, rowBytesMax } from '../../server/store/copy-rows.ts';
+import { CopyEncoder, type EventRow, rowBytesMax } from '../../../server/store/copy/rows.ts';
 
 /** Reads the binary format by its description in the manual of Postgres, independent of the encoder. */
 function decode(data: Buffer): (Buffer | null)[][] {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isOutage, sqlStateKind } from '../../server/store/sql-states.ts';
+import { isOutage, sqlStateKind } from '../../../server/store/connect/sql-states.ts';
 
 test.each([
   ['08006', 'session_ended', true],

@@ -3,7 +3,7 @@
  * those tables says itself how it is spread, so that its callers use one Database. Without cells every statement runs at home.
  */
 
-import type { CellAway } from '../model/cells.ts';
+import type { CellAway } from '../../model/cells.ts';
 
 /** Combines what each cell returned, in the order of the cells; home is the first. Not called for a single cell. */
 export type Merge<Row> = (byCell: Row[][]) => Row[];

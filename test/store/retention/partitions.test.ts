@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS } from '../../server/base/time/durations.ts';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
 import {
   createPartitions,
   missingPartitions,
@@ -7,8 +7,8 @@ import {
   partitionedTables,
   partitionName,
   readHorizon,
-} from '../../server/store/partitions.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+} from '../../../server/store/retention/partitions.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 
 let fresh: FreshDatabase;
 beforeEach(async () => {

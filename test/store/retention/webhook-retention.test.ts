@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DAY_MS } from '../../server/base/time/durations.ts';
-import { dropOldPartitions } from '../../server/store/drop-partitions.ts';
-import { createPartitions } from '../../server/store/partitions.ts';
-import type { Database } from '../../server/store/pool.ts';
-import { storeDeduped } from '../../server/store/queries/events/store-deduped.ts';
-import { readWebhookActivity } from '../../server/store/queries/webhooks/webhooks.ts';
-import { removeExpiredEvents } from '../../server/store/retention.ts';
-import { storeEvents } from '../helpers/agents.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
+import type { Database } from '../../../server/store/connect/pool.ts';
+import { storeDeduped } from '../../../server/store/queries/events/store-deduped.ts';
+import { readWebhookActivity } from '../../../server/store/queries/webhooks/webhooks.ts';
+import { dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
+import { createPartitions } from '../../../server/store/retention/partitions.ts';
+import { removeExpiredEvents } from '../../../server/store/retention/retention.ts';
+import { storeEvents } from '../../helpers/agents.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 
 const RETENTION_DAYS = 10;
 const nowMs = Date.now();

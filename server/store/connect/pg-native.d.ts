@@ -1,4 +1,4 @@
-/** The parts of pg-native and its libpq addon that copy.ts and pool-clients.ts use; neither package has types. */
+/** The parts of pg-native and its libpq addon that ../copy/connection.ts and pool-clients.ts use; neither package has types. */
 declare module 'pg-native' {
   import type { EventEmitter } from 'node:events';
 

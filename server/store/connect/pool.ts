@@ -1,5 +1,5 @@
 /**
- * Ordinary queries: a small pool of pg-native connections. The hot path has its own connection, see copy.ts.
+ * Ordinary queries: a small pool of pg-native connections. The hot path has its own connection, see ../copy/connection.ts.
  *
  * Why libpq and not the JavaScript client of pg: DATABASE_URL is read as libpq reads it. The JavaScript client has no list of hosts with
  * target_session_attrs (failover), no key=value form, no service file, and other meanings of sslmode. It is not faster either:
