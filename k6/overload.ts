@@ -1,6 +1,6 @@
 /**
  * Overload test: checks Weir's guarantees under more load than the server can handle. The rate rises from RATE_START to
- * RATE_PEAK in DURATION, stays there for DURATION and, after ten seconds of rest, returns to RATE_START for DURATION.
+ * RATE_PEAK in DURATION, stays there for DURATION and, after 16 seconds of rest, returns to RATE_START for DURATION.
  *
  *     k6 run -e WEBHOOK_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> -e WEIR_TOKEN=<wu_…> \
  *       -e RATE_START=50 -e RATE_PEAK=10000 -e DURATION=30s -e VUS=1500 k6/overload.ts
