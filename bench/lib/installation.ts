@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { DAY_MS } from '../../server/base/time/durations.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
+import { indexPastDays } from '../../server/store/retention/day-indexes.ts';
 import { createDays } from '../../server/store/retention/partitions.ts';
 import { deriveKey, seal } from '../../server/store/secrets/seal.ts';
 import { arrayOf } from '../../server/store/sql.ts';
@@ -101,6 +102,8 @@ export async function fillInstallation(
   );
   await run('drop table volume_pairs');
   await fillHistory(run);
+  // As maintenance did an hour after each day.
+  await indexPastDays(database, Date.now());
   for (const table of ['webhooks', 'agents', 'subscriptions', 'history', 'latency', 'events', 'deliveries'])
     await run(`vacuum analyze ${table}`);
   await run('checkpoint');
