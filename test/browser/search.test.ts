@@ -11,12 +11,15 @@ const HAY = 3_000;
 let app: TestApp;
 let browser: Browser;
 let viewer: TestPerson;
+/** Its one event is older than those of the other webhook. */
+let quietId: string;
 beforeAll(async () => {
   browser = await startBrowser();
   app = await startPagesApp();
   viewer = await addPerson(app, 'viewer');
   const webhook = await app.addWebhook();
-  const insert = (count: number, minutesAgo: number, body: string) =>
+  quietId = (await app.addWebhook()).id;
+  const insert = (count: number, minutesAgo: number, body: string, webhookId = webhook.id) =>
     app.database.query({
       text: `insert into events (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes)
              select uuidv7.id, $1::uuid, uuidv7.at, '203.0.113.1', '', null, convert_to($4, 'UTF8'), 1
@@ -26,8 +29,9 @@ beforeAll(async () => {
                    || '7000' || '8000' || lpad(to_hex(i), 12, '0'))::uuid as id
                from generate_series(1, $2::int) i
              ) uuidv7`,
-      values: [webhook.id, count, minutesAgo, body],
+      values: [webhookId, count, minutesAgo, body],
     });
+  await insert(1, 140, 'the only one', quietId);
   await insert(1, 130, 'an old needle');
   await insert(HAY, 70, 'hay');
   await insert(1, 1, 'a new needle');
@@ -88,5 +92,17 @@ test('is continued by a link without JavaScript', async () => {
   await tab.page.getByRole('link', { name: 'Search further back' }).click();
   await tab.page.waitForURL(/cursor=/);
   expect(await tab.page.locator('#event-rows tr').count()).toBe(1);
+  await tab.close();
+});
+
+test('for the newest events of a webhook says how far it has looked, and does not take the webhook for a new one', async () => {
+  const tab = await openTab(browser, app, viewer);
+  await slowly(() => tab.page.goto(`/webhooks/${quietId}`, { waitUntil: 'commit' }));
+  await tab.page.getByText(/^Searched back to .+ through the events of all webhooks\./).waitFor();
+  expect(await tab.page.getByText(/No events yet|First request/).count()).toBe(0);
+  expect(await accessibilityViolations(tab.page)).toEqual([]);
+  await tab.page.getByRole('link', { name: 'Search further back' }).click();
+  await until(async () => (await tab.page.locator('#event-rows tr').count()) === 1);
+  expect(tab.complaints).toEqual([]);
   await tab.close();
 });

@@ -5,7 +5,7 @@ import type { Operations } from '../../manage/api/operations.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
 import { eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
-import type { Call } from '../call.ts';
+import type { Call, Called } from '../call.ts';
 import { readOutagesSince } from '../charts/outage-list.ts';
 import { refusalsOf } from '../charts/refusals.ts';
 import { errorShare, trafficOf } from '../charts/traffic.ts';
@@ -30,10 +30,12 @@ const NEW_MS = 3_600_000;
 /** What each tab shows besides the webhook itself. */
 const tabs = {
   events: async (call: Call, webhook: Webhook, counted: Counted | undefined) => {
-    const listed = itemsOf(await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } }));
-    const events = listed.items;
+    const listed = await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } });
+    const { items: events, cells_away } = itemsOf(listed);
+    const search = searchOf(listed);
     // A webhook whose events cannot be read now does not wait for its first one.
-    const isHidden = listed.cells_away?.some(({ number }) => number === webhook.cell) ?? false;
+    const isAway = cells_away?.some(({ number }) => number === webhook.cell) ?? false;
+    const isHidden = isAway || (events.length === 0 && search !== null);
     const deliveries = await eventDeliveries(
       call,
       events.map(({ id }) => id),
@@ -47,8 +49,9 @@ const tabs = {
     const strip = isUsed ? webhookStrip(counted, outageList, nowMs) : null;
     return {
       events,
-      cellsAway: listed.cells_away,
+      cellsAway: cells_away,
       isHidden,
+      search,
       deliveries,
       refusals,
       outageList,
@@ -119,6 +122,13 @@ export async function webhookView(
     ...more,
   };
   return view('webhooks/show', webhook.name, shown, feedback);
+}
+
+/** Where the search for the newest events ended, which reads those of all webhooks today; null: at their end. `to` null: it was refused. */
+function searchOf(listed: Called<'listEvents'>): { to: string | null; cursor: string | null } | null {
+  if (listed.kind !== 'done') return { to: null, cursor: null };
+  const { complete, searched_to, next_cursor } = listed.body;
+  return complete ? null : { to: searched_to, cursor: next_cursor };
 }
 
 /** How far the first request of a new webhook has come; null: the webhook is in use. `rejection`: the newest, while there is no event. */
