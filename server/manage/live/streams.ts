@@ -2,6 +2,7 @@
 
 import type { Exchange, Unanswered } from '../../base/http/exchange.ts';
 import { type Problem, problemLater } from '../../base/http/problem.ts';
+import type { Role } from '../../model/users.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
 import { readNewest } from '../../store/queries/events/events.ts';
@@ -170,7 +171,7 @@ export class Streams {
         clients.map(({ person }) => person),
         USER_SESSION_IDLE_SECONDS,
       );
-      for (const client of clients) if (standing(client.person) !== client.person.role) this.#end(client);
+      for (const client of clients) if (isEnded(client.person, standing(client.person))) this.#end(client);
     } catch {
       this.#recheckDueMs = performance.now() + EVERY_MS;
     }
@@ -205,4 +206,9 @@ export class Streams {
     this.#timer = null;
     this.#recheckDueMs = Number.POSITIVE_INFINITY;
   }
+}
+
+/** The role of a JWT applies to its request and is not stored. @param role current role; undefined: no longer active */
+function isEnded({ via, role: admitted }: Person, role: Role | undefined): boolean {
+  return role === undefined || (via.kind !== 'jwt' && role !== admitted);
 }

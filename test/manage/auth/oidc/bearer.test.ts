@@ -1,9 +1,12 @@
 import { createHmac, createPublicKey, generateKeyPairSync, type JsonWebKey, randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWTHeaderParameters, type JWTPayload, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { send } from '../../../helpers/agents.ts';
 import { type HostedApp, startHostedApp } from '../../../helpers/hosted.ts';
 import { API_AUDIENCE, type Claims, type SigningKey } from '../../../helpers/oidc-provider.ts';
 import { type Answer, request } from '../../../helpers/people.ts';
+import { openStream } from '../../../helpers/stream.ts';
+import { until } from '../../../helpers/wait.ts';
 
 let hosted: HostedApp;
 let rsa: SigningKey;
@@ -98,6 +101,25 @@ describe('an access token of the provider', () => {
       request(`${hosted.app.url}/api/v1/users`, 'GET', undefined, { authorization: `Bearer ${token}` });
     expect((await list(await signed({ weir_role: 'administrator' }))).status).toBe(200);
     expect((await list(await signed({ weir_role: 'operator' }))).status).toBe(403);
+  });
+
+  test('whose role differs from the stored one keeps its stream until its user is disabled', async () => {
+    const sub = randomUUID();
+    const { id } = (await call(await signed({ sub, weir_role: 'operator' }))).body;
+    const token = await signed({ sub, weir_role: 'viewer' });
+    const stream = await openStream(`${hosted.app.url}/api/v1/stream`, { authorization: `Bearer ${token}` });
+    onTestFinished(() => stream.leave());
+    const event = await send(await hosted.app.addWebhook());
+    await stream.next('event', ({ id }) => id === event);
+    const administrator = await signed({ weir_role: 'administrator' });
+    const disabled = await request(
+      `${hosted.app.url}/api/v1/users/${id}`,
+      'PATCH',
+      { disabled: true },
+      { authorization: `Bearer ${administrator}` },
+    );
+    expect(disabled.status).toBe(200);
+    await until(() => stream.ended);
   });
 
   test('used concurrently creates its user once', async () => {
