@@ -1,5 +1,5 @@
 /** The spool: while Postgres cannot commit, events are answered 202, and afterwards each of them is stored once, whatever was killed. */
-import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -152,6 +152,19 @@ test.runIf(canMount)(
     resizeDisk(spoolDir, DISK_SIZE);
   },
 );
+
+test.runIf(canMount)(`a process starts while the disk of the spool is full${skippedNote}`, async () => {
+  const { weir } = chain;
+  resizeDisk(spoolDir, '1m');
+  const ballast = join(spoolDir, 'ballast');
+  await expect(writeFile(ballast, Buffer.alloc(2_000_000))).rejects.toMatchObject({ code: 'ENOSPC' });
+  const [killed] = await weir.servingPids();
+  kill(killed!, 'SIGKILL');
+  await until(() => chain.events('process_up').length > 0);
+  await until(() => chain.events('spool_failed').some(({ reason }) => /ENOSPC/.test(String(reason))));
+  await rm(ballast);
+  resizeDisk(spoolDir, DISK_SIZE);
+});
 
 test('the primary killed while it spools, and while it drains', async () => {
   const load = await startLoad();

@@ -115,7 +115,7 @@ export const logEvents = {
   ],
   commit_in_doubt: ['warn', 'the connection was lost in the middle of a commit; its events were looked up'],
   spooling: ['warn', 'events are written to the spool, because the database does not commit them'],
-  spool_failed: ['error', 'the spool cannot be written; requests are answered 503'],
+  spool_failed: ['error', 'the spool cannot be written: while Postgres is away, requests are answered 503'],
   webhooks_not_saved: [
     'error',
     'the copy of the webhooks in DATA_DIR cannot be written: a start while Postgres is away would use an older one, or refuse events',

@@ -6,7 +6,7 @@ import type { Settings } from '../../base/settings/read.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
 import { advice, type Check, ok, problem } from '../../model/check.ts';
 import { type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
-import { realDisk } from '../../receive/spool/disk.ts';
+import { isFull, realDisk } from '../../receive/spool/disk.ts';
 import { foldersIn, ownFolder } from '../../receive/spool/folder.ts';
 import { SpoolWriter } from '../../receive/spool/writer.ts';
 
@@ -50,7 +50,6 @@ export async function checkSpool(settings: Settings, nowMs: () => number = Date.
   }
 }
 
-const isFull = (error: unknown) => ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
 const read = (folder: string) => new SpoolReader(realDisk, folder).read();
 const inMib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 

@@ -99,6 +99,11 @@ export const realDisk: Disk = {
   },
 };
 
+/** True for an error of a disk or quota without room, which passes when files are removed. */
+export function isFull(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
+}
+
 /** Null when the path does not exist. */
 async function statOf(path: string): Promise<Stats | null> {
   try {

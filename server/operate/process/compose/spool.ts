@@ -3,7 +3,7 @@ import { HOUR_MS } from '../../../base/time/durations.ts';
 import type { CellStores } from '../../../receive/ingest/cell-stores.ts';
 import type { QueueLimits } from '../../../receive/ingest/commit-queue.ts';
 import { SpooledStore } from '../../../receive/ingest/spooled-store.ts';
-import { realDisk } from '../../../receive/spool/disk.ts';
+import { isFull, realDisk } from '../../../receive/spool/disk.ts';
 import { SpoolWriter } from '../../../receive/spool/writer.ts';
 import type { Base } from '../base.ts';
 
@@ -14,6 +14,7 @@ export function composeSpool(
   limits: QueueLimits,
 ) {
   if (folder === undefined) return null;
+  const onFailed = (error: Error) => log('spool_failed', { reason: error.message });
   const open = (cell: number) =>
     new SpoolWriter({
       disk: realDisk,
@@ -23,7 +24,7 @@ export function composeSpool(
       ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
       writers: settings.WORKERS,
       nowMs: Date.now,
-      onFailed: (error) => log('spool_failed', { reason: error.message }),
+      onFailed,
     });
   const home = open(0);
   return {
@@ -40,9 +41,10 @@ export function composeSpool(
       void home.refusal();
       return home.lastRefusal === null;
     },
-    /** Rejects when it cannot be written. */
+    /** Rejects when it cannot be written. A full disk passes: Postgres may accept commits, and the drain frees the disk. */
     check: () =>
       home.check().catch((error: Error) => {
+        if (isFull(error)) return onFailed(error);
         throw new Error(`INGEST_SPOOL_DIR cannot be used by the user of the processes: ${error.message}`);
       }),
   };
