@@ -5,6 +5,7 @@ import { systemActor } from '../../../server/store/audit/actor.ts';
 import { openDatabase, type Query } from '../../../server/store/connect/pool.ts';
 import {
   addAgent,
+  agentsOf,
   type Delivery,
   letPass,
   type SecondApp,
@@ -16,6 +17,7 @@ import {
 } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { until } from '../../helpers/wait.ts';
+import { made } from '../../helpers/webhooks.ts';
 
 let app: TestApp;
 let second: SecondApp;
@@ -146,6 +148,16 @@ test('an acknowledgement that waited for another one of the same delivery report
   const { id, receipt } = await agent.claimOne();
   const settled = await movedDuring(id, 'done', () => agent.ack([receipt]));
   expect(settled).toEqual({ done: [receipt], gone: [] });
+});
+
+test('an extension under max_leased that waited for an acknowledgement of the same delivery reports it as gone', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  made(await agentsOf(app).update(agent.id, { max_leased: 1 }));
+  await send(webhook);
+  const { id, receipt } = await agent.claimOne();
+  const extended = await movedDuring(id, 'done', () => agent.extend([receipt], 60));
+  expect(extended).toEqual({ done: [], gone: [receipt] });
 });
 
 test('a replay that waited for another one of the same delivery is refused', async () => {

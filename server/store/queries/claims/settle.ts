@@ -1,5 +1,6 @@
 /** Settles leases, which agents name by their receipts: acknowledges, refuses, extends and releases them. */
 
+import { repeatConflicts } from '../../connect/conflicts.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { isTimedId, uuidv7Milliseconds } from '../../ids.ts';
 import { arrayOf } from '../../sql.ts';
@@ -83,12 +84,14 @@ export async function settleDeliveries(
     });
   const settled =
     isLimited && settlement.kind === 'extend'
-      ? await database.transaction(
-          async (query) => {
-            await lockMaxLeased(query, agentId);
-            return settle(query);
-          },
-          { plan: 'keyed' },
+      ? await repeatConflicts(() =>
+          database.transaction(
+            async (query) => {
+              await lockMaxLeased(query, agentId);
+              return settle(query);
+            },
+            { plan: 'keyed' },
+          ),
         )
       : await settle(database.query);
   const done = new Set(settled.map(textOf));
