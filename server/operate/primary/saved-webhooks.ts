@@ -38,6 +38,8 @@ const SAVE_EVERY_MS = 1_000;
 const RENEW_EVERY_MS = 600_000;
 /** Waits after a failed write, which may leave a replaced secret in the copy. */
 const RETRY = { firstMs: 2_000, maxMs: 60_000 };
+/** Waits after a failed read. They are short, so that the copy follows soon on the end of an outage. */
+const RETRY_READ = { firstMs: 2_000, maxMs: 10_000 };
 const PURPOSE = 'saved-webhooks';
 
 export class SavedWebhooks {
@@ -83,21 +85,22 @@ export class SavedWebhooks {
 
   async #saveWhileChanged(): Promise<void> {
     clearTimeout(this.#renewing);
+    let waits = RETRY;
     for (let failures = 0; this.#isChanged && !this.#stopping.signal.aborted; ) {
       this.#isChanged = false;
       try {
         await this.#write();
         failures = 0;
       } catch (error) {
-        // During an outage the copy stays as it is; the listener calls `save` at its end.
-        if (!(error instanceof DatabaseUnavailable)) {
-          this.#isChanged = true;
-          failures++;
-          this.#parts.onFailed(error as Error);
-        }
+        this.#isChanged = true;
+        failures++;
+        // During an outage the copy stays as it is. The listener may stay connected, so nothing else calls `save` at the end.
+        const isAway = error instanceof DatabaseUnavailable;
+        waits = isAway ? RETRY_READ : RETRY;
+        if (!isAway) this.#parts.onFailed(error as Error);
       }
       await pause(
-        failures === 0 ? SAVE_EVERY_MS : backoffMs(failures - 1, RETRY, Math.random()),
+        failures === 0 ? SAVE_EVERY_MS : backoffMs(failures - 1, waits, Math.random()),
         this.#stopping.signal,
       );
     }

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HOUR_MS } from '../../../server/base/time/durations.ts';
 import { removeSavedWebhooks, SavedWebhooks } from '../../../server/operate/primary/saved-webhooks.ts';
+import type { Database } from '../../../server/store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { readWebhooks } from '../../../server/store/queries/webhooks/webhooks.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { until } from '../../helpers/wait.ts';
@@ -28,11 +30,16 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-function open({ keys = [key], nowMs = startMs, failed = [] as Error[] } = {}): SavedWebhooks {
+function open({
+  keys = [key],
+  nowMs = startMs,
+  failed = [] as Error[],
+  opened = database.database,
+} = {}): SavedWebhooks {
   return new SavedWebhooks({
     dataDir,
     keys,
-    database: database.database,
+    database: opened,
     ageMaxMs: () => 24 * HOUR_MS,
     nowMs: () => nowMs,
     onFailed: (error) => failed.push(error),
@@ -85,6 +92,21 @@ test('a change while a copy is written is in the next', async () => {
   saved.save();
   await until(() => saved.read()!.some((row) => row.id === id));
   await saved.close();
+});
+
+test('a database that is briefly unavailable is read again, without a report', async () => {
+  await rm(file, { force: true });
+  const failed: Error[] = [];
+  let reads = 0;
+  const query: Database['query'] = async (statement) => {
+    if (reads++ === 0) throw new DatabaseUnavailable(new Error('timeout exceeded when trying to connect'));
+    return database.database.query(statement);
+  };
+  const saved = open({ failed, opened: { ...database.database, query } });
+  saved.save();
+  await until(() => saved.read() !== null);
+  await saved.close();
+  expect([reads, failed]).toEqual([2, []]);
 });
 
 test('a folder that cannot be written is reported; the older copy stays until the next try succeeds', async () => {
