@@ -1,7 +1,11 @@
 /** Keyset pagination of lists: newest first; the cursor is the id of the last row of a page. */
 import { z } from 'zod';
+import { invalidQuery } from '../../base/http/issues.ts';
+import type { Problem } from '../../base/http/problem.ts';
 import { recordId } from '../../model/fields.ts';
+import type { Query } from '../../store/connect/pool.ts';
 import { isTimedId } from '../../store/ids.ts';
+import { cursorExists, type PagedTable } from '../../store/queries/cursors.ts';
 
 /** Id of an event or a delivery, which contains its time. */
 export const eventId = z
@@ -49,6 +53,22 @@ export function pageOf<Row extends { id: string }, Item>(
 ): { items: Item[]; next_cursor: string | null } {
   const page = rows.slice(0, limit);
   return { items: page.map(describe), next_cursor: rows.length > limit ? cursorOf(page.at(-1)!) : null };
+}
+
+const CURSOR_DELETED = 'The item that this cursor names was deleted. Start at the first page.';
+
+/**
+ * The problem of a page whose cursor names a deleted row: the page is empty although the list may go on. Null: the page is right.
+ * @param rows the page
+ */
+export async function cursorProblem(
+  database: { query: Query },
+  table: PagedTable,
+  cursor: string | undefined,
+  rows: readonly unknown[],
+): Promise<Problem | null> {
+  if (cursor === undefined || rows.length > 0 || (await cursorExists(database, table, cursor))) return null;
+  return invalidQuery({ issues: [{ path: ['cursor'], detail: CURSOR_DELETED }], omitted: 0 });
 }
 
 /** Response schema of a list without pages. */

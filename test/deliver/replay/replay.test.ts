@@ -103,6 +103,15 @@ test('a job replays every event once, oldest first, and none that arrived later'
   ]);
 });
 
+test('the list of jobs refuses the cursor of a deleted job', async () => {
+  const older = await create();
+  const id = await create();
+  const next = () => operator.api('GET', `/api/v1/jobs?cursor=${id}`);
+  expect((await next()).body.items).toMatchObject([{ id: older }]);
+  await app.database.query({ text: 'delete from jobs where id = $1', values: [id] });
+  expect(await next()).toMatchObject({ status: 422, body: { errors: [{ parameter: 'cursor' }] } });
+});
+
 test('each filter of the list selects the same events', async () => {
   const other = await app.addWebhook({ event_type_from: 'json:/type' });
   await send(webhook, '{"n":1}');

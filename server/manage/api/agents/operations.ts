@@ -13,7 +13,7 @@ import { readAgentQuarters } from '../../../store/queries/agents/history.ts';
 import { readFilters, type StoredFilter } from '../../../store/queries/events/filter.ts';
 import type { ChangeParts } from '../change.ts';
 import { done, operation, replyTo } from '../operation.ts';
-import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { cursorProblem, flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { Agents } from './service.ts';
 import { settleUndelivered } from './undelivered.ts';
 
@@ -56,6 +56,8 @@ export function agentOperations(parts: ChangeParts) {
       handle: async ({ query: { revoked, q, cursor, limit } }) => {
         const filter = { revoked: flagValue(revoked), contains: q ?? null };
         const rows = await listAgents(database, filter, cursor ?? null, limit + 1);
+        const wrong = await cursorProblem(database, 'agents', cursor, rows);
+        if (wrong !== null) return wrong;
         return done(
           200,
           pageOf(rows, limit, (row) => row),

@@ -6,7 +6,7 @@ import { jobSchema } from '../../../model/jobs.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { findJob, listJobs } from '../../../store/queries/replays/jobs.ts';
 import { done, operation, replyTo } from '../operation.ts';
-import { pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { cursorProblem, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { cancelReplayJob } from './service.ts';
 
 const id = { schema: recordId, problem: 'job_unknown' } as const;
@@ -18,6 +18,8 @@ export function jobOperations(database: Database) {
       answers: { 200: pageSchema(jobSchema) },
       handle: async ({ query: { cursor, limit } }) => {
         const rows = await listJobs(database, cursor ?? null, limit + 1);
+        const wrong = await cursorProblem(database, 'jobs', cursor, rows);
+        if (wrong !== null) return wrong;
         return done(
           200,
           pageOf(rows, limit, (row) => row),

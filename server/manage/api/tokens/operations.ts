@@ -8,7 +8,7 @@ import type { Database } from '../../../store/connect/pool.ts';
 import { findTokenRecord, listTokens } from '../../../store/queries/users/tokens.ts';
 import { isBearer, type Person } from '../../auth/person.ts';
 import { done, operation, replyTo } from '../operation.ts';
-import { cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
+import { cursorProblem, cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './service.ts';
 
 const id = { schema: z.guid(), problem: 'token_unknown' } as const;
@@ -63,6 +63,8 @@ export function tokenOperations(database: Database) {
             "Everybody's tokens are for administrators; without all and user_id you see yours.",
           );
         const rows = await listTokens(database, userId, cursor ?? null, limit + 1);
+        const wrong = await cursorProblem(database, 'api_tokens', cursor, rows);
+        if (wrong !== null) return wrong;
         return done(
           200,
           pageOf(rows, limit, (row) => row),

@@ -183,6 +183,24 @@ describe('the list', () => {
     expect(await idsOf('revoked=false')).toEqual([ids[0], ids[2]]);
   });
 
+  test('refuses the cursor of a deleted agent, and accepts that of a revoked temporary one', async () => {
+    const name = randomUUID();
+    const older = await made({ name: `${name} 1` });
+    const last = await made({ name: `${name} 2` });
+    await app.database.query({
+      text: 'update agents set temporary = true, revoked_at = now() where id = $1',
+      values: [last.id],
+    });
+    const next = (cursor: string) => viewer.api('GET', `${PATH}?q=${name}&cursor=${cursor}`);
+    expect((await next(last.id)).body.items).toMatchObject([{ id: older.id }]);
+    await app.database.query({ text: 'delete from agents where id = $1', values: [last.id] });
+    expect(await next(last.id)).toMatchObject({
+      status: 422,
+      body: { code: 'invalid_request', errors: [{ parameter: 'cursor' }] },
+    });
+    expect(await next(older.id)).toMatchObject({ status: 200, body: { items: [], next_cursor: null } });
+  });
+
   test('has the webhooks of an agent oldest first, in both members, as the agent itself has them', async () => {
     const oldestFirst: string[] = [];
     for (let i = 0; i < 4; i++) oldestFirst.push((await app.addWebhook()).id);

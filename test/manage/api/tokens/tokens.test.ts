@@ -363,6 +363,15 @@ describe('the list', () => {
     expect(seen).toHaveLength(5);
   });
 
+  test('refuses the cursor of a deleted token', async () => {
+    const person = await addPerson(app, 'viewer');
+    const { id } = await make(person);
+    const next = () => person.api('GET', `/api/v1/tokens?cursor=${id}`);
+    expect((await next()).body.items).toHaveLength(1);
+    await app.database.query({ text: 'delete from api_tokens where id = $1', values: [id] });
+    expect(await next()).toMatchObject({ status: 422, body: { errors: [{ parameter: 'cursor' }] } });
+  });
+
   test.each(['cursor=1', 'user_id=me', 'all=yes', 'limit=0', 'limit=201', 'colour=red'])(
     'refuses ?%s',
     async (query) => {
