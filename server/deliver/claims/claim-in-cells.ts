@@ -6,7 +6,7 @@ import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 import { claimAndAck, claimDeliveries, oldestSinceMs } from '../../store/queries/claims/claim.ts';
 import type { Claimed, ClaimOrder } from '../../store/queries/claims/order.ts';
-import type { Acknowledged, Receipt, Settled } from '../../store/queries/claims/settle.ts';
+import { type Acknowledged, nothingSettled, type Receipt, type Settled } from '../../store/queries/claims/settle.ts';
 import { type ClaimEvents, type ClaimResult, claimFiltered, type FilterFailed, lastInRound } from './claim-filtered.ts';
 import type { ClaimMarks } from './claim-marks.ts';
 import type { FilterJudge } from './judge.ts';
@@ -38,12 +38,10 @@ interface Found {
   complete: boolean;
   /** Number of notified commits before the query ran. */
   commitsBefore: number;
-  /** Receipts that are settled, as text. */
-  settled: ReadonlySet<string>;
+  settled: Settled;
 }
 
-const nothingSettled: Settled = { done: new Set(), changed: [], acknowledged: [] };
-export const nothing: Found = { claimed: [], complete: true, commitsBefore: 0, settled: nothingSettled.done };
+export const nothing: Found = { claimed: [], complete: true, commitsBefore: 0, settled: nothingSettled };
 
 /** Leases what can be claimed now in one cell after the other, until there is enough. One that is away is left out unless all are. */
 export async function claimInCells(parts: CellClaimParts, request: ClaimTerms, agent: Agent): Promise<Found> {
@@ -114,7 +112,7 @@ async function claimUnfiltered(
       : await claimAndAck(database, order, acks, ended);
   if (settled.acknowledged.length > 0) acknowledged(settled.acknowledged);
   const result = { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
-  return { ...result, settled: settled.done };
+  return { ...result, settled };
 }
 
 function eventsOf(

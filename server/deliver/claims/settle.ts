@@ -5,6 +5,7 @@ import type { Database } from '../../store/connect/pool.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 import {
   type Acknowledged,
+  nothingSettled,
   parseReceipt,
   type Receipt,
   type Settled,
@@ -12,7 +13,6 @@ import {
   settleDeliveries,
 } from '../../store/queries/claims/settle.ts';
 
-const nothing: Settled = { done: new Set(), changed: [], acknowledged: [] };
 const outcomes = { done: 'acknowledged', pending: 'retried', dead: 'dead' } as const;
 
 interface SettleParts {
@@ -31,9 +31,9 @@ export function createSettle({ database, metrics, freed, onAcknowledged }: Settl
     settlement: Settlement,
   ): Promise<ReceiptsAnswer> {
     const known = knownReceipts(receipts);
-    const { done, changed, acknowledged } =
+    const { done, changed, acknowledged, away } =
       known.length === 0
-        ? nothing
+        ? nothingSettled
         : await settleDeliveries(database, agent.id, known, settlement, agent.maxLeased !== null);
     if (agent.maxLeased !== null && changed.some((state) => state !== 'leased')) freed();
     // A released delivery was not attempted.
@@ -41,7 +41,7 @@ export function createSettle({ database, metrics, freed, onAcknowledged }: Settl
       for (const [state, outcome] of Object.entries(outcomes))
         metrics.settled(agent.id, outcome, changed.filter((each) => each === state).length);
     if (acknowledged.length > 0) onAcknowledged(agent.id, acknowledged);
-    return receiptsAnswer(receipts, done);
+    return receiptsAnswer(receipts, { done, away });
   };
 }
 
@@ -53,11 +53,18 @@ export function knownReceipts(receipts: readonly string[]): Receipt[] {
 export interface ReceiptsAnswer {
   done: string[];
   gone: string[];
+  /** Absent: no cell of theirs is away. */
+  away?: string[];
 }
 
 /** The receipts as the agent sent them. */
-export function receiptsAnswer(receipts: readonly string[], settled: ReadonlySet<string>): ReceiptsAnswer {
-  const answer: ReceiptsAnswer = { done: [], gone: [] };
-  for (const text of receipts) answer[settled.has(text.toLowerCase()) ? 'done' : 'gone'].push(text);
-  return answer;
+export function receiptsAnswer(
+  receipts: readonly string[],
+  { done, away }: Pick<Settled, 'done' | 'away'>,
+): ReceiptsAnswer {
+  const kindOf = (text: string) => (done.has(text) ? 'done' : away.has(text) ? 'away' : 'gone');
+  const answer = { done: [] as string[], gone: [] as string[], away: [] as string[] };
+  for (const text of receipts) answer[kindOf(text.toLowerCase())].push(text);
+  const { away: unknown, ...known } = answer;
+  return unknown.length === 0 ? known : answer;
 }

@@ -21,13 +21,21 @@ export interface ClaimRequest {
 
 export type SettlePath = 'ack' | 'nack' | 'extend';
 
-/** Receipts that were settled; the leases of the other receipts are lost. */
-type SettleAnswer = { kind: 'settled'; done: Set<string> } | { kind: 'stopped' };
+/** What became of receipts: the leases of those in neither set are lost. */
+export interface SettledReceipts {
+  done: ReadonlySet<string>;
+  /** Their database does not answer now: they are sent again after AWAY_PAUSE_MS. */
+  away: ReadonlySet<string>;
+}
+
+export const AWAY_PAUSE_MS = 1_000;
+
+type SettleAnswer = ({ kind: 'settled' } & SettledReceipts) | { kind: 'stopped' };
 
 interface ClaimAnswer {
   deliveries: ClaimedDelivery[];
-  /** Receipts that the claim settled; the leases of the other receipts are lost. */
-  done: ReadonlySet<string>;
+  /** Of the receipts that the claim took along. */
+  settled: SettledReceipts;
 }
 
 /** The agent, as `GET /api/v1/agent/me` returns it. */
@@ -75,17 +83,17 @@ export function agentApi(client: ApiClient, session: AgentSession, repetition: R
     async claim(order, signal) {
       const document = await post('claim', order, order.wait_seconds * 1000, signal);
       if (document === null) return null;
-      const { deliveries, settled } = document as { deliveries?: unknown; settled?: { done?: unknown } };
-      const done = settled === undefined ? [] : settled.done;
-      if (Array.isArray(deliveries) && deliveries.every(isClaimedDelivery) && Array.isArray(done))
-        return { deliveries, done: new Set(done) };
+      const { deliveries, settled = { done: [] } } = document as { deliveries?: unknown; settled?: object };
+      const known = settledOf(settled);
+      if (Array.isArray(deliveries) && deliveries.every(isClaimedDelivery) && known !== null)
+        return { deliveries, settled: known };
       throw unknownDocument(client, 'a claim', 'an unknown document');
     },
     async settle(path, receipts, fields, signal) {
       const document = await post(path, { receipts, ...fields }, 0, signal);
       if (document === null) return { kind: 'stopped' };
-      const { done } = document as { done?: unknown };
-      if (Array.isArray(done)) return { kind: 'settled', done: new Set(done) };
+      const known = settledOf(document);
+      if (known !== null) return { kind: 'settled', ...known };
       throw unknownDocument(client, 'receipts', 'an unknown document');
     },
     async me(signal) {
@@ -95,4 +103,10 @@ export function agentApi(client: ApiClient, session: AgentSession, repetition: R
       throw unknownDocument(client, 'api/v1/agent/me', 'an unknown document');
     },
   };
+}
+
+/** Null: an unknown document. */
+function settledOf(document: { done?: unknown; away?: unknown }): SettledReceipts | null {
+  const { done, away = [] } = document;
+  return Array.isArray(done) && Array.isArray(away) ? { done: new Set(done), away: new Set(away) } : null;
 }

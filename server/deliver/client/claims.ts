@@ -92,7 +92,7 @@ async function claim({ api, order, signal }: Claiming, max: number, acks: TakenA
   try {
     const answer = await api.claim({ max, ...order, wait_seconds: 0, ack: acks.receipts }, signal);
     if (answer === null) acks.returned();
-    else acks.settled(answer.done);
+    else acks.settled(answer.settled);
     return answer?.deliveries ?? [];
   } catch (error) {
     acks.returned();

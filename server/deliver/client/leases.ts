@@ -1,5 +1,6 @@
 /** Extends the leases of deliveries that are being processed: when a third of the lease has passed, many in one request. */
-import type { AgentApi } from './api.ts';
+import { pause } from '../../base/time/backoff.ts';
+import { type AgentApi, AWAY_PAUSE_MS } from './api.ts';
 import type { Outcome } from './settle.ts';
 
 const RECEIPTS_MAX = 1_000;
@@ -42,6 +43,10 @@ export class Leases {
     const askedMs = performance.now();
     const settled = await this.#api.settle('extend', [receipt], { lease_seconds: seconds }, this.#signal);
     if (settled.kind === 'stopped') return 'stopped';
+    if (settled.away.has(receipt)) {
+      await pause(AWAY_PAUSE_MS, this.#signal);
+      return this.extend(receipt, seconds);
+    }
     if (!settled.done.has(receipt)) return 'gone';
     const held = this.#held.get(receipt);
     if (held !== undefined) held.sinceMs = askedMs + (seconds - this.#leaseSeconds) * 1000;
@@ -69,8 +74,8 @@ export class Leases {
       const settled = await this.#api.settle('extend', receipts, { lease_seconds: this.#leaseSeconds }, this.#signal);
       if (settled.kind === 'stopped') return;
       for (const [receipt, held] of due) {
-        // Deliveries settled during the request have no lease to lose.
-        if (this.#held.get(receipt) !== held) continue;
+        // Deliveries settled during the request have no lease to lose. What is known of no lease is asked again at the next check.
+        if (this.#held.get(receipt) !== held || settled.away.has(receipt)) continue;
         if (settled.done.has(receipt)) held.sinceMs = askedMs;
         else {
           this.#held.delete(receipt);

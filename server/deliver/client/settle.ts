@@ -2,7 +2,7 @@
  * Acks and nacks deliveries in batches: the next claim takes the acks that wait along, which saves a request. What no claim takes within
  * GROUP_MS is sent alone, and the next batch collects while that request is in flight.
  */
-import type { AgentApi, SettlePath } from './api.ts';
+import { type AgentApi, AWAY_PAUSE_MS, type SettledReceipts, type SettlePath } from './api.ts';
 import type { Settlement } from './delivery.ts';
 
 /** Maximum receipts in one request, as in the API. */
@@ -55,9 +55,7 @@ export class Settler {
     if (acks === null) return null;
     return {
       receipts: acks.map(({ receipt }) => receipt),
-      settled: (done) => {
-        for (const { receipt, resolve } of acks) resolve(done.has(receipt) ? 'done' : 'gone');
-      },
+      settled: (settled) => this.#acks.answered(acks, settled),
       returned: () => this.#acks.putBack(acks),
     };
   }
@@ -66,8 +64,7 @@ export class Settler {
 /** Acknowledgements that a claim takes along. One of the two functions is called once. */
 export interface TakenAcks {
   receipts: readonly string[];
-  /** @param done receipts that were settled; the leases of the others are lost */
-  settled: (done: ReadonlySet<string>) => void;
+  settled: (settled: SettledReceipts) => void;
   /** It is unknown whether the claim was received: they are sent again. */
   returned: () => void;
 }
@@ -131,12 +128,19 @@ class Lane {
     return null;
   }
 
+  /** Those of a database that does not answer are sent again, so that they do not hold up the others. */
+  answered(entries: readonly Entry[], { done, away }: SettledReceipts): void {
+    const again = entries.filter(({ receipt }) => away.has(receipt));
+    for (const { receipt, resolve } of entries) if (!away.has(receipt)) resolve(done.has(receipt) ? 'done' : 'gone');
+    if (again.length > 0) setTimeout(() => this.putBack(again), AWAY_PAUSE_MS);
+  }
+
   async #send(entries: readonly Entry[]): Promise<void> {
     const receipts = entries.map(({ receipt }) => receipt);
     try {
-      const settled = await this.#api.settle(this.#path, receipts, entries[0]!.fields, this.#signal);
-      for (const { receipt, resolve } of entries)
-        resolve(settled.kind === 'stopped' ? 'stopped' : settled.done.has(receipt) ? 'done' : 'gone');
+      const answer = await this.#api.settle(this.#path, receipts, entries[0]!.fields, this.#signal);
+      if (answer.kind === 'settled') return this.answered(entries, answer);
+      for (const { resolve } of entries) resolve('stopped');
     } catch (error) {
       for (const { reject } of entries) reject(error);
     }

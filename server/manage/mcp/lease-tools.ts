@@ -41,6 +41,10 @@ const settled = z.object({
   gone: z
     .array(z.string())
     .describe('receipts whose leases were lost: the delivery was or will be given out again with another receipt'),
+  away: z
+    .array(z.string())
+    .optional()
+    .describe('receipts of a database that does not answer now: send them again later'),
 });
 
 const nextWait = 'Call wait_for_events for the next events.';
@@ -123,15 +127,19 @@ async function settle(
 ): Promise<ToolAnswer<z.output<typeof settledSchema>>> {
   const outcome = await operations.run(operation, { input });
   if (outcome.kind !== 'done') return outcome;
-  const { done, gone } = outcome.body;
+  const { done, gone, away = [] } = outcome.body;
   const lost =
     gone.length === 0
       ? ''
       : ` The leases of ${count(gone.length, 'receipt')} were lost: ${gone.join(', ')}. Their events are delivered again with new receipts; do not use these again.`;
+  const later =
+    away.length === 0
+      ? ''
+      : ` The database of ${count(away.length, 'receipt')} does not answer now: ${away.join(', ')}. Send these again in a few seconds.`;
   return {
     kind: 'answer',
-    structured: { done, gone },
-    text: `${verb} ${count(done.length, 'delivery', 'deliveries')}.${lost} ${nextWait}`,
+    structured: outcome.body,
+    text: `${verb} ${count(done.length, 'delivery', 'deliveries')}.${lost}${later} ${nextWait}`,
   };
 }
 

@@ -1,6 +1,7 @@
 /** One Database over all cells: each statement runs where its place says. */
 
-import { concatenated, type Lenient, type Place } from '../connect/place.ts';
+import type { CellAway } from '../../model/cells.ts';
+import { concatenated, type Place } from '../connect/place.ts';
 import type { Database, Query, Statement } from '../connect/pool.ts';
 import { DatabaseUnavailable } from '../connect/unavailable.ts';
 
@@ -98,7 +99,11 @@ async function spread<Row extends object>(
       ? [[...new Set(place.ids.map((id) => cells.of(id)))], place.merge ?? concatenated]
       : [cells.all(), place.each];
   const { lenient } = place;
-  const read = lenient === undefined ? run : (cell: CellDatabase) => rowsUnlessAway(cell, lenient, run);
+  const idsIn = (cell: CellDatabase) => ('ids' in place ? place.ids.filter((id) => cells.of(id) === cell) : []);
+  const read =
+    lenient === undefined
+      ? run
+      : (cell: CellDatabase) => rowsUnlessAway(cell, (away) => lenient !== true && lenient(away, idsIn(cell)), run);
   if (chosen.length === 1) return read(chosen[0]!);
   return merge(await Promise.all(chosen.map(read)));
 }
@@ -106,7 +111,7 @@ async function spread<Row extends object>(
 /** None also of a cell that goes away while it is read. */
 async function rowsUnlessAway<Row extends object>(
   cell: CellDatabase,
-  lenient: Lenient,
+  onAway: (away: CellAway) => void,
   run: (cell: CellDatabase) => Promise<Row[]>,
 ): Promise<Row[]> {
   try {
@@ -115,7 +120,7 @@ async function rowsUnlessAway<Row extends object>(
     if (!(error instanceof DatabaseUnavailable) || cell.away === null) throw error;
   }
   const { number, name, awaySinceMs } = cell;
-  if (lenient !== true) lenient({ number, name, since: new Date(awaySinceMs).toISOString() });
+  onAway({ number, name, since: new Date(awaySinceMs).toISOString() });
   return [];
 }
 

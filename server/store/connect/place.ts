@@ -8,8 +8,8 @@ import type { CellAway } from '../../model/cells.ts';
 /** Combines what each cell returned, in the order of the cells; home is the first. Not called for a single cell. */
 export type Merge<Row> = (byCell: Row[][]) => Row[];
 
-/** A cell that is away has no rows, and is reported to the function. Absent: the statement rejects. */
-export type Lenient = true | ((away: CellAway) => void);
+/** A cell that is away has no rows, and is reported to the function with those of the `ids` that are in it. Absent: the statement rejects. */
+export type Lenient = true | ((away: CellAway, ids: readonly string[]) => void);
 
 /** Absent: at home. */
 export type Place<Row> =

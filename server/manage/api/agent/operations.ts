@@ -57,7 +57,9 @@ export function ownAgentOperations({ database, auth, claims, settle, onOtherClie
       else known.receipts.push(receipt);
     }
     for (const { receipts, refusal } of equal.values()) parts.push(await settle(who, receipts, settlementOf(refusal)));
-    return { done: parts.flatMap((part) => part.done), gone: parts.flatMap((part) => part.gone) };
+    const away = parts.flatMap((part) => part.away ?? []);
+    const known = { done: parts.flatMap((part) => part.done), gone: parts.flatMap((part) => part.gone) };
+    return away.length === 0 ? known : { ...known, away };
   }
 
   return {

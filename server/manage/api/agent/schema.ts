@@ -145,6 +145,10 @@ export const settledSchema = z
   .object({
     done: z.array(z.string()).describe('receipts that were settled'),
     gone: z.array(z.string()).describe('receipts whose leases were lost'),
+    away: z
+      .array(z.string())
+      .optional()
+      .describe('receipts of a cell that does not answer: send them again a second later; absent: none'),
   })
   .meta({ examples: [{ done: [exampleReceipt], gone: [] }] });
 

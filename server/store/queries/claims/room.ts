@@ -72,7 +72,8 @@ export function withRoom<T>(
           name: 'count-leased',
           text: `select ${underLease('$1', '$2')} as leased`,
           values: [agentId, max],
-          place: { each: summed },
+          // Leases in a cell that is away are not counted: the agent would get nothing from the others.
+          place: { each: summed, lenient: true },
         });
         return work(query, max - row!.leased);
       },

@@ -42,7 +42,11 @@ export interface Settled {
   changed: ('pending' | 'leased' | 'done' | 'dead')[];
   /** Deliveries that this call acknowledged. */
   acknowledged: Acknowledged[];
+  /** Receipts, as text, of cells that are away: nothing is known of their leases. */
+  away: ReadonlySet<string>;
 }
+
+export const nothingSettled: Settled = { done: new Set(), changed: [], acknowledged: [], away: new Set() };
 
 export interface Acknowledged {
   /** Id of the delivery: a UUIDv7 of the time at which the event was received. */
@@ -61,8 +65,8 @@ const NACK_MAX_SECONDS = 3_600;
 const delay = `coalesce($5::float8, least(${NACK_MAX_SECONDS}, ${NACK_FIRST_SECONDS} * 2 ^ least(d.attempts - 1, 20)) * (0.5 + r.jitter / 2))`;
 
 /**
- * Settles leases of one agent in one statement. Returns the receipts that are done. For the others the lease was lost: the delivery was
- * claimed again or replayed, or never belonged to this agent.
+ * Settles leases of one agent, in one statement for each cell. For a receipt that is neither done nor of a cell that is away, the lease
+ * was lost: the delivery was claimed again or replayed, or never belonged to this agent.
  * @param isLimited whether the agent has `max_leased`: a lease that has expired is then not extended, since another may have its place
  */
 export async function settleDeliveries(
@@ -73,6 +77,7 @@ export async function settleDeliveries(
   isLimited = false,
 ): Promise<Settled> {
   const { name, set, only = '', given = '', already, values } = statementOf(settlement, isLimited);
+  const idsAway = new Set<string>();
   const settle = (query: Query) =>
     query<SettledRow & Acknowledged>({
       name,
@@ -80,7 +85,7 @@ export async function settleDeliveries(
       text: `${settleText(set, ['$2', '$3', '$4'], given)}${only}
         returning d.id, d.leases as lease, d.state, d.webhook_id as "webhookId", d.attempts`,
       values: [agentId, ...receiptColumns(receipts), ...values],
-      place: { ids: receipts.map(({ deliveryId }) => deliveryId) },
+      place: placeOf(receipts, idsAway),
     });
   const settled =
     isLimited && settlement.kind === 'extend'
@@ -95,11 +100,22 @@ export async function settleDeliveries(
         )
       : await settle(database.query);
   const done = new Set(settled.map(textOf));
-  if (already !== null) await addSettled(database, agentId, receipts, done, already);
+  if (already !== null) await addSettled(database, agentId, receipts, { done, idsAway }, already);
   return {
     done,
     changed: settled.map(({ state }) => state),
     acknowledged: settled.filter(({ state }) => state === 'done'),
+    away: new Set(receipts.filter(({ deliveryId }) => idsAway.has(deliveryId)).map(receiptText)),
+  };
+}
+
+/** In the cells of the receipts. Those that are away leave the others to be settled, and the ids that are in them in `idsAway`. */
+function placeOf(receipts: readonly Receipt[], idsAway: Set<string>) {
+  return {
+    ids: receipts.map(({ deliveryId }) => deliveryId),
+    lenient: (_: unknown, ids: readonly string[]) => {
+      for (const id of ids) idsAway.add(id);
+    },
   };
 }
 
@@ -148,8 +164,8 @@ export async function settledByAck(
   acknowledged: Acknowledged[],
 ): Promise<Settled> {
   const done = new Set(acknowledged.map(textOf));
-  await addSettled(database, agentId, receipts, done, isDone);
-  return { done, changed: acknowledged.map(() => 'done'), acknowledged };
+  await addSettled(database, agentId, receipts, { done, idsAway: new Set() }, isDone);
+  return { done, changed: acknowledged.map(() => 'done'), acknowledged, away: new Set() };
 }
 
 /** Adds the receipts that an earlier, equal call has settled: their deliveries are in one of these states (SQL). */
@@ -157,12 +173,12 @@ async function addSettled(
   database: Pick<Database, 'query'>,
   agentId: string,
   receipts: readonly Receipt[],
-  done: Set<string>,
+  { done, idsAway }: { done: Set<string>; idsAway: Set<string> },
   states: string,
 ): Promise<void> {
-  const others = receipts.filter((receipt) => !done.has(receiptText(receipt)));
+  const others = receipts.filter((receipt) => !done.has(receiptText(receipt)) && !idsAway.has(receipt.deliveryId));
   if (others.length === 0) return;
-  for (const row of await readSettled(database, agentId, others, states)) done.add(textOf(row));
+  for (const row of await readSettled(database, agentId, { receipts: others, idsAway }, states)) done.add(textOf(row));
 }
 
 function textOf({ id, lease }: Pick<SettledRow, 'id' | 'lease'>): string {
@@ -176,7 +192,7 @@ function byId(a: Receipt, b: Receipt): number {
 function readSettled(
   { query }: Pick<Database, 'query'>,
   agentId: string,
-  receipts: readonly Receipt[],
+  { receipts, idsAway }: { receipts: readonly Receipt[]; idsAway: Set<string> },
   states: string,
 ): Promise<SettledRow[]> {
   return query<SettledRow>({
@@ -188,7 +204,7 @@ function readSettled(
       join deliveries d on d.received_at = r.received_at and d.id = r.id and d.leases = r.lease
       where d.agent_id = $1 and d.state in (${states})`,
     values: [agentId, ...receiptColumns(receipts)],
-    place: { ids: receipts.map(({ deliveryId }) => deliveryId) },
+    place: placeOf(receipts, idsAway),
   });
 }
 
