@@ -44,6 +44,7 @@ export interface ClaimOrder {
 export interface Settled {
   done: string[];
   gone: string[];
+  away?: string[];
 }
 
 export interface Answer {

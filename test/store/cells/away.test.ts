@@ -1,5 +1,6 @@
 /** A cell, or home, that does not answer. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Agent } from '../../../server/deliver/client/index.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';
@@ -103,4 +104,76 @@ test('a cell that was restored from a backup is not used until an operator accep
   expect((await statusOf(first!))[0]).toBe(503);
   expect((await app.weir('cell', 'update', '1', '--accept-restored')).err).toBe('');
   await until(async () => (await statusOf(first!))[0] === 202);
+});
+
+/** Runs `work` while the first cell is away. */
+async function whileAway(work: () => Promise<void>): Promise<void> {
+  await until(async () => (await ready()).cells_away === undefined);
+  await app.cells[0]!.cutOff();
+  await until(async () => (await ready()).cells_away !== undefined);
+  try {
+    await work();
+  } finally {
+    await app.cells[0]!.restore();
+  }
+}
+
+test.each([[], ['--max-leased', '100']])(
+  'receipts of a cell that is away do not hold up those of others (%s %s)',
+  async (...limit) => {
+    const consumer = await app.agentOf([home!, first!, second!], ...limit);
+    for (const webhook of [home!, first!, second!]) await send(webhook);
+    const held = await consumer.claim();
+    const ofCell = ({ event }: (typeof held)[number]) => event.webhook_id === first!.id;
+    const away = held.filter(ofCell).map(({ receipt }) => receipt);
+    const others = held.filter((delivery) => !ofCell(delivery)).map(({ receipt }) => receipt);
+    expect([away.length, others.length]).toEqual([1, 2]);
+    const receipts = [...others, ...away];
+    await whileAway(async () => {
+      await send(home!);
+      expect(await consumer.extend(receipts, 3600)).toEqual({ done: others, gone: [], away });
+      const { status, body } = await consumer.post('claim', { max: 10, ack: receipts });
+      expect([status, body.settled]).toEqual([200, { done: others, gone: [], away }]);
+      expect(body.deliveries.map(({ event }: (typeof held)[number]) => event.webhook_id)).toEqual([home!.id]);
+      const [next] = body.deliveries;
+      expect(await consumer.nack([next.receipt, ...away])).toEqual({ done: [next.receipt], gone: [], away });
+    });
+    await until(async () => (await consumer.ack(away)).away === undefined);
+    expect(await consumer.ack(away)).toEqual({ done: away, gone: [] });
+  },
+);
+
+test('the client library goes on while the cell of an acknowledgement is away, and sends that again', async () => {
+  const { id, credential } = await app.agentOf([home!, first!]);
+  const consumer = new Agent({ url: app.url, credential, notify: () => {} });
+  const stop = new AbortController();
+  const begun: string[] = [];
+  let end = () => {};
+  const held = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const running = consumer.run(
+    async ({ event }) => {
+      begun.push(event.webhook_id);
+      if (event.webhook_id === first!.id) await held;
+    },
+    { concurrency: 2, waitSeconds: 1, signal: stop.signal },
+  );
+  await send(first!);
+  await until(() => begun.length === 1);
+  await whileAway(async () => {
+    end();
+    for (let sent = 1; sent <= 3; sent++) {
+      await send(home!);
+      await until(() => begun.length === 1 + sent);
+    }
+  });
+  const leased = async () => (await api(`/deliveries?state=leased&agent_id=${id}`)).body;
+  await until(async () => {
+    const { items, cells_away } = await leased();
+    return cells_away === undefined && items.length === 0;
+  });
+  stop.abort();
+  expect(await running).toEqual({ claimed: 4, done: 4, failed: 0, gone: 0 });
+  consumer.close();
 });
