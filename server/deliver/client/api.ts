@@ -34,7 +34,7 @@ type SettleAnswer = ({ kind: 'settled' } & SettledReceipts) | { kind: 'stopped' 
 
 interface ClaimAnswer {
   deliveries: ClaimedDelivery[];
-  /** Of the receipts that the claim took along. */
+  /** What became of the receipts that the claim took along. */
   settled: SettledReceipts;
 }
 

@@ -109,7 +109,7 @@ export async function settleDeliveries(
   };
 }
 
-/** In the cells of the receipts. Those that are away leave the others to be settled, and the ids that are in them in `idsAway`. */
+/** Selects the cells of the receipts. One that is away does not stop the others, and adds its ids to `idsAway`. */
 function placeOf(receipts: readonly Receipt[], idsAway: Set<string>) {
   return {
     ids: receipts.map(({ deliveryId }) => deliveryId),
