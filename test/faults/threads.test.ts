@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Verifier } from '../../server/receive/ingest/verify.ts';
 import type { Verdict } from '../../server/receive/ingest/verify-thread.ts';
 import { signatureOf } from '../helpers/requests.ts';
@@ -47,6 +47,7 @@ beforeEach(async () => {
   failures = [];
 });
 afterEach(async () => {
+  vi.restoreAllMocks();
   await verifier.close();
   await rm(directory, { recursive: true });
 });
@@ -99,6 +100,18 @@ test('a batch with many requests at fault is given up after four failures, and d
   expect(await batch).toEqual(Array(5).fill({ kind: 'unavailable' }));
   expect(failures).toHaveLength(4);
   expect(await verify('next')).toEqual({ kind: 'verified', keyIndex: 0 });
+});
+
+test('a thread whose verdict arrived during a stall of the event loop longer than HMAC_TIMEOUT_MS is not ended', async () => {
+  await startVerifier(HANG, 0, 1);
+  await verify('one');
+  const verdict = verify('two');
+  await new Promise(setImmediate);
+  vi.spyOn(performance, 'now').mockReturnValue(performance.now() + timeoutOf(HANG));
+  // Longer than the interval of the checks.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeoutOf(HANG) / 4 + 100);
+  expect(await verdict).toEqual({ kind: 'verified', keyIndex: 0 });
+  expect(failures).toEqual([]);
 });
 
 test('requests behind a hung batch wait no longer than its two tries', async () => {

@@ -146,9 +146,15 @@ export class Verifier {
     for (const { tasks } of [batch, ...rest]) for (const task of tasks) task.settleVerdict(unavailable);
   }
 
+  /** After a stall of the event loop, timers run before the verdicts that have arrived are read: they are read first (setImmediate). */
   #abortOverdue(): void {
     const nowMs = performance.now();
-    for (const thread of this.#threads)
-      if (thread !== null && thread.batch !== null && thread.dueMs <= nowMs) thread.abort();
+    for (const thread of this.#threads) {
+      if (thread === null || thread.batch === null || thread.dueMs > nowMs) continue;
+      const { batch } = thread;
+      setImmediate(() => {
+        if (thread.batch === batch && !this.#closed) thread.abort();
+      });
+    }
   }
 }
