@@ -46,6 +46,7 @@ const refusals: readonly ProblemCode[] = [
   'memory_full',
   'queue_full',
   'verification_unavailable',
+  'secret_unavailable',
   'row_refused',
 ];
 

@@ -6,6 +6,7 @@ import { type agentRoutes, operationRoutes, plainRoutes, userRoutes } from '../.
 import { ApiDocument, type DocumentedOperation, receiveAnswer } from '../../helpers/openapi.ts';
 import { addPerson, PASSWORD, type TestPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
 import { inputs, makeWorld, pathTo, type World } from '../../helpers/world.ts';
 
 let world: World;
@@ -189,6 +190,19 @@ describe('every other route responds as documented', () => {
       expect(api.faults(documented(name), answer)).toEqual([]);
     }
   });
+});
+
+test.each(['ingest', 'ingestBatch'])('%s responds as documented when the secret cannot be used', async (name) => {
+  const { id, path, secret } = await world.app.addWebhook();
+  const text = `update webhooks set signature_scheme = 'later' where id = $1`;
+  await world.app.database.query({ text, values: [id] });
+  const url = name === 'ingest' ? path : `${path}/batch`;
+  const answer = await until(async () => {
+    const found = await receive(url, signedRequest({ secret, body: '{}' }));
+    return found.status === 503 && found;
+  });
+  expect(answer.body).toMatchObject({ code: 'secret_unavailable' });
+  expect(api.faults(documented(name), answer)).toEqual([]);
 });
 
 test('a response that the OpenAPI document lacks is detected', () => {
