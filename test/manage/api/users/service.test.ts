@@ -150,7 +150,7 @@ describe('an update', () => {
     expect(await actions(person.id)).toEqual(['user.update']);
   });
 
-  test('to disabled ends sessions and tokens permanently, even if the user is enabled again', async () => {
+  test('to disabled ends sessions permanently; tokens are refused until the user is enabled again', async () => {
     const person = await addPerson(app, 'viewer');
     expect((await root.api('PATCH', at(person.id), { disabled: true })).body.disabled).toBe(true);
     expect([(await account(person.cookie)).status, (await person.api('GET', '/api/v1/account')).status]).toEqual([
@@ -158,6 +158,15 @@ describe('an update', () => {
     ]);
     expect((await root.api('PATCH', at(person.id), { disabled: false })).body.disabled).toBe(false);
     expect((await account(person.cookie)).status).toBe(401);
+    expect((await person.api('GET', '/api/v1/account')).status).toBe(200);
+  });
+
+  test('to disabled with revoke_tokens ends tokens permanently', async () => {
+    const person = await addPerson(app, 'viewer');
+    const disabled = await root.api('PATCH', at(person.id), { disabled: true, revoke_tokens: true });
+    expect(disabled.body).toMatchObject({ disabled: true, revoked_tokens: 1 });
+    expect((await root.api('PATCH', at(person.id), { disabled: false })).status).toBe(200);
+    expect((await person.api('GET', '/api/v1/account')).status).toBe(401);
   });
 
   test('of the password ends the sessions, and only the new password signs in', async () => {
