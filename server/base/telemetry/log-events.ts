@@ -89,7 +89,7 @@ export const logEvents = {
     'error',
     'a process uses more than PROCESS_MEMORY_MAX and could not be replaced; it continues to serve',
   ],
-  crash_loop: ['fatal', 'processes exit as soon as they start; Weir stops'],
+  crash_loop: ['fatal', 'processes ended before they served, or within 3 s of their start; Weir stops'],
   service_report_failed: [
     'warn',
     'systemd could not be informed of the state of Weir by systemd-notify; logged once until it works again',

@@ -5,7 +5,7 @@
 import { backoffMs } from '../../base/time/backoff.ts';
 import type { Member } from './member.ts';
 
-/** A process that ends this soon after its start suggests that its replacement will end too. A process that serves for longer is proven. */
+/** A process that ends before it serves, or this soon after its start, suggests that its replacement will end too. */
 const QUICK_DEATH_MS = 3_000;
 const QUICK_DEATHS_MAX = 10;
 const PAUSE = { firstMs: 100, maxMs: 5_000 };
@@ -29,6 +29,7 @@ export class QuickDeaths {
   /** Why further forks are hopeless; null if they are not. @param last reason of the last death */
   hopeless(serving: readonly Pick<Member, 'livedMs'>[], last: string | number): string | null {
     if (this.#count < QUICK_DEATHS_MAX || serving.some(({ livedMs }) => livedMs >= QUICK_DEATH_MS)) return null;
-    return `${QUICK_DEATHS_MAX} consecutive processes exited within ${QUICK_DEATH_MS / 1000} s of their start (last: ${last})`;
+    const seconds = QUICK_DEATH_MS / 1000;
+    return `${QUICK_DEATHS_MAX} consecutive processes ended before they served, or within ${seconds} s of their start (last: ${last})`;
   }
 }
