@@ -26,7 +26,7 @@ function encode(text: string | Buffer, coding: Coding, quality = BROTLI_QUALITY)
   return coding === 'br' ? brotliAsync(text, { params }) : gzipAsync(text);
 }
 
-/** A text that is sent many times: compressed once in each coding, when it is first asked for in it. */
+/** A text that is sent many times: compressed once in each coding, when it is first asked for in it. A failed compression is tried again. */
 export class Encodings {
   readonly #plain: Buffer;
   readonly #quality: number | undefined;
@@ -43,6 +43,7 @@ export class Encodings {
     if (encoded === undefined) {
       encoded = encode(this.#plain, coding, this.#quality);
       this.#encoded.set(coding, encoded);
+      encoded.catch(() => this.#encoded.delete(coding));
     }
     return encoded;
   }
