@@ -228,11 +228,7 @@ async function openPage({ state, cells, log, undo, spool, alerts }: ServingParts
 
 function createListener({ conninfo, cells, log, spool, revive }: ServingParts, members: Members): ChangeListener {
   return new ChangeListener(conninfo, {
-    change: async (payload) => {
-      spool.webhooksChanged();
-      if (payload.startsWith('cell:')) await cells.changed();
-      await members.applyEverywhere(payload);
-    },
+    change: relayChange(cells, spool, members),
     arrived: (by) => members.broadcast({ kind: 'arrived', by }),
     alive: () => members.broadcast({ kind: 'heartbeat' }),
     lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
@@ -244,6 +240,22 @@ function createListener({ conninfo, cells, log, spool, revive }: ServingParts, m
     },
     down: (reason) => log('listener_down', { reason }),
   });
+}
+
+/** Applies a change in the primary, then in the processes, also when the primary could not read the cells: then it rejects. */
+export function relayChange(
+  cells: Pick<Cells, 'changed'>,
+  spool: Pick<PrimarySpool, 'webhooksChanged'>,
+  members: Pick<Members, 'applyEverywhere'>,
+): (payload: string) => Promise<void> {
+  return async (payload) => {
+    spool.webhooksChanged();
+    try {
+      if (payload.startsWith('cell:')) await cells.changed();
+    } finally {
+      await members.applyEverywhere(payload);
+    }
+  };
 }
 
 /** Fixes the resolved DATA_DIR: its default may depend on the user that runs the process. */

@@ -156,10 +156,7 @@ export async function startApp(
   metrics.counter('weir_log_lines_dropped_total', () => log.dropped());
 
   const preload = () => [cells, ...Object.values(caches)].map((cache) => cache.preload().catch(() => {}));
-  const cellsChanged = async () => {
-    await cells.changed();
-    ingest.cellsChanged();
-  };
+  cells.onRead(ingest.cellsChanged);
   await ingest.checkSpool();
   if (base.usesDatabase()) {
     // When the database is down, the process starts anyway and answers 503 itself.
@@ -180,15 +177,15 @@ export async function startApp(
     arrived: (by) => agents.arrived(by),
     changesLost: () => {
       for (const cache of Object.values(caches)) cache.invalidateAll();
-      // Without an answer, the next statement on events reads them.
-      void cellsChanged().catch(() => {});
+      // Without an answer, they are read again each second.
+      void cells.changed().catch(() => {});
       void live.streams.recheck();
     },
     change: async (payload) => {
       const [kind, id] = payload.split(':');
       if (id === undefined) return;
       if (kind === 'user') await live.streams.personChanged(id);
-      else if (kind === 'cell') await cellsChanged();
+      else if (kind === 'cell') await cells.changed();
       else if (Object.hasOwn(caches, kind!)) await caches[kind as keyof typeof caches].invalidate(id);
     },
     setHorizon: (next) => {

@@ -68,7 +68,7 @@ export function runProcess(): void {
         // The primary of an earlier release does not name the process.
         return app.arrived(message.by ?? '');
       case 'change':
-        // The reload may fail while the database is down. That is harmless, because the cached state is already dropped.
+        // The reload may fail while the database is down. Webhooks and agents are already dropped; the cells are read again each second.
         await app.change(message.payload).catch(() => {});
         return send({ kind: 'applied', number: message.number });
       case 'horizon':

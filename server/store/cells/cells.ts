@@ -25,8 +25,11 @@ export class Cells implements CellList {
   readonly database: Database;
   #all: readonly Cell[];
   #known = false;
+  /** The last read failed: a change may be missing. The cells known before are used until a read succeeds. */
+  #isStale = false;
   #loading: Promise<void> | null = null;
   #stop: (() => Promise<void>) | null = null;
+  #onRead: () => void = () => {};
 
   constructor(parts: CellsParts) {
     this.#parts = parts;
@@ -70,12 +73,22 @@ export class Cells implements CellList {
     return this.load();
   }
 
-  /** Reads the cells. Rejects when home does not answer. */
+  /** Reads the cells. Rejects when home does not answer; `watch` then reads again each second. */
   load(): Promise<void> {
-    this.#loading ??= this.#load().finally(() => {
-      this.#loading = null;
-    });
+    this.#loading ??= this.#load()
+      .catch((error) => {
+        this.#isStale = true;
+        throw error;
+      })
+      .finally(() => {
+        this.#loading = null;
+      });
     return this.#loading;
+  }
+
+  /** Calls `work` after each read of the cells, which may have been added, changed or removed. */
+  onRead(work: () => void): void {
+    this.#onRead = work;
   }
 
   /** Reads the cells again after a change; resolves when that is known here. */
@@ -84,9 +97,11 @@ export class Cells implements CellList {
     await this.load();
   }
 
-  /** Checks each second whether every cell can be used, until `close`. */
+  /** Checks each second whether every cell can be used, and reads the cells again if the last read failed, until `close`. */
   watch(): void {
     this.#stop = every(CHECK_EVERY_MS, async () => {
+      // Not awaited: while home does not answer, the checks of the other cells continue.
+      if (this.#isStale) void this.load().catch(() => {});
       await Promise.all(this.#all.map((cell) => cell.check()));
       // Citus may have moved it to another node.
       if (this.#all.some(({ address, away }) => address.kind === 'citus' && away !== null))
@@ -96,6 +111,7 @@ export class Cells implements CellList {
 
   async close(): Promise<void> {
     await this.#stop?.();
+    await this.#loading?.catch(() => {});
     await Promise.all(this.#all.map((cell) => (cell.number === 0 ? null : cell.close())));
   }
 
@@ -118,7 +134,9 @@ export class Cells implements CellList {
     );
     this.#all = [before[0]!, ...cells];
     this.#known = true;
+    this.#isStale = false;
     for (const cell of before.slice(1)) if (!this.#all.includes(cell)) void cell.close();
+    this.#onRead();
   }
 }
 

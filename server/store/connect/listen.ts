@@ -119,7 +119,8 @@ export class ChangeListener {
       await this.#events.change(payload);
       await this.#ask(client, 'select pg_notify($1, $2)', [APPLIED_CHANNEL, payload]);
     } catch {
-      // The connection was lost: the command stops waiting on its own timeout, and `up` covers the missed change.
+      // The change was not applied, or the connection was lost: the command stops waiting on its own timeout. `up` covers changes
+      // missed by a lost connection; cells that could not be read are read again each second.
     }
   }
 
