@@ -5,7 +5,7 @@
 import { backoffMs } from '../../base/time/backoff.ts';
 import type { Member } from './member.ts';
 
-/** A process that ends before it serves, or this soon after its start, suggests that its replacement will end too. */
+/** A process that ends before it serves, or this soon after its start, suggests that its replacement will end too. One that serves for longer is proven. */
 const QUICK_DEATH_MS = 3_000;
 const QUICK_DEATHS_MAX = 10;
 const PAUSE = { firstMs: 100, maxMs: 5_000 };
