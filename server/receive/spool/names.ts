@@ -15,6 +15,7 @@ export interface SegmentName {
   stem: string;
   /** Unix milliseconds; no event in the file is older. */
   createdMs: number;
+  /** In the name of a refused event: a part of its id. */
   pid: number;
   /** The cell of its events; 0: home, or several in a file that was written before the installation had cells. */
   cell: number;
@@ -31,6 +32,11 @@ const shape = /^((\d{13})-(\d+)-[0-9a-f]{8}(?:-v2)?(?:-c([1-9]\d{0,3}))?)\.([a-z
 export function newStem(nowMs: number, cell = 0): string {
   const unique = `${String(Math.floor(nowMs)).padStart(13, '0')}-${process.pid}-${randomBytes(4).toString('hex')}`;
   return `${unique}-v2${cell === 0 ? '' : `-c${cell}`}`;
+}
+
+/** The name of a file with this event alone: it has the time of the id, and its random bits in place of the process and the random part. */
+export function stemOfEvent(id: Buffer): string {
+  return `${String(id.readUIntBE(0, 6)).padStart(13, '0')}-${id.readUInt32BE(8)}-${id.toString('hex', 12)}-v2`;
 }
 
 export function fileName(stem: string, state: SegmentState): string {

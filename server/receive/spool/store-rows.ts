@@ -1,8 +1,8 @@
 /** Stores the rows of a drain, and moves those that the database refuses out of the way. */
 import { join } from 'node:path';
 import type { Disk } from './disk.ts';
-import { fileName, newStem, type SegmentName } from './names.ts';
-import { encodeHead, type Frame, frameOf, keyedLayout, splitRows } from './segment.ts';
+import { fileName, type SegmentName, stemOfEvent } from './names.ts';
+import { encodeHead, type Frame, frameOf, idsOf, keyedLayout, splitRows } from './segment.ts';
 import type { DrainCounts, DrainTarget } from './store.ts';
 
 export interface DrainObserver {
@@ -39,14 +39,28 @@ export async function storeRows(parts: DrainParts, columns: readonly string[], r
   if (result.kind === 'unavailable') return unavailable(result.reason);
   if (result.kind === 'committed') return observer.committed(result);
   if (rows.events === 1) {
-    await putAside(parts, columns, rows);
-    return observer.refused(result.sqlState, result.message);
+    if (await putAside(parts, columns, rows)) observer.refused(result.sqlState, result.message);
+    return;
   }
   for (const half of splitRows(rows, Math.ceil(rows.events / 2))) await storeRows(parts, columns, half);
 }
 
-async function putAside({ disk, folder }: DrainParts, columns: readonly string[], rows: Frame): Promise<void> {
-  const file = await disk.create(join(folder, fileName(newStem(Date.now()), 'refused')));
+/**
+ * False: the event was put aside before. Its chunk is repeated when a later event of it could not be stored, or the drain was killed. The
+ * file gets its name when it is complete, so that one of that name is.
+ */
+async function putAside({ disk, folder }: DrainParts, columns: readonly string[], rows: Frame): Promise<boolean> {
+  const stem = stemOfEvent(idsOf(columns, rows)[0]!);
+  const [path, draft] = [join(folder, fileName(stem, 'refused')), join(folder, `${stem}.draft`)];
+  const kept = await disk.open(path).catch(() => null);
+  if (kept !== null) {
+    await kept.close();
+    await disk.flushFolder(folder);
+    return false;
+  }
+  // Left by a drain that was killed.
+  await disk.remove(draft).catch(() => {});
+  const file = await disk.create(draft);
   try {
     const layout = keyedLayout();
     await file.write(0, Buffer.concat([encodeHead(layout, columns), frameOf(rows, layout)]));
@@ -54,7 +68,9 @@ async function putAside({ disk, folder }: DrainParts, columns: readonly string[]
   } finally {
     await file.close();
   }
+  await disk.rename(draft, path);
   await disk.flushFolder(folder);
+  return true;
 }
 
 export function unavailable(reason: string): never {

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { EventStore } from '../../../server/receive/ingest/event-store.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { Drain } from '../../../server/receive/spool/drain.ts';
+import { parseName, stemOfEvent } from '../../../server/receive/spool/names.ts';
 import { readFrame, readHead } from '../../../server/receive/spool/read-segment.ts';
 import { encodeFrame, keyedLayout, sealFrame } from '../../../server/receive/spool/segment.ts';
 import { addCounts, type DrainCounts, SpoolStore } from '../../../server/receive/spool/store.ts';
@@ -213,6 +214,22 @@ test('events that the database refuses are moved to a file of their own, the oth
   const head = (await readHead(file))!;
   expect(await readFrame(file, head, head.next)).toMatchObject({ kind: 'frame', frame: { events: 1 } });
   await file.close();
+});
+
+test('an event that the database refuses is kept once when its chunk is repeated, also after a drain was killed', async () => {
+  const bad = newRow({ contentType: 'no\0text' });
+  const rows = await spool(bad, newRow());
+  const stem = stemOfEvent(Buffer.from(bad.id));
+  await writeFile(join(folder, `${stem}.draft`), 'an incomplete file');
+  let transactions = 0;
+  onStore = () => {
+    if (++transactions === 3) throw new Error('interrupted');
+  };
+  await expect(drain.run()).rejects.toThrow('interrupted');
+  expect(await drain.run()).toEqual({ kind: 'empty' });
+  expect([refused, await readdir(folder)]).toEqual([['22021'], [`${stem}.refused`]]);
+  expect(parseName(`${stem}.refused`)).toMatchObject({ createdMs: bad.receivedAtMs, state: 'refused' });
+  expect(await storedIds(fresh.database)).toEqual([idOf(rows[1]!)]);
 });
 
 test('a torn end is dropped with its file; a file damaged inside is kept, and its good frames are stored', async () => {
