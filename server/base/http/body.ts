@@ -1,5 +1,6 @@
 /** Streams a request body into memory, up to a size cap. */
 import type { HttpResponse } from 'uWebSockets.js';
+import { Chunks } from './chunks.ts';
 import type { ClientLoad } from './clients.ts';
 import type { ByteBudget, HeldBody, SlabArena } from './memory.ts';
 
@@ -18,6 +19,7 @@ interface BodySize {
 
 /** After an early answer, up to this much of the body is read and dropped. If more is due, the connection is closed. */
 const DISCARD_BYTES_MAX = 1_048_576;
+const NO_CHUNKS: readonly Uint8Array[] = [];
 
 /** The memory that holds bodies. One per process. */
 export interface BodyMemory {
@@ -38,7 +40,8 @@ export class BodyReader {
   readonly #declaredBytes: number;
   readonly #chunked: boolean;
   readonly #onEnd: () => void;
-  #chunks: Uint8Array[] = [];
+  /** Null: no chunk is held. */
+  #chunks: Chunks | null = null;
   #settled = false;
   #abandoned = false;
   #held: HeldBody | null = null;
@@ -96,7 +99,7 @@ export class BodyReader {
   }
 
   #finish(lastChunk: Uint8Array): void {
-    const chunks = this.#chunks;
+    const chunks = this.#chunks?.all ?? NO_CHUNKS;
     // Release the chunks before allocating the slab, so that one body is not counted twice. They are copied within this turn.
     this.#giveBack();
     const body = this.#memory.arena.hold(chunks, lastChunk, this.receivedBytes);
@@ -109,8 +112,8 @@ export class BodyReader {
       return this.#end({ kind: 'client_busy' });
     if (!this.#memory.budget.take(chunk.length)) return this.#end({ kind: 'memory_full' });
     this.#client.gatheringBytes += chunk.length;
-    // uWebSockets.js invalidates the chunk's memory when this call returns.
-    this.#chunks.push(chunk.slice());
+    this.#chunks ??= new Chunks();
+    this.#chunks.add(chunk);
   }
 
   #end(outcome: BodyOutcome): void {
@@ -127,11 +130,10 @@ export class BodyReader {
   }
 
   #giveBack(): void {
-    if (this.#chunks.length === 0) return;
-    for (const chunk of this.#chunks) {
-      this.#memory.budget.give(chunk.length);
-      this.#client.gatheringBytes -= chunk.length;
-    }
-    this.#chunks = [];
+    if (this.#chunks === null) return;
+    const { bytes } = this.#chunks;
+    this.#memory.budget.give(bytes);
+    this.#client.gatheringBytes -= bytes;
+    this.#chunks = null;
   }
 }

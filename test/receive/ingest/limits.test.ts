@@ -121,6 +121,23 @@ describe('memory for bodies', () => {
     expect(await app.metric('weir_requests_aborted_total')).toBe(10);
   });
 
+  test.each([
+    ['complete', async (client: RawClient) => client.send('0\r\n\r\n'), 202],
+    ['aborted', async (client: RawClient) => client.destroy(), null],
+  ])(
+    'of a body in thousands of tiny chunks is counted in bytes, and released when it is %s',
+    async (_end, end, status) => {
+      await start({ CHUNKED_BODIES: 'accept' });
+      const client = await connect();
+      await client.send(`POST ${webhook.path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`);
+      await client.send('2\r\nxy\r\n'.repeat(20_000));
+      await until(async () => (await heldBytes()) === 40_000);
+      await end(client);
+      if (status !== null) expect((await outcome(client))[0]).toBe(status);
+      await until(async () => (await heldBytes()) === 0);
+    },
+  );
+
   test('is limited for each client address, so that one client cannot block the others', async () => {
     await start({ CLIENT_BODY_BYTES_HELD_MAX: 65_536, WEBHOOK_MAX_PAYLOAD_BYTES: 65_536 });
     const first = await begin(65_000, 60_000);
