@@ -34,7 +34,10 @@ type ClaimTerms = Omit<
 /** What an attempt leased. */
 interface Found {
   claimed: Claimed[];
-  /** False: filters have not judged all deliveries that can be claimed. The claim repeats its query without a wait. */
+  /**
+   * False: filters have not judged all deliveries that can be claimed, or only the acknowledgements succeeded. The claim repeats its query
+   * without a wait.
+   */
   complete: boolean;
   /** Number of notified commits before the query ran. */
   commitsBefore: number;
@@ -106,12 +109,12 @@ async function claimUnfiltered(
   acks: readonly Receipt[],
   { ended, acknowledged }: ReturnType<typeof eventsOf>,
 ): Promise<ClaimResult & Pick<Found, 'settled'>> {
-  const { claimed, settled } =
+  const { claimed, complete, settled } =
     acks.length === 0
-      ? { claimed: await claimDeliveries(database, order, ended), settled: nothingSettled }
+      ? { claimed: await claimDeliveries(database, order, ended), complete: true, settled: nothingSettled }
       : await claimAndAck(database, order, acks, ended);
   if (settled.acknowledged.length > 0) acknowledged(settled.acknowledged);
-  const result = { claimed, complete: true, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
+  const result = { claimed, complete, oldestMs: oldestSinceMs(claimed), lastWebhookId: lastInRound(claimed) };
   return { ...result, settled };
 }
 

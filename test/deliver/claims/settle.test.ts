@@ -1,7 +1,12 @@
 /** ack, nack and extend: what happens to a lease, by its receipt. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ClaimDays } from '../../../server/deliver/claims/claim-marks.ts';
+import type { Query } from '../../../server/store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
+import { claimAndAck } from '../../../server/store/queries/claims/claim.ts';
+import { parseReceipt } from '../../../server/store/queries/claims/settle.ts';
 import { readAttempts } from '../../../server/store/queries/deliveries/history.ts';
 import { addAgent, type Delivery, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
@@ -313,6 +318,37 @@ describe('a claim that settles', () => {
     const body = { ack: [lost.receipt, again!.receipt], webhook_ids: [] };
     for (let i = 0; i < 2; i++)
       expect((await claim(body)).settled).toEqual({ done: [again!.receipt], gone: [lost.receipt] });
+  });
+
+  test('reports what its first statement acknowledged when the database is lost after it', async () => {
+    const [first] = await leased(1);
+    const receipt = parseReceipt(first!.receipt)!;
+    const order = {
+      cell: 0,
+      agentId: agent.id,
+      generation: 1,
+      isLimited: false,
+      max: 1,
+      leaseSeconds: 60,
+      address: '192.0.2.1',
+      webhookIds: null,
+      bytesMax: 1_000_000,
+      attemptsMax: 3,
+      claimableFrom: '-infinity',
+      afterWebhookId: null,
+      onlyWebhookId: webhook.id,
+      hasManyWebhooks: false,
+      days: new ClaimDays().forClaim(agent.id, Date.now()),
+    };
+    let statements = 0;
+    const query: Query = async (statement) => {
+      if (++statements > 1) throw new DatabaseUnavailable(new Error('server closed the connection'));
+      return app.database.query(statement);
+    };
+    const { claimed, complete, settled } = await claimAndAck({ ...app.database, query }, order, [receipt], () => {});
+    expect([claimed, complete, [...settled.done]]).toEqual([[], false, [first!.receipt]]);
+    expect(statements).toBe(2);
+    expect(await row(first!)).toMatchObject({ state: 'done' });
   });
 
   test('has no member settled without ack and nack', async () => {

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { asText } from '../../byte-text.ts';
 import type { Database, Query } from '../../connect/pool.ts';
+import { DatabaseUnavailable } from '../../connect/unavailable.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { arrayOf } from '../../sql.ts';
 import type { ClaimedRows } from './claim-and-ack.ts';
@@ -57,34 +58,40 @@ export async function claimDeliveries(
   judged: JudgedDeliveries | null = null,
 ): Promise<Claimed[]> {
   for (;;) {
-    const { rows } = order.isLimited
-      ? await withRoom(database, order.agentId, (query, room) =>
-          room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }, judged, []) : nothing,
+    const rows = order.isLimited
+      ? await withRoom(database, order.agentId, async (query, room) =>
+          room > 0 ? claimOnce(query, { ...order, max: Math.min(order.max, room) }, judged) : [],
         )
-      : await claimOnce(database.query, order, judged, []);
+      : await claimOnce(database.query, order, judged);
     const claimed = await leasedOf(database, order, rows, onEnded);
     if (claimed.length > 0 || rows.length === 0) return claimed;
   }
 }
 
 /**
- * Claims as claimDeliveries does, and acknowledges in the same statement what was claimed before. For agents with neither `max_leased` nor
- * filters: their claims take several statements.
+ * Claims as claimDeliveries does, and acknowledges in the first statement what was claimed before. For agents with neither `max_leased` nor
+ * filters: their claims take several statements. The acknowledgements are committed before the statements that follow, so in an outage of
+ * those the outcome is returned without deliveries.
+ * @returns `complete`: false when the claim failed
  */
 export async function claimAndAck(
   database: Database,
   order: ClaimOrder,
   acks: readonly Receipt[],
   onEnded: (ended: EndedLeases) => void,
-): Promise<{ claimed: Claimed[]; settled: Settled }> {
-  const { rows, acknowledged } = await claimOnce(database.query, order, null, acks);
-  const settled = await settledByAck(database, order.agentId, acks, acknowledged);
-  const claimed = await leasedOf(database, order, rows, onEnded);
-  const isOver = claimed.length > 0 || rows.length === 0;
-  return { claimed: isOver ? claimed : await claimDeliveries(database, order, onEnded), settled };
+): Promise<{ claimed: Claimed[]; complete: boolean; settled: Settled }> {
+  const first = await claimFirst(database.query, order, null, acks);
+  const settled = await settledByAck(database, order.agentId, acks, first.acknowledged);
+  try {
+    const rows = first.rows.length > 0 ? first.rows : await claimFurther(database.query, order, null);
+    const claimed = await leasedOf(database, order, rows, onEnded);
+    const isOver = claimed.length > 0 || rows.length === 0;
+    return { claimed: isOver ? claimed : await claimDeliveries(database, order, onEnded), complete: true, settled };
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) return { claimed: [], complete: false, settled };
+    throw error;
+  }
 }
-
-const nothing: Promise<ClaimedRows> = Promise.resolve({ rows: [], acknowledged: [] });
 
 /** Reports the leases that ended, and returns the others with their events. */
 function leasedOf(
@@ -103,28 +110,37 @@ export function oldestSinceMs(claimed: readonly Claimed[]): number | null {
   return claimed.length === 0 ? null : Math.min(...claimed.map(({ sinceMs }) => sinceMs));
 }
 
-async function claimOnce(
+async function claimOnce(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<LeasedRow[]> {
+  const { rows } = await claimFirst(query, order, judged, []);
+  return rows.length > 0 ? rows : claimFurther(query, order, judged);
+}
+
+/** One statement. */
+function claimFirst(
   query: Query,
   order: ClaimOrder,
   judged: JudgedDeliveries | null,
   acks: readonly Receipt[],
 ): Promise<ClaimedRows> {
-  const { onlyWebhookId, webhookIds } = order;
-  const isOneWebhook = judged === null && onlyWebhookId !== null && (webhookIds?.includes(onlyWebhookId) ?? true);
-  if (!isOneWebhook) return inRound(query, order, judged, acks);
-  const oldest = await claimOldest(query, order, onlyWebhookId, acks);
-  // Before it returns nothing, it looks at all webhooks: the agent may have more of them than when it was read.
-  return oldest.rows.length > 0
-    ? oldest
-    : { ...(await claimInRound(query, order, null, [])), acknowledged: oldest.acknowledged };
+  const webhookId = onlyWebhookOf(order, judged);
+  return webhookId === null ? claimInRound(query, order, judged, acks) : claimOldest(query, order, webhookId, acks);
 }
 
-/** A claim of an agent of many webhooks looks once more, from another webhook on: another claim may have locked all that it looked at. */
-async function inRound(...[query, order, judged, acks]: Parameters<typeof claimInRound>): Promise<ClaimedRows> {
-  const first = await claimInRound(query, order, judged, acks);
-  if (first.rows.length > 0 || !order.hasManyWebhooks || judged !== null) return first;
-  const again = await claimInRound(query, { ...order, afterWebhookId: randomUUID() }, null, []);
-  return { ...first, rows: again.rows };
+/**
+ * Looks once more after a first statement without rows. A claim of one webhook looks at all of them: the agent may have more than when it was
+ * read. That of an agent of many webhooks looks from another webhook on: another claim may have locked all that it looked at.
+ */
+async function claimFurther(query: Query, order: ClaimOrder, judged: JudgedDeliveries | null): Promise<LeasedRow[]> {
+  const isOneWebhook = onlyWebhookOf(order, judged) !== null;
+  if (judged !== null || !(isOneWebhook || order.hasManyWebhooks)) return [];
+  const from = isOneWebhook ? order : { ...order, afterWebhookId: randomUUID() };
+  return (await claimInRound(query, from, null, [])).rows;
+}
+
+/** The webhook of which alone the claim takes the oldest deliveries; null: it takes those of all in turn. */
+function onlyWebhookOf({ onlyWebhookId, webhookIds }: ClaimOrder, judged: JudgedDeliveries | null): string | null {
+  if (judged !== null || onlyWebhookId === null) return null;
+  return (webhookIds?.includes(onlyWebhookId) ?? true) ? onlyWebhookId : null;
 }
 
 /** Adds the events of other days, and leaves out deliveries whose events retention has removed. Oldest first. */
