@@ -26,7 +26,7 @@ export async function checkSpool(settings: Settings, nowMs: () => number = Date.
     folder: own ?? directory,
     bytesMax,
     ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
-    writers: settings.WORKERS,
+    writers: () => settings.WORKERS,
     nowMs,
     onFailed() {},
   });

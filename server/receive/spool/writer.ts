@@ -25,8 +25,8 @@ interface WriterParts {
   bytesMax: number;
   /** INGEST_SPOOL_HOURS_MAX, in milliseconds. */
   ageMaxMs: number;
-  /** Number of writers that share the folder. */
-  writers: number;
+  /** Number of writers that may share the folder now: a cell that is added brings one in each process. */
+  writers: () => number;
   /** Unix milliseconds. */
   nowMs: () => number;
   /** The disk refused a write or a flush. */
@@ -52,7 +52,6 @@ export function segmentBytes(bytesMax: number, writers: number): number {
 
 export class SpoolWriter {
   readonly #parts: WriterParts;
-  readonly #segmentBytes: number;
   #segment: Segment | null = null;
   /** State of the folder when it was last checked. */
   #refusal: SpoolRefusal | null = null;
@@ -60,7 +59,6 @@ export class SpoolWriter {
 
   constructor(parts: WriterParts) {
     this.#parts = parts;
-    this.#segmentBytes = segmentBytes(parts.bytesMax, parts.writers);
   }
 
   /** Resolves with null when the events survive a power cut, all of them; otherwise with the reason. Never rejects. One call at a time. */
@@ -119,6 +117,10 @@ export class SpoolWriter {
       await disk.remove(path);
     }
     await disk.flushFolder(folder);
+  }
+
+  get #segmentBytes(): number {
+    return segmentBytes(this.#parts.bytesMax, this.#parts.writers());
   }
 
   /** Closes the file. The drain takes it when it reaches it. */

@@ -29,7 +29,7 @@ async function spoolOf(machine: string, events: number): Promise<{ folder: strin
     folder,
     bytesMax: 16_777_216,
     ageMaxMs: 3_600_000,
-    writers: 1,
+    writers: () => 1,
     nowMs: Date.now,
     onFailed: (error) => expect.fail(error.message),
   });

@@ -383,7 +383,7 @@ test('spool holds while a spool has events', async () => {
   const folder = temporaryDirectory();
   const spools = async () => (await read({ spoolFolder: folder })).filter(({ kind }) => kind === 'spool');
   expect(await spools()).toEqual([]);
-  const limits = { bytesMax: 1e8, ageMaxMs: 1e8, writers: 1 };
+  const limits = { bytesMax: 1e8, ageMaxMs: 1e8, writers: () => 1 };
   const writer = new SpoolWriter({ disk: realDisk, folder, ...limits, nowMs: Date.now, onFailed() {} });
   expect(await writer.append([newRow()])).toBe(null);
   await writer.close();

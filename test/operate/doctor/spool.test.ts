@@ -25,7 +25,7 @@ async function spoolOne(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   const [disk, nowMs] = [realDisk, Date.now];
   const onFailed = (error: Error) => expect.fail(error.message);
-  const writer = new SpoolWriter({ disk, folder, bytesMax: 1e8, ageMaxMs: 1e8, writers: 1, nowMs, onFailed });
+  const writer = new SpoolWriter({ disk, folder, bytesMax: 1e8, ageMaxMs: 1e8, writers: () => 1, nowMs, onFailed });
   expect(await writer.append([newRow()])).toBe(null);
   await writer.close();
 }

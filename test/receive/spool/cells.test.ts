@@ -53,7 +53,7 @@ async function spool({ id: webhook }: TestWebhook, cell: number, key?: string): 
     webhookId: uuidBytes(webhook),
     key: key === undefined ? null : dedupeKey(key),
   });
-  const limits = { bytesMax: 67_108_864, ageMaxMs: 3_600_000, writers: 1 };
+  const limits = { bytesMax: 67_108_864, ageMaxMs: 3_600_000, writers: () => 1 };
   const onFailed = (error: Error) => expect.fail(error.message);
   const writer = new SpoolWriter({ disk: realDisk, folder, cell, ...limits, nowMs: Date.now, onFailed });
   expect(await writer.append([row])).toBe(null);

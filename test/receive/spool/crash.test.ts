@@ -70,7 +70,15 @@ function openWriter(disk: SimulatedDisk): SpoolWriter {
   const onFailed = (error: Error) => {
     if (!(error instanceof Crash)) throw error;
   };
-  return new SpoolWriter({ disk, folder: '', bytesMax: 4_194_304, ageMaxMs: 3_600_000, writers: 2, nowMs, onFailed });
+  return new SpoolWriter({
+    disk,
+    folder: '',
+    bytesMax: 4_194_304,
+    ageMaxMs: 3_600_000,
+    writers: () => 2,
+    nowMs,
+    onFailed,
+  });
 }
 
 function drainOf(disk: SimulatedDisk, target: DrainTarget): Drain {

@@ -71,7 +71,7 @@ function openWriter(): SpoolWriter {
     folder,
     bytesMax: 67_108_864,
     ageMaxMs: 3_600_000,
-    writers: 1,
+    writers: () => 1,
     nowMs: Date.now,
     onFailed: (error) => {
       throw error;

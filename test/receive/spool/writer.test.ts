@@ -26,13 +26,13 @@ afterEach(async () => {
 
 const BYTES_MAX = 1_048_576;
 
-function open(given: { bytesMax?: number; disk?: Disk } = {}): SpoolWriter {
+function open(given: { bytesMax?: number; disk?: Disk; cell?: number; writers?: () => number } = {}): SpoolWriter {
   const writer = new SpoolWriter({
     disk: realDisk,
     folder,
     bytesMax: BYTES_MAX,
     ageMaxMs: HOUR_MS,
-    writers: 2,
+    writers: () => 2,
     nowMs: () => nowMs,
     onFailed: ({ message }) => failures.push(message),
     ...given,
@@ -68,6 +68,18 @@ test('two writers fill the folder up to INGEST_SPOOL_BYTES_MAX, never above it, 
   nowMs += 1_001;
   expect(await pair[0]!.refusal()).toBe(null);
   expect(await pair[0]!.append([big()])).toBe(null);
+});
+
+test('a file of each cell leaves room, also after cells were added', async () => {
+  // Sized for one writer, 9 open files of 128 KiB would fill the folder of 1 MiB.
+  let cells = 1;
+  const one = (cell: number) => open({ cell, writers: () => cells });
+  const home = one(0);
+  expect(await home.append([big(10)])).toBe(null);
+  cells = 9;
+  for (let cell = 1; cell < cells; cell++) expect(await one(cell).append([big(10)])).toBe(null);
+  nowMs += 1_001;
+  expect(await home.refusal()).toBe(null);
 });
 
 test('a frame larger than a file has a file of its own, and none when there is no room for it', async () => {

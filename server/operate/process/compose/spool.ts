@@ -9,7 +9,13 @@ import type { Base } from '../base.ts';
 
 /** Null: there is no INGEST_SPOOL_DIR. */
 export function composeSpool(
-  { settings, spoolFolder: folder, log, observe }: Pick<Base, 'settings' | 'spoolFolder' | 'log' | 'observe'>,
+  {
+    settings,
+    cells,
+    spoolFolder: folder,
+    log,
+    observe,
+  }: Pick<Base, 'settings' | 'cells' | 'spoolFolder' | 'log' | 'observe'>,
   events: CellStores,
   limits: QueueLimits,
 ) {
@@ -22,7 +28,7 @@ export function composeSpool(
       cell,
       bytesMax: settings.INGEST_SPOOL_BYTES_MAX,
       ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
-      writers: settings.WORKERS,
+      writers: () => settings.WORKERS * cells.all().length,
       nowMs: Date.now,
       onFailed,
     });

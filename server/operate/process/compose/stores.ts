@@ -71,7 +71,7 @@ export function composeStores(
   };
   const health = healthOf(cells.numbered(0));
   const events = new CellStores(cells, openStore);
-  const spool = composeSpool({ settings, spoolFolder, log, observe }, events, limits);
+  const spool = composeSpool({ settings, cells, spoolFolder, log, observe }, events, limits);
 
   const queued = () => events.queued + (spool?.store.queued ?? 0);
   const spooling = (cell: number) => spool?.store.queuedIn(cell) ?? 0;
