@@ -65,6 +65,15 @@ export function receiptsAnswer(
   const kindOf = (text: string) => (done.has(text) ? 'done' : away.has(text) ? 'away' : 'gone');
   const answer = { done: [] as string[], gone: [] as string[], away: [] as string[] };
   for (const text of receipts) answer[kindOf(text.toLowerCase())].push(text);
-  const { away: unknown, ...known } = answer;
-  return unknown.length === 0 ? known : answer;
+  return joinedAnswer([answer]);
+}
+
+/** One answer for several settlements. */
+export function joinedAnswer(answers: readonly ReceiptsAnswer[]): ReceiptsAnswer {
+  const away = answers.flatMap((answer) => answer.away ?? []);
+  return {
+    done: answers.flatMap(({ done }) => done),
+    gone: answers.flatMap(({ gone }) => gone),
+    ...(away.length > 0 && { away }),
+  };
 }

@@ -74,7 +74,7 @@ export class Leases {
       const settled = await this.#api.settle('extend', receipts, { lease_seconds: this.#leaseSeconds }, this.#signal);
       if (settled.kind === 'stopped') return;
       for (const [receipt, held] of due) {
-        // Deliveries settled during the request have no lease to lose. What is known of no lease is asked again at the next check.
+        // Deliveries settled during the request have no lease to lose. Receipts of a database that does not answer are sent again at the next check.
         if (this.#held.get(receipt) !== held || settled.away.has(receipt)) continue;
         if (settled.done.has(receipt)) held.sinceMs = askedMs;
         else {

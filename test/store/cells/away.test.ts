@@ -143,7 +143,7 @@ test.each([[], ['--max-leased', '100']])(
   },
 );
 
-test('the client library goes on while the cell of an acknowledgement is away, and sends that again', async () => {
+test('the client library continues while the cell of an acknowledgement is away, and sends that again', async () => {
   const { id, credential } = await app.agentOf([home!, first!]);
   const consumer = new Agent({ url: app.url, credential, notify: () => {} });
   const stop = new AbortController();

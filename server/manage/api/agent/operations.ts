@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { release } from '../../../base/files/build.ts';
 import { releaseOf } from '../../../base/net/releases.ts';
 import { type createClaim, inOutage } from '../../../deliver/claims/claim.ts';
-import type { createSettle } from '../../../deliver/claims/settle.ts';
+import { type createSettle, joinedAnswer } from '../../../deliver/claims/settle.ts';
 import { COUNTED_MAX } from '../../../model/events.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { readWaiting } from '../../../store/queries/agents/activity.ts';
@@ -57,9 +57,7 @@ export function ownAgentOperations({ database, auth, claims, settle, onOtherClie
       else known.receipts.push(receipt);
     }
     for (const { receipts, refusal } of equal.values()) parts.push(await settle(who, receipts, settlementOf(refusal)));
-    const away = parts.flatMap((part) => part.away ?? []);
-    const known = { done: parts.flatMap((part) => part.done), gone: parts.flatMap((part) => part.gone) };
-    return away.length === 0 ? known : { ...known, away };
+    return joinedAnswer(parts);
   }
 
   return {
