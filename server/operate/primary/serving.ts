@@ -23,6 +23,7 @@ import { Members } from './members.ts';
 import { MemoryGuard } from './memory-guard.ts';
 import type { SentOrder } from './messages.ts';
 import { MetricsPage } from './metrics-page.ts';
+import { relayChange } from './relay-change.ts';
 import { createRestart } from './restart.ts';
 import type { Ending } from './signals.ts';
 import type { PrimarySpool } from './spool.ts';
@@ -240,22 +241,6 @@ function createListener({ conninfo, cells, log, spool, revive }: ServingParts, m
     },
     down: (reason) => log('listener_down', { reason }),
   });
-}
-
-/** Applies a change in the primary, then in the processes, also when the primary could not read the cells: then it rejects. */
-export function relayChange(
-  cells: Pick<Cells, 'changed'>,
-  spool: Pick<PrimarySpool, 'webhooksChanged'>,
-  members: Pick<Members, 'applyEverywhere'>,
-): (payload: string) => Promise<void> {
-  return async (payload) => {
-    spool.webhooksChanged();
-    try {
-      if (payload.startsWith('cell:')) await cells.changed();
-    } finally {
-      await members.applyEverywhere(payload);
-    }
-  };
 }
 
 /** Fixes the resolved DATA_DIR: its default may depend on the user that runs the process. */
