@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { uuidText, uuidv7 } from '../../server/store/ids.ts';
-import { parseReceipt, receiptText } from '../../server/store/queries/claims/settle.ts';
+import { parseReceipt, receiptText } from '../../server/store/queries/claims/receipts.ts';
 
 const deliveryId = uuidText(uuidv7(Date.UTC(2026, 5, 1), randomBytes(16)));
 const receipt = { deliveryId, lease: 12 };

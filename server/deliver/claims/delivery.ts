@@ -3,7 +3,7 @@ import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
 import { bytesOf, utf8Of } from '../../store/byte-text.ts';
 import { uuidv7Time } from '../../store/ids.ts';
 import type { Claimed } from '../../store/queries/claims/order.ts';
-import { receiptText } from '../../store/queries/claims/settle.ts';
+import { receiptText } from '../../store/queries/claims/receipts.ts';
 
 export function receiptOf({ id, lease }: Claimed) {
   return { deliveryId: id, lease };

@@ -3,11 +3,10 @@
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
+import { parseReceipt, type Receipt } from '../../store/queries/claims/receipts.ts';
 import {
   type Acknowledged,
   nothingSettled,
-  parseReceipt,
-  type Receipt,
   type Settled,
   type Settlement,
   settleDeliveries,

@@ -1,7 +1,7 @@
 /** Tools of agents: wait for events, and settle their deliveries. They run the operations of /api/v1/agent/deliveries. */
 import { z } from 'zod';
 import { idOf, nameOf, receivedAt, timeOf } from '../../model/fields.ts';
-import { parseReceipt } from '../../store/queries/claims/settle.ts';
+import { parseReceipt } from '../../store/queries/claims/receipts.ts';
 import type { ackInput, claimedSchema, settledSchema } from '../api/agent/schema.ts';
 import { type Operations, type Tool, type ToolAnswer, tool } from './tool.ts';
 import { BODY_BYTES_SHOWN, Markers, untrusted, untrustedContent } from './untrusted.ts';

@@ -1,7 +1,8 @@
 /** What the history of a delivery contains after each way in which an attempt ends, and after each action of a user. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseReceipt, settleDeliveries } from '../../../server/store/queries/claims/settle.ts';
+import { parseReceipt } from '../../../server/store/queries/claims/receipts.ts';
+import { settleDeliveries } from '../../../server/store/queries/claims/settle.ts';
 import {
   type ActionKind,
   actOnDeliveries,

@@ -6,7 +6,7 @@ import type { Query } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { claimAndAck } from '../../../server/store/queries/claims/claim.ts';
-import { parseReceipt } from '../../../server/store/queries/claims/settle.ts';
+import { parseReceipt } from '../../../server/store/queries/claims/receipts.ts';
 import { readAttempts } from '../../../server/store/queries/deliveries/history.ts';
 import { addAgent, type Delivery, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';

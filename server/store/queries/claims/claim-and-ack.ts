@@ -2,7 +2,8 @@
 import type { Query } from '../../connect/pool.ts';
 import { type AnsweredRow, parseLeased } from './lease.ts';
 import type { LeasedRow } from './order.ts';
-import { type Acknowledged, ackText, parseAcknowledged, type Receipt, receiptColumns } from './settle.ts';
+import { type Receipt, receiptColumns } from './receipts.ts';
+import { type Acknowledged, ackText, parseAcknowledged } from './settle.ts';
 
 interface ClaimStatement {
   name: string;

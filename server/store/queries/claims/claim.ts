@@ -9,8 +9,9 @@ import type { ClaimedRows } from './claim-and-ack.ts';
 import { claimInRound } from './in-round.ts';
 import { claimOldest } from './oldest.ts';
 import type { Claimed, ClaimOrder, Days, JudgedDeliveries, LeasedRow } from './order.ts';
+import type { Receipt } from './receipts.ts';
 import { withRoom } from './room.ts';
-import { type Receipt, type Settled, settledByAck } from './settle.ts';
+import { type Settled, settledByAck } from './settle.ts';
 
 /** Leases that a claim found expired without an acknowledgement, and how many of their deliveries became dead letters. */
 interface EndedLeases {

@@ -6,8 +6,8 @@ import { type ClaimedRows, runClaim } from './claim-and-ack.ts';
 import { unjudged } from './filter.ts';
 import { daysOfClaim, lease, leasedColumns, leaseValues, mayClaim, millisecondsOf, withEventOf } from './lease.ts';
 import type { ClaimOrder, JudgedDeliveries } from './order.ts';
+import type { Receipt } from './receipts.ts';
 import { shareOf, shareOfDue } from './room.ts';
-import type { Receipt } from './settle.ts';
 
 const withHorizons = `
   select webhook_id, filter is not null as filtered, up_to

@@ -3,7 +3,7 @@ import type { Query } from '../../connect/pool.ts';
 import { type ClaimedRows, runClaim } from './claim-and-ack.ts';
 import { daysOfClaim, lease, leasedColumns, leaseValues, mayClaim, millisecondsOf, withEventOf } from './lease.ts';
 import type { ClaimOrder } from './order.ts';
-import type { Receipt } from './settle.ts';
+import type { Receipt } from './receipts.ts';
 
 /**
  * For an agent that has deliveries of one webhook only: no round over webhooks, so neither sorts nor windows over it.

@@ -2,30 +2,9 @@
 
 import { repeatConflicts } from '../../connect/conflicts.ts';
 import type { Database, Query } from '../../connect/pool.ts';
-import { isTimedId, uuidv7Milliseconds } from '../../ids.ts';
-import { arrayOf } from '../../sql.ts';
 import { leaseEnded } from '../deliveries/history.ts';
+import { type Receipt, receiptColumns, receiptRows, receiptText } from './receipts.ts';
 import { lockMaxLeased } from './room.ts';
-
-/** A receipt identifies one lease of one delivery and proves possession of that lease: `<delivery id>.<lease number>`. */
-export interface Receipt {
-  deliveryId: string;
-  lease: number;
-}
-
-export function receiptText({ deliveryId, lease }: Receipt): string {
-  return `${deliveryId}.${lease}`;
-}
-
-/** Parses a receipt; null if the text is not a valid receipt, so that no such lease exists. */
-export function parseReceipt(text: string): Receipt | null {
-  const dot = text.lastIndexOf('.');
-  const deliveryId = text.slice(0, dot);
-  const lease = text.slice(dot + 1);
-  return isTimedId(deliveryId) && /^[1-9]\d{0,8}$/.test(lease)
-    ? { deliveryId: deliveryId.toLowerCase(), lease: Number(lease) }
-    : null;
-}
 
 /** How a lease is settled. Each kind is idempotent: the same receipt again changes nothing and counts as done. */
 export type Settlement =
@@ -136,13 +115,6 @@ function settleText(set: string, [ids, leases, times]: readonly string[], given 
       and d.state = 'leased'`;
 }
 
-/** SQL of the receipts in receiptColumns. A sum with whole milliseconds is exact, and costs a fifth of parsing the text of a time. */
-function receiptRows(ids: string, leases: string, times: string, given = ''): string {
-  return `
-      select id, lease, timestamptz 'epoch' + ms * interval '1 ms' as received_at${given}
-      from unnest(${ids}::uuid[], ${leases}::int[], ${times}::bigint[]) r (id, lease, ms)`;
-}
-
 const acknowledge = `state = 'done', finished_at = now()`;
 const isDone = `'done'`;
 
@@ -185,10 +157,6 @@ function textOf({ id, lease }: Pick<SettledRow, 'id' | 'lease'>): string {
   return receiptText({ deliveryId: id, lease });
 }
 
-function byId(a: Receipt, b: Receipt): number {
-  return a.deliveryId < b.deliveryId ? -1 : 1;
-}
-
 function readSettled(
   { query }: Pick<Database, 'query'>,
   agentId: string,
@@ -209,16 +177,6 @@ function readSettled(
 }
 
 type SettledRow = { id: string; lease: number; state: Settled['changed'][number] };
-
-/** Ids, leases and times (Unix milliseconds) as Postgres arrays, sorted by id. The time is taken from the id and selects the partition. */
-export function receiptColumns(receipts: readonly Receipt[]): string[] {
-  const sorted = receipts.toSorted(byId);
-  return [
-    arrayOf(sorted.map(({ deliveryId }) => deliveryId)),
-    arrayOf(sorted.map(({ lease }) => lease)),
-    arrayOf(sorted.map(({ deliveryId }) => uuidv7Milliseconds(deliveryId))),
-  ];
-}
 
 interface Statement {
   name: string;
