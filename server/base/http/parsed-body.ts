@@ -2,6 +2,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import type { ProblemCode } from '../../model/errors.ts';
+import { jsonText } from '../../model/signatures/json-bytes.ts';
 import type { BodyOutcome, BodyReader } from './body.ts';
 import type { Exchange, Unanswered } from './exchange.ts';
 import { jsonFault } from './json-text.ts';
@@ -88,7 +89,7 @@ function parseJson(own: Buffer): Parsed<unknown> {
   if (excess !== null) return invalidJson(excess);
   // A valid body, the common case, is parsed once. Only an invalid body is scanned for the position of the fault.
   try {
-    if (isUtf8(own)) return { kind: 'parsed', value: JSON.parse(own.toString('utf8')) };
+    if (isUtf8(own)) return { kind: 'parsed', value: JSON.parse(jsonText(own)) };
   } catch {}
   return invalidJson(jsonFault(own)!);
 }

@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { extname, resolve } from 'node:path';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import type { SchemeDefinition } from '../../model/signatures/definition.ts';
+import { jsonText } from '../../model/signatures/json-bytes.ts';
 import { type Signed, signRequest } from '../../model/signatures/sign.ts';
 
 export interface Payload {
@@ -35,7 +36,7 @@ function contentTypeOf(file: string, body: Buffer): string {
 
 function isJson(body: Buffer): boolean {
   try {
-    JSON.parse(body.toString());
+    JSON.parse(jsonText(body));
     return true;
   } catch {
     return false;

@@ -67,9 +67,9 @@ export class DeliveredEvent implements EventFields {
     return this.body.toString('utf8');
   }
 
-  /** The body as JSON. Throws SyntaxError when it is not JSON. The sender chose the content: check it before use. */
+  /** The body as JSON, without a byte order mark before it. Throws SyntaxError when it is not JSON. The sender chose the content: check it before use. */
   json(): unknown {
-    return JSON.parse(this.text());
+    return JSON.parse(this.text().replace(/^\ufeff/, ''));
   }
 }
 

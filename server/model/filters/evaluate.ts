@@ -1,4 +1,5 @@
 /** Evaluates filters on events. Stateless but for the compiled expressions; runs in a thread (workers/filter.ts) and in commands. */
+import { jsonText } from '../signatures/json-bytes.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import { type Compiled, compileFilter, failureText } from './expression.ts';
 
@@ -50,7 +51,7 @@ export function judgeEvent(text: string, event: CandidateEvent): Judgement {
       headers: readable(readStoredHeaders(textOf(event.headers))) as Record<string, string>,
       content_type: event.contentType,
       bytes: BigInt(event.bytes),
-      body: event.body === null ? null : parsed(textOf(event.body)),
+      body: event.body === null ? null : parsed(jsonText(event.body)),
       webhook: event.webhook,
       event_type: event.eventType,
     });

@@ -1,6 +1,7 @@
 /** Signature schemes that a definition cannot express. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { formExceeds, signedBodyHash } from './body-bounds.ts';
+import { jsonText } from './json-bytes.ts';
 import { compilePath, everyItem, type PathStep, scanJson } from './json-scan.ts';
 import { sha256 } from './keys.ts';
 
@@ -68,7 +69,7 @@ export function readPointer(body: Uint8Array, path: readonly PathStep[]): string
 /** The value of a short JSON body; undefined if it is not JSON. */
 export function parsed(body: Uint8Array): unknown {
   try {
-    return JSON.parse(textOf(body));
+    return JSON.parse(jsonText(body));
   } catch {
     return undefined;
   }

@@ -95,7 +95,7 @@ type Json = Record<string, unknown>;
 
 function objectOf(text: string): Json | null {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = JSON.parse(text.replace(/^\ufeff/, ''));
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null;
   } catch {
     return null;

@@ -1,5 +1,16 @@
 /** Steps over the values of a JSON text, byte by byte. Brackets are counted, so that depth needs no stack. */
 
+/** Bytes of the UTF-8 byte order mark before a JSON text, which .NET writes and a parser may skip (RFC 8259, section 8.1): 3 or 0. */
+export function markLength(bytes: Uint8Array): 0 | 3 {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
+}
+
+/** The bytes as text for JSON.parse, without a byte order mark. */
+export function jsonText({ buffer, byteOffset, length }: Uint8Array): string {
+  const bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, length);
+  return bytes.toString('utf8', markLength(bytes));
+}
+
 const TAB = 0x09;
 const LINE_FEED = 0x0a;
 const RETURN = 0x0d;

@@ -23,6 +23,7 @@ import {
   COLON,
   COMMA,
   isSpace,
+  markLength,
   OBJECT,
   OBJECT_END,
   QUOTE,
@@ -94,7 +95,9 @@ export function everyItem(body: Uint8Array, path: readonly PathStep[], test: (it
 
 /** The bytes that are scanned; null if the text is truncated, so that none of its members counts. */
 function beginning({ buffer, byteOffset, length }: Uint8Array): Buffer | null {
-  const text = Buffer.from(buffer, byteOffset, length);
+  const whole = Buffer.from(buffer, byteOffset, length);
+  const mark = markLength(whole);
+  const text = mark === 0 ? whole : whole.subarray(mark);
   return isClosed(text) ? text.subarray(0, SCANNED_BYTES_MAX) : null;
 }
 

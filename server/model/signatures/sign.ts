@@ -2,6 +2,7 @@
 import { createHmac, createPrivateKey, type KeyObject, sign as signBytes } from 'node:crypto';
 import { twilioContent } from './code-schemes.ts';
 import type { SchemeDefinition } from './definition.ts';
+import { jsonText } from './json-bytes.ts';
 import { isAsymmetric, keyOf } from './keys.ts';
 import { fieldOf, headerOf, pointerOf } from './sources.ts';
 
@@ -124,7 +125,7 @@ function privateKey(given: Uint8Array): KeyObject {
 export function withMember(body: Buffer, path: readonly string[], member: unknown): Buffer {
   let value: unknown;
   try {
-    value = JSON.parse(body.toString('utf8'));
+    value = JSON.parse(jsonText(body));
   } catch {
     value = null;
   }

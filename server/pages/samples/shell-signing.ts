@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { twilioContent } from '../../model/signatures/code-schemes.ts';
 import { isDefinable, type SchemeDefinition } from '../../model/signatures/definition.ts';
+import { jsonText } from '../../model/signatures/json-bytes.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { CannotSign, withMember } from '../../model/signatures/sign.ts';
 import { fieldOf, headerOf, pointerOf } from '../../model/signatures/sources.ts';
@@ -140,7 +141,7 @@ function edited(sent: Buffer, path: readonly string[], member: unknown): string 
 /** The notifications with another clientState; null: the body has none. */
 function withState(sent: Buffer, clientState: string): string | null {
   try {
-    const given = JSON.parse(sent.toString());
+    const given = JSON.parse(jsonText(sent));
     return JSON.stringify({ ...given, value: given.value.map((one: object) => ({ ...one, clientState })) });
   } catch {
     return null;

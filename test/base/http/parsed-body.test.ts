@@ -47,6 +47,10 @@ test('a body with 32 levels is validated, with any content type', async () => {
   expect([status, body.errors]).toEqual([422, [{ pointer: '', detail: 'Give an object.' }]]);
 });
 
+test('a byte order mark before a body is skipped', async () => {
+  expect(await post('\ufeff{"name":"marked"}')).toMatchObject({ status: 201, body: { name: 'marked' } });
+});
+
 test('an unknown member is reported with the allowed ones', async () => {
   const { body } = await post('{"name":"a","nmae":"b"}');
   expect(body.errors).toEqual([

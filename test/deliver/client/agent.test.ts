@@ -40,7 +40,7 @@ const SLOW_MS = 210;
 const states = () => weir.rows.map(({ state }) => state);
 
 test('run acknowledges what the handler finishes, and returns what it refuses, with reason and delay', async () => {
-  weir.add('{"a":"ü"}');
+  weir.add('\ufeff{"a":"ü"}');
   weir.add(Buffer.from([0, 255]));
   weir.add('later');
   weir.add('own');

@@ -48,6 +48,10 @@ const event = eventOf({
 const TOO_LARGE = 'a result is larger than 4194304 bytes';
 const TOO_MANY = 'the results are larger than 33554432 bytes in all';
 
+test('a filter reads JSON behind a byte order mark', async () => {
+  expect((await judge.judge(['body.a == 1'], [eventOf('\ufeff{"a":1}')])).verdicts).toEqual([passed]);
+});
+
 test.each([
   ['texts that double', repeated(24, 'webhook', '$ + $', 'size($) > 1'), TOO_LARGE],
   ['lists that double', repeated(24, '[1, 2]', '$ + $', 'size($) > 1'), TOO_LARGE],

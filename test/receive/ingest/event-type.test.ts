@@ -64,6 +64,7 @@ describe('an event stores its type', () => {
   });
 
   test.each([
+    ['follows a byte order mark', '\ufeff{"type":"a"}', 'a'],
     ['is too long', `{"type":"${'é'.repeat(5_000)}"}`, 'é'.repeat(200)],
     ['has NUL', '{"type":"a\\u0000b"}', 'ab'],
     ['is half a character', '{"type":"a\\ud83e"}', 'a'],

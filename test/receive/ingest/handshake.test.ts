@@ -138,10 +138,10 @@ describe('a signed handshake', () => {
   });
 
   test.each(cases)(
-    'of %s is answered when a letter of its JSON is escaped',
+    'of %s is answered when a letter of its JSON is escaped, and behind a byte order mark',
     async (scheme, given, body, expected, key) => {
       const hook = await app.addWebhook({ secret: SECRET, ...given, signature_scheme: scheme as 'slack' });
-      const escaped = JSON.stringify(body).replaceAll('u', '\\u0075').replaceAll('t', '\\u0074');
+      const escaped = `\ufeff${JSON.stringify(body)}`.replaceAll('u', '\\u0075').replaceAll('t', '\\u0074');
       const answer = await ask(hook.path, signed(scheme, escaped, key));
       expect([answer.status, answer.text]).toEqual([200, expected]);
     },

@@ -19,7 +19,7 @@ function linesOf(body: Uint8Array | string): [number, string][] {
   return outcome.lines.map(({ number, bytes }) => [number, Buffer.from(bytes).toString()]);
 }
 
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const decoder = new TextDecoder('utf-8', { fatal: true });
 function parses(bytes: Uint8Array): boolean {
   try {
     JSON.parse(decoder.decode(bytes));
@@ -64,6 +64,7 @@ describe('the lines of a body', () => {
       ],
     ],
     ['keep the space around their JSON', ' {"a" : 1}\t\n', [[1, ' {"a" : 1}\t']]],
+    ['may begin with a byte order mark', '\ufeff{}', [[1, '\ufeff{}']]],
     ['keep a CR that belongs to no line end', '1\r', [[1, '1\r']]],
     [
       'may be any JSON text',
@@ -164,7 +165,7 @@ describe('a JSON text', () => {
     '"\\u12g4"',
     '"\\u123',
     '"a',
-    '\ufeff1',
+    '\ufeff\ufeff1',
     '{"a"}',
   ])('is not %j', (text) => {
     expect(parses(Buffer.from(text))).toBe(false);

@@ -1,5 +1,6 @@
 /** JSON with one member or element a line. */
 import { jsonFault } from '../../../base/http/json-text.ts';
+import { jsonText } from '../../../model/signatures/json-bytes.ts';
 
 const INDENT = '  ';
 /** Matches JSON tokens only; white space between tokens is skipped. */
@@ -27,13 +28,13 @@ interface Pretty {
  * and drop repeated names. Stops at the first token that begins after `charactersMax`.
  */
 export function prettyJson(bytes: Uint8Array, charactersMax = Number.POSITIVE_INFINITY): Pretty | null {
-  const json = jsonText(bytes);
+  const json = validJson(bytes);
   return json === null ? null : formatted(json, charactersMax);
 }
 
 /** The bytes as text; null when they are not JSON. */
-export function jsonText(bytes: Uint8Array): string | null {
-  return jsonFault(bytes) === null ? Buffer.from(bytes).toString('utf8') : null;
+export function validJson(bytes: Uint8Array): string | null {
+  return jsonFault(bytes) === null ? jsonText(bytes) : null;
 }
 
 /** Like prettyJson. @param json valid JSON */

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { type FormFields, formFields, prettyXml } from './form-and-xml.ts';
 import { jsonTree, TREE_VALUES_MAX, WHOLE_TREE_VALUES_MAX } from './json-tree.ts';
-import { formatted, jsonText, visible } from './pretty-json.ts';
+import { formatted, validJson, visible } from './pretty-json.ts';
 
 type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex' | 'diff';
 
@@ -41,7 +41,7 @@ interface ShownBody {
 export function showBody(body: Buffer, contentType: string | null, wanted: string | null, whole = false): ShownBody {
   const text = textOf(body);
   const parsed = text !== null && body.length > 0 && body.length <= PARSED_BYTES_MAX;
-  const json = parsed ? jsonText(body) : null;
+  const json = parsed ? validJson(body) : null;
   const form = parsed && json === null && isForm(contentType) ? formFields(body) : null;
   const isXml =
     parsed &&
@@ -84,7 +84,7 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
 
 /** The text of a body in lines, as it is compared: JSON formatted, other text as it is. Null: it is not text. */
 export function comparable(body: Buffer): { text: string; complete: boolean } | null {
-  const json = body.length > 0 && body.length <= PARSED_BYTES_MAX ? jsonText(body) : null;
+  const json = body.length > 0 && body.length <= PARSED_BYTES_MAX ? validJson(body) : null;
   if (json !== null) return formatted(json, COMPARED_CHARACTERS_MAX);
   const text = textOf(body);
   return text === null ? null : { text: text.toString('utf8'), complete: text.length === body.length };

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { jsonTree, TREE_DEPTH_MAX, TREE_VALUES_MAX } from '../../../../server/pages/events/body/json-tree.ts';
-import { jsonText } from '../../../../server/pages/events/body/pretty-json.ts';
+import { validJson } from '../../../../server/pages/events/body/pretty-json.ts';
 
-const treeOf = (text: string) => jsonTree(jsonText(Buffer.from(text))!);
+const treeOf = (text: string) => jsonTree(validJson(Buffer.from(text))!);
 const tree = (value: unknown) => treeOf(JSON.stringify(value));
 const values = (html: string) => html.split('<li').length - 1;
 /** All tags of a tree, without their attributes; unbalanced ones are left over. */
@@ -76,5 +76,5 @@ describe('a tree is limited', () => {
 });
 
 test.each(['', 'a=b', '{"a":', '{} {}'])('%j is not a tree', (text) => {
-  expect(jsonText(Buffer.from(text))).toBeNull();
+  expect(validJson(Buffer.from(text))).toBeNull();
 });

@@ -20,6 +20,7 @@ test.each([
   ['brackets and colons inside strings', '{"a":"{[:,]}"}', '{\n  "a": "{[:,]}"\n}'],
   ['what is empty', '{ "a" : [ ] , "b" : { } }', '{\n  "a": [],\n  "b": {}\n}'],
   ['a text that was pretty already', '[\n 1,\n\n 2 ]', '[\n  1,\n  2\n]'],
+  ['no byte order mark', '\ufeff[1]', '[\n  1\n]'],
 ])('formatted JSON keeps %s', (_, text, expected) => {
   expect(pretty(text)).toBe(expected);
 });
