@@ -55,13 +55,21 @@ export class Changer<Row extends { id: string; name: string }> {
     });
   }
 
-  /** Resolves with the resource after the change, or before it if the change deleted it. */
-  change(id: string, verb: string, expects: Expects<Row>, work: (query: Query) => Promise<void>): Promise<Result<Row>> {
+  /**
+   * Resolves with the resource after the change, or before it if the change deleted it.
+   * @param work gets the locked resource before the change: judge the change by it before any statement, since a CHECK that fails is a 500.
+   */
+  change(
+    id: string,
+    verb: string,
+    expects: Expects<Row>,
+    work: (query: Query, before: Row) => Promise<void>,
+  ): Promise<Result<Row>> {
     return this.#announced(id, async (query) => {
       const before = (await this.#kind.lock(query, id)) ? await this.#kind.find(query, id) : undefined;
       if (before === undefined) return problem(this.#kind.unknown);
       if (!expects(before)) return problem('precondition_failed');
-      await work(query);
+      await work(query, before);
       const after = (await this.#kind.find(query, id)) ?? null;
       await this.#record(query, verb, before, before, after);
       return { kind: 'done', value: after ?? before };

@@ -79,12 +79,12 @@ export class Webhooks {
   /** Sets the given members; the others are unchanged. */
   update(id: string, patch: WebhookPatch, expects: Expects<WebhookRecord> = asItIs): Promise<Result<WebhookRecord>> {
     const { agent_ids, secret: _never, verify_token, ...columns } = patch;
-    return this.#changer.change(id, 'update', expects, async (query) => {
+    return this.#changer.change(id, 'update', expects, async (query, before) => {
+      const has_verify_token = verify_token === undefined ? before.has_verify_token : verify_token !== null;
+      // A webhook whose scheme a newer release set can still be renamed and disabled.
+      if (changesScheme(patch)) refuseFault(changedBy(before, { ...columns, has_verify_token }));
       await updateWebhook(query, id, columns);
       if (verify_token !== undefined) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
-      // A webhook whose scheme a newer release set can still be renamed and disabled.
-      const fault = changesScheme(patch) ? schemeFault((await findWebhook(query, id))!) : null;
-      if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
       if (agent_ids !== undefined) await setAgents(query, id, agent_ids);
     });
   }
@@ -101,9 +101,9 @@ export class Webhooks {
     expects: Expects<WebhookRecord> = asItIs,
   ): Promise<Result<WithSecret>> {
     let newSecret = secret ?? '';
-    const changed = await this.#changer.change(id, 'rotate_secret', expects, async (query) => {
+    const changed = await this.#changer.change(id, 'rotate_secret', expects, async (query, before) => {
       // A scheme that takes either key gets its first secret while the public key is still set.
-      const definition = selectedDefinition({ ...(await findWebhook(query, id))!, public_key: null });
+      const definition = selectedDefinition({ ...before, public_key: null });
       const fault = definition === null ? null : rotationFault(definition, secret);
       if (fault !== null) throw new ProblemError(invalid('/secret', fault));
       newSecret = secret ?? generateSecret(definition!);
@@ -129,14 +129,13 @@ export class Webhooks {
       patch.signature_scheme === undefined
         ? patch
         : { scheme_definition: null, signature_header: null, tolerance_seconds: null, public_key: null, ...patch };
-    return this.#changer.change(id, secret === null ? 'update' : 'rotate_secret', asItIs, async (query) => {
-      if (secret !== null) await replaceSecret(query, id, this.#seal(secret, id), overlapSeconds);
-      await updateWebhook(query, id, columns);
-      const changed = (await findWebhook(query, id))!;
-      const fault = schemeFault(changed);
-      if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
+    return this.#changer.change(id, secret === null ? 'update' : 'rotate_secret', asItIs, async (query, before) => {
+      const changed = changedBy(before, { ...columns, has_secret: before.has_secret || secret !== null });
+      refuseFault(changed);
       const wrong = secret === null ? null : rotationFault(selectedDefinition(changed)!, secret);
       if (wrong !== null) throw new ProblemError(invalid('/secret', wrong));
+      if (secret !== null) await replaceSecret(query, id, this.#seal(secret, id), overlapSeconds);
+      await updateWebhook(query, id, columns);
     });
   }
 
@@ -166,6 +165,18 @@ export class Webhooks {
   #sealedVerifyToken(token: string | null, id: string): Buffer | null {
     return token === null ? null : this.#seal(token, verifyTokenContext(id));
   }
+}
+
+/** The members after a change: undefined ones are unchanged. */
+function changedBy<Row extends object>(before: Row, change: { [Member in keyof Row]?: Row[Member] | undefined }): Row {
+  const given = Object.entries(change).filter(([, value]) => value !== undefined);
+  return { ...before, ...Object.fromEntries(given) };
+}
+
+/** Throws ProblemError if the members of the scheme do not fit together. */
+function refuseFault(members: Parameters<typeof schemeFault>[0]): void {
+  const fault = schemeFault(members);
+  if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
 }
 
 /** Why the secret cannot become this one; null: it can. @param secret null: one is generated. */

@@ -20,6 +20,19 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
+const schemeOf = ({
+  signature_scheme,
+  scheme_definition,
+  signature_header,
+  tolerance_seconds,
+  public_key,
+}: Record<string, unknown>) => ({
+  signature_scheme,
+  scheme_definition,
+  signature_header,
+  tolerance_seconds,
+  public_key,
+});
 const create = (body: object) => operator.api('POST', PATH, { name: 'test', ...body });
 const patch = (id: string, body: object) => operator.api('PATCH', `${PATH}/${id}`, body);
 
@@ -137,6 +150,43 @@ describe('a change', () => {
     const { id } = (await create({})).body;
     expect((await patch(id, { signature_scheme: 'github' })).body.errors[0].pointer).toBe('/secret');
   });
+
+  const states: [string, object][] = [
+    ['no secret', {}],
+    ['sha256 with a header', { secret: 'x', signature_header: 'x-own' }],
+    ['token', { signature_scheme: 'token', secret: 'x', signature_header: 'x-own' }],
+    ['stripe with a tolerance', { signature_scheme: 'stripe', secret: 'x', tolerance_seconds: 9 }],
+    ['meta with a verify token', { signature_scheme: 'meta', secret: 'x', verify_token: 't' }],
+    ['standard-webhooks', { signature_scheme: 'standard-webhooks', secret: 'whsec_AAAA' }],
+    ['discord', { signature_scheme: 'discord', public_key: KEY }],
+    ['custom', { signature_scheme: 'custom', scheme_definition: DEFINITION, secret: 'x' }],
+    ['disabled custom', { signature_scheme: 'custom', scheme_definition: DEFINITION, secret: 'x', enabled: false }],
+  ];
+  const members: object[] = [
+    ...['sha256', 'token', 'basic', 'stripe', 'meta', 'svix', 'discord', 'custom'].map((signature_scheme) => ({
+      signature_scheme,
+    })),
+    ...[null, DEFINITION].map((scheme_definition) => ({ scheme_definition })),
+    ...[null, 'x-other', 'content-length'].map((signature_header) => ({ signature_header })),
+    ...[null, 0, 31_536_000].map((tolerance_seconds) => ({ tolerance_seconds })),
+    ...[null, KEY, 'ab'].map((public_key) => ({ public_key })),
+    ...[null, 't'].map((verify_token) => ({ verify_token })),
+  ];
+  test.each(states)(
+    'of each member alone, of a webhook of %s, is made or refused with the member',
+    async (_, state) => {
+      const made = await create(state);
+      expect(made.status).toBe(201);
+      for (const member of members) {
+        const answer = await patch(made.body.id, member);
+        if (answer.status === 200) {
+          const undo = { ...schemeOf(made.body), ...('verify_token' in state && { verify_token: state.verify_token }) };
+          expect(await patch(made.body.id, undo), JSON.stringify(member)).toMatchObject({ status: 200 });
+        } else expect(answer, JSON.stringify(member)).toMatchObject({ status: 422, body: { code: 'invalid_request' } });
+      }
+      expect((await operator.api('GET', `${PATH}/${made.body.id}`)).body).toMatchObject(schemeOf(made.body));
+    },
+  );
 
   test('removes a verify token', async () => {
     const { id } = (await create({ signature_scheme: 'meta', secret: 'x', verify_token: 't' })).body;
