@@ -1,6 +1,6 @@
 /** The command line of the benches: `npm run bench [scenario...] [--seconds N] [--rounds N]`. */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { CommandError, ignoreClosedOutputs } from '../server/base/command/io.ts';
+import { CommandError, watchOutputs } from '../server/base/command/io.ts';
 import { UndoStack } from '../server/operate/primary/undo.ts';
 import { describeMachine, loadOfLastMinute } from './lib/machine.ts';
 import type { Outcome, Scenario } from './lib/outcome.ts';
@@ -98,5 +98,5 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
   return outcome.faults.length > 0 ? 1 : 0;
 }
 
-ignoreClosedOutputs([process.stdout, process.stderr]);
+watchOutputs(process, () => (process.exitCode = 1));
 process.exitCode = await main();

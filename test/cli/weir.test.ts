@@ -1,9 +1,16 @@
 /** The program as run by a shell. */
+import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
+import { storeEvents } from '../helpers/agents.ts';
+import { startTestApp } from '../helpers/app.ts';
 import { processesOf } from '../helpers/processes.ts';
+import { someKey } from '../helpers/settings.ts';
 import { until } from '../helpers/wait.ts';
 import { makeDataDir, spawnWeir } from '../helpers/weir.ts';
+
+const program = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.meta.url));
 
 test('a command whose reader exits, like head, completes its work and succeeds', async () => {
   const dataDir = await makeDataDir();
@@ -14,4 +21,31 @@ test('a command whose reader exits, like head, completes its work and succeeds',
   expect(await weir.ended).toBe(0);
   // The database that it started.
   await until(async () => (await processesOf(dataDir)).length === 0);
+});
+
+/** Runs a line of bash, in which $WEIR runs the program; resolves with its exit code and what it printed on standard error. */
+function bash(line: string, environment: Record<string, string>): Promise<{ code: number; err: string }> {
+  const env = { ...process.env, WEIR: `${process.execPath} ${program}`, ...environment };
+  return new Promise((resolve) => {
+    execFile('bash', ['-o', 'pipefail', '-c', line], { env }, (error, _out, err) =>
+      resolve({ code: Number(error?.code ?? 0), err }),
+    );
+  });
+}
+
+test('an output that takes no more ends in one sentence, and in silence when its reader has left', async () => {
+  const app = await startTestApp();
+  onTestFinished(() => app.stop());
+  const webhook = await app.addWebhook({ secret: null });
+  await storeEvents(app.database, webhook.id, 3_000);
+  const environment = { DATABASE_URL: app.conninfo, SECRETS_KEY: someKey };
+  const full = { code: 1, err: 'weir: standard output cannot be written: ENOSPC.\n' };
+  expect(await bash('$WEIR event export > /dev/full', environment)).toEqual(full);
+  expect(await bash('$WEIR scheme list > /dev/full', environment)).toEqual(full);
+  const left = await bash('$WEIR event export | head -c 10', environment);
+  expect(left).toEqual({ code: 141, err: '' });
+  expect(await bash('$WEIR scheme list | head -c 10', environment)).toEqual({
+    code: 0,
+    err: '',
+  });
 });

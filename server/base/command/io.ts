@@ -1,4 +1,5 @@
 /** Input and output of commands. Commands write output only here. */
+import { withoutByteOrderMark } from '../files/text.ts';
 import { visible, visibleJson, visibleLine } from '../telemetry/visible.ts';
 
 /** Tests pass their own implementation. */
@@ -27,11 +28,25 @@ export function printBytes({ stdout }: Pick<CommandIo, 'stdout'>, bytes: Uint8Ar
   stdout.write(bytes);
 }
 
-/** Like `printBytes`, for a long output in parts: resolves when the reader has taken the text. */
+/** What a shell reports of a program that SIGPIPE ended. */
+const READER_LEFT = 141;
+
+/**
+ * Like `printBytes`, for a long output in parts: resolves when the reader has taken the text. Rejects with CommandError when the output
+ * takes no more: without a message if its reader has left, as `head` does.
+ */
 export function printPart({ stdout }: Pick<CommandIo, 'stdout'>, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    stdout.write(text, (error) => (error ? reject(error) : resolve()));
+    stdout.write(text, (error?: NodeJS.ErrnoException | null) => {
+      if (!error) return resolve();
+      stdout.once('error', () => {});
+      reject(error.code === 'EPIPE' ? new CommandError('', READER_LEFT) : new CommandError(unwritable(error)));
+    });
   });
+}
+
+function unwritable({ code, message }: NodeJS.ErrnoException): string {
+  return `standard output cannot be written: ${code ?? message}.`;
 }
 
 /** The members of a document for people, one a line. */
@@ -51,7 +66,7 @@ function memberText(value: unknown): string {
 export async function readLine({ stdin }: Pick<CommandIo, 'stdin'>): Promise<string> {
   let text = '';
   for await (const chunk of stdin) text += chunk;
-  return text.replace(/\r?\n$/, '');
+  return withoutByteOrderMark(text).replace(/\r?\n$/, '');
 }
 
 /** Prints the `--json` document on one line. */
@@ -66,12 +81,17 @@ export function jsonLine(value: unknown): string {
 
 /**
  * Ignores a closed pipe on the outputs. A reader such as `head` may close the output early; the command then still runs to
- * its end and cleans up. Any other output error is a failure, unless the command registers its own listener.
+ * its end and cleans up. Any other output error, such as a full disk, is reported once, unless the command registers its own listener.
+ * @param onFailed called then
  */
-export function ignoreClosedOutputs(outputs: readonly NodeJS.WritableStream[]): void {
-  for (const output of outputs)
+export function watchOutputs({ stdout, stderr }: Pick<CommandIo, 'stdout' | 'stderr'>, onFailed: () => void): void {
+  let isReported = false;
+  for (const output of [stdout, stderr])
     output.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE' && output.listenerCount('error') === 1) throw error;
+      if (error.code === 'EPIPE' || output.listenerCount('error') > 1 || isReported) return;
+      isReported = true;
+      onFailed();
+      if (output === stdout) printMessage({ stderr }, `weir: ${unwritable(error)}\n`);
     });
 }
 

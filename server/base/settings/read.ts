@@ -6,7 +6,9 @@ import { isDeepStrictEqual, parseEnv } from 'node:util';
 import type { z } from 'zod';
 import { type Fault, SettingsError } from '../../model/fault.ts';
 import { passwordProblem } from '../../model/passwords/rules.ts';
+import { withoutByteOrderMark } from '../files/text.ts';
 import { settingTable } from './table.ts';
+import { type UnknownSetting, unknownSettings } from './unknown.ts';
 import type { Setting } from './values.ts';
 
 type Table = typeof settingTable;
@@ -46,6 +48,7 @@ export interface Configuration {
   settings: Settings;
   /** Names of variables that are not meant as settings. */
   ignored: string[];
+  unknown: UnknownSetting[];
 }
 
 /** Collects values from `.env` in `directory` and the environment, which takes precedence. Throws SettingsError if `.env` is unreadable. */
@@ -74,7 +77,8 @@ export function readSettings(environment: NodeJS.ProcessEnv, directory: string):
 /** Like `readSettings`, but also returns the input. */
 export function readConfiguration(environment: NodeJS.ProcessEnv, directory: string): Configuration {
   const { given, ignored } = gather(environment, directory);
-  return { given, settings: parseSettings(given), ignored };
+  const unknown = unknownSettings(Object.keys(given.values));
+  return { given, settings: parseSettings(given), ignored, unknown };
 }
 
 /** Validates the input. Throws one SettingsError that lists all invalid settings. */
@@ -217,7 +221,7 @@ function quoteConninfo(value: string): string {
 
 function readEnvFile(path: string): Record<string, string | undefined> {
   try {
-    return withoutEmpty(parseEnv(readFileSync(path, 'utf8')));
+    return withoutEmpty(parseEnv(withoutByteOrderMark(readFileSync(path, 'utf8'))));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
     throw new SettingsError([{ finding: `${path} cannot be read: ${(error as Error).message}`, fix: null }]);

@@ -12,6 +12,10 @@ export const logEvents = {
     'warn',
     'the variable of a setting has a value that Kubernetes sets for a Service of that name; it is ignored: set enableServiceLinks to false',
   ],
+  setting_unknown: [
+    'warn',
+    'a variable looks like a setting and is not one: the default applies. `meant`: the setting whose name differs by one character',
+  ],
   database_starting: ['info', 'the embedded database is being created or started'],
   database_awaited: [
     'error',

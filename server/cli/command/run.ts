@@ -1,20 +1,26 @@
 /** Runs commands: as a program, or inside of a test. Exit codes: 0 done, 1 failure, 2 wrong usage. */
 import { type Command, CommanderError } from 'commander';
-import { CommandError, type CommandIo, ignoreClosedOutputs, printMessage, printText } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printMessage, printText, watchOutputs } from '../../base/command/io.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { DatabaseUnavailable, oneLine } from '../../store/connect/unavailable.ts';
 import { buildProgram, type CommandEntry } from './program.ts';
 
 /** Runs the command line of this process. */
 export async function runProgram(commands: readonly CommandEntry[]): Promise<void> {
-  ignoreClosedOutputs([process.stdout, process.stderr]);
-  process.exitCode = await runCommand(commands, process.argv.slice(2), {
+  let isUnwritable = false;
+  watchOutputs(process, () => {
+    isUnwritable = true;
+    process.exitCode = 1;
+  });
+  const code = await runCommand(commands, process.argv.slice(2), {
     environment: process.env,
     directory: process.cwd(),
     stdin: process.stdin,
     stdout: process.stdout,
     stderr: process.stderr,
   });
+  // A failed write may be reported before or after the command ends.
+  process.exitCode = isUnwritable ? 1 : code;
 }
 
 /** Runs one command; resolves with the exit code. Failures are printed on stderr in one sentence. */

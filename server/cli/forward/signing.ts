@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { withoutByteOrderMark } from '../../base/files/text.ts';
 import { type ApiClient, repeat, unexpected } from '../../deliver/client/http.ts';
 import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
@@ -40,7 +41,7 @@ export async function readForwardKeys(
 
 /** Reads a key file. Throws CommandError (usage). */
 export function readKey(file: string, io: Pick<CommandIo, 'directory'>): Promise<string> {
-  return readFile(resolve(io.directory, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
+  return readFile(resolve(io.directory, file), 'utf8').then(withoutByteOrderMark, (error: NodeJS.ErrnoException) => {
     throw new CommandError(`${file} cannot be read: ${error.message}.`, 2);
   });
 }

@@ -6,7 +6,7 @@ import { checkMachine, readMachine } from './machine.ts';
 import { checkIdentityProvider, checkOrigins, checkProxies } from './origins.ts';
 import { checkPorts } from './ports.ts';
 import { checkRateLimit } from './rate-limit.ts';
-import { checkEnvFile, checkSettings } from './settings.ts';
+import { checkEnvFile, checkEnvironment, checkSettings } from './settings.ts';
 import { checkSpool } from './spool.ts';
 
 /**
@@ -19,7 +19,7 @@ export async function examine(
   log: (line: string) => void,
 ): Promise<Check[]> {
   const { checks, settings } = checkSettings(environment, directory);
-  const before = [...checks, ...checkEnvFile(directory)];
+  const before = [...checks, ...checkEnvFile(directory), ...checkEnvironment(environment)];
   const machine = checkMachine(await readMachine());
   if (settings === null) return [...before, ...machine];
   const [dataDir, spool, key, ports, rateLimit, identityProvider] = await Promise.all([

@@ -2,8 +2,10 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
+import { withoutByteOrderMark } from '../../base/files/text.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { settingTable } from '../../base/settings/table.ts';
+import { describeUnknown, unknownSettings } from '../../base/settings/unknown.ts';
 import { advice, type Check, ok, problem, problemOf } from '../../model/check.ts';
 import { SettingsError } from '../../model/fault.ts';
 
@@ -27,12 +29,20 @@ export function checkSettings(
   }
 }
 
+/** Names the variables of the environment that look like settings and are not. */
+export function checkEnvironment(environment: NodeJS.ProcessEnv): Check[] {
+  const unknown = unknownSettings(Object.keys(environment)).map(describeUnknown);
+  if (unknown.length === 0) return [];
+  const fix = 'check the spelling; .env.example lists every setting';
+  return [advice('environment', `the environment has unknown settings: ${unknown.join(', ')}`, fix)];
+}
+
 /** Checks `.env` for unknown names, and for secrets that other users can read. checkSettings reports a file that cannot be read. */
 export function checkEnvFile(directory: string): Check[] {
   const path = join(directory, '.env');
   let given: Record<string, string | undefined>;
   try {
-    given = parseEnv(readFileSync(path, 'utf8'));
+    given = parseEnv(withoutByteOrderMark(readFileSync(path, 'utf8')));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     return code === 'ENOENT' ? [ok('env_file', `there is no ${path}; settings come from the environment`)] : [];

@@ -67,6 +67,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const keys = loadSecretsKeys(first.settings);
   await ownDataDir(first.settings, undo);
   for (const setting of first.ignored) log('setting_ignored', { setting });
+  for (const { name, meant } of first.unknown) log('setting_unknown', { setting: name, meant });
   const { WORKERS, THREADS, database: kind } = first.settings;
   log('starting', { processes: WORKERS, threads: THREADS, database: kind.kind });
 

@@ -293,6 +293,23 @@ describe('derived settings', () => {
     expect(readSettings(environment, empty)).toMatchObject(expected);
   });
 
+  test('from .env with a byte order mark, its first line too', () => {
+    const folder = mkdtempSync(join(directory, 'mark-'));
+    writeFileSync(join(folder, '.env'), '\uFEFFPORT=1111\r\nTHREADS=2\r\n');
+    expect(readSettings({}, folder)).toMatchObject({ PORT: 1111, THREADS: 2 });
+  });
+
+  test('and not from names that only look like settings: those are reported', () => {
+    const folder = mkdtempSync(join(directory, 'unknown-'));
+    writeFileSync(join(folder, '.env'), 'WORKRES=9\n');
+    const { settings, unknown } = readConfiguration({ WORKERS: '2', WEIR_THREADS: '1', HOME: '/' }, folder);
+    expect(settings.WORKERS).toBe(2);
+    expect(unknown).toEqual([
+      { name: 'WORKRES', meant: 'WORKERS' },
+      { name: 'WEIR_THREADS', meant: 'THREADS' },
+    ]);
+  });
+
   test('from .env, where the environment is unset or empty', () => {
     writeFileSync(join(directory, '.env'), 'PORT=1111\nTHREADS="2"\n# WORKERS=9\nDB_POOL_MAX=7\nHOST=\n');
     expect(readSettings({ PORT: '2222', DB_POOL_MAX: '' }, directory)).toMatchObject({

@@ -1,7 +1,7 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { checkEnvFile, checkSettings } from '../../../server/operate/doctor/settings.ts';
+import { checkEnvFile, checkEnvironment, checkSettings } from '../../../server/operate/doctor/settings.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 
 describe('the doctor checks the settings', () => {
@@ -46,6 +46,7 @@ describe('the doctor checks .env', () => {
     ['no secret, readable by other users', 'PORT=8081', 0o644, 'ok', null],
     ['a misspelt name', 'WORKRES=2', 0o600, 'advice', '.env.example'],
     ['a name that every object inherits', 'constructor=2', 0o600, 'advice', '.env.example'],
+    ['a byte order mark before the first name', '\uFEFFPORT=8081', 0o600, 'ok', null],
     ['names of docker compose', 'COMPOSE_PROJECT_NAME=weir', 0o600, 'ok', null],
   ])('with %s', (_, text, mode, state, fix) => {
     const directory = temporaryDirectory();
@@ -56,6 +57,20 @@ describe('the doctor checks .env', () => {
     if (fix === null) expect(check!.fix).toBeNull();
     else expect(check!.fix).toContain(fix);
     expect(JSON.stringify(check)).not.toContain('correct-horse');
+  });
+
+  test('and the environment, for names that look like settings', () => {
+    const service = {
+      WEIR_SERVICE_HOST: '10.0.0.1',
+      WEIR_PORT: 'tcp://10.0.0.1:8080',
+      WEIR_PORT_8080_TCP_ADDR: '10.0.0.1',
+    };
+    expect(checkEnvironment({ PATH: '/bin', PORT: '1', HOSTS: 'x', WEIR_SECRET: 'x', ...service })).toEqual([]);
+    const [check] = checkEnvironment({ WORKRES: '2', WEIR_WORKERS: '2', WEIR_COLOUR: 'x', RETENTION_DAY: '3' });
+    expect(check).toMatchObject({ state: 'advice', fix: expect.stringContaining('.env.example') });
+    expect(check!.finding).toContain(
+      'WORKRES (WORKERS?), WEIR_WORKERS (WORKERS?), WEIR_COLOUR, RETENTION_DAY (RETENTION_DAYS?)',
+    );
   });
 
   test('and accepts its absence', () => {

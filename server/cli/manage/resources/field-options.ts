@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { Option } from 'commander';
 import type { z } from 'zod';
 import { CommandError, type CommandIo } from '../../../base/command/io.ts';
+import { withoutByteOrderMark } from '../../../base/files/text.ts';
 import { bare, type Field, kindOf, type Table } from '../../../model/table.ts';
 import { positive, seconds } from '../../command/arguments.ts';
 
@@ -69,7 +70,7 @@ export async function changesOf(io: CommandIo, table: Table, options: object): P
 /** The input schema checks what the file holds. */
 async function readJson(file: string, io: CommandIo): Promise<unknown> {
   try {
-    return JSON.parse(await readFile(resolve(io.directory, file), 'utf8'));
+    return JSON.parse(withoutByteOrderMark(await readFile(resolve(io.directory, file), 'utf8')));
   } catch (error) {
     throw new CommandError(`${file} cannot be read as JSON: ${(error as Error).message}.`, 2);
   }
