@@ -11,7 +11,7 @@ export interface Scheme {
   encoding?: 'hex' | 'base64' | 'base64url' | undefined;
   content?: string | undefined;
   timestamp?: { from: string; unit?: 's' | 'ms' | undefined } | undefined;
-  secret?: 'text' | 'hex' | 'base64' | undefined;
+  secret?: 'text' | 'hex' | 'base64' | 'text-or-base64' | undefined;
   id?: string | undefined;
 }
 

@@ -212,5 +212,5 @@ function keyFault(members: SchemeMembers, definition: SchemeDefinition): SchemeF
 export function generateSecret(definition: SchemeDefinition): string {
   const bytes = randomBytes(32);
   if (definition.algorithm === 'basic') return `weir:${bytes.toString('hex')}`;
-  return definition.secret === 'base64' ? `whsec_${bytes.toString('base64')}` : bytes.toString('hex');
+  return definition.secret?.endsWith('base64') ? `whsec_${bytes.toString('base64')}` : bytes.toString('hex');
 }

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { payloadOf } from '../../k6/lib/payloads.ts';
 import { defaultScheme, isRepeatable, isSupported, type Primitives, signatureHeaders } from '../../k6/lib/signing.ts';
-import { keyOf } from '../../server/model/signatures/keys.ts';
+import { keysOf } from '../../server/model/signatures/keys.ts';
 import { presets } from '../../server/model/signatures/presets.ts';
 import { URL_OF_HOOK, verifies } from '../helpers/signed.ts';
 
@@ -54,8 +54,8 @@ describe('a request signed by a preset', () => {
   test.each(supported.map(({ name, definition }) => [name, definition] as const))(
     '%s verifies, and not with the secret that smoke takes for another',
     (_, definition) => {
-      const secret = secrets[definition.secret ?? 'text'];
-      const keys = [keyOf(definition, Buffer.from(secret))];
+      const secret = { ...secrets, 'text-or-base64': secrets.base64 }[definition.secret ?? 'text'];
+      const keys = keysOf(definition, Buffer.from(secret));
       const signedWith = (given: string) => ({
         headers: signatureHeaders(definition, { ...request, body, secret: given }, primitives),
         body: Buffer.from(body),

@@ -68,7 +68,10 @@ const shape = {
     })
     .optional()
     .describe('where the time of the request is'),
-  secret: z.enum(['text', 'hex', 'base64']).optional().describe('how the secret or key is written; default: text'),
+  secret: z
+    .enum(['text', 'hex', 'base64', 'text-or-base64'])
+    .optional()
+    .describe('how the secret or key is written; default: text. text-or-base64: the sender may use either as the key'),
   id: source([], 'Give header:NAME in lower case, or json:/POINTER.')
     .optional()
     .describe("the sender's id of the event: the dedupe key, unless the webhook has a dedupe_header"),

@@ -22,14 +22,25 @@ export function isToken(algorithm: Algorithm): boolean {
 }
 
 /**
- * The key of a stored secret. A secret that the scheme cannot decode becomes some other key, which verifies nothing.
+ * The key of a stored secret, which signs. A secret that the scheme cannot decode becomes some other key, which verifies nothing.
  * For a token it is the SHA-256 of the secret, so that comparison is over equal lengths.
  */
-export function keyOf({ algorithm, secret }: SchemeDefinition, given: Uint8Array): Uint8Array {
-  if (isToken(algorithm)) return sha256(given);
-  if (secret === undefined || secret === 'text') return given;
-  const key = decoded(Buffer.from(given).toString('utf8'), secret);
-  return key.length > 0 ? key : given;
+export function keyOf(definition: SchemeDefinition, given: Uint8Array): Uint8Array {
+  return keysOf(definition, given)[0]!;
+}
+
+/** The keys that a stored secret verifies with, as many as keysPerSecret. */
+export function keysOf({ algorithm, secret }: SchemeDefinition, given: Uint8Array): Uint8Array[] {
+  if (isToken(algorithm)) return [sha256(given)];
+  if (secret === undefined || secret === 'text') return [given];
+  const text = Buffer.from(given).toString('utf8');
+  if (secret === 'text-or-base64') return [BASE64.test(bare(text)) ? decoded(text, 'base64') : given, given];
+  const key = decoded(text, secret);
+  return [key.length > 0 ? key : given];
+}
+
+export function keysPerSecret({ secret }: SchemeDefinition): 1 | 2 {
+  return secret === 'text-or-base64' ? 2 : 1;
 }
 
 /** What is wrong with a secret that a person gives; null: nothing. */

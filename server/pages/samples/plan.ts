@@ -35,7 +35,8 @@ export function planOf(url: string, body: string, definition: SchemeDefinition |
   if (definition === 'none')
     return { ...unsigned, content: [], headers: [], usesId: false, usesTime: false, milliseconds: false };
   const { algorithm, header, timestamp, id, items = '', pair = '', key = '', prefix = '' } = definition;
-  const { content: signed = '{body}', encoding = 'hex', secret = 'text' } = definition;
+  const { content: signed = '{body}', encoding = 'hex' } = definition;
+  const secret = definition.secret === 'text-or-base64' ? 'text' : (definition.secret ?? 'text');
   const hash = algorithm.replace('hmac-', '');
   if (hash !== 'sha256' && hash !== 'sha1' && hash !== 'sha512') return null;
   if (header === undefined || encoding === 'base64url' || /\{(url|method)\}/.test(signed)) return null;

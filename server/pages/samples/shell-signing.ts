@@ -99,7 +99,7 @@ function digest({ algorithm, secret, encoding = 'hex' }: SchemeDefinition, conte
     text: '-hmac "$WEIR_SECRET"',
     hex: '-mac HMAC -macopt "hexkey:$WEIR_SECRET"',
     base64: '-mac HMAC -macopt "hexkey:$KEY"',
-  }[secret ?? 'text'];
+  }[secret === 'text-or-base64' ? 'text' : (secret ?? 'text')];
   const hash = algorithm === 'twilio' ? 'sha1' : algorithm === 'mailgun' ? 'sha256' : algorithm.slice('hmac-'.length);
   return `$(${message} -${hash} ${key} ${encoding === 'hex' ? `-r | cut -d' ' -f1` : `-binary | ${encode}`})`;
 }

@@ -35,8 +35,8 @@ interface SignatureParts {
   verifier: Verifier;
   /** FRONTEND_PUBLIC_API_URL: signed URLs begin with it. */
   publicUrl: string;
-  /** Called when a request is accepted. `keyIndex` is the index of the key in the webhook's keyring. */
-  onVerified: (webhook: Webhook, keyIndex: number) => void;
+  /** Called when a request is accepted. `secretIndex` is the index of the secret in `secretUses` of the webhook. */
+  onVerified: (webhook: Webhook, secretIndex: number) => void;
 }
 
 /** A request whose body is complete. */
@@ -111,7 +111,7 @@ class PendingCheck implements VerifyTask {
       const distanceMs = clockDistance(clock, this.presented.time, body, this.#nowMs);
       if (distanceMs === null || Math.abs(distanceMs) > clock.toleranceMs) return { kind: 'timestamp', distanceMs };
     }
-    this.#parts.onVerified(webhook, verdict.keyIndex);
+    this.#parts.onVerified(webhook, Math.floor(verdict.keyIndex / webhook.keysPerSecret));
     return verified;
   }
 }

@@ -5,7 +5,7 @@ import type { HistoryCounts } from '../../model/history.ts';
 import type { Keyring } from '../../model/signatures/check.ts';
 import { type EventTypeReader, eventTypeReader } from '../../model/signatures/event-type.ts';
 import { compilePath, type PathStep } from '../../model/signatures/json-scan.ts';
-import { isAsymmetric, keyOf, publicKeyOf, sha256 } from '../../model/signatures/keys.ts';
+import { isAsymmetric, keysOf, keysPerSecret, publicKeyOf, sha256 } from '../../model/signatures/keys.ts';
 import { CUSTOM, schemeOf } from '../../model/signatures/presets.ts';
 import type { Scheme } from '../../model/signatures/scheme.ts';
 import { headerOf, pointerOf } from '../../model/signatures/sources.ts';
@@ -43,9 +43,10 @@ export interface Webhook {
    * Stays the same object until a secret changes or expires.
    */
   keyring: Keyring;
+  readonly keysPerSecret: number;
   /** SHA-256 of the token of a GET handshake; null: none. */
   readonly verifyToken: Uint8Array | null;
-  /** Uses of the secrets, in the order of the keys; empty for a public key. */
+  /** Uses of the secrets, in the order of their keys; empty for a public key. */
   readonly secretUses: readonly Slot[];
   /** When the last valid secret that no key decrypts expires: Infinity for the current secret; 0 if every secret is readable. */
   readonly unreadableUntilMs: number;
@@ -109,13 +110,13 @@ export function webhookDirectory(source: WebhookSource, saved: readonly WebhookR
 /** The webhook's keys at `nowMs`. That of an expired previous secret is removed. */
 export function keyringAt(webhook: Webhook, nowMs: number): Keyring {
   const { previousExpiresAtMs, keyring } = webhook;
-  const current = isCurrent(webhook, 0) ? 1 : 0;
+  const current = isCurrent(webhook, 0) ? webhook.keysPerSecret : 0;
   if (previousExpiresAtMs !== null && previousExpiresAtMs <= nowMs && keyring.keys.length > current)
     webhook.keyring = { ...keyring, keys: keyring.keys.slice(0, current) };
   return webhook.keyring;
 }
 
-/** Whether the key at this index of the keyring is that of the current secret. */
+/** Whether the secret at this index of `secretUses` is the current one. */
 export function isCurrent(webhook: Webhook, index: number): boolean {
   return index === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
 }
@@ -149,7 +150,8 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
   const readable = opened.filter(({ secret }) => secret !== null);
   const lost = opened.filter(({ secret }) => secret === null);
   const publicKey = asymmetric ? publicKeyOf(scheme.definition, row.publicKey ?? '') : null;
-  const ownKeys = publicKey === null ? readable.map(({ secret }) => keyOf(scheme.definition, secret!)) : [publicKey];
+  const ownKeys =
+    publicKey === null ? readable.flatMap(({ secret }) => keysOf(scheme.definition, secret!)) : [publicKey];
   const verifyToken = row.verifyToken && unseal(row.verifyToken, keys, verifyTokenContext(row.id));
   const dedupeHeader = row.dedupeHeader ?? headerOf(id);
   const dedupeNames = dedupeHeader === null ? pointerOf(id) : null;
@@ -166,6 +168,7 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
     limitScope: `ingest:${row.id}`,
     keyring: { algorithm, keys: ownKeys },
+    keysPerSecret: keysPerSecret(scheme.definition),
     verifyToken: verifyToken && sha256(verifyToken),
     secretUses: readable.map(({ id }) => new Slot(id)),
     unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),

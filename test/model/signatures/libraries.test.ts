@@ -7,8 +7,10 @@ import twilio from 'twilio/lib/webhooks/webhooks.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keyOf } from '../../../server/model/signatures/keys.ts';
 import { presetNamed } from '../../../server/model/signatures/presets.ts';
+import { readSecretUses } from '../../../server/store/queries/webhooks/secrets.ts';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { type SignedTestRequest, URL_OF_HOOK, verifies } from '../../helpers/signed.ts';
+import { until } from '../../helpers/wait.ts';
 
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const BODY = '{"id":"evt_17","größe":"水 🌊"}\n';
@@ -81,6 +83,37 @@ describe('a request that the library signed', () => {
     const changed = changedRequests(signed);
     expect(changed.length).toBeGreaterThan(signed.body.length);
     expect(changed.filter((request) => verifies(definition, keys, request))).toEqual([]);
+  });
+
+  test('of polar verifies with a secret of either kind, which counts as one', async () => {
+    const { path, id } = await app.addWebhook({ secret: SECRET, signature_scheme: 'polar' });
+    const now = new Date();
+    const post = (key: standardWebhooks.Webhook, message: string, body = BODY) =>
+      fetch(`${app.url}${path}`, {
+        method: 'POST',
+        headers: {
+          'webhook-id': message,
+          'webhook-timestamp': seconds(now),
+          'webhook-signature': key.sign(message, now, BODY),
+        },
+        body,
+      });
+    const current = new standardWebhooks.Webhook(SECRET);
+    // Secrets that Polar generated before 8 September 2026: the key is the text.
+    const legacy = new standardWebhooks.Webhook(Buffer.from(SECRET).toString('base64'));
+    expect((await post(current, 'msg_3')).status).toBe(202);
+    expect((await post(legacy, 'msg_4')).status).toBe(202);
+    expect((await post(legacy, 'msg_5', BODY.replace('17', '18'))).status).toBe(403);
+    await app.webhooks.rotate(id, { secret: 'another', overlap_seconds: 60 });
+    expect((await post(current, 'msg_6')).status).toBe(202);
+    expect((await post(legacy, 'msg_7')).status).toBe(202);
+    expect((await post(new standardWebhooks.Webhook(Buffer.from('another').toString('base64')), 'msg_8')).status).toBe(
+      202,
+    );
+    await until(async () => {
+      const uses = (await readSecretUses(app.database, id)).map((secret) => secret.uses);
+      return uses[0] === 1 && uses[1] === 4;
+    });
   });
 
   test.each(senders)('of %s is answered 202, and 403 with another body', async (preset, sign) => {

@@ -2,7 +2,7 @@
 import { findKey } from '../check.ts';
 import { clockDistance } from '../clock.ts';
 import type { SchemeDefinition } from '../definition.ts';
-import { isAsymmetric, isToken, keyOf, publicKeyOf } from '../keys.ts';
+import { isAsymmetric, isToken, keysOf, publicKeyOf } from '../keys.ts';
 import { presetNamed, presets, type SchemeSettings, schemeOf } from '../presets.ts';
 import { compileScheme, type Presented, type Scheme } from '../scheme.ts';
 import { onlyValue } from '../signature.ts';
@@ -82,7 +82,7 @@ function* mismatches(
   const presented = presentedBy(scheme, request, context.url) as Extract<Presented, { kind: 'digests' }>;
   const body = request.body ?? Buffer.alloc(0);
   const keys = activeKeys(definition, request, context);
-  const fits = (key: Uint8Array) => signedBy(definition, [keyOf(definition, key)], presented, body);
+  const fits = (key: Uint8Array) => signedBy(definition, keysOf(definition, key), presented, body);
 
   for (const { bytes, expired } of request.secrets)
     if (expired && fits(bytes)) return yield finding('previous_secret', true);
@@ -211,7 +211,7 @@ function activeKeys(
     const key = publicKeyOf(definition, settings.publicKey ?? '');
     return key === null ? [] : [key];
   }
-  return secrets.filter(({ expired }) => !expired).map(({ bytes }) => keyOf(definition, bytes));
+  return secrets.filter(({ expired }) => !expired).flatMap(({ bytes }) => keysOf(definition, bytes));
 }
 
 function timeHeader({ timestamp, header }: SchemeDefinition): string | null {

@@ -84,9 +84,9 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
     checkSignature: createSignatureCheck({
       verifier,
       publicUrl: settings.FRONTEND_PUBLIC_API_URL,
-      onVerified: (webhook, keyIndex) => {
-        metrics.verified(isCurrent(webhook, keyIndex) ? 'current' : 'previous');
-        const uses = webhook.secretUses[keyIndex];
+      onVerified: (webhook, secretIndex) => {
+        metrics.verified(isCurrent(webhook, secretIndex) ? 'current' : 'previous');
+        const uses = webhook.secretUses[secretIndex];
         if (uses !== undefined) secretUses.noteIn(uses, 1);
       },
     }),
