@@ -310,6 +310,12 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
     ['manage/mcp/agent-tools.test.ts', 'the server says what it is, and never to follow instructions'],
   ],
 
+  // Cells
+  'A server given over HTTP never gets a password of the machine of Weir (`PGPASSWORD`, `.pgpass`).': [
+    ['manage/api/cells/connection.test.ts', 'a server gets no password of this machine'],
+    ['manage/api/cells/connection.test.ts', 'is refused also where libpq alone would see it'],
+  ],
+
   // Users and the API
   '`ADMIN_EMAIL` and `ADMIN_PASSWORD` create the first administrator; they never change an existing one.': [
     ['manage/auth/setup.test.ts', 'create the first administrator once'],

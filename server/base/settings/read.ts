@@ -7,6 +7,7 @@ import type { z } from 'zod';
 import { type Fault, SettingsError } from '../../model/fault.ts';
 import { passwordProblem } from '../../model/passwords/rules.ts';
 import { withoutByteOrderMark } from '../files/text.ts';
+import { formatConninfo } from '../net/conninfo.ts';
 import { settingTable } from './table.ts';
 import { type UnknownSetting, unknownSettings } from './unknown.ts';
 import type { Setting } from './values.ts';
@@ -208,15 +209,10 @@ function chooseDatabase(parsed: Parsed): DatabaseTarget {
     password: parsed.POSTGRES_PASSWORD,
   };
   if (Object.values(parts).every((part) => part === undefined)) return { kind: 'embedded' };
-  const words = Object.entries({ ...parts, host: parts.host ?? 'localhost' }).filter(
-    ([, value]) => value !== undefined,
+  const words = Object.entries({ ...parts, host: parts.host ?? 'localhost' }).flatMap(
+    ([name, value]): [string, string][] => (value === undefined ? [] : [[name, String(value)]]),
   );
-  return { kind: 'server', conninfo: words.map(([key, value]) => `${key}=${quoteConninfo(String(value))}`).join(' ') };
-}
-
-/** Quotes a value for libpq's keyword/value connection string. */
-function quoteConninfo(value: string): string {
-  return `'${value.replace(/[\\']/g, '\\$&')}'`;
+  return { kind: 'server', conninfo: formatConninfo(words) };
 }
 
 function readEnvFile(path: string): Record<string, string | undefined> {

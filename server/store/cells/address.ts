@@ -1,4 +1,5 @@
 /** Where a cell is. */
+import { formatConninfo, parseConninfo } from '../../base/net/conninfo.ts';
 import { onServer, withSchema } from '../connect/conninfo.ts';
 import type { Database } from '../connect/pool.ts';
 import type { CellRow } from '../queries/cells/cells.ts';
@@ -26,6 +27,10 @@ export interface CellAddress {
   fault: string | null;
 }
 
+const LOCKED = 'its connection string cannot be read with SECRETS_KEY';
+/** Of a release that passed it to libpq as it was given. */
+const UNREADABLE = 'its connection string cannot be understood: give it again with weir cell update';
+
 /** Reads where a cell is. Never rejects. @param keys keys that seal connection strings, current first */
 export async function addressOf(
   { number, id, sealed }: Pick<CellRow, 'number' | 'id' | 'sealed'>,
@@ -34,8 +39,10 @@ export async function addressOf(
 ): Promise<CellAddress> {
   const text = unseal(sealed, keys, id)?.toString();
   if (text === ON_CITUS) return onCitus(number, home);
-  const fault = text === undefined ? 'its connection string cannot be read with SECRETS_KEY' : null;
-  return { kind: 'postgres', conninfo: text ?? '', tables: text ?? '', node: null, fault };
+  const parameters = text === undefined ? null : parseConninfo(text);
+  const conninfo = parameters === null ? '' : formatConninfo(parameters);
+  const fault = parameters === null ? (text === undefined ? LOCKED : UNREADABLE) : null;
+  return { kind: 'postgres', conninfo, tables: conninfo, node: null, fault };
 }
 
 /**

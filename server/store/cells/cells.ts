@@ -142,7 +142,7 @@ export class Cells implements CellList {
 
 /**
  * The connection strings of the cells on Postgres servers, for a program that uses none of them as a cell; none before the release that knows
- * them. Throws OperatorError when no key opens one.
+ * them. Throws OperatorError when one cannot be read.
  */
 export async function readCellServers(
   home: HomeAddress,
@@ -154,8 +154,8 @@ export async function readCellServers(
     if (kind === 'citus') continue;
     if (fault !== null)
       throw new OperatorError(
-        `SECRETS_KEY does not open the connection string of cell ${row.number} (${row.name})`,
-        'give the key of this installation',
+        `cell ${row.number} (${row.name}): ${fault}`,
+        'give the key of this installation, or the connection string again',
       );
     servers.push({ number: row.number, conninfo });
   }

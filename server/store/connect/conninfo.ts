@@ -1,25 +1,28 @@
 /** Connections through libpq: parameters that Weir adds to the operator's connection string, their display, and what every connection needs. */
+import { type ConninfoParameters, formatConninfo, parseConninfo } from '../../base/net/conninfo.ts';
+import { OperatorError } from '../../model/fault.ts';
 
-/**
- * Adds libpq parameters that the string does not contain yet. Supports both forms of libpq, the URI and `key=value` words.
- * @see https://www.postgresql.org/docs/current/libpq-connect.html
- */
+const CONNINFO_FIX = 'encode @, / and : in the user and the password of a URI as %40, %2F and %3A';
+
+function read(conninfo: string): ConninfoParameters {
+  const parameters = parseConninfo(conninfo);
+  if (parameters !== null) return parameters;
+  throw new OperatorError('the connection string of the database cannot be read', CONNINFO_FIX);
+}
+
+/** Adds the parameters that the string does not contain yet. */
 export function withParameters(conninfo: string, parameters: Record<string, string>): string {
-  const missing = Object.entries(parameters).filter(([name]) => !new RegExp(`(^|[\\s?&])${name}\\s*=`).test(conninfo));
-  return append(conninfo, missing);
+  return formatConninfo(new Map([...Object.entries(parameters), ...read(conninfo)]));
+}
+
+/** Replaces parameters of the string. */
+function replaced(conninfo: string, parameters: Record<string, string>): string {
+  return formatConninfo(new Map([...read(conninfo), ...Object.entries(parameters)]));
 }
 
 /** Restricts the connection to a server and session that accept writes: otherwise libpq tries the next host, or fails. */
 export function writableConninfo(conninfo: string): string {
-  // When a parameter is given twice, libpq uses the last.
-  return append(conninfo, [['target_session_attrs', 'read-write']]);
-}
-
-function append(conninfo: string, parameters: [name: string, value: string][]): string {
-  if (parameters.length === 0) return conninfo;
-  if (!isUri(conninfo)) return [conninfo, ...parameters.map(([name, value]) => `${name}='${value}'`)].join(' ');
-  const query = parameters.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
-  return conninfo + (conninfo.includes('?') ? '&' : '?') + query;
+  return replaced(conninfo, { target_session_attrs: 'read-write' });
 }
 
 /**
@@ -29,7 +32,6 @@ function append(conninfo: string, parameters: [name: string, value: string][]): 
  */
 export function weirConninfo(conninfo: string, applicationName: string, serverSettings = ''): string {
   const options = `-c timezone=UTC -c client_min_messages=warning ${noStatementTimeout} ${serverKeepalives} ${jitOff}${serverSettings}`;
-  const schema = schemaOf(conninfo);
   const complete = withParameters(findableConninfo(conninfo), {
     application_name: applicationName,
     tcp_user_timeout: '10000',
@@ -37,35 +39,24 @@ export function weirConninfo(conninfo: string, applicationName: string, serverSe
     client_encoding: 'UTF8',
     options,
   });
-  return schema === undefined ? complete : append(complete, [['options', `${options} ${inSchema(schema)}`]]);
+  // The schema that withSchema has set.
+  const schema = /search_path=(weir_cell_\w+)$/.exec(read(conninfo).get('options') ?? '')?.[1];
+  return schema === undefined ? complete : replaced(complete, { options: `${options} ${inSchema(schema)}` });
 }
 
 /** Makes a schema of the database that of the sessions. For cells on Citus: their tables (shards) are otherwise hidden there. */
 export function withSchema(conninfo: string, schema: string): string {
-  return append(conninfo, [['options', inSchema(schema)]]);
+  return replaced(conninfo, { options: inSchema(schema) });
 }
 
 function inSchema(schema: string): string {
   return `-c citus.override_table_visibility=off -c search_path=${schema}`;
 }
 
-/** The schema that withSchema has set. */
-function schemaOf(conninfo: string): string | undefined {
-  return /search_path(?:=|%3D)(weir_cell_\w+)'?$/.exec(conninfo)?.[1];
-}
-
 /** The same database on another server of its cluster. */
 export function onServer(conninfo: string, { host, port }: { host: string; port: number }): string {
-  if (isUri(conninfo)) {
-    const address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
-    const [, start, rest] = /^(\w+:\/\/(?:[^/?]*@)?)[^/?]*(.*)$/s.exec(conninfo)!;
-    return `${start}${address}${rest!.replace(/(?<=[?&])(host|hostaddr|port)=[^&]*&?/g, '')}`;
-  }
-  const others = conninfo.replace(/(^|\s)(host|hostaddr|port)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)/gs, '');
-  return append(others.trim(), [
-    ['host', host],
-    ['port', String(port)],
-  ]);
+  const { hostaddr: _, ...others } = Object.fromEntries(read(conninfo));
+  return formatConninfo(Object.entries({ ...others, host, port: String(port) }));
 }
 
 /** Adds what every program needs to find the database: a timeout, and with several hosts the search for the host that accepts writes. */
@@ -84,30 +75,8 @@ export function findableConninfo(conninfo: string): string {
  * `password`: undefined if the string contains none.
  */
 export function splitPassword(conninfo: string): { withoutPassword: string; password: string | undefined } {
-  let password: string | undefined;
-  const take = (text: string, decode: (text: string) => string) => {
-    password = decode(text);
-    return '';
-  };
-  const withoutPassword = isUri(conninfo)
-    ? conninfo
-        // libpq ends the user part at the first @ or /, so that neither occurs in a password.
-        .replace(
-          /^(\w+:\/\/[^:@/]*):([^@/]*)(?=@)/,
-          (_, head: string, text: string) => head + take(text, decodeURIComponent),
-        )
-        .replace(/(?<=[?&])password=([^&]*)&?/, (_, text: string) => take(text, decodeURIComponent))
-        .replace(/[?&]$/, '')
-    : conninfo.replace(
-        /(\w+)(\s*=\s*)('(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)/gs,
-        (word, name: string, _equals: string, text: string) => (name === 'password' ? take(text, unquoted) : word),
-      );
-  return { withoutPassword, password };
-}
-
-/** The value of a word in libpq's key=value form. */
-function unquoted(text: string): string {
-  return (text.startsWith("'") ? text.slice(1, -1) : text).replace(/\\(.)/gs, '$1');
+  const { password, ...others } = Object.fromEntries(read(conninfo));
+  return { withoutPassword: formatConninfo(Object.entries(others)), password };
 }
 
 /**
@@ -120,21 +89,28 @@ const serverKeepalives = '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5
 const noStatementTimeout = '-c statement_timeout=0';
 
 /**
- * Why a connection string from another machine is refused; null: it is not. It must be a URI with a host, and name no file, socket, service
- * or option of a session: libpq would read them on this machine.
+ * Rebuilds a connection string for a cell, or says why it is refused. From another machine it must be a URI with a host, and name no file,
+ * socket, service or option of a session: libpq would read them on this machine, as it would the password when there is none.
  */
-export function uriFault(conninfo: string): string | null {
-  if (!isUri(conninfo)) return 'Give a URI: postgres://USER:PASSWORD@HOST:PORT/DATABASE.';
-  const { hosts } = targetOf(conninfo);
-  if (hosts.length === 0) return 'Encode @, / and : in the user and the password as %40, %2F and %3A.';
-  if (hosts.some(({ host }) => !/^[a-z0-9.:[\]_-]+$/i.test(host)))
-    return 'Give the host before the first slash; a socket is for a command on the machine of Weir.';
-  const query = new URLSearchParams(/\?(.*)$/s.exec(conninfo)?.[1] ?? '');
-  const refused = [...query.keys()].find((name) => !URI_PARAMETERS.has(name));
-  return refused === undefined ? null : `The parameter ${refused} is for a command on the machine of Weir only.`;
+export function cellConninfo(text: string, isLocal: boolean): { conninfo: string } | { fault: string } {
+  if (!isLocal && !/^postgres(ql)?:\/\//.test(text))
+    return { fault: 'Give a URI: postgres://USER:PASSWORD@HOST:PORT/DATABASE.' };
+  const parameters = parseConninfo(text);
+  if (parameters === null) return { fault: `It cannot be read: ${CONNINFO_FIX}.` };
+  if (isLocal) return { conninfo: formatConninfo(parameters) };
+  if (!/^[a-z0-9.:_-]+(,[a-z0-9.:_-]+)*$/i.test(parameters.get('host') ?? ''))
+    return { fault: 'Give the host before the first slash; a socket is for a command on the machine of Weir.' };
+  const refused = [...parameters.keys()].find((name) => !REMOTE_PARAMETERS.has(name));
+  if (refused !== undefined) return { fault: `The parameter ${refused} is for a command on the machine of Weir only.` };
+  return { conninfo: formatConninfo(new Map([['password', ''], ...parameters, ['passfile', '/nonexistent']])) };
 }
 
-const URI_PARAMETERS: ReadonlySet<string> = new Set([
+const REMOTE_PARAMETERS: ReadonlySet<string> = new Set([
+  'host',
+  'port',
+  'user',
+  'password',
+  'dbname',
   'sslmode',
   'sslnegotiation',
   'channel_binding',
@@ -149,18 +125,14 @@ const URI_PARAMETERS: ReadonlySet<string> = new Set([
   'tcp_user_timeout',
 ]);
 
-interface Target {
-  /** Empty for a local socket and when the host is unknown. */
-  hosts: { host: string; port: string }[];
-  user?: string | undefined;
-  dbname?: string | undefined;
-}
-
 /** `host:port/database`, for display; several hosts are separated by commas. Never contains a password. */
 export function describeConninfo(conninfo: string): string {
   const { hosts, dbname } = targetOf(conninfo);
-  const addresses = hosts.map(({ host, port }) => `${host || 'a local socket'}${port && `:${port}`}`);
-  return `${addresses.join(',') || 'a local socket'}/${dbname ?? ''}`;
+  const addresses = hosts.map(({ host, port }) => {
+    const name = host.includes(':') ? `[${host}]` : host;
+    return `${name || 'a local socket'}${port && `:${port}`}`;
+  });
+  return `${addresses.join(',')}/${dbname ?? ''}`;
 }
 
 /** Option names that occur in libpq's messages; harmless whatever the password is. */
@@ -179,29 +151,13 @@ export function withoutSecrets(message: string, conninfo: string): string {
   return message.trim().replace(/"([^"]*)"/g, (whole, quoted: string) => (harmless(quoted) ? whole : '"…"'));
 }
 
-/** Parses hosts, ports, user and database as far as possible. An @ in the path means that the password contains a slash. */
-function targetOf(conninfo: string): Target {
-  if (isUri(conninfo)) {
-    // A URL has one host: each host of the list is parsed as if it were the only one. The user information ends at the last @.
-    const [, start, list, rest] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/s.exec(conninfo)!;
-    const uris = list!.split(',').map((host) => `${start}${host}${rest}`);
-    if (!uris.every((uri) => URL.canParse(uri))) return { hosts: [] };
-    const urls = uris.map((uri) => new URL(uri));
-    const { username, pathname } = urls[0]!;
-    if (pathname.includes('@')) return { hosts: [] };
-    const decode = (part: string) => (/%(?![0-9a-f]{2})/i.test(part) ? part : decodeURIComponent(part));
-    const hosts = urls.map(({ hostname, port }) => ({ host: decode(hostname), port }));
-    return { hosts, user: decode(username) || undefined, dbname: decode(pathname.slice(1)) || undefined };
-  }
-  const word = (name: string) => new RegExp(`(?:^|\\s)${name}\\s*=\\s*'?([^'\\s]*)`).exec(conninfo)?.[1];
-  const ports = word('port')?.split(',') ?? [''];
+/** Hosts, each with its port, user and database. An empty host: a local socket, or the string cannot be read. */
+function targetOf(conninfo: string) {
+  const parameters = parseConninfo(conninfo) ?? new Map<string, string>();
+  const ports = parameters.get('port')?.split(',') ?? [''];
   // One port applies to all hosts.
-  const hosts = (word('host') ?? '').split(',').map((host, i) => ({ host, port: ports[i] ?? ports.at(-1)! }));
-  return { hosts, user: word('user'), dbname: word('dbname') };
-}
-
-function isUri(conninfo: string): boolean {
-  return /^postgres(ql)?:\/\//.test(conninfo);
+  const hosts = (parameters.get('host') ?? '').split(',').map((host, i) => ({ host, port: ports[i] ?? ports.at(-1)! }));
+  return { hosts, user: parameters.get('user'), dbname: parameters.get('dbname') };
 }
 
 /**

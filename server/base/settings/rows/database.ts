@@ -1,5 +1,6 @@
 /** Settings: database and keys. */
 import { z } from 'zod';
+import { parseConninfo } from '../../net/conninfo.ts';
 import { count, isKey, optionalText, type Setting, text } from '../values.ts';
 
 export const databaseSettings = {
@@ -13,9 +14,10 @@ export const databaseSettings = {
   },
   DATABASE_URL: {
     ...optionalText(
-      'a Postgres connection string, as libpq reads it',
+      'a Postgres connection string, as libpq reads it; @, / and : in the user and the password of a URI are written %40, %2F and %3A',
       'connection to Postgres; if unset, POSTGRES_HOST and the four settings below apply; if all are unset, Weir runs an embedded Postgres in DATA_DIR',
     ),
+    schema: text.refine((conninfo) => parseConninfo(conninfo) !== null),
     secret: true,
     fixed: true,
   },

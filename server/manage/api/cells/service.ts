@@ -6,7 +6,7 @@ import { record } from '../../../store/audit/record.ts';
 import { ON_CITUS } from '../../../store/cells/address.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { copyTo } from '../../../store/cells/copy.ts';
-import { describeConninfo, uriFault, withoutSecrets } from '../../../store/connect/conninfo.ts';
+import { cellConninfo, describeConninfo, withoutSecrets } from '../../../store/connect/conninfo.ts';
 import type { Database, Query } from '../../../store/connect/pool.ts';
 import { openCell } from '../../../store/open.ts';
 import {
@@ -50,24 +50,51 @@ export class CellService {
 
   /**
    * Resolves with the number of the cell when it is active. What a failed attempt leaves in a server is used by the next one.
-   * @param conninfo null: a schema on home's Citus cluster
+   * @param database connection string; null: a schema on home's Citus cluster
    */
-  async add(name: string, conninfo: string | null): Promise<Result<number>> {
+  async add(name: string, database: string | null): Promise<Result<number>> {
     const { cells } = this.#parts;
     await cells.changed();
     const home = cells.numbered(0);
-    if (conninfo === null) {
+    if (database === null) {
       const unfit = await readCitusFault(home.database);
       if (unfit !== null) return invalid('/citus', unfit);
       return this.#insert(name, ON_CITUS, (self, number) => createCitusCell(home, self, number));
     }
-    const fault = this.#isLocal ? null : uriFault(conninfo);
-    if (fault !== null) return invalid('/database', fault);
-    const pool = openCell(conninfo);
-    try {
+    return this.#withServer(database, { name }, async (pool, conninfo) => {
       const unfit = await readUnfit(pool, await this.#self(), cells);
       if (unfit !== null) return invalid('/database', unfit);
-      return await this.#insert(name, conninfo, (self, number) => prepareTables(pool, self, number));
+      return this.#insert(name, conninfo, (self, number) => prepareTables(pool, self, number));
+    });
+  }
+
+  /**
+   * Runs `work` with the server that somebody names. A refusal is recorded, because what is asked for may be any server of the network.
+   * @param work gets the pool, and the connection string as it is stored.
+   */
+  async #withServer<T>(
+    database: string,
+    { name, number }: { name: string; number?: number },
+    work: (pool: Database, conninfo: string) => Promise<Result<T>>,
+  ): Promise<Result<T>> {
+    const read = cellConninfo(database, this.#isLocal);
+    const result = 'fault' in read ? invalid('/database', read.fault) : await this.#tryServer(read.conninfo, work);
+    if (result.kind === 'problem') {
+      const address = describeConninfo('fault' in read ? database : read.conninfo);
+      await homeOf(this.#parts.cells).transaction((query) =>
+        this.#record(query, 'refuse', number ?? null, name, { address, ...result.members }),
+      );
+    }
+    return result;
+  }
+
+  async #tryServer<T>(
+    conninfo: string,
+    work: (pool: Database, conninfo: string) => Promise<Result<T>>,
+  ): Promise<Result<T>> {
+    const pool = openCell(conninfo);
+    try {
+      return await work(pool, conninfo);
     } catch (error) {
       return invalid('/database', this.#says(error, conninfo));
     } finally {
@@ -131,7 +158,7 @@ export class CellService {
     number: number,
     {
       name,
-      database: conninfo,
+      database,
       accept_restored,
     }: { name?: string | undefined; database?: string | undefined; accept_restored?: true | undefined },
   ): Promise<Result<number>> {
@@ -140,34 +167,36 @@ export class CellService {
     const cell = cells.find(number);
     if (cell === undefined || number === 0) return problem('cell_unknown');
     const { kind } = cell.address;
-    if (kind === 'citus' && conninfo !== undefined)
+    if (kind === 'citus' && database !== undefined)
       return invalid('/database', 'A cell on Citus has the connection string of the settings: change DATABASE_URL.');
-    const fault = conninfo === undefined || this.#isLocal ? null : uriFault(conninfo);
-    if (fault !== null) return invalid('/database', fault);
-    const pool = openCell(conninfo ?? cell.conninfo);
-    let found: CellSelf | null;
-    try {
-      found = conninfo === undefined && accept_restored === undefined ? null : await readSelf(pool, ASK_TIMEOUT_MS);
-    } catch (error) {
-      return invalid('/database', this.#says(error, conninfo ?? cell.conninfo));
-    } finally {
-      await pool.close();
-    }
     const self = await readSelf(homeOf(cells));
-    if (conninfo !== undefined && (found?.installation !== self!.installation || found.number !== number))
-      return invalid('/database', `This database is not cell ${number} of this installation.`);
+    const markIn = async (pool: Database, conninfo: string): Promise<Result<{ conninfo: string; mark: number }>> => {
+      const found = await readSelf(pool, ASK_TIMEOUT_MS);
+      return found?.installation === self!.installation && found.number === number
+        ? { kind: 'done', value: { conninfo, mark: found.mark } }
+        : invalid('/database', `This database is not cell ${number} of this installation.`);
+    };
+    const reached =
+      database !== undefined
+        ? await this.#withServer(database, { name: cell.name, number }, markIn)
+        : accept_restored
+          ? await this.#tryServer(cell.conninfo, markIn)
+          : { kind: 'done' as const, value: { conninfo: cell.conninfo, mark: 0 } };
+    if (reached.kind === 'problem') return reached;
+    const { conninfo, mark } = reached.value;
     return this.#change(async (query) => {
       const row = await lockCell(query, number);
       if (row === undefined) return problem('cell_unknown');
       const other = name === undefined ? undefined : await lockCell(query, name);
       if (other !== undefined && other.number !== number) return problem('cell_name_taken');
-      const sealed = conninfo === undefined ? {} : { sealed: seal(Buffer.from(conninfo), key, row.id) };
       if (accept_restored) await noteEverything(query, number);
-      const mark = accept_restored ? { mark: found!.mark } : {};
-      await updateCell(query, number, { ...(name === undefined ? {} : { name }), ...sealed, ...mark });
-      const address = conninfo === undefined ? {} : { address: describeConninfo(conninfo) };
+      await updateCell(query, number, {
+        ...(name === undefined ? {} : { name }),
+        ...(database === undefined ? {} : { sealed: seal(Buffer.from(conninfo), key, row.id) }),
+        ...(accept_restored ? { mark } : {}),
+      });
       await this.#record(query, 'update', number, name ?? row.name, {
-        ...address,
+        ...(database === undefined ? {} : { address: describeConninfo(conninfo) }),
         ...(accept_restored ? { accept_restored } : {}),
       });
       return { kind: 'done', value: number };
@@ -218,8 +247,9 @@ export class CellService {
     return changed;
   }
 
-  #record(query: Query, verb: string, number: number, name: string, after: object): Promise<void> {
-    const target = { kind: 'cell', id: String(number), name };
+  /** @param number null: the cell has none yet */
+  #record(query: Query, verb: string, number: number | null, name: string, after: object): Promise<void> {
+    const target = { kind: 'cell', id: number === null ? null : String(number), name };
     return record(query, this.#actor, { action: `cell.${verb}`, target, after: { number, name, ...after } });
   }
 
