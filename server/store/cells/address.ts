@@ -28,7 +28,7 @@ export interface CellAddress {
 }
 
 const LOCKED = 'its connection string cannot be read with SECRETS_KEY';
-/** Of a release that passed it to libpq as it was given. */
+/** It was stored by a release that passed it to libpq as it was given. */
 const UNREADABLE = 'its connection string cannot be understood: give it again with weir cell update';
 
 /** Reads where a cell is. Never rejects. @param keys keys that seal connection strings, current first */

@@ -90,7 +90,7 @@ const noStatementTimeout = '-c statement_timeout=0';
 
 /**
  * Rebuilds a connection string for a cell, or says why it is refused. From another machine it must be a URI with a host, and name no file,
- * socket, service or option of a session: libpq would read them on this machine, as it would the password when there is none.
+ * socket, service or option of a session: libpq would read them on this machine, as it would a password that is missing.
  */
 export function cellConninfo(text: string, isLocal: boolean): { conninfo: string } | { fault: string } {
   if (!isLocal && !/^postgres(ql)?:\/\//.test(text))

@@ -69,7 +69,7 @@ export class CellService {
   }
 
   /**
-   * Runs `work` with the server that somebody names. A refusal is recorded, because what is asked for may be any server of the network.
+   * Runs `work` with a server that a user names. A refusal is recorded, because that may be any server of the network.
    * @param work gets the pool, and the connection string as it is stored.
    */
   async #withServer<T>(
