@@ -52,6 +52,8 @@ export class Exchange {
   /** Status sent; 0 until then, and 0 for good if the client disconnected first. */
   status = 0;
   aborted = false;
+  /** The client has disconnected, also from an open stream, or has cancelled the request: nobody waits for what the handler does. */
+  isGone = false;
   /** Code of the problem document sent, if any. */
   problemCode: ProblemCode | null = null;
   /** Id of the stored event, or of the first event of a batch. */
@@ -120,9 +122,15 @@ export class Exchange {
     return pairs.length === 1 ? pairs[0]!.slice(name.length + 1) : undefined;
   }
 
-  /** Sets the callback for a client that disconnects before its answer. Replaces the previous callback; null removes it. */
+  /** Sets the callback for a client that leaves before its answer, see isGone. Replaces the previous callback; null removes it. */
   whenGone(callback: (() => void) | null): void {
     this.#onGone = callback;
+  }
+
+  /** Ends the work for a client that has cancelled the request, but takes an answer. */
+  cancel(): void {
+    this.isGone = true;
+    this.#onGone?.();
   }
 
   /**
@@ -275,7 +283,7 @@ export class Exchange {
     if (this.status === 0 || this.#ending === 'last') this.aborted = true;
     else this.waited();
     this.#body?.abandon();
-    this.#onGone?.();
+    this.cancel();
     this.#finish();
   }
 

@@ -23,7 +23,7 @@ interface ClaimRequest {
   ack: readonly string[];
 }
 
-/** `deliveries`: JSON array. `settled`: null without `ack`. `gone`: the agent disconnected, and its deliveries are released. */
+/** `deliveries`: JSON array. `settled`: null without `ack`. `gone`: the agent disconnected or cancelled, and its deliveries are released. */
 type ClaimOutcome = { kind: 'claimed'; deliveries: string; settled: ReceiptsAnswer | null } | { kind: 'gone' };
 
 /** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */
@@ -56,8 +56,8 @@ export function createClaim(parts: ClaimParts) {
     };
     const claimNow = (current: Agent) => {
       if (isOneStatement(current)) return claimInCells(parts, order, current);
-      // Skip the claim of a disconnected client: its leases would only be released, and the claims behind it wait for them.
-      return oneAtATime(agent.id, () => (exchange.aborted ? nothing : claimInCells(parts, order, current)));
+      // Skip the claim of a client that has left: its leases would only be released, and the claims behind it wait for them.
+      return oneAtATime(agent.id, () => (exchange.isGone ? nothing : claimInCells(parts, order, current)));
     };
     const acks = knownReceipts(request.ack);
     const { commits } = waiters;
@@ -68,7 +68,7 @@ export function createClaim(parts: ClaimParts) {
           commitsBefore: commits,
         })));
     const settled = request.ack.length === 0 ? null : receiptsAnswer(request.ack, found.settled);
-    for (let inVain = false; found.claimed.length === 0 && !exchange.aborted && !exchange.draining; inVain = true) {
+    for (let inVain = false; found.claimed.length === 0 && !exchange.isGone && !exchange.draining; inVain = true) {
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) break;
       if (found.complete)
@@ -76,7 +76,7 @@ export function createClaim(parts: ClaimParts) {
           exchange.whenGone(wake),
         );
       exchange.waited();
-      if (exchange.aborted) break;
+      if (exchange.isGone) break;
       // The limit and the filters may have been changed during the wait.
       const claiming = claimNow((await agents.find(agent.id, Date.now())) ?? agent);
       const again = await (settled === null ? claiming : claiming.catch(inOutage(null)));
@@ -84,7 +84,7 @@ export function createClaim(parts: ClaimParts) {
       found = again;
     }
     const { claimed } = found;
-    if (exchange.aborted) {
+    if (exchange.isGone) {
       if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
       return { kind: 'gone' };
     }

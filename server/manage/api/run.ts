@@ -157,7 +157,7 @@ class Call implements ApiRequest<Who, unknown, unknown> {
     this.query = given.query;
     this.input = given.input;
     this.matches = given.matches;
-    this.isGone = () => request.exchange?.aborted ?? false;
+    this.isGone = () => request.exchange?.isGone ?? false;
     this.#request = request;
     this.#by = by;
   }

@@ -19,6 +19,7 @@ import { type AgentAuth, bearer } from '../auth/agent.ts';
 import type { Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
 import type { Reader } from '../auth/person.ts';
+import type { OpenCalls } from './calls.ts';
 import type { CallRecord, OperationCall, Operations } from './tool.ts';
 
 /** Largest request. The largest useful one, 100 receipts or the definition of a webhook, has about 10 KiB. */
@@ -29,6 +30,7 @@ interface McpParts {
   agentAuth: AgentAuth;
   csrf: Csrf;
   runner: Runner;
+  calls: OpenCalls;
   database: Database;
   log: Log;
   settings: Pick<Settings, 'HOST' | 'PUBLIC_URL' | 'FRONTEND_PUBLIC_API_URL'>;
@@ -48,7 +50,8 @@ export function createMcp(parts: McpParts): Handler {
       const { serveMcp } = await import('./serve.ts');
       const operations = operationsFor(parts, requester, exchange);
       const recordCall = (call: CallRecord) => recordCallOf(parts, requester, exchange, call);
-      await serveMcp({ exchange, requester, message: message.value, operations, recordCall });
+      const served = { exchange, requester, message: message.value, operations, recordCall };
+      await parts.calls.during(requester, message.value, exchange, () => serveMcp(served));
     } finally {
       body.release();
     }

@@ -74,6 +74,8 @@ const waitForEvents = tool({
   output: z.object({ deliveries: z.array(delivery).describe('empty: there was no event in wait_seconds') }),
   run: async (input, operations) => {
     const outcome = await operations.encoded('claim', { input });
+    // The client has cancelled the call, or another client one with the same id: an empty list makes that client call again.
+    if (outcome.kind === 'gone') return waited([]);
     if (outcome.kind !== 'encoded') return outcome;
     return waited((JSON.parse(String(outcome.content)) as z.output<typeof claimedSchema>).deliveries);
   },

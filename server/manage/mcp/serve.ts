@@ -109,7 +109,7 @@ async function callTool({ name, arguments: given = {} }: { name: string; argumen
   if ('issues' in input) return toolError(invalidBody(input), request.exchange);
   const answer = await tool.run(input.data, request.operations);
   if (answer.kind === 'problem') return toolError(answer, request.exchange);
-  // The client has disconnected: nothing is sent.
+  // The client has left: nothing is sent, or nothing is read.
   if (answer.kind !== 'answer') return { content: [] };
   if (tool.recordOf !== undefined) await request.recordCall(tool.recordOf(answer.structured));
   return { content: [{ type: 'text' as const, text: answer.text }], structuredContent: answer.structured };

@@ -1,4 +1,4 @@
-/** How the primary passes on a change that another machine, a command or a process made. */
+/** How the primary passes on a change that another machine, a command or a process made, and a cancelled call of MCP. */
 import type { Cells } from '../../store/cells/cells.ts';
 import type { Members } from './members.ts';
 import type { PrimarySpool } from './spool.ts';
@@ -10,7 +10,7 @@ export function relayChange(
   members: Pick<Members, 'applyEverywhere'>,
 ): (payload: string) => Promise<void> {
   return async (payload) => {
-    spool.webhooksChanged();
+    if (!payload.startsWith('call:')) spool.webhooksChanged();
     try {
       if (payload.startsWith('cell:')) await cells.changed();
     } finally {

@@ -186,6 +186,7 @@ export async function startApp(
       if (id === undefined) return;
       if (kind === 'user') await live.streams.personChanged(id);
       else if (kind === 'cell') await cells.changed();
+      else if (kind === 'call') people.calls.cancel(id);
       else if (Object.hasOwn(caches, kind!)) await caches[kind as keyof typeof caches].invalidate(id);
     },
     setHorizon: (next) => {

@@ -9,7 +9,7 @@ import { outliveClose, weirConninfo } from './conninfo.ts';
 
 /** Commands count the listeners by this name to know how many primaries must confirm a change. */
 export const LISTENER_NAME = 'weir-listener';
-const CHANGES_CHANNEL = 'weir_changes';
+export const CHANGES_CHANNEL = 'weir_changes';
 export const APPLIED_CHANNEL = 'weir_applied';
 /** Events were committed; the payload names the process and their webhooks, see CommitNotifier. */
 export const ARRIVALS_CHANNEL = 'weir_arrivals';
@@ -21,7 +21,7 @@ const ANSWERS_MS = 3_000;
 const RECONNECT = { firstMs: 100, maxMs: 1_000 };
 
 interface ListenerEvents {
-  /** A payload of weir_changes, e.g. `webhook:<id>`; resolves when every process has applied the change. */
+  /** A payload of weir_changes, e.g. `webhook:<id>`, or `call:<key>` of a cancelled call of MCP; resolves when every process has applied the change. */
   change(payload: string): Promise<void>;
   /** Events were committed, by the process `by` on any machine. */
   arrived(by: string): void;

@@ -17,3 +17,21 @@ test('a change of cells reaches the processes although the primary cannot read t
   await relay('webhook:1');
   expect(applied).toEqual(['cell:1', 'webhook:1']);
 });
+
+test('a cancelled call reaches the processes, and the copy of the webhooks is not written again', async () => {
+  const applied: string[] = [];
+  let copies = 0;
+  const relay = relayChange(
+    { changed: async () => {} },
+    { webhooksChanged: () => copies++ },
+    {
+      applyEverywhere: async (payload) => {
+        applied.push(payload);
+      },
+    },
+  );
+  await relay('call:1');
+  expect([applied, copies]).toEqual([['call:1'], 0]);
+  await relay('webhook:1');
+  expect(copies).toBe(1);
+});

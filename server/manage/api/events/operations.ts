@@ -95,9 +95,9 @@ export function eventOperations(
       query: eventCountQuery,
       answers: { 200: eventCountSchema },
       problems: ['search_busy'],
-      handle: async ({ query }) => {
+      handle: async ({ query, isGone }) => {
         const reads = new PartialReads(database);
-        const order = { ...eventFilterOf(query, null, null), limit: COUNTED_EVENTS_MAX };
+        const order = { ...eventFilterOf(query, null, null), limit: COUNTED_EVENTS_MAX, isGone };
         const counted = await search.count(order, reads);
         if (counted === null) return problemLater('search_busy', 1);
         return done(200, { ...counted, cells_away: reads.cellsAway });
@@ -110,7 +110,7 @@ export function eventOperations(
       answers: { 200: null },
       bytes: { contentType: exportFormats.ndjson },
       problems: ['exports_full', 'user_exports_full'],
-      handle: async ({ who, query, exchange }) => {
+      handle: async ({ who, query, exchange, isGone }) => {
         const { format } = query;
         // Once the export is being sent, it cannot say that a cell is away.
         await askEveryCell(database);
@@ -123,7 +123,7 @@ export function eventOperations(
           return { kind: 'streaming' };
         }
         const given = { ...eventFilterOf(query, null, query.cursor ?? null), format, bodies: query.bodies === 'true' };
-        const parts = exportText({ database, search }, given);
+        const parts = exportText({ database, search }, given, isGone);
         void sendParts(exchange, answer, parts, { slots, stalledMs: unreadSeconds * 1000 }).finally(slot.leave);
         return { kind: 'streaming' };
       },
@@ -178,11 +178,13 @@ export function eventOperations(
       input: replayManyInput,
       answers: { 200: previewSchema, 202: z.object({ job_id: idOf('job') }) },
       problems: ['no_recipients', 'jobs_full', 'search_busy'],
-      handle: async ({ input: { agent_ids, beyond_subscriptions, preview, ...filter }, actor }) => {
+      handle: async ({ input: { agent_ids, beyond_subscriptions, preview, ...filter }, actor, isGone }) => {
         const scope = scopeOf({ agent_ids, beyond_subscriptions });
         if (preview === true) {
           const order = { ...eventFilterOf(filter, null, null), agentIds: scope.agentIds };
-          return replyTo(await previewReplay({ database, judge, search }, order), (body) => done(200, body));
+          const previewed = await previewReplay({ database, judge, search, isGone }, order);
+          // A part of the numbers must not be stored for an Idempotency-Key.
+          return isGone() ? { kind: 'gone' } : replyTo(previewed, (body) => done(200, body));
         }
         const created = await createReplayJob(database, actor, { filter, ...scope });
         return replyTo(created, (id) => done(202, { job_id: id }, { location: `/api/v1/jobs/${id}` }));

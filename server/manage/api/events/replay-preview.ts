@@ -42,6 +42,8 @@ interface Parts {
   database: Database;
   judge: FilterJudge;
   search: EventSearch;
+  /** True once the client has left. */
+  isGone: () => boolean;
 }
 
 interface Order {
@@ -56,12 +58,12 @@ export async function previewReplay(
   parts: Parts,
   { filter, span, agentIds }: Order,
 ): Promise<Result<z.input<typeof previewSchema>>> {
-  const { database, search } = parts;
+  const { database, search, isGone } = parts;
   const given = await activeAgents(database, agentIds);
   if (given.kind === 'problem') return given;
   const agents = given.value;
   const all = { ...span, before: null, downTo: null };
-  const tally = await search.tally({ filter, span: all, limit: COUNTED_EVENTS_MAX });
+  const tally = await search.tally({ filter, span: all, limit: COUNTED_EVENTS_MAX, isGone });
   if (tally === null) return problemLater('search_busy', 1);
   const scale = await scaleOf(database, filter, span, tally);
   const recipients = await readRecipients(database.query, [...tally.counts.keys()], agentIds);
@@ -112,7 +114,7 @@ export async function previewFilter(
 ): Promise<FilterPreview | null> {
   const { filter: ofWebhook } = eventFilterOf({ webhook_id: webhookId }, null, null);
   const all = { from, to: null, before: null, downTo: null };
-  const order = { filter: ofWebhook, span: all, limit: COUNTED_EVENTS_MAX };
+  const order = { filter: ofWebhook, span: all, limit: COUNTED_EVENTS_MAX, isGone: parts.isGone };
   const tally = await parts.search.tally(order, parts.database);
   if (tally === null) return null;
   const scale = await scaleOf(parts.database, ofWebhook, all, tally);
@@ -149,7 +151,7 @@ interface Share {
 
 /** Judges the newest events of the span by each filter of their webhook. Keys are those of keyOf. */
 async function judgeNewest(
-  { database, judge }: Parts,
+  { database, judge, isGone }: Parts,
   filter: EventFilter,
   span: EventSpan,
   recipients: readonly Recipient[],
@@ -166,7 +168,7 @@ async function judgeNewest(
   const untilMs = performance.now() + JUDGE_MS_MAX;
   let { before } = span;
   let isWhole = false;
-  for (let read = 0; read < JUDGED_EVENTS_MAX && performance.now() < untilMs; ) {
+  for (let read = 0; read < JUDGED_EVENTS_MAX && performance.now() < untilMs && !isGone(); ) {
     const events = await readEventsToJudge(database, filter, { ...span, before }, slice);
     isWhole = events.length === 0;
     if (isWhole) break;

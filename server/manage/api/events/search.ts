@@ -29,8 +29,8 @@ export interface Search {
   span: Pick<EventSpan, 'from' | 'to' | 'before'>;
   /** Number of events wanted. */
   limit: number;
-  /** True once the client has disconnected. */
-  isGone?: () => boolean;
+  /** True once the client has left; absent: it waits for the result. */
+  isGone?: (() => boolean) | undefined;
 }
 
 export interface SearchResult {
@@ -64,10 +64,7 @@ export class EventSearch {
   }
 
   /** Newest first. Null: SEARCHES_MAX other searches are running. @param database where to read instead */
-  async find(
-    { filter, span, limit, isGone = () => false }: Search,
-    database = this.#database,
-  ): Promise<SearchResult | null> {
+  async find({ filter, span, limit, isGone }: Search, database = this.#database): Promise<SearchResult | null> {
     const rows: EventRecord[] = [];
     const read = async (slice: EventSpan) => {
       rows.push(...(await listEvents(database, filter, slice, limit - rows.length)));
@@ -81,7 +78,7 @@ export class EventSearch {
 
   /** Counts the matches up to `limit`. `exact` is false if there may be more. Null: SEARCHES_MAX other searches are running. */
   async count(
-    { filter, span, limit }: Search,
+    { filter, span, limit, isGone }: Search,
     database = this.#database,
   ): Promise<{ count: number; exact: boolean } | null> {
     let count = 0;
@@ -92,13 +89,13 @@ export class EventSearch {
     const untilMs = performance.now() + (this.#msMax === Infinity ? this.#msMax : Math.min(COUNT_MS_MAX, this.#msMax));
     // Most counts reach their limit or the end in one large slice: two statements instead of four or six.
     const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
-    const end = await this.#bySlices({ database, filter, span, isGone: () => false, untilMs, first }, read);
+    const end = await this.#bySlices({ database, filter, span, isGone, untilMs, first }, read);
     if (end === null) return null;
     return { count: Math.min(count, limit), exact: count <= limit && end.stoppedAt === null };
   }
 
   /** Counts the newest `limit` matches by webhook. Null: SEARCHES_MAX other searches are running. */
-  async tally({ filter, span, limit }: Search, database = this.#database): Promise<EventTally | null> {
+  async tally({ filter, span, limit, isGone }: Search, database = this.#database): Promise<EventTally | null> {
     const counts = new Map<string, number>();
     let count = 0;
     let countedFrom: string | null = null;
@@ -112,7 +109,7 @@ export class EventSearch {
     };
     const untilMs = performance.now() + this.#msMax;
     const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
-    const end = await this.#bySlices({ database, filter, span, isGone: () => false, untilMs, first }, read);
+    const end = await this.#bySlices({ database, filter, span, isGone, untilMs, first }, read);
     if (end === null) return null;
     if (count > limit) return { counts, countedFrom };
     return { counts, countedFrom: end.stoppedAt === null ? null : uuidv7Time(end.stoppedAt) };
@@ -120,7 +117,7 @@ export class EventSearch {
 
   /** Reads the range slice by slice until `read` has enough or the time is over. */
   async #bySlices(
-    { database, filter, span, isGone, untilMs, first }: Omit<Required<Search>, 'limit'> & SliceOrder,
+    { database, filter, span, isGone, untilMs, first }: Omit<Search, 'limit'> & SliceOrder,
     read: (slice: EventSpan) => Promise<boolean>,
   ): Promise<{ stoppedAt: string | null } | null> {
     const { agentId, webhookId, text } = filter;
@@ -139,7 +136,7 @@ export class EventSearch {
           if (await read({ ...rest, downTo })) return { stoppedAt: null };
           events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX);
           if (downTo === null) break;
-          if (isGone() || performance.now() >= untilMs) return { stoppedAt: downTo };
+          if (isGone?.() || performance.now() >= untilMs) return { stoppedAt: downTo };
           if (!holdsPlace && this.#running >= SEARCHES_MAX) return null;
           if (!holdsPlace) this.#running++;
           holdsPlace = true;

@@ -19,12 +19,12 @@ export function filterOperations({ database, judge }: { database: Database; judg
       input: tryInput,
       answers: { 200: triedSchema.extend({ cells_away: cellsAway }) },
       problems: ['webhook_unknown'],
-      handle: async ({ input }) => {
+      handle: async ({ input, isGone }) => {
         const reads = new PartialReads(database);
         const tried = await tryFilter(reads, (filters, events) => judge.judge(filters, events), input);
         if (tried === undefined) return problem('webhook_unknown');
         const from = new Date(Date.now() - DAY_MS).toISOString();
-        const parts = { database: reads, judge, search };
+        const parts = { database: reads, judge, search, isGone };
         const last_day = await previewFilter(parts, input.webhook_id, input.filter, from);
         return done(200, { ...tried, last_day, cells_away: reads.cellsAway });
       },

@@ -31,6 +31,7 @@ import { DeviceCookies } from '../../../manage/auth/device-cookies.ts';
 import { Passwords } from '../../../manage/auth/password-hash.ts';
 import { cookieName, People } from '../../../manage/auth/people.ts';
 import { confirmIdentity } from '../../../manage/auth/step-up.ts';
+import { OpenCalls } from '../../../manage/mcp/calls.ts';
 import { createMcp } from '../../../manage/mcp/endpoint.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
@@ -95,6 +96,7 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
     ...auditOperations(database),
     ...others,
   } satisfies OperationTable;
+  const calls = new OpenCalls(database);
   const runner = new Runner(operations, idempotency, (...asked) => confirmIdentity(signInParts, ...asked));
   return {
     people,
@@ -104,7 +106,8 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
     oidc,
     overOpenLimit,
     anonymous,
-    mcp: createMcp({ runner, people, agentAuth, csrf, database, log: base.log, settings }),
+    calls,
+    mcp: createMcp({ runner, calls, people, agentAuth, csrf, database, log: base.log, settings }),
     api: new Api({ runner, operations, people, agentAuth, csrf, overOpenLimit, anonymous }),
     cors: new Cors(settings.CORS_ORIGINS),
   };
