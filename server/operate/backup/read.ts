@@ -10,6 +10,7 @@ import type { Cells } from '../../store/cells/cells.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { firstKeptDay } from '../../store/retention/drop-partitions.ts';
 import { createPartition, partitionedTables, partitionName } from '../../store/retention/partitions.ts';
+import { moveMarksBack } from '../../store/retention/retention.ts';
 import { type ArchivedEvent, archivedEvent, bodyOf } from './line.ts';
 
 /** The file cannot be imported; events of earlier lines may have been. */
@@ -175,13 +176,16 @@ async function insertEvents({ query }: Database, events: readonly ArchivedEvent[
   }));
   const stored = await query({
     text: `
-      insert into ${partitionName('events', Date.parse(events[0]!.received_at))}
-        (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes)
-      select id, webhook_id, received_at, source_ip, decode(headers, 'base64'), content_type, event_type, decode(body, 'base64'), bytes
-      from json_to_recordset($1::json) as given (id uuid, webhook_id uuid, received_at timestamptz, source_ip inet, headers text,
-        content_type text, event_type text, body text, bytes integer)
-      on conflict do nothing
-      returning 1`,
+      with stored as (
+        insert into ${partitionName('events', Date.parse(events[0]!.received_at))}
+          (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes)
+        select id, webhook_id, received_at, source_ip, decode(headers, 'base64'), content_type, event_type, decode(body, 'base64'), bytes
+        from json_to_recordset($1::json) as given (id uuid, webhook_id uuid, received_at timestamptz, source_ip inet, headers text,
+          content_type text, event_type text, body text, bytes integer)
+        on conflict do nothing
+        returning webhook_id, received_at
+      ), kept_again as (${moveMarksBack('stored')})
+      select 1 from stored`,
     values: [JSON.stringify(rows)],
     timeoutMs: BATCH_TIMEOUT_MS,
   });

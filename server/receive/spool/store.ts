@@ -6,6 +6,7 @@ import { sqlStateKind } from '../../store/connect/sql-states.ts';
 import { CopyConnection } from '../../store/copy/connection.ts';
 import { copyData } from '../../store/copy/rows.ts';
 import { createDays } from '../../store/retention/partitions.ts';
+import { moveMarksBack } from '../../store/retention/retention.ts';
 import { applyClaimsSql, claimSql, isElsewhere, type MovedKey, movedKeysSql } from './moved-keys.ts';
 import { type Frame, receivedTimes } from './segment.ts';
 
@@ -211,9 +212,7 @@ function storeSql(columns: readonly string[], retentionDays: number, cell: numbe
       on conflict do nothing
       returning webhook_id
     ), kept_again as (
-      update webhooks set events_removed_before = oldest.received_at
-      from (select webhook_id, min(received_at) as received_at from fresh group by webhook_id) oldest
-      where webhooks.id = oldest.webhook_id and events_removed_before > oldest.received_at
+      ${moveMarksBack('fresh')}
     )
     select concat_ws(' ', (select count(*) from stored), (select count(*) from fresh),
       (select count(*) from stored left join webhooks on webhooks.id = webhook_id

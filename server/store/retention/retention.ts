@@ -180,6 +180,18 @@ async function recordRemovedBefore(
   });
 }
 
+/**
+ * The statement after which retention removes events that were stored with an older time than its mark; without it they would be kept as long as
+ * RETENTION_DAYS says.
+ * @param stored relation with the webhook_id and received_at of events that a statement stores
+ */
+export function moveMarksBack(stored: string): string {
+  return `
+    update webhooks set events_removed_before = oldest.received_at
+    from (select webhook_id, min(received_at) as received_at from ${stored} group by webhook_id) oldest
+    where webhooks.id = oldest.webhook_id and events_removed_before > oldest.received_at`;
+}
+
 interface Removed {
   rows: number;
   /** Deliveries that were not settled. */

@@ -17,6 +17,7 @@ import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { countUnarchived } from '../../../server/store/queries/alerts/expiring.ts';
 import { type Archive, dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
 import { createPartitions, partitionName } from '../../../server/store/retention/partitions.ts';
+import { removeExpiredEvents } from '../../../server/store/retention/retention.ts';
 import { weirOn } from '../../helpers/command.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { builtScript } from '../../helpers/script.ts';
@@ -232,6 +233,19 @@ test('an import creates missing days, and refuses what retention would remove', 
     1,
     expect.stringMatching(/line 1: retention would remove an event .*raise RETENTION_DAYS/),
   ]);
+});
+
+test('imported events that the retention of their webhook had removed are removed again by its next run', async () => {
+  await store(Buffer.from('old'));
+  await fresh.database.query({ text: 'update webhooks set retention_days = 2' });
+  const path = join(directory, 'export.ndjson');
+  await writeFile(path, (await weirOn(fresh.conninfo, 'event', 'export')).out);
+  const removed = async () => (await removeExpiredEvents(fresh.database, 30, nowMs)).events;
+  expect(await removed()).toBe(1);
+  const { out } = await weirOn(fresh.conninfo, 'event', 'import', path, '--json');
+  expect(JSON.parse(out)).toMatchObject({ imported: 1 });
+  expect(await removed()).toBe(1);
+  expect(await rows()).toEqual([]);
 });
 
 test('an export with bodies can be imported', async () => {
