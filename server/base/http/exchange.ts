@@ -116,6 +116,12 @@ export class Exchange {
     return undefined;
   }
 
+  /** Names of the cookies that begin with this text, in the order of the request: a browser sends the oldest first (RFC 6265, 5.4). */
+  cookieNames(prefix: string): string[] {
+    const pairs = (this.header('cookie') ?? '').split(/; */).filter((pair) => pair.startsWith(prefix));
+    return pairs.map((pair) => pair.split('=', 1)[0]!);
+  }
+
   /** Returns the value of a cookie. Also undefined if it was sent twice, because neither value takes precedence. */
   cookie(name: string): string | undefined {
     const pairs = (this.header('cookie') ?? '').split(/; */).filter((pair) => pair.startsWith(`${name}=`));

@@ -31,11 +31,13 @@ export function oidcPages(parts: OidcParts | null) {
     }
   };
 
-  const answerCallback: Page<Person | null> = async ({ exchange }) => {
+  const answerCallback: Page<Person | null> = async ({ exchange, person }) => {
     const decision = await limiter.take(exchange.client.limitKey('oidc-callback'), callbackPolicy);
     setRateLimitFields(exchange, callbackPolicy, decision);
     if (!decision.allowed) return refusal(problemLater('rate_limited', decision.resetSeconds));
     const outcome = await signIn.finish(exchange);
+    // Another tab has signed the person in, or the page of the callback was opened again.
+    if (outcome.kind === 'problem' && outcome.code === 'sign_in_expired' && person !== null) return redirect('/');
     if (outcome.kind === 'problem') return refusal(outcome);
     return redirect(outcome.returnTo, undefined, { 'set-cookie': sessionCookie(publicUrl, outcome.session) });
   };

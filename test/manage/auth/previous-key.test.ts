@@ -81,7 +81,7 @@ describe('a hosted sign-in in progress', () => {
     const key = deriveKey(secretsKey, 'oidc-state');
     const value = seal(Buffer.from(text), key, JSON.stringify([issuer, clientId])).toString('base64url');
     const browser = hosted.browser();
-    browser.setCookie(PUBLIC_URL, 'weir_oidc', value);
+    browser.setCookie(PUBLIC_URL, 'weir_oidc_s', value);
     return problemShown(await browser.open(`${CALLBACK}?code=c&state=s`))[1];
   }
 

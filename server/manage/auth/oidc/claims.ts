@@ -9,7 +9,7 @@ export interface Identity {
   subject: string;
   /** Null: the claim is missing or not an email address. */
   email: string | null;
-  /** The provider has verified that the person controls this address. */
+  /** The provider has verified that the person controls this address. Amazon Cognito writes `true` as text. */
   emailVerified: boolean;
   name: string;
   /** Null: the claims contain no Weir role. */
@@ -27,7 +27,7 @@ export function identityOf(issuer: string, claims: IdentityClaims, roleClaim: st
     issuer,
     subject: sub,
     email: isAddress(email) ? email : null,
-    emailVerified: isAddress(email) && email_verified === true,
+    emailVerified: isAddress(email) && (email_verified === true || email_verified === 'true'),
     name: shown(name) || shown(preferred_username),
     role: highestRole(lookUp(claims, roleClaim)),
   };

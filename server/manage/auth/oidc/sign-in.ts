@@ -12,7 +12,7 @@ import { returnAddress, startSession } from '../sign-in.ts';
 import { admitIdentity, recordAdmission } from './admit.ts';
 import type { Identity } from './claims.ts';
 import { identify } from './identify.ts';
-import type { Pending, PendingCookie } from './pending.ts';
+import type { Pending, PendingSignIns } from './pending.ts';
 import { type Provider, reasonOf } from './provider.ts';
 
 /** A session is replaced by a new one after this time, however often the provider has confirmed it. */
@@ -29,7 +29,7 @@ type CallbackOutcome = { kind: 'signed_in'; session: OpenedSession; returnTo: st
 
 interface HostedSignInParts {
   provider: Provider;
-  pending: PendingCookie;
+  pending: PendingSignIns;
   database: Database;
   publicUrl: string;
   /** OIDC_SCOPES */
@@ -92,7 +92,7 @@ export class HostedSignIn {
   async confirmation(exchange: Exchange, { via }: Person, path: string): Promise<URL | null> {
     const { pending, sessionSeconds } = this.#parts;
     if (via.kind !== 'session' || via.secondsLeft > sessionSeconds / 2) return null;
-    if ((await pending.read(exchange, Date.now())) !== null) return null;
+    if (pending.hasAny(exchange)) return null;
     return this.begin(exchange, path).catch((error) => {
       if (error instanceof ProblemError) return null;
       throw error;
@@ -104,19 +104,20 @@ export class HostedSignIn {
    */
   async finish(exchange: Exchange): Promise<CallbackOutcome> {
     const { pending, provider, publicUrl, roleClaim } = this.#parts;
-    const begun = await pending.read(exchange, Date.now());
-    const states = new URLSearchParams(exchange.query).getAll('state');
-    if (begun === null || states.length !== 1 || states[0] !== begun.state) return problem('sign_in_expired');
+    const [state, ...others] = new URLSearchParams(exchange.query).getAll('state');
+    if (state === undefined || others.length > 0) return problem('sign_in_expired');
+    const begun = await pending.read(exchange, state, Date.now());
+    if (begun === null) return problem('sign_in_expired');
     try {
       const callback = new URL(`${redirectUri(publicUrl)}?${exchange.query}`);
       const { identity, authTime } = await identify(await provider.find(), callback, begun, roleClaim);
       const outcome = await this.#admit(exchange, identity, begun.returnTo, secondsSince(authTime, begun.fresh));
-      pending.forget(exchange);
+      pending.forget(exchange, begun);
       return outcome;
     } catch (error) {
       if (!(error instanceof ProblemError)) throw error;
       // While the provider is unavailable the same callback can be retried.
-      if (error.problem.retryAfterSeconds === undefined) pending.forget(exchange);
+      if (error.problem.retryAfterSeconds === undefined) pending.forget(exchange, begun);
       if (error.cause !== undefined) this.#parts.onRefused(exchange, reasonOf(error.cause));
       return error.problem;
     }

@@ -1,6 +1,6 @@
 /** The parts of a process for hosted sign-in by OpenID Connect. */
 import { createReadJwt } from '../../../manage/auth/oidc/bearer.ts';
-import { PendingCookie } from '../../../manage/auth/oidc/pending.ts';
+import { PendingSignIns } from '../../../manage/auth/oidc/pending.ts';
 import { Provider, signOutAddress } from '../../../manage/auth/oidc/provider.ts';
 import { HostedSignIn } from '../../../manage/auth/oidc/sign-in.ts';
 import { derivedKeys, PreviousKey } from '../../../store/secrets/keys.ts';
@@ -28,7 +28,7 @@ export function composeOidc({ settings, keys, database, log, identityRequestSeco
   });
   const signIn = new HostedSignIn({
     provider,
-    pending: new PendingCookie({
+    pending: new PendingSignIns({
       publicUrl,
       keys: derivedKeys(keys, 'oidc-state'),
       previousKey: new PreviousKey(database, keys),

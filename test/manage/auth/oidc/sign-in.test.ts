@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { PENDING_MAX } from '../../../../server/manage/auth/oidc/pending.ts';
 import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
 import { problemShown, type WebClient } from '../../../helpers/web-client.ts';
 
@@ -24,6 +25,12 @@ async function untilCallback(browser: WebClient, login = 'olga', change = (autho
   const start = await browser.open(`${PUBLIC_URL}/oidc/start`);
   const authorization = change(new URL(start.location!));
   return hosted.provider.logIn(browser, authorization.href, login, CALLBACK);
+}
+
+/** The cookie of the only pending sign-in of the browser. */
+function pendingCookie(browser: WebClient) {
+  const [name] = browser.cookieNames().filter((name) => name.startsWith('weir_oidc_'));
+  return name === undefined ? undefined : browser.cookie(name);
 }
 
 /** The same URL with one parameter changed; null removes it. */
@@ -62,17 +69,17 @@ describe('a user signs in at the provider', () => {
 
   test('and has HttpOnly and SameSite cookies', async () => {
     const browser = hosted.browser();
-    await browser.open(`${PUBLIC_URL}/oidc/start`);
-    expect(browser.cookie('weir_oidc')!.field).toMatch(/; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/);
-    await hosted.signIn('olga', browser);
-    expect(browser.cookie('weir_oidc')).toBeUndefined();
+    const callback = await untilCallback(browser);
+    expect(pendingCookie(browser)!.field).toMatch(/; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/);
+    await browser.open(callback);
+    expect(pendingCookie(browser)).toBeUndefined();
     expect(browser.cookie('weir_session')!.field).toMatch(/; Path=\/; Max-Age=3600; HttpOnly; SameSite=Lax$/);
   });
 
   test('the cookie of the sign-in reveals nothing', async () => {
     const browser = hosted.browser();
     const { location } = await browser.open(`${PUBLIC_URL}/oidc/start?return_to=/a-path-to-look-for`);
-    const opened = Buffer.from(browser.cookie('weir_oidc')!.value, 'base64url').toString('latin1');
+    const opened = Buffer.from(pendingCookie(browser)!.value, 'base64url').toString('latin1');
     expect(opened).not.toContain('a-path-to-look-for');
     expect(opened).not.toContain(new URL(location!).searchParams.get('state'));
   });
@@ -83,7 +90,7 @@ describe('a user signs in at the provider', () => {
     onTestFinished(() => secure.stop());
     const answer = await fetch(`${secure.app.url}/oidc/start`, { redirect: 'manual' });
     expect(answer.headers.get('set-cookie')).toMatch(
-      /^__Host-weir_oidc=[\w-]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/,
+      /^__Host-weir_oidc_[\w-]{16}=[\w-]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/,
     );
     expect(new URL(answer.headers.get('location')!).searchParams.get('redirect_uri')).toBe(
       `${publicUrl}/oidc/callback`,
@@ -124,12 +131,8 @@ describe('a callback is refused', () => {
       'with a cookie that was changed',
       async (browser) => {
         const callback = await untilCallback(browser);
-        const value = browser.cookie('weir_oidc')!.value;
-        browser.setCookie(
-          PUBLIC_URL,
-          'weir_oidc',
-          `${value.slice(0, 60)}${value[60] === 'A' ? 'B' : 'A'}${value.slice(61)}`,
-        );
+        const { name, value } = pendingCookie(browser)!;
+        browser.setCookie(PUBLIC_URL, name, `${value.slice(0, 60)}${value[60] === 'A' ? 'B' : 'A'}${value.slice(61)}`);
         return callback;
       },
       400,
@@ -210,11 +213,13 @@ describe('a callback is refused', () => {
   test('when repeated: its cookie is deleted and the code is used', async () => {
     const browser = hosted.browser();
     const callback = await untilCallback(browser);
-    const pending = browser.cookie('weir_oidc')!.value;
+    const { name, value } = pendingCookie(browser)!;
     expect((await browser.open(callback)).status).toBe(303);
+    expect(pendingCookie(browser)).toBeUndefined();
+    browser.setCookie(PUBLIC_URL, 'weir_session', null);
     expect(problemShown(await browser.open(callback))).toEqual([400, 'sign_in_expired']);
     const thief = hosted.browser();
-    thief.setCookie(PUBLIC_URL, 'weir_oidc', pending);
+    thief.setCookie(PUBLIC_URL, name, value);
     expect(problemShown(await thief.open(callback))).toEqual([403, 'identity_refused']);
   });
 
@@ -241,6 +246,38 @@ describe('a callback is refused', () => {
       reason: expect.stringContaining('invalid_grant'),
     });
     expect(hosted.app.logLines.join('')).not.toContain('a-code-to-look-for');
+  });
+});
+
+describe('two tabs of a browser', () => {
+  test('sign in at once, each with its own page', async () => {
+    const browser = hosted.browser();
+    const begin = async (page: string) => {
+      const { location } = await browser.open(`${PUBLIC_URL}/oidc/start?return_to=${page}`);
+      return location!;
+    };
+    const [one, other] = [await begin('/events'), await begin('/agents')];
+    const callbacks = [one, other].map((address) => hosted.provider.logIn(browser, address, 'olga', CALLBACK));
+    for (const [index, page] of ['/events', '/agents'].entries())
+      expect((await browser.open(await callbacks[index]!)).location).toBe(`${PUBLIC_URL}${page}`);
+    expect(pendingCookie(browser)).toBeUndefined();
+  });
+
+  test('one of which has signed in: the callback of the other goes on to the pages, also when it has expired', async () => {
+    const browser = hosted.browser();
+    const callback = await untilCallback(browser);
+    await hosted.signIn('olga', browser);
+    const { name } = pendingCookie(browser)!;
+    browser.setCookie(PUBLIC_URL, name, null);
+    expect((await browser.open(callback)).location).toBe(`${PUBLIC_URL}/`);
+  });
+
+  test('and many more: the oldest pending sign-ins are forgotten', async () => {
+    const browser = hosted.browser();
+    const first = await untilCallback(browser);
+    for (let tab = 1; tab <= PENDING_MAX; tab++) await browser.open(`${PUBLIC_URL}/oidc/start`);
+    expect(browser.cookieNames().filter((name) => name.startsWith('weir_oidc_'))).toHaveLength(PENDING_MAX);
+    expect(problemShown(await browser.open(first))).toEqual([400, 'sign_in_expired']);
   });
 });
 

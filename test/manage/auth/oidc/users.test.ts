@@ -194,19 +194,22 @@ describe('the user', () => {
 });
 
 describe('an existing user of Weir', () => {
-  test('is linked when the provider confirms the email, in any case', async () => {
-    const email = address();
-    const id = await addLocal(email);
-    const login = newPerson({ email: email.toUpperCase(), email_verified: true, weir_role: 'operator' });
-    expect(await outcome(login)).toEqual([303]);
-    expect(await userOf(login)).toMatchObject({ id, role: 'operator' });
-    expect(await actionsOn(id)).toEqual(['user.link', 'session.sign_in']);
-  });
+  test.each([true, 'true'])(
+    'is linked when the provider confirms the email, in any case: %j',
+    async (email_verified) => {
+      const email = address();
+      const id = await addLocal(email);
+      const login = newPerson({ email: email.toUpperCase(), email_verified, weir_role: 'operator' });
+      expect(await outcome(login)).toEqual([303]);
+      expect(await userOf(login)).toMatchObject({ id, role: 'operator' });
+      expect(await actionsOn(id)).toEqual(['user.link', 'session.sign_in']);
+    },
+  );
 
   test.each<[string, Claims]>([
     ['is not verified', { email_verified: false }],
     ['is not said to be verified', {}],
-    ['is verified as a text', { email_verified: 'true' }],
+    ['is verified as another text', { email_verified: 'yes' }],
   ])('is not linked when the email %s', async (_, claims) => {
     const email = address();
     const id = await addLocal(email);
