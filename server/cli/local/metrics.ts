@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { type CommandIo, printJson, printText } from '../../base/command/io.ts';
 import { dashboard } from '../../base/telemetry/dashboard.ts';
 import { prometheusRules, type Rule, ruleTable } from '../../manage/conditions/rules.ts';
+import { parseAddress } from '../command/arguments.ts';
 
 /** `weir metrics dashboard|alerts`: files for Grafana and Prometheus. Needs neither settings nor a database. */
 export function defineMetrics(command: Command, io: CommandIo): void {
@@ -16,11 +17,12 @@ export function defineMetrics(command: Command, io: CommandIo): void {
   command
     .command('alerts')
     .description('print alert rules for Prometheus; weir doctor --alert NAME explains one')
+    .option('--public-url <url>', 'PUBLIC_URL of Weir: each rule links to what to do, as runbook_url', parseAddress)
     .option('--json', 'print the alerts as one JSON document')
-    .action(({ json }: { json?: boolean }) => {
+    .action(({ json, publicUrl }: { json?: boolean; publicUrl?: URL }) => {
       if (json)
         printJson(io, { items: Object.entries<Rule>(ruleTable).map(([name, rule]) => describeRule(name, rule)) });
-      else printText(io, prometheusRules());
+      else printText(io, prometheusRules(publicUrl));
     });
 }
 

@@ -233,8 +233,11 @@ export const ruleTable = {
 
 export type RuleName = keyof typeof ruleTable;
 
-/** The Prometheus rule file, as YAML. Strings are in double quotes, which JSON and YAML escape alike. */
-export function prometheusRules(): string {
+/**
+ * The Prometheus rule file, as YAML. Strings are in double quotes, which JSON and YAML escape alike.
+ * @param publicUrl PUBLIC_URL: the rules then link to the guide of the installation; undefined: without links
+ */
+export function prometheusRules(publicUrl?: URL): string {
   const rules = Object.entries<Rule>(ruleTable).map(([name, { expr, forMinutes, severity, summary, runbook }]) =>
     [
       `      - alert: ${name}`,
@@ -245,8 +248,14 @@ export function prometheusRules(): string {
       '        annotations:',
       `          summary: ${JSON.stringify(summary)}`,
       `          runbook: ${JSON.stringify(runbook)}`,
+      ...(publicUrl === undefined ? [] : [`          runbook_url: ${JSON.stringify(runbookUrl(publicUrl, name))}`]),
       '',
     ].join('\n'),
   );
   return `groups:\n  - name: weir\n    rules:\n${rules.join('')}`;
+}
+
+/** The row of the alert in the guide, which anyone can read who reaches the pages. */
+function runbookUrl(publicUrl: URL, name: string): string {
+  return new URL(`/docs/reference#${name}`, publicUrl).href;
 }

@@ -120,12 +120,13 @@ function metricsTable(): string {
 
 function alertsTable(): string {
   return markdownTable(
-    ['alert', 'severity', 'after', 'fires when'],
-    Object.entries<Rule>(ruleTable).map(([name, { severity, forMinutes, summary }]) => [
+    ['alert', 'severity', 'after', 'fires when', 'what to do'],
+    Object.entries<Rule>(ruleTable).map(([name, { severity, forMinutes, summary, runbook }]) => [
       `\`${name}\``,
       severity,
       forMinutes === 0 ? 'at once' : `${forMinutes} min`,
       summary,
+      runbook,
     ]),
   );
 }

@@ -50,7 +50,7 @@ function render(name, text, { Marked }) {
     },
     table(token) {
       const row = (cells, tag) =>
-        `<tr>${cells.map((cell) => `<${tag}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join('')}</tr>`;
+        `<tr${idOf(cells[0].text, seen)}>${cells.map((cell) => `<${tag}>${this.parser.parseInline(cell.tokens)}</${tag}>`).join('')}</tr>`;
       const head = row(token.header, 'th');
       const body = token.rows.map((cells) => row(cells, 'td')).join('\n');
       const label = labelOf(sections.at(-1).heading, labels);
@@ -77,6 +77,17 @@ export function anchorOf(heading, seen) {
   const count = seen.get(slug) ?? 0;
   seen.set(slug, count + 1);
   return count === 0 ? slug : `${slug}-${count}`;
+}
+
+/**
+ * The anchor of a row that begins with a name such as `PORT` or `WeirDown`. Anchors of headings have no capitals, so it is not one of them.
+ * @param seen anchors of the page; this one is added
+ */
+function idOf(cell, seen) {
+  const [, name] = /^`([A-Za-z_]*[A-Z][A-Za-z_]*)`$/.exec(cell) ?? [];
+  if (name === undefined || seen.has(name)) return '';
+  seen.set(name, 1);
+  return ` id="${name}"`;
 }
 
 /** A table is a landmark, so its label is unique on the page. @param seen how many tables a heading has so far; this one is added */

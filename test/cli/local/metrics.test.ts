@@ -1,4 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { PassThrough, Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { settingTable } from '../../../server/base/settings/table.ts';
@@ -23,6 +25,21 @@ describe('weir metrics', () => {
     expect([code, err]).toEqual([0, '']);
     expect(JSON.parse(out)).toMatchObject({ title: 'Weir', schemaVersion: 39 });
     expect(JSON.parse((await run('metrics', 'dashboard', '--json')).out)).toEqual(JSON.parse(out));
+  });
+
+  test('alerts links each rule to its row of the guide', async () => {
+    const { out } = await run('metrics', 'alerts', '--public-url', 'https://weir.example.org');
+    const { groups } = parse(out) as { groups: { rules: { alert: string; annotations: { runbook_url: string } }[] }[] };
+    const built = await readFile(
+      fileURLToPath(new URL('../../../dist/views/docs/guides.json', import.meta.url)),
+      'utf8',
+    );
+    const { html } = (JSON.parse(built) as { name: string; html: string }[]).find(({ name }) => name === 'reference')!;
+    for (const { alert, annotations } of groups[0]!.rules) {
+      expect(annotations.runbook_url).toBe(`https://weir.example.org/docs/reference#${alert}`);
+      expect(html).toContain(`<tr id="${alert}">`);
+    }
+    expect((await run('metrics', 'alerts', '--public-url', 'weir.example.org')).code).toBe(2);
   });
 
   test('alerts prints the rules, and with --json their table', async () => {
