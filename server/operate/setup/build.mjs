@@ -167,7 +167,7 @@ async function buildClient(root) {
   const compiled = await compile(root, CLIENT_CONFIG);
   const [command] = await bundle(root, ['server/cli/client.ts'], { standalone: true });
   const files = [
-    ...compiled.map((path) => ({ path: relative(folder, path), bytes: readFileSync(path) })),
+    ...compiled.map((path) => ({ path: relative(folder, path), bytes: publishedBytes(path) })),
     { path: 'weir.js', bytes: Buffer.from(command.content), executable: true },
     ...describePackage(JSON.parse(readFileSync(join(root, 'package.json'))), root).map(({ path, content }) => ({
       path,
@@ -180,6 +180,12 @@ async function buildClient(root) {
   const archive = join(root, 'dist/client.tgz');
   writeFileSync(archive, pack(files, gzipSync));
   return [...files.map(({ path }) => join(folder, path)), archive];
+}
+
+/** Declarations name the sources, which the compiler leaves as they are. TypeScript before 5 takes only the path of what is executed. */
+function publishedBytes(path) {
+  if (!path.endsWith('.d.ts')) return readFileSync(path);
+  return Buffer.from(readFileSync(path, 'utf8').replace(/(from '\.[^']*)\.ts';/g, "$1.js';"));
 }
 
 /** Writes the guides as one file, which a serving process reads when the first guide is asked for. Returns its path. */

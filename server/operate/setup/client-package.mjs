@@ -27,6 +27,8 @@ export function describePackage({ name, version, description, license, engines, 
     engines,
     bin: { weir: 'weir.js' },
     exports: { './client': client },
+    // For `moduleResolution: node`, which does not read exports.
+    typesVersions: { '*': { client: [client.types] } },
   };
   return [
     { path: 'LICENSE', content: readFileSync(join(root, 'LICENSE'), 'utf8') },

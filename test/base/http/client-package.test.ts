@@ -1,7 +1,7 @@
 /** The client package: handed out by the server, installed by npm, run by npx. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -85,6 +85,39 @@ describe('the package', () => {
     expect((await get(await currentPath(), { method: 'POST' })).status).toBe(405);
   });
 });
+
+/** Programs of TypeScript 4.9 and later compile against the types, whichever way they resolve packages. */
+test.each([
+  ['oldest', 'node', 'es2022', 'agent.ts'],
+  ['current', 'nodenext', 'nodenext', 'agent.mts'],
+])('its types compile with the %s TypeScript, moduleResolution %s', async (age, resolution, module, file) => {
+  const project = await mkdtemp(join(folder, 'types-'));
+  const weir = join(project, 'node_modules/weir');
+  await mkdir(weir, { recursive: true });
+  await writeFile(join(project, 'client.tgz'), await bytesOf('/client.tgz'));
+  await run('tar', ['xzf', '../../client.tgz', '--strip-components=1'], { cwd: weir });
+  await writeFile(join(project, file), agentInTypeScript);
+  const compiler = age === 'oldest' ? '@tsd/typescript/typescript/lib/tsc.js' : 'typescript/bin/tsc';
+  const types = ['--types', 'node', '--typeRoots', join(modules, '@types')];
+  const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', module, '--moduleResolution', resolution];
+  const { stdout } = await run(process.execPath, [join(modules, compiler), ...options, ...types, file], {
+    cwd: project,
+  });
+  expect(stdout).toBe('');
+});
+
+const modules = join(import.meta.dirname, '../../../node_modules');
+const agentInTypeScript = `import { Agent, type Delivery, WeirError } from 'weir/client';
+const agent = new Agent({ url: 'http://127.0.0.1:8080', credential: 'wa_' });
+const text = (delivery: Delivery): string => delivery.event.text();
+export async function work(): Promise<void> {
+  for await (const delivery of agent.deliveries({ concurrency: 2 }))
+    if (text(delivery) !== '') await delivery.ack();
+  // @ts-expect-error: the types are known, so a wrong member is an error.
+  agent.nothing();
+  throw new Error(WeirError.name);
+}
+`;
 
 test('an agent installs it from the server, and its library and its command line work', async () => {
   await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
