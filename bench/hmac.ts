@@ -155,6 +155,7 @@ async function verifyByPool(batch: readonly Body[], verifier: Verifier, keyring:
           verifier.verify({
             body: bytes,
             presented: { digests: [digest], prefix: '', suffix: '' },
+            others: [],
             keyring,
             settleVerdict,
           }),

@@ -22,11 +22,14 @@ try {
  */
 export interface VerifyBatch {
   memories: SharedArrayBuffer[];
-  /** REQUEST_NUMBERS per request: index in `memories`, offset and length in bytes, index in `keyrings`, number of signatures. */
+  /**
+   * REQUEST_NUMBERS per request: index in `memories`, offset and length in bytes, index in `keyrings`, number of signatures, number of
+   * texts that the sender may have signed.
+   */
   requests: Uint32Array;
   /** Signatures that the requests present, SIGNATURE_BYTES of the algorithm each, in request order. */
   signatures: Uint8Array;
-  /** Text signed before and after each body, two strings per request; null: every request signs its body alone. */
+  /** Text signed before and after each body, two strings per text; null: every request signs its body alone. */
   affixes: readonly string[] | null;
   /** The keys of each webhook in the batch, current first. */
   keyrings: readonly Keyring[];
@@ -45,14 +48,19 @@ export function verifyBatch({ memories, requests, signatures, affixes, keyrings 
   const verdicts = new Uint8Array(requests.length / REQUEST_NUMBERS);
   let at = 0;
   let signaturesAt = 0;
+  let affixesAt = 0;
   for (let i = 0; i < verdicts.length; i++) {
     const memory = memories[requests[at++]!]!;
     const body = new Uint8Array(memory, requests[at++]!, requests[at++]!);
     const keyring = keyrings[requests[at++]!]!;
     const end = signaturesAt + requests[at++]! * SIGNATURE_BYTES[keyring.algorithm];
-    const prefix = affixes === null ? '' : affixes[i * 2]!;
-    const suffix = affixes === null ? '' : affixes[i * 2 + 1]!;
-    verdicts[i] = 1 + findKey(keyring, { prefix, body, suffix }, signatures.subarray(signaturesAt, end));
+    const presented = signatures.subarray(signaturesAt, end);
+    const affixesEnd = affixesAt + requests[at++]! * 2;
+    for (; affixesAt < affixesEnd; affixesAt += 2) {
+      const prefix = affixes === null ? '' : affixes[affixesAt]!;
+      const suffix = affixes === null ? '' : affixes[affixesAt + 1]!;
+      if (verdicts[i] === 0) verdicts[i] = 1 + findKey(keyring, { prefix, body, suffix }, presented);
+    }
     signaturesAt = end;
   }
   return verdicts;

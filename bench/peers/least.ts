@@ -66,6 +66,8 @@ class Request {
     return this.#held.bytes;
   }
 
+  readonly others = [];
+
   get presented() {
     return { digests: [Buffer.from(this.#signature, 'hex')], prefix: '', suffix: '' };
   }

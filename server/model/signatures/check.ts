@@ -6,7 +6,7 @@ import type { Algorithm } from './definition.ts';
 /** Name of the threads that verify, as /proc, top and perf show it; at most 15 characters. */
 export const VERIFY_THREAD = 'weir-verify';
 /** Numbers per request in a message to a thread (workers/hmac.ts). */
-export const REQUEST_NUMBERS = 5;
+export const REQUEST_NUMBERS = 6;
 
 /** Keys of a webhook, current first. For an algorithm with a public key: SubjectPublicKeyInfo (DER). */
 export interface Keyring {
@@ -15,7 +15,7 @@ export interface Keyring {
 }
 
 /** The signed text is `prefix`, the body, `suffix`. */
-interface SignedText {
+export interface SignedText {
   prefix: string;
   body: Uint8Array;
   suffix: string;
@@ -68,22 +68,12 @@ const checks: Readonly<Record<Algorithm, Check>> = {
   token: (key, _text, presented) => isAmong(key, presented),
   basic: (key, _text, presented) => isAmong(key, presented),
   twilio: (key, { prefix: url, body }, presented) => {
-    const content = formText(url, body);
+    const content = twilioContent(url, body);
     return content !== null && isAmong(createHmac('sha1', key).update(content).digest(), presented);
   },
   mailgun: (key, { body }) => checkMailgun(key, body),
   'microsoft-graph': (key, { body }) => checkGraph(key, body),
 };
-
-/** The last form and its signed text. A diagnosis checks one form with more than 100 keys in a row. */
-let lastForm: { url: string; body: Uint8Array; content: string | null } | null = null;
-
-function formText(url: string, body: Uint8Array): string | null {
-  // Each request has an array of its own, also where its memory is used again.
-  if (lastForm === null || lastForm.url !== url || lastForm.body !== body)
-    lastForm = { url, body, content: twilioContent(url, body) };
-  return lastForm.content;
-}
 
 /**
  * HMAC (RFC 2104). A short text is copied behind the key and hashed by two calls that create no object: 2.1 us for 1 KiB, 3.0 with

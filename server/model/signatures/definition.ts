@@ -52,6 +52,10 @@ const shape = {
   prefix: literal(64).optional().describe('text before the encoded signature'),
   encoding: z.enum(['hex', 'base64', 'base64url']).optional().describe('of the signature; default: hex'),
   content: content.optional().describe('what is signed; default: {body}'),
+  query: z
+    .enum(['decoded', 'escaped'])
+    .optional()
+    .describe('how the sender may also write the query of the URL that it signs; default: only as it sends it'),
   timestamp: z
     .strictObject({
       from: source(
@@ -91,6 +95,7 @@ function consistent(given: Omit<SchemeDefinition, 'algorithm'>, context: z.Refin
     issue('timestamp', 'content holds {timestamp}: give timestamp.from as field:KEY or header:NAME.');
   if (text.includes('{id}') && !given.id?.startsWith('header:'))
     issue('id', 'content holds {id}: give id as header:NAME.');
+  if (given.query && !text.includes('{url}')) issue('query', 'query needs {url} in content.');
   if (given.key && !given.pair) issue('key', 'A key needs pair, the separator after it.');
   if (given.timestamp?.from.startsWith('field:') && !given.pair)
     issue('timestamp', 'field:KEY needs pair, the separator between key and value.');

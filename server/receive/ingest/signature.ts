@@ -8,6 +8,7 @@ import { clockDistance } from '../../model/signatures/clock.ts';
 import { isToken } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import type { PresentedSignatures } from '../../model/signatures/scheme.ts';
+import { urlCandidates } from '../../model/signatures/urls.ts';
 import type { Verifier } from './verify.ts';
 import type { Verdict, VerifyTask } from './verify-thread.ts';
 import { keyringAt, type Webhook } from './webhook.ts';
@@ -30,6 +31,7 @@ export type SignatureOutcome =
 const verified: SignatureOutcome = { kind: 'verified' };
 const tooComplex: SignatureOutcome = { kind: 'body_too_complex' };
 const unreadableSecret: SignatureOutcome = { kind: 'unreadable' };
+const noTexts: readonly PresentedSignatures[] = [];
 
 interface SignatureParts {
   verifier: Verifier;
@@ -74,7 +76,8 @@ export function createSignatureCheck(parts: SignatureParts): SignatureCheck {
 /** A request whose signatures are known but not verified. */
 class PendingCheck implements VerifyTask {
   readonly keyring: Keyring;
-  readonly presented: PresentedSignatures;
+  presented: PresentedSignatures;
+  others: readonly PresentedSignatures[] = noTexts;
   readonly #parts: SignatureParts;
   readonly #request: ReceivedRequest;
   readonly #nowMs: number;
@@ -98,7 +101,23 @@ class PendingCheck implements VerifyTask {
   }
 
   settleVerdict(verdict: Verdict): void {
+    if (verdict.kind === 'mismatch' && this.others === noTexts && this.#triesOtherUrls()) return;
     this.#request.signatureChecked(this.conclude(verdict));
+  }
+
+  /** Verifies again with the other URLs that the sender may have signed. Returns false if no other URL is possible. */
+  #triesOtherUrls(): boolean {
+    const { exchange, webhook } = this.#request;
+    const { scheme } = webhook;
+    if (!scheme.usesUrl) return false;
+    const { headers, method } = exchange;
+    const [, ...urls] = urlCandidates(signedUrl(this.#parts.publicUrl, exchange), scheme.definition.query);
+    const [first, ...others] = urls.map((url) => scheme.present({ headers, method, url }) as PresentedSignatures);
+    if (first === undefined) return false;
+    this.presented = first;
+    this.others = others;
+    this.#parts.verifier.verify(this);
+    return true;
   }
 
   conclude(verdict: Verdict): SignatureOutcome {

@@ -13,6 +13,8 @@ export interface VerifyTask {
   /** Must not change until the verdict: threads read it in place. */
   readonly body: Uint8Array<SharedArrayBuffer>;
   readonly presented: Pick<PresentedSignatures, 'digests' | 'prefix' | 'suffix'>;
+  /** Other texts around the body that the sender may have signed. */
+  readonly others: readonly Pick<PresentedSignatures, 'prefix' | 'suffix'>[];
   /** The same object for all requests of a webhook, so that a batch holds it once. */
   readonly keyring: Keyring;
   /** Called once, in a later turn. Must not throw. */
@@ -97,18 +99,21 @@ function toMessage(tasks: readonly VerifyTask[]): VerifyBatch {
   const signatures = new Uint8Array(signatureBytes);
   let signaturesAt = 0;
   let at = 0;
-  for (const { body, keyring, presented } of tasks) {
+  for (const { body, keyring, presented, others } of tasks) {
     requests[at++] = memories.indexOf(body.buffer);
     requests[at++] = body.byteOffset;
     requests[at++] = body.length;
     requests[at++] = keyrings.indexOf(keyring);
     requests[at++] = presented.digests.length;
+    requests[at++] = 1 + others.length;
     for (const digest of presented.digests) {
       signatures.set(digest, signaturesAt);
       signaturesAt += digest.length;
     }
   }
-  const affixes = hasAffixes ? tasks.flatMap(({ presented: { prefix, suffix } }) => [prefix, suffix]) : null;
+  const affixes = hasAffixes
+    ? tasks.flatMap(({ presented, others }) => [presented, ...others].flatMap(({ prefix, suffix }) => [prefix, suffix]))
+    : null;
   return { memories: memories.all, requests, signatures, affixes, keyrings: keyrings.all };
 }
 

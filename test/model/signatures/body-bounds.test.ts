@@ -9,6 +9,8 @@ import {
   FORM_FIELDS_MAX,
   JSON_BYTES_MAX,
   MAILGUN_BYTES_MAX,
+  SHORT_FORM_BYTES_MAX,
+  SHORT_FORM_FIELDS_MAX,
 } from '../../../server/model/signatures/body-bounds.ts';
 import { findKey } from '../../../server/model/signatures/check.ts';
 import { clockDistance } from '../../../server/model/signatures/clock.ts';
@@ -37,6 +39,7 @@ const bodies: [string, Buffer][] = [
   ['a form of distinct names', Buffer.from(names.slice(0, BYTES))],
   ['a form within the bounds, of long names', Buffer.from(longNames.slice(0, FORM_BYTES_MAX))],
   ['a form of one long value', Buffer.from(`a=${'+'.repeat(FORM_BYTES_MAX - 2)}`)],
+  ['a short form of escapes', Buffer.from(`a=${'%41'.repeat(SHORT_FORM_BYTES_MAX / 3 - 2)}`)],
   ['open brackets', filled('', '[', '')],
   ['closed brackets', Buffer.from('['.repeat(BYTES / 2) + ']'.repeat(BYTES / 2))],
   ['empty names', filled('{', '"":1,', '"z":1}')],
@@ -131,12 +134,15 @@ function cpuMs(run: () => void): number {
 describe('a body is read', () => {
   const form = (fields: number) => Buffer.from(Array.from({ length: fields }, () => 'a=').join('&'));
   const bytes = (count: number) => Buffer.alloc(count, 0x61);
+  const long = (fields: number, count: number) => Buffer.concat([form(fields), bytes(count)], count);
   const hashed = `${URL_OF_HOOK}?bodySHA256=${'0'.repeat(64)}`;
   test.each([
     ['twilio', 'as many fields as allowed', form(FORM_FIELDS_MAX), URL_OF_HOOK, false],
     ['twilio', 'one field more', form(FORM_FIELDS_MAX + 1), URL_OF_HOOK, true],
-    ['twilio', 'as many bytes as allowed', bytes(FORM_BYTES_MAX), URL_OF_HOOK, false],
-    ['twilio', 'one byte more', bytes(FORM_BYTES_MAX + 1), URL_OF_HOOK, true],
+    ['twilio', 'as many bytes as allowed', long(SHORT_FORM_FIELDS_MAX + 1, FORM_BYTES_MAX), URL_OF_HOOK, false],
+    ['twilio', 'one byte more', long(SHORT_FORM_FIELDS_MAX + 1, FORM_BYTES_MAX + 1), URL_OF_HOOK, true],
+    ['mandrill', 'few fields, as long as allowed', long(SHORT_FORM_FIELDS_MAX, SHORT_FORM_BYTES_MAX), '', false],
+    ['mandrill', 'few fields, one byte more', long(SHORT_FORM_FIELDS_MAX, SHORT_FORM_BYTES_MAX + 1), '', true],
     ['twilio', 'a body whose hash is in the URL', bytes(BYTES), hashed, false],
     ['mailgun', 'as many bytes as allowed', bytes(MAILGUN_BYTES_MAX), '', false],
     ['mailgun', 'one byte more', bytes(MAILGUN_BYTES_MAX + 1), '', true],

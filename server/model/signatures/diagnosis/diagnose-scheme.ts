@@ -7,6 +7,7 @@ import { presetNamed, presets, type SchemeSettings, schemeOf } from '../presets.
 import { compileScheme, type Presented, type Scheme } from '../scheme.ts';
 import { onlyValue } from '../signature.ts';
 import { fieldOf, headerOf } from '../sources.ts';
+import { urlCandidates } from '../urls.ts';
 import { bodyReadings } from './body-readings.ts';
 import type { SignatureField } from './fields.ts';
 import { type Diagnosis, holdsSecret, type RefusedRequest, type SchemeContext } from './refused.ts';
@@ -25,7 +26,8 @@ export function judgeByScheme(request: RefusedRequest, context: SchemeContext): 
   if (request.body === null && !isToken(scheme.definition.algorithm)) return 'body_too_large';
   const body = request.body ?? Buffer.alloc(0);
   const keys = activeKeys(scheme.definition, request, context);
-  if (!signedBy(scheme.definition, keys, presented, body)) return 'mismatch';
+  const urls = scheme.usesUrl ? urlCandidates(context.url, scheme.definition.query) : [context.url];
+  if (!urls.some((url) => signedFor(url, scheme, request, keys))) return 'mismatch';
   if (scheme.clock === null) return 'verified';
   const distanceMs = clockDistance(scheme.clock, presented.time, body, context.receivedAtMs);
   return distanceMs !== null && Math.abs(distanceMs) <= scheme.clock.toleranceMs ? 'verified' : 'timestamp';
@@ -95,9 +97,7 @@ function* mismatches(
     for (const [reason, key] of secretReadings(bytes)) if (fits(key)) return yield finding(reason, true);
   }
   for (const url of scheme.usesUrl ? otherUrls(request.headers, context.url) : []) {
-    const again = presentedBy(scheme, request, url);
-    if (again.kind === 'digests' && signedBy(definition, keys, again, body))
-      return yield { ...finding('url_differs', true), header: null };
+    if (signedFor(url, scheme, request, keys)) return yield { ...finding('url_differs', true), header: null };
   }
   if (!isToken(definition.algorithm))
     for (const [reason, reading] of bodyReadings(body))
@@ -191,6 +191,11 @@ function verifiesBy(definition: SchemeDefinition, request: RefusedRequest, conte
 
 function presentedBy(scheme: Scheme, { headers }: RefusedRequest, url: string): Presented {
   return scheme.present({ headers, method: 'POST', url });
+}
+
+function signedFor(url: string, scheme: Scheme, request: RefusedRequest, keys: readonly Uint8Array[]): boolean {
+  const presented = presentedBy(scheme, request, url);
+  return presented.kind === 'digests' && signedBy(scheme.definition, keys, presented, request.body ?? Buffer.alloc(0));
 }
 
 function signedBy(

@@ -66,7 +66,7 @@ export const rejectionReasons = {
   body_too_large:
     'The signature is well formed but does not match, and the body is larger than REJECTION_BODY_BYTES_MAX, so that Weir did not diagnose it. Compare the secrets; if they are equal, raise that setting and have the sender repeat the request.',
   body_too_complex:
-    'The body is over the bounds of its scheme and was not checked: Twilio 1,000 fields and 131,072 bytes, Mailgun 262,144 bytes, schemes that read JSON 1,048,576 bytes. Real senders stay far below: check who sends this, or send less in one request.',
+    'The body is over the bounds of its scheme and was not checked: forms 1,000 fields and 131,072 bytes (16 fields: 524,288), Mailgun 262,144 bytes, JSON 1,048,576 bytes. Real senders stay far below: check who sends this, or send less in one request.',
   scheme_stripe:
     'This is a signature of Stripe, over a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to stripe.',
   scheme_slack:
