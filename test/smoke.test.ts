@@ -137,7 +137,7 @@ test('HUP replaces every process without a failed request', async () => {
 
 test('an agent gets every event at least once through the kill of its process', async () => {
   webhook = await weir.addWebhook();
-  const agents = agentsOf({ database: weir.database, conninfo: weir.conninfo });
+  const agents = agentsOf(weir);
   const added = made(await agents.add({ name: 'smoke', webhook_ids: [webhook.id] }));
   const url = `http://127.0.0.1:${weir.port}`;
   const agent = new TestAgent(url, added, await signIn({ url }, added.credential));

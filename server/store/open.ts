@@ -2,10 +2,9 @@
 import { join } from 'node:path';
 import type { Settings } from '../base/settings/read.ts';
 import { OperatorError } from '../model/fault.ts';
-import { CHANGES_MAX } from './announce.ts';
 import { describeBlocked } from './blocked.ts';
 import { describeConninfo, withoutSecrets } from './connect/conninfo.ts';
-import { type Database, openDatabase } from './connect/pool.ts';
+import { type Database, type DatabasePool, LISTENING_MAX, openDatabase } from './connect/pool.ts';
 import { oneLine } from './connect/unavailable.ts';
 import { COPY_CONNECTIONS } from './copy/link.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
@@ -16,7 +15,7 @@ export class DatabaseError extends OperatorError {}
 
 export interface OpenedDatabase {
   conninfo: string;
-  database: Database;
+  database: DatabasePool;
   /** Names of the migrations that were applied. */
   migrated: string[];
   /** Restarts an embedded server that was killed. Does nothing while it runs, and for an external server. */
@@ -39,7 +38,7 @@ const RESERVED_CONNECTIONS = 3;
  * restart.
  */
 export function connectionsNeeded({ WORKERS, DB_POOL_MAX }: Settings): number {
-  return (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS + CHANGES_MAX) + OTHER_CONNECTIONS;
+  return (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS + LISTENING_MAX) + OTHER_CONNECTIONS;
 }
 
 /** max_connections of the embedded server. */

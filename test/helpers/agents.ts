@@ -135,8 +135,8 @@ export async function request(
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
-export function agentsOf({ database, conninfo }: Pick<TestApp, 'database' | 'conninfo'>): Agents {
-  return new Agents({ database, changes: new Changes(conninfo) }, systemActor);
+export function agentsOf({ database }: Pick<TestApp, 'database'>): Agents {
+  return new Agents({ database, changes: new Changes(database) }, systemActor);
 }
 
 /** Creates an agent with these subscriptions and opens a session. */

@@ -122,7 +122,7 @@ async function start(
   undo.push(() => listening.stop());
 
   const url = `http://127.0.0.1:${app.port}`;
-  const webhooks = webhooksOf({ database, conninfo }, keys);
+  const webhooks = webhooksOf({ database }, keys);
   return {
     app,
     settings,

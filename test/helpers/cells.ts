@@ -1,7 +1,6 @@
 /** An installation with cells: further databases on the run's Postgres, added by the command. */
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Log } from '../../server/base/telemetry/log.ts';
@@ -84,28 +83,5 @@ export async function startCellApp(count: number, overrides: Overrides = {}): Pr
       await app.stop();
       for (const cell of cells) await cell.drop();
     },
-  };
-}
-
-/** A TCP port for a database of the run's Postgres, which listens on a socket only. Resolves with the URL of the database. */
-export async function urlOf({ conninfo }: Pick<FreshDatabase, 'conninfo'>): Promise<{ url: string; close(): void }> {
-  const word = (name: string) => new RegExp(`${name}='?([^' ]+)`).exec(conninfo)?.[1] ?? '';
-  const path = `${word('host')}/.s.PGSQL.${word('port') || '5432'}`;
-  const server = createServer((client) => {
-    const socket = connect(path);
-    client.pipe(socket).pipe(client);
-    const end = () => {
-      client.destroy();
-      socket.destroy();
-    };
-    for (const one of [client, socket]) one.on('error', end);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  const password = word('password');
-  const user = `${encodeURIComponent(word('user'))}${password === '' ? '' : `:${encodeURIComponent(password)}`}`;
-  return {
-    url: `postgres://${user}@127.0.0.1:${port}/${word('dbname')}?sslmode=disable`,
-    close: () => void server.close(),
   };
 }

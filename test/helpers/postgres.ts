@@ -1,6 +1,6 @@
 /** A database for each test file, copied from a migrated template on the run's Postgres. */
 import { randomBytes } from 'node:crypto';
-import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
+import { type Database, type DatabasePool, openDatabase } from '../../server/store/connect/pool.ts';
 import { migrate } from '../../server/store/migrate.ts';
 import { createPartitions } from '../../server/store/retention/partitions.ts';
 import { joinRunPostgres } from './run-postgres.ts';
@@ -9,7 +9,7 @@ export interface FreshDatabase {
   name: string;
   conninfo: string;
   /** A pool for queries of the test. */
-  database: Database;
+  database: DatabasePool;
   /** Simulates an outage: open connections are closed and new ones refused, until `restore`. Includes `database`. */
   cutOff(): Promise<void>;
   restore(): Promise<void>;
@@ -75,7 +75,7 @@ function withName(conninfo: string, name: string): string {
   return conninfo.replace(/dbname=\w+/, `dbname=${name}`);
 }
 
-function openTestDatabase(conninfo: string): Database {
+function openTestDatabase(conninfo: string): DatabasePool {
   return openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-test', onError: () => {} });
 }
 

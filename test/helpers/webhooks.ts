@@ -6,16 +6,13 @@ import { type NewWebhook, webhookInput } from '../../server/model/webhooks.ts';
 import { SavedWebhooks } from '../../server/operate/primary/saved-webhooks.ts';
 import { Changes } from '../../server/store/announce.ts';
 import { systemActor } from '../../server/store/audit/actor.ts';
-import type { Database } from '../../server/store/connect/pool.ts';
+import type { Database, DatabasePool } from '../../server/store/connect/pool.ts';
 import { derivedKeys, type SecretsKeys } from '../../server/store/secrets/keys.ts';
 import { until } from './wait.ts';
 
-export function webhooksOf(
-  { database, conninfo }: { database: Database; conninfo: string },
-  keys: SecretsKeys,
-): Webhooks {
+export function webhooksOf({ database }: { database: DatabasePool }, keys: SecretsKeys): Webhooks {
   const key = derivedKeys(keys, 'webhook-secrets')[0]!;
-  return new Webhooks({ database, changes: new Changes(conninfo), key }, systemActor);
+  return new Webhooks({ database, changes: new Changes(database), key }, systemActor);
 }
 
 /** Validated input for a new webhook; its name does not matter. */

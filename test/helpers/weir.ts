@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { readSettings } from '../../server/base/settings/read.ts';
 import type { NewWebhook } from '../../server/model/webhooks.ts';
-import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
+import { type DatabasePool, openDatabase } from '../../server/store/connect/pool.ts';
 import { loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import { type Overrides, PATIENT } from './app.ts';
 import type { Machine } from './namespaces.ts';
@@ -98,7 +98,7 @@ export interface Weir extends WeirChild {
   conninfo: string;
   dataDir: string;
   /** A pool for queries of the test. */
-  database: Database;
+  database: DatabasePool;
   /** Creates a webhook that all processes know when this resolves; optionally with a rate limit. */
   addWebhook(rateLimitMax?: number, rest?: Partial<NewWebhook>): Promise<{ id: string; path: string; secret: string }>;
   signal(signal: NodeJS.Signals): void;
@@ -178,7 +178,7 @@ export async function startWeir(
   const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-test', onError: () => {} });
   const text = Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, String(value)]));
   const keys = loadSecretsKeys(readSettings(text, dataDir));
-  const webhooks = webhooksOf({ database, conninfo }, keys);
+  const webhooks = webhooksOf({ database }, keys);
   let forgotten: Promise<void> | undefined;
   const forget = () => {
     forgotten ??= database.close();

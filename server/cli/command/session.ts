@@ -2,11 +2,16 @@
 
 import { type CommandIo, printMessage } from '../../base/command/io.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
+import { Changes } from '../../store/announce.ts';
 import { Cells } from '../../store/cells/cells.ts';
+import { copyToAll } from '../../store/cells/copy.ts';
+import type { Database } from '../../store/connect/pool.ts';
 import { type OpenedDatabase, openCell, openMigrated } from '../../store/open.ts';
 import { derivedKeys, loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 
-export interface CommandSession extends OpenedDatabase {
+export interface CommandSession extends Omit<OpenedDatabase, 'database'> {
+  database: Database;
+  changes: Changes;
   cells: Cells;
   settings: Settings;
   keys: SecretsKeys;
@@ -29,7 +34,8 @@ export async function openSession(io: CommandIo): Promise<CommandSession> {
     await cells.close();
     await attached.detach();
   };
-  return { ...attached, database: cells.database, cells, detach, settings, keys };
+  const changes = new Changes(attached.database, () => copyToAll(cells));
+  return { ...attached, database: cells.database, cells, changes, detach, settings, keys };
 }
 
 /** Runs the work on the attached database, and detaches in every case. */

@@ -17,12 +17,10 @@ import { rejectionOperations } from '../../manage/api/rejections/operations.ts';
 import { tokenOperations } from '../../manage/api/tokens/operations.ts';
 import { webhookOperations } from '../../manage/api/webhooks/operations.ts';
 import { diagnose } from '../../model/signatures/diagnosis/diagnose.ts';
-import type { Changes } from '../../store/announce.ts';
 import { derivedKeys } from '../../store/secrets/keys.ts';
 import type { CommandSession } from '../command/session.ts';
 
 export type LocalParts = CommandSession & {
-  changes: Changes;
   /** Folder of the compiled thread entry points; undefined: that of this build. */
   workers: string | undefined;
 };

@@ -5,9 +5,7 @@ import { ProblemError, problem, problemDocument } from '../../base/http/problem.
 import type { Operations } from '../../manage/api/operations.ts';
 import { type OperationName, operationRoutes } from '../../manage/api/routes.ts';
 import { type OutcomeOf, type Requester, Runner } from '../../manage/api/run.ts';
-import { Changes } from '../../store/announce.ts';
 import { commandActor } from '../../store/audit/actor.ts';
-import { copyToAll } from '../../store/cells/copy.ts';
 import { clientCommand } from '../command/client-command.ts';
 import { type CommandSession, openSession } from '../command/session.ts';
 import {
@@ -24,7 +22,7 @@ import { type LocalParts, operationsOf } from './local-operations.ts';
 /** Opens the database of this machine. Rejects with OperatorError. */
 export async function openLocal(io: CommandIo): Promise<Connection> {
   const session = await openSession(io);
-  const parts = { ...session, changes: changesOf(session), workers: io.workers };
+  const parts = { ...session, workers: io.workers };
   return {
     remote: null,
     apiUrl: session.settings.FRONTEND_PUBLIC_API_URL,
@@ -43,11 +41,7 @@ export async function openLocal(io: CommandIo): Promise<Connection> {
 
 /** Calls on an attached database. */
 export function callLocally(session: CommandSession): Call {
-  return callOn({ ...session, changes: changesOf(session), workers: undefined });
-}
-
-function changesOf({ conninfo, cells }: CommandSession): Changes {
-  return new Changes(conninfo, () => copyToAll(cells));
+  return callOn({ ...session, workers: undefined });
 }
 
 function callOn(parts: LocalParts): Call {

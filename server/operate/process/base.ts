@@ -56,8 +56,9 @@ export async function openBase(order: StartOrder, log: Log): Promise<Base> {
       onError: observe.databaseError,
       onWaited: (ms) => metrics.poolWaited(ms / 1000),
     });
+  const home = open(conninfo);
   const cells = new Cells({
-    home: open(conninfo),
+    home,
     conninfo,
     keys: derivedKeys(keys, 'cells'),
     open,
@@ -72,7 +73,7 @@ export async function openBase(order: StartOrder, log: Log): Promise<Base> {
     },
   });
   cells.watch();
-  const changes = new Changes(conninfo, () => copyToAll(cells));
+  const changes = new Changes(home, () => copyToAll(cells));
   const limiter = await openLimiter(settings, log, {
     requireStore: false,
     onUncounted: ({ name }) => metrics.uncounted(name),

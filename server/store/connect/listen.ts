@@ -3,9 +3,9 @@
  * While the database answers, the primary sends a heartbeat every HEARTBEAT_MS; processes that miss it check the database themselves.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import pg from 'pg';
 import { backoffMs } from '../../base/time/backoff.ts';
-import { outliveClose, weirConninfo } from './conninfo.ts';
+import { LibpqClient } from './client.ts';
+import { weirConninfo } from './conninfo.ts';
 
 /** Commands count the listeners by this name to know how many primaries must confirm a change. */
 export const LISTENER_NAME = 'weir-listener';
@@ -37,7 +37,7 @@ interface ListenerEvents {
 export class ChangeListener {
   readonly #conninfo: string;
   readonly #events: ListenerEvents;
-  #client: pg.Client | null = null;
+  #client: LibpqClient | null = null;
   /** Settles with the last query. */
   #asked: Promise<unknown> = Promise.resolve();
   #stopped = false;
@@ -84,17 +84,14 @@ export class ChangeListener {
 
   /** Runs one connection: returns when stopped, throws when the connection is lost. */
   async #listen(onUp: () => void): Promise<void> {
-    const client = new (pg.native as typeof pg).Client({
+    const client = new LibpqClient({
       nativeConnectionString: this.#conninfo,
       query_timeout: HEARTBEAT_TIMEOUT_MS,
-    } as pg.ClientConfig);
+    });
     this.#client = client;
     let lost: Error | null = null;
     client.on('error', (error) => {
-      lost = error;
-      // End the client at once: libpq has closed the socket, but libuv still watches its descriptor, and a new connection with the
-      // same descriptor would abort the process (uv_poll_start on a handle that could not be created).
-      void client.end().catch(() => {});
+      lost ??= error;
     });
     client.on('notification', ({ channel, payload }) => {
       if (channel === ARRIVALS_CHANNEL) this.#events.arrived(payload ?? '');
@@ -105,7 +102,7 @@ export class ChangeListener {
     this.#events.up();
     onUp();
     while (!this.#stopped) {
-      await this.#ask(client, 'select 1');
+      await this.#ask(client, 'select 1').catch((error) => Promise.reject(lost ?? error));
       this.#answeredMs = performance.now();
       this.#events.alive();
       await delay(HEARTBEAT_MS);
@@ -114,7 +111,7 @@ export class ChangeListener {
   }
 
   /** Applies a change and confirms it to the command that made it. */
-  async #onChange(client: pg.Client, payload: string): Promise<void> {
+  async #onChange(client: LibpqClient, payload: string): Promise<void> {
     try {
       await this.#events.change(payload);
       await this.#ask(client, 'select pg_notify($1, $2)', [APPLIED_CHANNEL, payload]);
@@ -124,10 +121,13 @@ export class ChangeListener {
     }
   }
 
-  /** Runs one query at a time: changes arrive during a heartbeat, and pg is about to remove its own queueing. */
-  #ask(client: pg.Client, text: string, values: string[] = []): Promise<unknown> {
+  /**
+   * Runs one query at a time: changes arrive during a heartbeat, and pg is about to remove its own queueing. When one fails the connection counts
+   * as lost: after its time limit it still runs, and no other can be sent.
+   */
+  #ask(client: LibpqClient, text: string, values: string[] = []): Promise<unknown> {
     const asked = this.#asked.then(() => client.query(text, values));
-    this.#asked = asked.catch(() => {});
+    this.#asked = asked.catch((error) => void client.emit('error', error));
     return asked;
   }
 
@@ -135,7 +135,6 @@ export class ChangeListener {
     const client = this.#client;
     this.#client = null;
     if (client === null) return;
-    outliveClose(client);
     await client.end().catch(() => {});
   }
 }

@@ -1,4 +1,4 @@
-/** The parts of pg-native and its libpq addon that ../copy/connection.ts and pool-clients.ts use; neither package has types. */
+/** The parts of pg-native and its libpq addon that ../copy/connection.ts and client.ts use; neither package has types. */
 declare module 'pg-native' {
   import type { EventEmitter } from 'node:events';
 
@@ -10,6 +10,8 @@ declare module 'pg-native' {
     sendQuery(text: string): boolean;
     /** True while there is a result to read. */
     getResult(): boolean;
+    /** Forgets the last result. */
+    clear(): void;
     resultStatus(): string;
     resultErrorMessage(): string;
     resultErrorFields(): { sqlState?: string; messagePrimary?: string };

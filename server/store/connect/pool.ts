@@ -12,16 +12,20 @@
  *     event with a dedupe key      188 us, 1,399/s    187 us, 1,345/s
  */
 import type pg from 'pg';
+import { openPool } from './client.ts';
 import { repeatConflicts } from './conflicts.ts';
 import { weirConninfo } from './conninfo.ts';
 import type { Place } from './place.ts';
-import { openPool } from './pool-clients.ts';
 import { SessionRenewal } from './session-renewal.ts';
 import { isOutage, sqlStateKind } from './sql-states.ts';
 import { DatabaseUnavailable } from './unavailable.ts';
 
 /** Default query timeout. On timeout the query counts as lost: the connection is closed and the call rejects. */
 const QUERY_TIMEOUT_MS = 10_000;
+/** Limit on the concurrent calls of `listening`, see Changes: each has a connection beside those of the pool. */
+export const LISTENING_MAX = 2;
+/** Every listening session is woken by each NOTIFY of the database, so one that is not used ends soon. */
+const LISTENING_IDLE_MS = 5_000;
 
 /**
  * Runs one statement. Rows are plain objects; bytea and timestamps are parsed by node-postgres. Rejects with DatabaseUnavailable if the
@@ -34,6 +38,15 @@ export interface Database {
   query: Query;
   transaction<T>(work: (query: Query) => Promise<T>, options?: Pick<Statement, 'plan'>): Promise<T>;
   close(): Promise<void>;
+}
+
+/** A database with a pool of its own. */
+export interface DatabasePool extends Database {
+  /**
+   * Runs `work` while a connection beside those of the pool listens on a channel. Rejects with DatabaseUnavailable when none can be had in
+   * time. A connection that is lost later does not end `work`: it hears no more.
+   */
+  listening<T>(channel: string, onPayload: (payload: string) => void, work: (query: Query) => Promise<T>): Promise<T>;
 }
 
 /** A named statement is prepared once per connection. Buffers are sent as hex, since pg-native sends text. */
@@ -79,21 +92,22 @@ export function openDatabase(
     onError?: (error: Error) => void;
     onWaited?: (ms: number) => void;
   },
-): Database {
-  const pool = openPool(weirConninfo(conninfo, applicationName), { connectionsMax, timeoutMs: QUERY_TIMEOUT_MS });
-  pool.on('error', (error) => onError?.(error));
-  const sessions: Sessions = {
-    pool,
-    modes: new PlanModes(),
-    renewal: new SessionRenewal(() => performance.now()),
-    isUsable: isUsable ?? (() => true),
-    onWaited: onWaited ?? (() => {}),
+): DatabasePool {
+  const sessionsOf = (pool: pg.Pool, onWaited: (ms: number) => void): Sessions => {
+    const renewal = new SessionRenewal<pg.PoolClient>(() => performance.now());
+    pool.on('error', (error) => onError?.(error));
+    pool.on('connect', (client) => renewal.opened(client));
+    return { pool, modes: new PlanModes(), renewal, isUsable: isUsable ?? (() => true), onWaited };
   };
-  pool.on('connect', (client) => sessions.renewal.opened(client));
+  const open = (limits: { connectionsMax: number; idleMs?: number }) =>
+    openPool(weirConninfo(conninfo, applicationName), { timeoutMs: QUERY_TIMEOUT_MS, ...limits });
+  const sessions = sessionsOf(open({ connectionsMax }), onWaited ?? (() => {}));
+  const listeners = sessionsOf(open({ connectionsMax: LISTENING_MAX, idleMs: LISTENING_IDLE_MS }), () => {});
   return {
     query: (statement) => runAlone(sessions, statement),
     transaction: (work, { plan } = {}) => inTransaction(sessions, work, plan),
-    close: () => pool.end(),
+    listening: (channel, onPayload, work) => whileListening(listeners, channel, onPayload, work),
+    close: async () => void (await Promise.all([sessions.pool.end(), listeners.pool.end()])),
   };
 }
 
@@ -155,6 +169,24 @@ async function inTransaction<T>(
   return outcome.value;
 }
 
+function whileListening<T>(
+  sessions: Sessions,
+  channel: string,
+  onPayload: (payload: string) => void,
+  work: (query: Query) => Promise<T>,
+): Promise<T> {
+  return withClient(sessions, async (client) => {
+    const heard = (message: pg.Notification) => onPayload(message.payload ?? '');
+    client.on('notification', heard);
+    try {
+      await run(client, { text: `listen ${channel}` });
+      return await work(async (statement) => (await run(client, prepared(statement))).rows as never[]);
+    } finally {
+      client.off('notification', heard);
+    }
+  });
+}
+
 /** Runs a query. The SQLSTATE of a server error tells whether the statement or the server is at fault. */
 async function run<Row extends object>(client: pg.PoolClient, query: pg.QueryConfig): Promise<pg.QueryResult<Row>> {
   try {
@@ -196,12 +228,8 @@ function isIntact(client: pg.PoolClient, error: unknown): boolean {
 async function withClient<T>(sessions: Sessions, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await acquire(sessions);
   let failure: Error | undefined;
-  // The call in progress rejects too, but an unhandled error event would end the process.
   const lost = (error: Error) => {
     failure = error;
-    // End it at once, also while `work` does something else: libpq has closed the socket, but libuv still watches its descriptor. The
-    // next socket with that number would get no events, or abort the process (uv_poll_start).
-    void (client as unknown as pg.Client).end().catch(() => {});
   };
   client.on('error', lost);
   try {

@@ -93,7 +93,7 @@ test('an agent that keeps the package in its repository survives the upgrade, an
   const linked = await project('linked', before);
   expect((await npx(before, '--version')).stdout).toBe(`${release()}\n`);
   const { id: webhookId } = await weir.addWebhook();
-  const agents = new Agents({ database: database.database, changes: new Changes(database.conninfo) }, systemActor);
+  const agents = new Agents({ database: database.database, changes: new Changes(database.database) }, systemActor);
   const { credential, id } = made(await agents.add({ name: 'kept', webhook_ids: [webhookId], max_leased: null }));
   await writeFile(join(kept, 'credential'), credential, { mode: 0o600 });
 

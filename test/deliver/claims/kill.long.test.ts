@@ -30,10 +30,7 @@ test('all events are delivered, and only leased deliveries are delivered again',
   const webhook = await weir.addWebhook();
   const webhookId = webhook.path.slice('/in/'.length);
   const url = `http://127.0.0.1:${weir.port}`;
-  const agents = agentsOf({
-    database: weir.database,
-    conninfo: `host='${weir.dataDir}/postgres' port=5432 user=weir dbname=weir`,
-  });
+  const agents = agentsOf(weir);
   const added = made(await agents.add({ name: 'test', webhook_ids: [webhookId] }));
   const agent = new TestAgent(url, added, await signIn({ url }, added.credential));
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../../server/manage/live/newest.ts';
-import type { Database } from '../../../server/store/connect/pool.ts';
+import type { Database, DatabasePool } from '../../../server/store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { readNewest } from '../../../server/store/queries/events/events.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
@@ -134,7 +134,7 @@ test('any number of watches of one webhook are one query a time, and none are le
 test('events during an outage of the query are found after it', async () => {
   const webhookId = randomUUID();
   let failed = 0;
-  const counted: Database = {
+  const counted: DatabasePool = {
     ...fresh.database,
     query: (statement) =>
       fresh.database.query(statement).catch((error) => {

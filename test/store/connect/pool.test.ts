@@ -2,10 +2,11 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openPool } from '../../../server/store/connect/client.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
-import { openPool } from '../../../server/store/connect/pool-clients.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { relayTo } from '../../helpers/relay.ts';
 import { until } from '../../helpers/wait.ts';
 
 let fresh: FreshDatabase;
@@ -155,20 +156,32 @@ test('a connection lost between the statements of a transaction does not affect 
 });
 
 test('a connection that is made after the time limit of the pool is used', async () => {
-  const [, folder] = /host='?([^' ]+)/.exec(fresh.conninfo)!;
-  const [, postgresPort] = /port='?(\d+)/.exec(fresh.conninfo)!;
   const timeoutMs = 500;
-  /** Answers of the server wait until the limit is over. */
-  const relay = createServer((socket) => {
-    const server = connect(`${folder}/.s.PGSQL.${postgresPort}`);
-    socket.pipe(server).on('error', () => {});
-    setTimeout(() => server.pipe(socket).on('error', () => {}), 2 * timeoutMs);
-  }).listen(0, '127.0.0.1');
-  await once(relay, 'listening');
-  const { port } = relay.address() as AddressInfo;
-  const conninfo = fresh.conninfo.replace(/host='?[^' ]+'?/, 'host=127.0.0.1').replace(/port='?\d+'?/, `port=${port}`);
-  const pool = openPool(`${conninfo} sslmode=disable gssencmode=disable`, { connectionsMax: 1, timeoutMs });
+  const relay = await relayTo(fresh, 2 * timeoutMs);
+  const pool = openPool(relay.url, { connectionsMax: 1, timeoutMs });
   expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   await pool.end();
   relay.close();
+});
+
+test('a connection that is reset while a statement runs counts as lost', async () => {
+  const relay = await relayTo(fresh);
+  const far = openDatabase(relay.url, { connectionsMax: 1, applicationName: 'pool-test', onError: () => {} });
+  await expect(far.query({ text: 'select 1 / 0' })).rejects.toMatchObject({ code: '22012' });
+  const waiting = expect(far.query({ text: 'select pg_sleep(599)' })).rejects.toMatchObject({
+    constructor: DatabaseUnavailable,
+    code: undefined,
+  });
+  const sleeping = { text: `select from pg_stat_activity where query = 'select pg_sleep(599)'` };
+  await until(async () => (await fresh.database.query(sleeping)).length === 1);
+  relay.reset();
+  await waiting;
+  await far.close();
+  relay.close();
+});
+
+test('a statement over its time limit after a refused one counts as lost, and not as refused again', async () => {
+  await expect(database.query({ text: 'select 1 / 0' })).rejects.toMatchObject({ code: '22012' });
+  const slow = database.query({ text: 'select pg_sleep(600)', timeoutMs: 100 });
+  await expect(slow).rejects.toMatchObject({ constructor: DatabaseUnavailable, code: undefined });
 });

@@ -8,10 +8,10 @@ import { setupAddress } from '../../../../server/manage/auth/setup.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../../server/store/secrets/keys.ts';
 import { addAgent, send } from '../../../helpers/agents.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';
-import { urlOf } from '../../../helpers/cells.ts';
 import { weir, weirWith } from '../../../helpers/command.ts';
 import { type Answer, addPerson, request, type TestPerson } from '../../../helpers/people.ts';
 import { emptyDatabase, type FreshDatabase } from '../../../helpers/postgres.ts';
+import { relayTo } from '../../../helpers/relay.ts';
 import { someKey, temporaryDirectory } from '../../../helpers/settings.ts';
 import { until } from '../../../helpers/wait.ts';
 
@@ -333,7 +333,7 @@ const scenarios: Partial<Record<OperationName, Scenario>> = {
     action: 'cell.add',
     prepare: async () => {
       const cell = await emptyDatabase();
-      const { url, close } = await urlOf(cell);
+      const { url, close } = await relayTo(cell);
       cells.push({ ...cell, drop: () => cell.drop().finally(close) });
       return () => ask('POST', '/api/v1/cells', { name: cell.name, database: secret(url) });
     },

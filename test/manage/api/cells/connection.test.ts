@@ -4,10 +4,10 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';
-import { urlOf } from '../../../helpers/cells.ts';
 import { weirWith } from '../../../helpers/command.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 import { emptyDatabase } from '../../../helpers/postgres.ts';
+import { relayTo } from '../../../helpers/relay.ts';
 import { someKey, temporaryDirectory } from '../../../helpers/settings.ts';
 
 let app: TestApp;
@@ -86,7 +86,7 @@ test('a server gets no password of this machine', async () => {
 
 test('the server that is shown is the one that is connected to, whatever the user and the password contain', async () => {
   const cell = await emptyDatabase();
-  const { url, close } = await urlOf(cell);
+  const { url, close } = await relayTo(cell);
   onTestFinished(() => cell.drop().finally(close));
   const { host, pathname } = new URL(url);
   const hidden = encodeURIComponent("x' host='good' options='-c jit=on");

@@ -1,0 +1,85 @@
+/** Connections of libpq for everything but COPY, which has its own (../copy/connection.ts), and pools of them. */
+import pg from 'pg';
+import type NativeClient from 'pg-native';
+import { outliveClose } from './conninfo.ts';
+
+const IDLE_TIMEOUT_MS = 30_000;
+/** A connection keeps each prepared statement: with the days of claims (queries/claims/lease.ts), some more each day. */
+const LIFETIME_SECONDS = 86_400;
+/** A connection lost without a wake-up is detected within this time. */
+const POLL_EVERY_MS = 250;
+
+export class LibpqClient extends (pg.native as typeof pg).Client {
+  #polling: NodeJS.Timeout | undefined;
+
+  constructor(config?: pg.ClientConfig & { nativeConnectionString?: string }) {
+    super(config);
+    const { native } = this as unknown as { native: NativeClient };
+    keepReading(native);
+    // When the server closes a connection with unread bytes from us, no callback runs (see ../copy/connection.ts), and a query would wait
+    // for its time limit. A timer therefore makes the connection read, as if its socket were readable.
+    this.once('connect', () => {
+      this.#polling = setInterval(() => native.pq.emit('readable'), POLL_EVERY_MS).unref();
+    });
+    // End it at once, whatever its user does: libpq has closed the socket, but libuv still watches its descriptor. The next socket with
+    // that number would get no events, or abort the process (uv_poll_start on a handle that could not be created).
+    this.on('error', () => void this.end().catch(() => {}));
+  }
+
+  override end(): Promise<void>;
+  override end(callback: (error: Error) => void): void;
+  override end(callback?: (error: Error) => void): Promise<void> | void {
+    clearInterval(this.#polling);
+    outliveClose(this);
+    return callback === undefined ? super.end() : super.end(callback);
+  }
+
+  /**
+   * Asked by the pool when its time limit is over, and by nothing else. The pool would end a client that is not connected. libpq still
+   * connects then, in a thread of libuv, and has a limit of its own (connect_timeout). After a machine had stood still for longer than both, the
+   * connection was made, its ended client was used, and the process ended: `Must be connected to start reader`.
+   */
+  isConnected(): boolean {
+    return true;
+  }
+}
+
+/**
+ * pg-native stops to watch the socket before each statement and begins again after it, which takes three of the six calls into the kernel
+ * of a short statement. Only a statement that the socket does not take at once needs that: libuv watches for one thing at a time.
+ */
+function keepReading(native: NativeClient): void {
+  native._dispatchQuery = (pq, send, sent) => {
+    // pg gives an error the SQLSTATE of the last result. A lost connection has no result: the one of an earlier statement must be gone.
+    pq.clear();
+    if (!pq.setNonBlocking(true)) return sent(new Error('Unable to set non-blocking to true'));
+    if (!send()) return sent(new Error(pq.errorMessage() || 'Something went wrong dispatching the query'));
+    const flushed = pq.flush();
+    if (flushed === 0) return sent();
+    native._stopReading();
+    native._waitForDrain(pq, sent);
+  };
+}
+
+interface PoolLimits {
+  connectionsMax: number;
+  /** Of a query, and of the wait for a connection. */
+  timeoutMs: number;
+  idleMs?: number;
+}
+
+/** Opens a pool, without connecting before the first query. */
+export function openPool(
+  conninfo: string,
+  { connectionsMax, timeoutMs, idleMs = IDLE_TIMEOUT_MS }: PoolLimits,
+): pg.Pool {
+  return new (pg.native as typeof pg).Pool({
+    Client: LibpqClient,
+    max: connectionsMax,
+    idleTimeoutMillis: idleMs,
+    maxLifetimeSeconds: LIFETIME_SECONDS,
+    connectionTimeoutMillis: timeoutMs,
+    query_timeout: timeoutMs,
+    nativeConnectionString: conninfo,
+  } as pg.PoolConfig);
+}

@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { ChangeListener } from '../../../server/store/connect/listen.ts';
+import { emptyDatabase, type FreshDatabase } from '../../helpers/postgres.ts';
+import { relayTo } from '../../helpers/relay.ts';
+import { until } from '../../helpers/wait.ts';
+
+let fresh: FreshDatabase;
+beforeAll(async () => {
+  fresh = await emptyDatabase();
+});
+afterAll(() => fresh.drop());
+
+test('a confirmation over its time limit ends its connection: no heartbeat is sent beside it', async () => {
+  const relay = await relayTo(fresh);
+  const heard: string[] = [];
+  const listener = new ChangeListener(relay.url, {
+    async change(payload) {
+      heard.push(payload);
+      relay.freeze();
+    },
+    arrived: () => {},
+    alive: () => {},
+    up: () => heard.push('up'),
+    lost: async () => relay.thaw(),
+    down: (reason) => heard.push(`down: ${reason}`),
+  });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(async () => {
+    vi.useRealTimers();
+    await listener.stop();
+    relay.close();
+  });
+  listener.start();
+  await until(() => heard.includes('up'));
+  await fresh.database.query({ text: `notify weir_changes, 'webhook:x'` });
+  await until(() => heard.includes('webhook:x'));
+  await until(async () => {
+    await vi.advanceTimersByTimeAsync(900);
+    return heard.length > 2;
+  });
+  await until(() => heard.length > 3);
+  expect(heard).toEqual(['up', 'webhook:x', 'down: Query read timeout', 'up']);
+});
