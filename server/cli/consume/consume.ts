@@ -111,7 +111,7 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
     throw new CommandError('--exec and --forward were both given; give one of them.', 2);
   const target = options.forward === undefined ? null : parseAddress(options.forward);
   const keys = await readForwardKeys(options, io);
-  const { read: credential, advice } = await openCredentialFile(options.credentialFile, io.directory);
+  const { read, changes, advice } = await openCredentialFile(options.credentialFile, io.directory);
 
   const stop = new AbortController();
   const stopNow = new AbortController();
@@ -122,7 +122,7 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
   const client = openApiClient(url);
   const agent = new Agent({
     url,
-    credential,
+    credential: changes ? read : await read(),
     attemptsMax: once ? ONCE_ATTEMPTS_MAX : Number.POSITIVE_INFINITY,
     notify: (notice) => {
       if (notice.kind === 'retrying') tally.lastError = notice.cause;
@@ -177,7 +177,7 @@ async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promi
       progress.report(`Forwarding deliveries to ${targetName(target)}.`);
       const parts = {
         agent: { run: (work: Handler, more: RunOptions) => agent.run(counted(work), more), me: agent.me.bind(agent) },
-        signingOf: signingReader(keys, async (id) => readWebhook(client, await credential(), id, stopNow.signal)),
+        signingOf: signingReader(keys, async (id) => readWebhook(client, await read(), id, stopNow.signal)),
         print: (line: string) => void progress.write(io.stdout, line),
         lines: { json: options.json === true, colour: hasColour(io), names: true },
       };

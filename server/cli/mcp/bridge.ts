@@ -57,7 +57,7 @@ export class Bridge {
       },
     };
     this.#readCredential = readCredential;
-    this.#session = new AgentSession({ client: this.#client, readCredential, repetition });
+    this.#session = new AgentSession({ client: this.#client, readCredential, repetition, notify: null });
     this.#transport = transport;
     this.#report = report;
     transport.onmessage = (message: JSONRPCMessage) => this.#take(message);

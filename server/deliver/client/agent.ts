@@ -48,7 +48,14 @@ export class Agent {
     this.#notify = notify;
     this.#client = openApiClient(base);
     const repetition = { base: this.#client.base, attemptsMax, trouble: troubleNotices(notify, this.#client.base) };
-    const session = new AgentSession({ client: this.#client, readCredential, repetition });
+    // With few attempts, a call ends soon rather than wait. A text stays the same.
+    const waits = attemptsMax === Number.POSITIVE_INFINITY && typeof options.credential !== 'string';
+    const session = new AgentSession({
+      client: this.#client,
+      readCredential,
+      repetition,
+      notify: waits ? notify : null,
+    });
     this.#api = agentApi(this.#client, session, repetition);
   }
 

@@ -13,6 +13,8 @@ const READABLE_BY_OTHERS = 0o044;
 interface CredentialFile {
   /** Reads the file again. Returns the previous credential when the file is gone or can be read only once. */
   read: () => Promise<string>;
+  /** False: `read` returns the same text always, because the file can be read only once. */
+  changes: boolean;
   /** Advice about the file's permissions; null when they are correct. */
   advice: string | null;
 }
@@ -31,14 +33,15 @@ export async function openCredentialFile(
   if (found.size > FILE_BYTES_MAX) throw noCredential(name);
   let last = await readCredential(path, name, kinds);
   // A pipe, such as <(...), can be read only once.
-  const again = found.isFile();
+  const changes = found.isFile();
   return {
+    changes,
     read: async () => {
-      if (again) last = await readCredential(path, name, kinds).catch(() => last);
+      if (changes) last = await readCredential(path, name, kinds).catch(() => last);
       return last;
     },
     advice:
-      again && (found.mode & READABLE_BY_OTHERS) !== 0
+      changes && (found.mode & READABLE_BY_OTHERS) !== 0
         ? `Other users on this machine can read ${name}; restrict it: chmod 600 ${name}`
         : null,
   };

@@ -3,8 +3,8 @@ import type { Delivery } from './delivery.ts';
 import type { Trouble } from './http.ts';
 
 /**
- * - `retrying`: a call failed and is repeated; reported once for each outage
- * - `recovered`: a call was answered again
+ * - `retrying`: a call failed and is repeated, or the credential was refused and another one is waited for; reported once for each outage
+ * - `recovered`: a call was answered again, or another credential was accepted
  * - `failed`: a handler failed; the delivery is attempted again, or becomes a dead letter after the last attempt
  * - `lease_lost`: the lease ended before the delivery was settled, so the delivery is delivered again
  */

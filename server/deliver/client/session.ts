@@ -1,11 +1,18 @@
 /** An agent's session with Weir: created with the credential, and renewed before it expires and when the server refuses it. */
+import { type Backoff, backoffMs, pause } from '../../base/time/backoff.ts';
 import type { CredentialReader } from './credential.ts';
 import { reasonOf, WeirError } from './errors.ts';
 import { type Answer, type ApiClient, type Repetition, repeat, unexpected, unknownDocument } from './http.ts';
+import type { Notify } from './notices.ts';
 
 const PATH = 'api/v1/agent/session';
 const ANSWER_TIMEOUT_MS = 30_000;
 const CHECK_IT = 'Check what the function credential reads.';
+
+/** How long an agent whose credential was rotated waits for the new one to be stored. */
+export const CREDENTIAL_WAIT_MS = 300_000;
+/** Delay between two looks whether another credential is stored. */
+const look: Backoff = { firstMs: 1_000, maxMs: 10_000 };
 
 /** A session is renewed after this share of its lifetime, so that calls are normally not refused. */
 const RENEWED_AT = 0.8;
@@ -14,6 +21,8 @@ interface SessionParts {
   client: ApiClient;
   readCredential: CredentialReader;
   repetition: Repetition;
+  /** Gets the wait for another credential, and its end. Null: no other one is waited for. */
+  notify: Notify | null;
 }
 
 /** A sign-in in progress. It is cancelled when each caller that joined it has stopped waiting. */
@@ -29,6 +38,8 @@ export class AgentSession {
   #renewAtMs = 0;
   #endsAtMs = 0;
   #signIn: SignIn | null = null;
+  /** Waited for another credential since the last one was accepted. */
+  #waitedMs = 0;
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
@@ -36,7 +47,7 @@ export class AgentSession {
 
   /**
    * Returns a token that has not expired by the local clock; null when a signal stopped the wait. Concurrent callers share
-   * one sign-in. Rejects with WeirError when the credential is refused.
+   * one sign-in. Rejects with WeirError when the credential is refused: after CREDENTIAL_WAIT_MS, if an earlier one was accepted.
    * @param signal ends the wait of this caller only
    */
   async token(signal: AbortSignal): Promise<string | null> {
@@ -78,14 +89,22 @@ export class AgentSession {
   }
 
   async #open(signal: AbortSignal): Promise<void> {
-    const { client, readCredential, repetition } = this.#parts;
+    const { client, readCredential, repetition, notify } = this.#parts;
     const startMs = performance.now();
     let unread: WeirError | null = null;
+    let credential = '';
     const attempt = async (): Promise<Answer> => {
       try {
-        const token = await readCredential();
+        credential = await readCredential();
         unread = null;
-        return client.send({ method: 'POST', path: PATH, token, body: {}, timeoutMs: ANSWER_TIMEOUT_MS, signal });
+        return client.send({
+          method: 'POST',
+          path: PATH,
+          token: credential,
+          body: {},
+          timeoutMs: ANSWER_TIMEOUT_MS,
+          signal,
+        });
       } catch (error) {
         if (error instanceof WeirError) throw error;
         // The function of the user failed, for example because its store of secrets did not answer.
@@ -97,7 +116,9 @@ export class AgentSession {
       throw unread ?? error;
     });
     if (reply.kind === 'stopped') return;
-    if (reply.status === 401)
+    if (reply.status === 401) {
+      if (await this.#another(credential, signal)) return this.#open(signal);
+      if (signal.aborted) return;
       throw new WeirError(
         'credential_refused',
         `${client.base} refused the credential: it was rotated or revoked, or belongs to another Weir server; ` +
@@ -105,6 +126,7 @@ export class AgentSession {
         'Print a new credential with `weir agent rotate ID`, and give it to this agent.',
         { status: 401 },
       );
+    }
     const { access_token: token, expires_in: seconds } = (reply.document ?? {}) as Record<string, unknown>;
     if (reply.status !== 200) throw unexpected(client, PATH, reply.status, reply.document);
     if (typeof token !== 'string' || typeof seconds !== 'number')
@@ -112,6 +134,25 @@ export class AgentSession {
     this.#token = token;
     this.#renewAtMs = startMs + seconds * 1000 * RENEWED_AT;
     this.#endsAtMs = startMs + seconds * 1000;
+    if (this.#waitedMs > 0) notify?.({ kind: 'recovered', message: 'The other credential was accepted.' });
+    this.#waitedMs = 0;
+  }
+
+  /** Waits for another credential than the refused one. A credential that was never accepted is not waited for: it is a mistake. */
+  async #another(refused: string, signal: AbortSignal): Promise<boolean> {
+    const { client, readCredential, repetition, notify } = this.#parts;
+    if (notify === null || this.#endsAtMs === 0) return false;
+    const { wait = pause } = repetition;
+    const message = `${client.base} refused the credential; waiting up to ${CREDENTIAL_WAIT_MS / 60_000} minutes for another one.`;
+    if (this.#waitedMs === 0) notify({ kind: 'retrying', message, cause: '401', afterMs: look.firstMs });
+    for (let looks = 0; this.#waitedMs < CREDENTIAL_WAIT_MS; looks++) {
+      const ms = backoffMs(looks, look, Math.random());
+      this.#waitedMs += ms;
+      await wait(ms, signal);
+      if (signal.aborted) return false;
+      if ((await readCredential().catch(() => refused)) !== refused) return true;
+    }
+    return false;
   }
 }
 

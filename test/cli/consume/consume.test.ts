@@ -259,6 +259,20 @@ describe('the session', () => {
     expect(weir.calls('session')).toHaveLength(1);
   });
 
+  test('waits for the credential that is stored after a rotation', async () => {
+    const { err } = consume(['--wait-seconds', '0']);
+    await until(() => weir.calls('claim').length > 0);
+    weir.credential = createCredential('wa').text;
+    weir.endSessions();
+    await until(() => err() !== '');
+    await writeFile(file('credential'), weir.credential);
+    weir.add();
+    await until(() => done() === 1);
+    expect(err()).toBe(
+      `${url}/ refused the credential; waiting up to 5 minutes for another one.\nThe other credential was accepted.\n`,
+    );
+  });
+
   test('takes a rotated credential from the file without a restart', async () => {
     const { err } = consume(['--wait-seconds', '0']);
     await until(() => weir.calls('claim').length > 0);

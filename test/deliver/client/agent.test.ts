@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type Answer, repeat } from '../../../server/deliver/client/http.ts';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type Answer, openApiClient, repeat } from '../../../server/deliver/client/http.ts';
 import {
   Agent,
   type AgentNotice,
@@ -12,6 +12,7 @@ import {
   Retry,
   WeirError,
 } from '../../../server/deliver/client/index.ts';
+import { AgentSession, CREDENTIAL_WAIT_MS } from '../../../server/deliver/client/session.ts';
 import { createCredential } from '../../../server/model/credential.ts';
 import { type Arrived, PlayedWeir } from '../../cli/consume/weir.ts';
 import { takeClock } from '../../helpers/clock.ts';
@@ -320,6 +321,86 @@ test('a refused credential ends a loop with an error that names the code and the
     fix: 'Print a new credential with `weir agent rotate ID`, and give it to this agent.',
   });
   expect(weir.calls('session')).toHaveLength(1);
+});
+
+describe('a credential that is rotated while the agent runs', () => {
+  const rotated = () => {
+    weir.credential = createCredential('wa').text;
+    weir.endSessions();
+  };
+
+  test('is waited for when it comes from a function, and reported once', async () => {
+    let stored = weir.credential;
+    const own = new Agent({ url, credential: () => stored, notify: (notice) => notices.push(notice) });
+    const run = own.run(() => {}, { max: 1, waitSeconds: 0 });
+    await until(() => weir.calls('claim').length > 0);
+    rotated();
+    await until(() => notices.length > 0);
+    stored = weir.credential;
+    weir.add();
+    expect(await run).toMatchObject({ done: 1 });
+    expect(notices).toEqual([
+      {
+        kind: 'retrying',
+        cause: '401',
+        afterMs: 1_000,
+        message: `${url}/ refused the credential; waiting up to 5 minutes for another one.`,
+      },
+      { kind: 'recovered', message: 'The other credential was accepted.' },
+    ]);
+    own.close();
+  });
+
+  test('that is a text ends the run at once', async () => {
+    const run = agent.run(() => {}, { waitSeconds: 0 });
+    await until(() => weir.calls('claim').length > 0);
+    rotated();
+    await expect(run).rejects.toMatchObject({ code: 'credential_refused' });
+    expect(notices).toEqual([]);
+  });
+
+  test('ends the run after five minutes without an accepted one, also when several others are refused', async () => {
+    const first = weir.credential;
+    let reads = 0;
+    const waits: number[] = [];
+    const client = openApiClient(new URL(url));
+    const session = new AgentSession({
+      client,
+      // Every tenth look finds another one, and some fail.
+      readCredential: async () => {
+        if (waits.length === 0) return first;
+        if (reads++ % 4 === 3) throw new Error('the store is away');
+        return reads % 10 === 0 ? createCredential('wa').text : first;
+      },
+      repetition: {
+        base: url,
+        attemptsMax: Number.POSITIVE_INFINITY,
+        trouble: { waiting: () => {}, over: () => {} },
+        wait: async (ms) => void waits.push(ms),
+      },
+      notify: (notice) => notices.push(notice),
+    });
+    const { signal } = new AbortController();
+    const token = await session.token(signal);
+    rotated();
+    session.refused(token!);
+    await expect(session.token(signal)).rejects.toMatchObject({ code: 'credential_refused', status: 401 });
+    const waitedMs = waits.reduce((sum, ms) => sum + ms, 0);
+    expect(waitedMs).toBeGreaterThanOrEqual(CREDENTIAL_WAIT_MS);
+    expect(waitedMs).toBeLessThan(CREDENTIAL_WAIT_MS + 10_000);
+    expect(notices).toHaveLength(1);
+    expect(weir.calls('session').length).toBeGreaterThan(2);
+    client.close();
+  });
+
+  test('is not waited for with a limit of attempts', async () => {
+    const stored = weir.credential;
+    const limited = new Agent({ url, credential: () => stored, attemptsMax: 3, notify: () => {} });
+    const run = limited.run(() => {}, { waitSeconds: 0 });
+    await until(() => weir.calls('claim').length > 0);
+    rotated();
+    await expect(run).rejects.toMatchObject({ code: 'credential_refused' });
+  });
 });
 
 test('a closed agent ends its runs and calls', async () => {
