@@ -68,6 +68,14 @@ export function isWithin(address: string, networks: readonly Network[]): boolean
   );
 }
 
+/** Ranges of ipaddr.js that are reachable only within a machine or a network. */
+export const PRIVATE_RANGES: ReadonlySet<string> = new Set(['private', 'loopback', 'uniqueLocal', 'carrierGradeNat']);
+
+/** True for an address of this machine or of a private network. */
+export function isPrivate(address: string): boolean {
+  return PRIVATE_RANGES.has(ipaddr.process(address).range());
+}
+
 /** Returns the `for=` hops of a Forwarded header (RFC 7239), left to right. Obfuscated identifiers are returned unchanged. */
 export function forwardedHops(header: string): string[] {
   return [...header.matchAll(/(?:^|[;,])\s*for=(?:"([^"]*)"|([^;,\s]*))/gi)].map((match) => match[1] ?? match[2] ?? '');

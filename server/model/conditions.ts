@@ -125,6 +125,19 @@ export const conditionTable = {
       calmMs: 60_000,
     },
   },
+  connections: {
+    subject: 'machine',
+    severity: 'critical',
+    threshold: null,
+    unit: 'connections',
+    meaning:
+      'connections were closed without a response in the last 5 minutes: a process had CONNECTIONS_MAX of them, or a client address CLIENT_CONNECTIONS_MAX',
+    text: ({ name, value }) =>
+      `Machine ${name} refused ${counted(value, 'connection')} within 5 minutes: too many were open.`,
+    fix: 'connections_limit in the log names the limit and a client. Block a client that floods, put a proxy in front, or raise the limit of open files (LimitNOFILE, ulimit -n) and CONNECTIONS_MAX.',
+    action: 'Open the status',
+    page: () => '/status#processes',
+  },
   process: {
     subject: 'process',
     severity: 'critical',

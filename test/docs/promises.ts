@@ -117,6 +117,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['faults/recovery/connections.ts', 'slow senders cost little memory, and others are served'],
     ],
     'the response is 4xx, and other clients are served': [
+      ['faults/descriptors.test.ts', 'connections over the limit are refused, and the others are served'],
       ['smoke.test.ts', 'hostile requests are refused while others are served'],
       ['base/http/open-requests.test.ts', 'at %s of %s gets a short response'],
       ['manage/auth/agent.test.ts', 'every error has the same 401 response'],
@@ -204,13 +205,19 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
       ['manage/auth/anonymous.test.ts', 'counts %s'],
       defaults,
     ],
-  '1,024 unfinished requests, 16 MiB of unfinished bodies and 32 MiB of unread responses at each process;': [
-    ['receive/ingest/limits.test.ts', 'unfinished requests of one client address are limited'],
-    ['receive/ingest/limits.test.ts', 'is limited for each client address, so that one client cannot block the others'],
-    ['base/http/clients.test.ts', 'apply to %s of an IPv6 /64 together'],
-    ['manage/auth/anonymous.test.ts', 'is refused large responses until it reads or leaves'],
-    defaults,
-  ],
+  '1,024 unfinished requests, 16 MiB of unfinished bodies and 32 MiB of unread responses at each process, and a quarter of the connections of a process, at least 1,024;':
+    [
+      ['base/http/connections.test.ts', 'admits as many connections of an address, and refuses one more'],
+      ['base/http/connections.test.ts', 'is by default a quarter of CONNECTIONS_MAX'],
+      ['receive/ingest/limits.test.ts', 'unfinished requests of one client address are limited'],
+      [
+        'receive/ingest/limits.test.ts',
+        'is limited for each client address, so that one client cannot block the others',
+      ],
+      ['base/http/clients.test.ts', 'apply to %s of an IPv6 /64 together'],
+      ['manage/auth/anonymous.test.ts', 'is refused large responses until it reads or leaves'],
+      defaults,
+    ],
   '20 reported errors of a document;': [['base/http/parsed-body.test.ts', 'the first 20 of many invalid members']],
   '20 live streams and two exports of a user.': [
     ['manage/api/live/stream.test.ts', 'a user has at most USER_STREAMS_MAX streams'],

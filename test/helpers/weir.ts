@@ -43,20 +43,27 @@ interface WeirChild {
 
 /**
  * Spawns `weir COMMAND` with nothing in its environment but these settings, or TMPDIR. `entry`: another installation's weir.js;
- * `directory`: where it looks for `.env`; `machine`: where it runs.
+ * `directory`: where it looks for `.env`; `machine`: where it runs; `within`: words before the program.
  */
 export function spawnWeir(
-  settings: Overrides & { TMPDIR?: string },
+  settings: Overrides & { TMPDIR?: string; NODE_OPTIONS?: string },
   {
     command = ['start'],
     entry = entryFile,
     directory = tmpdir(),
     machine,
-  }: { command?: string[]; entry?: string; directory?: string; machine?: Machine | undefined } = {},
+    within = machine?.within ?? [],
+  }: {
+    command?: string[];
+    entry?: string;
+    directory?: string;
+    machine?: Machine | undefined;
+    within?: readonly string[];
+  } = {},
 ): WeirChild {
   const given = Object.entries(settings).map(([name, value]) => [name, String(value)]);
   const env = { PATH: process.env.PATH, ...Object.fromEntries(given) };
-  const [program, ...words] = [...(machine?.within ?? []), process.execPath, entry, ...command];
+  const [program, ...words] = [...within, process.execPath, entry, ...command];
   const child = spawn(program!, words, {
     cwd: directory,
     env,
@@ -152,8 +159,14 @@ export async function makeDataDir(): Promise<string> {
  * its database.
  */
 export async function startWeir(
-  overrides: Overrides = {},
-  from: { entry?: string; directory?: string; machine?: Machine; conninfo?: string } = {},
+  overrides: Overrides & { NODE_OPTIONS?: string } = {},
+  from: {
+    entry?: string;
+    directory?: string;
+    machine?: Machine;
+    within?: readonly string[];
+    conninfo?: string;
+  } = {},
 ): Promise<Weir> {
   const newDataDir = overrides.DATABASE_URL === undefined ? copyDataDir : makeDataDir;
   const dataDir = String(overrides.DATA_DIR ?? (await newDataDir()));

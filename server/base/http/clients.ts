@@ -5,6 +5,7 @@ import {
   addressFromText,
   forwardedHops,
   inetBytes,
+  isPrivate,
   isWithin,
   type Network,
   rateLimitKey,
@@ -28,6 +29,8 @@ export class Client {
   readonly load: ClientLoad;
   /** True if the address is of a trusted proxy, which may report a client address. */
   readonly isProxy: boolean;
+  /** True for trusted proxies, this machine and private networks: CLIENT_CONNECTIONS_MAX does not apply to them. */
+  readonly isInternal: boolean;
   /** The full IPv4 address, or the /64 of an IPv6 address: what counts as one client. */
   readonly network: string;
   /** Keys are reused as the same string object, so that the hash is computed once and not for each request. */
@@ -38,6 +41,7 @@ export class Client {
     this.inet = inetBytes(address);
     this.load = load;
     this.isProxy = isProxy;
+    this.isInternal = isProxy || isPrivate(address);
     this.network = network;
   }
 
@@ -82,14 +86,15 @@ export class Clients {
   }
 
   /**
-   * A connection was opened. While all open connections have one peer, such as a proxy, no request asks the kernel for it, which takes 1 us.
-   * After a connection of another peer, requests ask until all connections are closed: uWebSockets.js does not report which one closed.
+   * A connection was opened. Returns its peer. While all open connections have one peer, such as a proxy, no request asks the kernel for it,
+   * which takes 1 us. After a connection of another peer, requests ask until all connections are closed: uWebSockets.js does not report
+   * which one closed.
    * @param isOnly no other connection is open.
    */
-  connected(res: HttpResponse, isOnly: boolean): void {
-    if (!isOnly && this.#onlyPeer === null) return;
+  connected(res: HttpResponse, isOnly: boolean): Client {
     const peer = this.#peer(res.getRemoteAddress());
     this.#onlyPeer = isOnly || peer === this.#onlyPeer ? peer : null;
+    return peer;
   }
 
   /**

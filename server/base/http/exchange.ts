@@ -18,6 +18,8 @@ export interface ExchangeHost {
   readonly unreadSeconds: number;
   /** While true, every answer closes its connection. */
   readonly draining: boolean;
+  /** True near CONNECTIONS_MAX: every answer closes its connection, so that idle ones leave room for others. */
+  readonly isCrowded: boolean;
   /** True if the answer without a body that follows is the last of its connection. */
   endsBodiless(): boolean;
   /** Answers an exchange whose handler failed. */
@@ -216,7 +218,8 @@ export class Exchange {
       this.lap(Stage.respond);
       return this.#finish();
     }
-    const closes = this.#ending === 'last' || this.#host.draining || (this.#body?.restIsTooLong ?? false);
+    const { draining, isCrowded } = this.#host;
+    const closes = this.#ending === 'last' || draining || isCrowded || (this.#body?.restIsTooLong ?? false);
     const taken = writeAnswer(this.#res, status, fields, body, this.method === 'HEAD', closes);
     this.lap(Stage.respond);
     if (taken) return this.#finish();

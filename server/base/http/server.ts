@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Stage } from '../telemetry/stages.ts';
 import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
+import type { ConnectionLimit } from './connections.ts';
 import { Exchange, type ExchangeHost } from './exchange.ts';
 import { Framing, framingProblem, framingWith } from './framing.ts';
 import { type Problem, ProblemError, problem, problemLater } from './problem.ts';
@@ -15,6 +16,7 @@ import type { UnreadLimit } from './unread.ts';
 interface ServerOptions {
   memory: BodyMemory;
   clients: Clients;
+  connections: ConnectionLimit;
   /** HEADER_BYTES_MAX */
   headerBytesMax: number;
   /** CLIENT_REQUESTS_MAX */
@@ -68,7 +70,7 @@ export class HttpServer implements ExchangeHost {
     // biome-ignore lint/suspicious/useIterableCallbackReturn: this filter is a connection hook, not Array.prototype.filter
     this.#app.filter((res, change) => {
       this.connections += Number(change);
-      if (Number(change) > 0) options.clients.connected(res, this.connections === 1);
+      if (Number(change) > 0) this.#onConnected(res);
     });
     this.#attach(routes);
   }
@@ -132,6 +134,16 @@ export class HttpServer implements ExchangeHost {
     this.#finished++;
     this.#options.onFinished(exchange);
     if (this.openRequests === 0) this.#onIdle?.();
+  }
+
+  /** Nothing of a new connection was read yet, so closing it aborts no request. */
+  #onConnected(res: HttpResponse): void {
+    const { clients, connections } = this.#options;
+    if (!connections.admits(clients.connected(res, this.connections === 1), this.connections)) res.close();
+  }
+
+  get isCrowded(): boolean {
+    return this.connections > this.#options.connections.crowdedAbove;
   }
 
   #attach(routes: readonly Route[]): void {

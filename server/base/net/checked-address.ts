@@ -4,9 +4,7 @@
  */
 import { lookup } from 'node:dns/promises';
 import ipaddr from 'ipaddr.js';
-
-/** Ranges of ipaddr.js that are reachable only within a network. All others but `unicast` are never connected to, such as link-local (cloud metadata). */
-const PRIVATE_RANGES: ReadonlySet<string> = new Set(['private', 'loopback', 'uniqueLocal', 'carrierGradeNat']);
+import { PRIVATE_RANGES } from '../../model/address.ts';
 
 /**
  * Metadata services of clouds outside the link-local range: AWS by IPv6, Alibaba, Azure. They give out credentials of the machine, so
@@ -66,6 +64,7 @@ export async function checkedAddresses(
     const parsed = embeddedIpv4(ipaddr.process(address.replace(/%.*$/, '')));
     const range = rangeOf(parsed);
     if (METADATA.has(parsed.toString())) throw new AddressRefused(host, address, false);
+    // All other ranges but `unicast` are never connected to, such as link-local (cloud metadata).
     const isPrivate = PRIVATE_RANGES.has(range);
     if (range !== 'unicast' && !(isPrivate && allowPrivate)) throw new AddressRefused(host, address, isPrivate);
     return { address, family: ipaddr.parse(address.replace(/%.*$/, '')).kind() === 'ipv4' ? 4 : 6 };

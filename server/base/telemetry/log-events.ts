@@ -93,7 +93,7 @@ export const logEvents = {
     'error',
     'a process uses more than PROCESS_MEMORY_MAX and could not be replaced; it continues to serve',
   ],
-  crash_loop: ['fatal', 'processes ended before they served, or within 3 s of their start; Weir stops'],
+  crash_loop: ['fatal', 'ten consecutive processes ended before they served; Weir stops'],
   service_report_failed: [
     'warn',
     'systemd could not be informed of the state of Weir by systemd-notify; logged once until it works again',
@@ -106,6 +106,14 @@ export const logEvents = {
   request_slow: ['warn', 'a request took REQUEST_LOG_SLOW_MS or longer'],
   request_failed: ['error', 'a request failed because of a bug; at most 10 lines a second, left_out counts the others'],
   request_unserved: ['warn', 'a valid request was answered 5xx; at most 10 lines a second, left_out counts the others'],
+  connections_limit: [
+    'warn',
+    'a connection was closed without a response, because the process has CONNECTIONS_MAX of them (limit process) or the client address CLIENT_CONNECTIONS_MAX (limit client); one line a second, left_out counts the others',
+  ],
+  descriptors_short: [
+    'error',
+    'a step failed because the process or the machine has no file descriptor left; one line a second. The process continues to serve',
+  ],
   request_refused: ['info', 'a request was answered 4xx; a sample of one line a second, left_out counts the others'],
   database_up: ['info', 'the commit connection is up'],
   database_down: [

@@ -52,6 +52,10 @@ export const metricTable = {
   weir_verify_queue_requests: ['gauge', 'requests that wait for an HMAC thread'],
   weir_body_bytes_held: ['gauge', 'memory held by request bodies'],
   weir_connections: ['gauge', 'open TCP connections'],
+  weir_connections_refused_total: [
+    'counter',
+    'connections that were closed without a response, by limit: process (CONNECTIONS_MAX), client (CLIENT_CONNECTIONS_MAX)',
+  ],
   weir_open_requests: ['gauge', 'requests in progress'],
   weir_cells_away: ['gauge', 'cells that cannot be used; their webhooks are refused or spooled'],
   weir_streams: ['gauge', 'open live streams (GET /api/v1/stream)'],

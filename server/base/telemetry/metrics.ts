@@ -20,6 +20,9 @@ type DeliveryOutcome = (typeof deliveryOutcomes)[number];
 /** Maximum agents with their own series in one process. The metrics page shows fewer (operate/primary/families.ts). */
 const AGENTS_COUNTED_MAX = 1_000;
 
+/** CONNECTIONS_MAX and CLIENT_CONNECTIONS_MAX. */
+const connectionLimits = ['process', 'client'] as const;
+
 const rejectionOutcomes = ['stored', 'sampled_out', 'queue_full', 'failed'] as const;
 
 /** Responses of one route by status, and their durations. */
@@ -41,6 +44,7 @@ export class Metrics {
   readonly #routes = new Map<string, RouteCounts>();
   readonly #aborted = new HotCounter([]);
   readonly #problems = new HotCounter(Object.keys(problems).map((code) => ({ code })));
+  readonly #connectionsRefused = new HotCounter(connectionLimits.map((limit) => ({ limit })));
   readonly #uncounted = new HotCounter(limitNames.map((limit) => ({ limit })));
   readonly #poolWait = new Distribution(secondsBuckets, {});
   readonly #commits = new Map<number, CommitCounts>();
@@ -77,6 +81,7 @@ export class Metrics {
     );
     this.#register('weir_requests_aborted_total', () => this.#aborted.samples());
     this.#register('weir_problems_total', () => this.#problems.samples());
+    this.#register('weir_connections_refused_total', () => this.#connectionsRefused.samples());
     this.#register('weir_requests_uncounted_total', () => this.#uncounted.samples());
     this.#register('weir_pool_wait_seconds', (name) => this.#poolWait.samples(name));
     const commits = (of: keyof CommitCounts) => (name: string) =>
@@ -125,6 +130,15 @@ export class Metrics {
   /** Counts a request that was answered with a problem document. */
   problem(code: ProblemCode): void {
     this.#problems.add(1, { code });
+  }
+
+  /** Counts a connection that was closed at once. */
+  connectionRefused(limit: (typeof connectionLimits)[number]): void {
+    this.#connectionsRefused.add(1, { limit });
+  }
+
+  get connectionsRefused(): number {
+    return this.#connectionsRefused.total;
   }
 
   /** Counts a request that was allowed because the rate limit failed open. */

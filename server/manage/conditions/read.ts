@@ -45,7 +45,7 @@ interface ReaderParts {
   settings: Pick<Settings, 'RETENTION_DAYS' | 'KEEP_UNDELIVERED_DAYS' | 'ALERT_PENDING_SECONDS' | 'PUBLIC_URL'>;
   database: Database;
   /** The last minutes of all processes of this machine. */
-  history: Pick<History, 'latest'>;
+  history: Pick<History, 'latest' | 'seconds'>;
   /** Why commits fail; null: they succeed. */
   commitFailure: () => Promise<CommitFailure | null>;
   /** Null: this machine has no spool. */
@@ -157,8 +157,11 @@ function cellCondition({ number, name, away, failure, troubleSinceMs }: Cell): H
   return { ...held, cause: finding, fix: `${sentence(fix)} Postgres said: ${said}` };
 }
 
-function liveConditions({ latest }: Pick<History, 'latest'>, nowMs: number): Held[] {
+function liveConditions({ latest, seconds }: ReaderParts['history'], nowMs: number): Held[] {
   const processes = latest?.processes ?? [];
+  const machine = { id: hostname(), name: hostname() };
+  // A primary of an older build does not count them.
+  const refused = seconds.reduce((sum, second) => sum + (second.connections_refused ?? 0), 0);
   // A primary of an older build does not send them.
   const { newest } = latest?.process_deaths ?? noDeaths;
   const isOff = processes.some((one) => one.rate_limit_store === 'degraded');
@@ -166,6 +169,7 @@ function liveConditions({ latest }: Pick<History, 'latest'>, nowMs: number): Hel
     ...processes
       .filter(({ state }) => state === 'unresponsive')
       .map(({ pid }): Held => ({ kind: 'process', subject: { id: String(pid), name: String(pid) } })),
+    ...(refused > 0 ? [{ kind: 'connections', subject: machine, value: refused } as const] : []),
     ...deathCondition(newest.filter(({ at }) => nowMs - Date.parse(at) < DIED_MINUTES * MINUTE_MS)),
     ...(isOff ? [{ kind: 'rate_limits' } as const] : []),
   ];

@@ -15,6 +15,9 @@ const totalsSchema = z.object({
   failed: whole.describe('valid requests that failed (5xx)'),
   spooled: whole.describe('events written to the spool'),
   requests: whole.describe('responses of all routes'),
+  connections_refused: whole.describe(
+    'connections that were closed without a response, at CONNECTIONS_MAX or CLIENT_CONNECTIONS_MAX',
+  ),
 });
 
 const gauges = {

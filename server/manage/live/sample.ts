@@ -16,6 +16,7 @@ export function totalsOf(metrics: Metrics): Totals {
     failed: 0,
     spooled: metrics.spooledEvents,
     requests: 0,
+    connections_refused: metrics.connectionsRefused,
   };
   for (const { route, status, count } of metrics.answers()) {
     totals.requests += count;
@@ -28,6 +29,19 @@ function refusalOf(status: number): 'rejected' | 'limited' | 'failed' | 'refused
   if (status === 403) return 'rejected';
   if (status === 429) return 'limited';
   return status >= 500 ? 'failed' : 'refused';
+}
+
+/** Returns a function that reads the resident bytes of this process. The kernel tells them in a file: without a descriptor it returns the last ones. */
+export function residentMeter(): () => number {
+  let bytes = 0;
+  return () => {
+    try {
+      bytes = process.memoryUsage.rss();
+    } catch {
+      // EMFILE. The timer that asks must go on.
+    }
+    return bytes;
+  };
 }
 
 /** Window of `largest`, in seconds: as long as most scrape intervals, so that no peak is missed. */

@@ -20,7 +20,16 @@ interface Process {
 }
 
 const nothing: Counted = {
-  totals: { accepted: 0, rejected: 0, limited: 0, refused: 0, failed: 0, spooled: 0, requests: 0 },
+  totals: {
+    accepted: 0,
+    rejected: 0,
+    limited: 0,
+    refused: 0,
+    failed: 0,
+    spooled: 0,
+    requests: 0,
+    connections_refused: 0,
+  },
   commitDurations: Array.from({ length: secondsBuckets.length + 1 }, () => 0),
 };
 

@@ -5,6 +5,7 @@ import { weirCommand } from '../../base/command/name.ts';
 import { builtFile } from '../../base/files/build.ts';
 import { ClientPackage } from '../../base/http/client-package.ts';
 import { Clients } from '../../base/http/clients.ts';
+import { allowedConnections, ConnectionLimit } from '../../base/http/connections.ts';
 import { createApiFields } from '../../base/http/cors.ts';
 import { ByteBudget, SlabArena } from '../../base/http/memory.ts';
 import { HttpServer } from '../../base/http/server.ts';
@@ -105,6 +106,7 @@ export async function startApp(
     secretsReadable: ingest.secretsReadable,
     nowMs: () => performance.now(),
   });
+  const listening = { host: settings.HOST, port: () => port, nowMs: () => performance.now() };
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
   const server = new HttpServer(
     routeTable(
@@ -125,14 +127,15 @@ export async function startApp(
         settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!),
         settings.FORWARDED_HEADER,
       ),
+      connections: new ConnectionLimit({
+        ...listening,
+        processMax: allowedConnections(settings.CONNECTIONS_MAX),
+        clientMax: settings.CLIENT_CONNECTIONS_MAX,
+        onRefused: observe.connectionRefused,
+      }),
       headerBytesMax: settings.HEADER_BYTES_MAX,
       clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
-      unread: new UnreadLimit({
-        bytesMax: settings.CLIENT_UNREAD_BYTES_MAX,
-        host: settings.HOST,
-        port: () => port,
-        nowMs: () => performance.now(),
-      }),
+      unread: new UnreadLimit({ ...listening, bytesMax: settings.CLIENT_UNREAD_BYTES_MAX }),
       unreadSeconds: settings.CLIENT_UNREAD_SECONDS,
       acceptsChunked: settings.CHUNKED_BODIES === 'accept',
       prepare: createApiFields(people.cors, client.path),

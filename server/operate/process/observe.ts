@@ -1,5 +1,7 @@
 /** Turns events in the parts of a process into metrics and log lines. The parts know neither. */
 
+import type { Client } from '../../base/http/clients.ts';
+import type { ConnectionRefusal } from '../../base/http/connections.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import type { Metrics } from '../../base/telemetry/metrics.ts';
@@ -14,6 +16,7 @@ import type { RejectionObserver } from '../../receive/rejections/sampler.ts';
 export interface Observers {
   finished(exchange: Exchange): void;
   failed(exchange: Exchange, error: unknown): void;
+  connectionRefused(limit: ConnectionRefusal, client: Client): void;
   databaseError(error: Error): void;
   secretUnreadable(webhookId: string): void;
   /** @param cell its number; 0: home */
@@ -40,6 +43,9 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
   let spooledMs = Number.NEGATIVE_INFINITY;
   const refusals = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
     log('database_refused', { ...fields, left_out: leftOut }),
+  );
+  const refusedConnections = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
+    log('connections_limit', { ...fields, left_out: leftOut }),
   );
   const unserved = new Throttle<Exchange>(
     EVERY_MS,
@@ -76,6 +82,10 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
     },
     failed(exchange, error) {
       failures.add({ exchange, error });
+    },
+    connectionRefused(limit, { address }) {
+      metrics.connectionRefused(limit);
+      refusedConnections.add({ limit, client: address });
     },
     databaseError: (error) => log('database_error', { reason: error.message.trim() }),
     secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),

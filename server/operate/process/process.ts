@@ -2,10 +2,18 @@
 
 import { parseSettings } from '../../base/settings/read.ts';
 import { createLog, openDestination } from '../../base/telemetry/log.ts';
+import { Throttle } from '../../base/telemetry/throttle.ts';
 import { DoctorRelay } from '../../manage/api/status/doctor.ts';
 import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from '../primary/messages.ts';
 import { type App, startApp } from './app.ts';
 import { restoreStringMethods } from './string-methods.ts';
+
+const SHORTAGES_EVERY_MS = 1_000;
+
+/** Whether the process or the machine has no file descriptor left. */
+function isDescriptorShortage({ code }: NodeJS.ErrnoException): boolean {
+  return code === 'EMFILE' || code === 'ENFILE';
+}
 
 /** Never returns. The process ends after a drain message, when the primary is gone, or on a bug. */
 export function runProcess(): void {
@@ -27,7 +35,12 @@ export function runProcess(): void {
   // Ctrl-C and service managers signal the whole process group. Only the primary acts on signals; it sends messages over IPC.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGTTIN', 'SIGTTOU'] as const) process.on(signal, () => {});
   process.on('disconnect', () => end(0));
+  const shortages = new Throttle<Error>(SHORTAGES_EVERY_MS, (err, leftOut) =>
+    log('descriptors_short', { err, left_out: leftOut }),
+  );
   process.on('uncaughtException', (error) => {
+    // Clients may cause it, and a process that ends loses their other requests. What failed is tried again by its timer.
+    if (isDescriptorShortage(error)) return shortages.add(error);
     log('crash', { err: error });
     end(1);
   });

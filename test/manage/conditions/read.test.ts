@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { conditionReader } from '../../../server/manage/conditions/read.ts';
-import type { Live, ProcessLive } from '../../../server/manage/live/counters.ts';
+import type { Live, ProcessLive, Second } from '../../../server/manage/live/counters.ts';
 import type { Condition } from '../../../server/model/condition-list.ts';
 import { type ConditionKind, conditionKinds, conditionOf } from '../../../server/model/conditions.ts';
 import type { HistoryCounts } from '../../../server/model/history.ts';
@@ -44,19 +44,23 @@ interface Reported {
   live?: Partial<ProcessLive>;
   /** Unix milliseconds of deaths of processes, newest first. */
   deaths?: number[];
+  /** Connections refused in each of the last seconds; undefined: the primary is of an older build. */
+  refused?: (number | undefined)[];
 }
 
 const parts = () => ({
   settings: settingsOf({ ALERT_PENDING_SECONDS: '300', RETENTION_DAYS: String(RETENTION_DAYS) }),
   database: fresh.database,
-  history: { latest: null },
+  history: { latest: null, seconds: [] },
   commitFailure: async () => null,
   spoolFolder: null,
   cells: { all: (): Cell[] => [] },
 });
 
 /** What holds, by a reader that has cached nothing. */
-async function read({ live, deaths, failure = null, spoolFolder = null, cell }: Reported = {}): Promise<Condition[]> {
+async function read(reported: Reported = {}): Promise<Condition[]> {
+  const { live, deaths, refused = [], failure = null, spoolFolder = null, cell } = reported;
+  const seconds = refused.map((connections_refused) => ({ connections_refused }) as Second);
   const newest = deaths?.map((ms) => ({ at: iso(ms), pid: 77, reason: 'SIGKILL', ran_ms: 1, recovered_ms: 1 }));
   // A primary of an older build sends no deaths.
   const process_deaths = newest && { total: newest.length, newest };
@@ -65,7 +69,7 @@ async function read({ live, deaths, failure = null, spoolFolder = null, cell }: 
   const { items } = await conditionReader({
     ...parts(),
     ...(cell === undefined ? {} : { cells: { all: () => [cell] } }),
-    history: { latest },
+    history: { latest, seconds },
     commitFailure: async () => failure,
     spoolFolder,
   })(nowMs);
@@ -338,6 +342,12 @@ const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: stri
     calm: { live: {} },
     held: { deaths: [nowMs, nowMs - 1] },
     text: `2 processes of machine ${hostname()} died within 60 minutes, the last: SIGKILL.`,
+  },
+  {
+    kind: 'connections',
+    calm: { refused: [0, undefined] },
+    held: { refused: [undefined, 2, 0, 1] },
+    text: `Machine ${hostname()} refused 3 connections within 5 minutes: too many were open.`,
   },
   {
     kind: 'rate_limits',

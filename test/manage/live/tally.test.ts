@@ -3,7 +3,16 @@ import { secondsBuckets } from '../../../server/base/telemetry/metrics.ts';
 import type { Gauges, Sample, Totals } from '../../../server/manage/live/counters.ts';
 import { quantile, Tally } from '../../../server/manage/live/tally.ts';
 
-const noTotals: Totals = { accepted: 0, rejected: 0, limited: 0, refused: 0, failed: 0, spooled: 0, requests: 0 };
+const noTotals: Totals = {
+  accepted: 0,
+  rejected: 0,
+  limited: 0,
+  refused: 0,
+  failed: 0,
+  spooled: 0,
+  requests: 0,
+  connections_refused: 0,
+};
 const noGauges: Gauges = {
   queue_events: 0,
   verify_queue_requests: 0,

@@ -59,6 +59,26 @@ export const limitsSettings = {
     10_000_000,
     'maximum client addresses in the memory counters of a process',
   ),
+  CONNECTIONS_MAX: {
+    ...count(
+      0,
+      16,
+      10_000_000,
+      'maximum open connections of a process; above it new ones are closed without a response, and above 90 % of it each response closes its connection. The limit of open files less the reserve bounds it too',
+    ),
+    fallback: null,
+    fallbackShown: 'the limit of open files less 128 to 1,024 for the database, files and threads; at most 65,536',
+  },
+  CLIENT_CONNECTIONS_MAX: {
+    ...count(
+      0,
+      1,
+      10_000_000,
+      'maximum open connections of one client address (IPv6: its /64) to all processes of a machine; above it new ones are closed without a response (Linux). It does not apply to trusted proxies, loopback and private addresses',
+    ),
+    fallback: null,
+    fallbackShown: 'a quarter of CONNECTIONS_MAX, at least 1,024',
+  },
   CLIENT_REQUESTS_MAX: count(
     1024,
     1,

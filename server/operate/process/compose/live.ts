@@ -7,7 +7,7 @@ import type { Doctor } from '../../../manage/api/status/doctor.ts';
 import { statusOperations } from '../../../manage/api/status/operations.ts';
 import type { Gauges, Live, Sample, Second } from '../../../manage/live/counters.ts';
 import { History } from '../../../manage/live/counters.ts';
-import { LoopLag, totalsOf } from '../../../manage/live/sample.ts';
+import { LoopLag, residentMeter, totalsOf } from '../../../manage/live/sample.ts';
 import { Streams } from '../../../manage/live/streams.ts';
 import type { Base } from '../base.ts';
 import type { composeIngest } from './ingest.ts';
@@ -30,9 +30,10 @@ export function composeLive(
     onCut: () => metrics.streamCut(),
   });
   const lag = new LoopLag();
+  const residentBytes = residentMeter();
   metrics.gauge('weir_streams', () => streams.size);
   metrics.gauge('weir_cells_away', () => cells.all().filter(({ trouble }) => trouble !== null).length, 'max');
-  metrics.gauge('weir_resident_bytes', () => process.memoryUsage.rss());
+  metrics.gauge('weir_resident_bytes', residentBytes);
   metrics.gauge('weir_event_loop_lag_seconds', () => lag.largest / 1000, 'max');
 
   return {
@@ -61,7 +62,7 @@ export function composeLive(
       gauges: {
         ...of.gauges,
         streams: streams.size,
-        resident_bytes: process.memoryUsage.rss(),
+        resident_bytes: residentBytes(),
         event_loop_lag_ms: Math.round(lag.take() * 100) / 100,
       },
     }),

@@ -1,0 +1,221 @@
+/** The limits of open connections: of a process, and of one client address. */
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { Clients } from '../../../server/base/http/clients.ts';
+import { allowedConnections, ConnectionLimit, READ_PAUSE_MS } from '../../../server/base/http/connections.ts';
+import { readPeers } from '../../../server/base/http/peers.ts';
+import { parseNetwork } from '../../../server/model/address.ts';
+import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { RawClient } from '../../helpers/requests.ts';
+import { until } from '../../helpers/wait.ts';
+
+const destroyAll = (clients: readonly RawClient[]) => {
+  for (const client of clients) client.destroy();
+};
+const healthz = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
+
+describe('CONNECTIONS_MAX', () => {
+  const MAX = 20;
+  /** 90 % of it. */
+  const CROWDED = 18;
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await startTestApp({ CONNECTIONS_MAX: MAX });
+  });
+  afterAll(() => app.stop());
+
+  test('at the limit connections are served; above it new ones are closed, counted and logged; then accepted again', async () => {
+    const open: RawClient[] = [];
+    onTestFinished(() => destroyAll(open));
+    while (open.length < MAX) open.push(await RawClient.connect(app.port));
+    await until(async () => (await app.metric('weir_connections')) === MAX);
+    for (let i = 0; i < 3; i++) {
+      const refused = await RawClient.connect(app.port);
+      void refused.send(healthz);
+      expect(await refused.answer()).toBeNull();
+    }
+    expect(await app.metric('weir_connections_refused_total')).toBe(3);
+    expect(app.app.sample().totals.connections_refused).toBe(3);
+    expect(app.logLines.find((line) => line.includes('"event":"connections_limit"'))).toContain(
+      '"limit":"process","client":"127.0.0.1"',
+    );
+    expect(await app.metric('weir_connections')).toBe(MAX);
+
+    const first = open.shift()!;
+    void first.send(healthz);
+    expect((await first.answer())!.status).toBe(200);
+    await first.ended();
+    const next = await RawClient.connect(app.port);
+    open.push(next);
+    void next.send(healthz);
+    expect((await next.answer())!.status).toBe(200);
+  });
+
+  test('near the limit each response closes its connection, and below it stays open', async () => {
+    await until(async () => (await app.metric('weir_connections')) === 0);
+    const open: RawClient[] = [];
+    onTestFinished(() => destroyAll(open));
+    while (open.length <= CROWDED) open.push(await RawClient.connect(app.port));
+    await until(async () => (await app.metric('weir_connections')) === CROWDED + 1);
+    const [one, other] = open as [RawClient, RawClient];
+    void one.send(healthz);
+    expect((await one.answer())!.headers.connection).toBe('close');
+    await one.ended();
+    void other.send(healthz);
+    expect((await other.answer())!.headers.connection).toBeUndefined();
+    void other.send(healthz);
+    expect((await other.answer())!.status).toBe(200);
+  });
+});
+
+test.each([
+  // The default, by the limit of open files.
+  [undefined, 400, 272],
+  [undefined, 1_024, 896],
+  [undefined, 4_096, 3_584],
+  [undefined, 20_000, 18_976],
+  [undefined, 1_000_000_000, 65_536],
+  [undefined, Number.POSITIVE_INFINITY, 65_536],
+  // Too few descriptors for the reserve.
+  [undefined, 100, 25],
+  // CONNECTIONS_MAX
+  [200, 400, 200],
+  [300, 400, 272],
+  [100_000, 1_000_000, 100_000],
+])('with CONNECTIONS_MAX %s and %s open files a process takes %s connections', (wanted, openFiles, allowed) => {
+  expect(allowedConnections(wanted, openFiles)).toBe(allowed);
+});
+
+describe('CLIENT_CONNECTIONS_MAX', () => {
+  const MAX = 8;
+  const clients = new Clients([parseNetwork('198.51.100.0/24')!], 'x-forwarded-for');
+  /** A peer as the server sees it. */
+  const peer = (bytes: number[]) =>
+    clients.connected({ getRemoteAddress: () => Uint8Array.from(bytes).buffer } as never, true);
+  const ipv6 = (...parts: number[]) => peer(parts.flatMap((part) => [part >> 8, part & 255]));
+  const stranger = peer([203, 0, 113, 7]);
+
+  /** A limit whose table of the kernel the test writes. */
+  function limitOf(counted = 0, options: Partial<ConstructorParameters<typeof ConnectionLimit>[0]> = {}) {
+    const refused: string[] = [];
+    let nowMs = 0;
+    let reads = 0;
+    const table = { connections: counted };
+    const limit = new ConnectionLimit({
+      processMax: 1_000,
+      clientMax: MAX,
+      host: '127.0.0.1',
+      port: () => 1,
+      nowMs: () => nowMs,
+      onRefused: (which, { address }) => refused.push(`${which} ${address}`),
+      read: async () => {
+        reads++;
+        return new Map([[stranger.network, { connections: table.connections, unreadBytes: 0 }]]);
+      },
+      ...options,
+    });
+    const admitted = (of: typeof stranger, count: number) =>
+      Array.from({ length: count }, () => limit.admits(of, 1)).filter(Boolean).length;
+    const pass = async (ms: number) => {
+      await new Promise(setImmediate);
+      nowMs += ms;
+    };
+    return { admitted, refused, table, pass, reads: () => reads };
+  }
+
+  test('admits as many connections of an address, and refuses one more', () => {
+    const { admitted, refused } = limitOf();
+    expect(admitted(stranger, MAX + 1)).toBe(MAX);
+    expect(refused).toEqual(['client 203.0.113.7']);
+    expect(admitted(peer([203, 0, 113, 8]), MAX)).toBe(MAX);
+  });
+
+  test('counts the addresses of an IPv6 /64 together', () => {
+    const { admitted } = limitOf();
+    expect(admitted(ipv6(0x2001, 0xdb9, 0, 0, 0, 0, 0, 1), MAX - 1)).toBe(MAX - 1);
+    expect(admitted(ipv6(0x2001, 0xdb9, 0, 0, 9, 9, 9, 9), 2)).toBe(1);
+    expect(admitted(ipv6(0x2001, 0xdb9, 0, 1, 0, 0, 0, 1), 2)).toBe(2);
+  });
+
+  test.each([
+    ['a trusted proxy', peer([198, 51, 100, 9])],
+    ['loopback', peer([127, 0, 0, 1])],
+    ['loopback of IPv6', ipv6(0, 0, 0, 0, 0, 0, 0, 1)],
+    ['10.0.0.0/8', peer([10, 1, 2, 3])],
+    ['172.16.0.0/12', peer([172, 16, 0, 1])],
+    ['192.168.0.0/16', peer([192, 168, 0, 1])],
+    ['a private address of IPv6', ipv6(0xfd00, 0, 0, 0, 0, 0, 0, 1)],
+  ])('does not apply to %s', (_what, exempt) => {
+    expect(limitOf().admitted(exempt, 5 * MAX)).toBe(5 * MAX);
+  });
+
+  test.each([
+    [1_000, 1_024],
+    [8_000, 2_000],
+  ])('is by default a quarter of CONNECTIONS_MAX, at least 1,024: of %i connections %i', (processMax, expected) => {
+    expect(limitOf(0, { clientMax: undefined, processMax }).admitted(stranger, 8_000)).toBe(expected);
+  });
+
+  test('a client whose connections were closed since may open others; one whose connections are open may not', async () => {
+    const { admitted, pass, reads, table } = limitOf(1);
+    expect(admitted(stranger, MAX + 1)).toBe(MAX);
+    await pass(READ_PAUSE_MS);
+    // All but one are closed. The one that was opened while the table was read counts beside it.
+    table.connections = MAX;
+    expect(admitted(stranger, MAX)).toBe(MAX - 2);
+    await pass(READ_PAUSE_MS - 1);
+    // All are open.
+    table.connections = 0;
+    expect(admitted(stranger, 3)).toBe(0);
+    expect(reads()).toBe(2);
+    await pass(1);
+    expect(admitted(stranger, 1)).toBe(0);
+    await pass(0);
+    expect(admitted(stranger, 1)).toBe(1);
+  });
+
+  test('the table of the kernel is read at most once a second, however many connections are refused', async () => {
+    const { admitted, pass, reads } = limitOf(MAX);
+    for (let i = 0; i < 50; i++) {
+      admitted(stranger, 100);
+      await pass(100);
+    }
+    expect(reads()).toBeLessThanOrEqual(6);
+  });
+
+  test('the table of the kernel tells the open connections of each client at a port', async () => {
+    const server = createServer({ allowHalfOpen: true }, (socket) => socket.on('error', () => {}));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const sockets: Socket[] = [];
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    });
+    const open = async (localAddress: string, count: number) => {
+      for (let i = 0; i < count; i++) {
+        const socket = connect({ host: '127.0.0.1', port, localAddress }).on('error', () => {});
+        sockets.push(socket);
+        await once(socket, 'connect');
+      }
+    };
+    const counts = async () => {
+      const peers = await readPeers('127.0.0.1', port);
+      return ['127.0.0.5', '127.0.0.6'].map((network) => peers.get(network)?.connections ?? 0);
+    };
+    await open('127.0.0.5', 3);
+    await open('127.0.0.6', 2);
+    expect(await counts()).toEqual([3, 2]);
+    // The client closes its side, and the server does not.
+    sockets[0]!.end();
+    await new Promise(setImmediate);
+    expect(await counts()).toEqual([3, 2]);
+    sockets[1]!.resetAndDestroy();
+    await until(async () => (await counts())[0] === 2);
+    expect((await readPeers('127.0.0.1', port === 1 ? 2 : 1)).size).toBe(0);
+    const ofName = await readPeers('localhost', port);
+    expect(ofName.get('127.0.0.6')?.connections).toBe(2);
+  });
+});
