@@ -124,7 +124,7 @@ export const undeliveredSettled = z.object({
     .describe('id by which the dismissal can be undone for 24 hours; null: none was dismissed'),
 });
 
-export const agentSchema = z.object(outputShape(agentFields));
+export const agentSchema = z.object(outputShape(agentFields)).meta({ id: 'Agent' });
 
 export type NewAgent = z.output<typeof agentInput.create>;
 export type AgentPatch = z.output<typeof agentInput.update>;

@@ -5,11 +5,13 @@ import { deliveryStates } from './events.ts';
 import { instant, text } from './fields.ts';
 import { EVENT_TYPE_CHARACTERS_MAX } from './signatures/event-type.ts';
 
+const NETWORK_WANTED = 'Give an address or a network, such as 192.0.2.1 or 2001:db8::/32.';
 /** An address or network as inet reads it. A zone (fe80::1%eth0) is refused: it is only meaningful on one machine. */
 const network = z
   .string()
-  .transform((text) => (/^[0-9A-Fa-f:./]{2,50}$/.test(text) ? parseNetwork(text) : null))
-  .refine((parsed) => parsed !== null, 'Give an address or a network, such as 192.0.2.1 or 2001:db8::/32.')
+  .regex(/^[0-9A-Fa-f:./]{2,50}$/, { error: NETWORK_WANTED, abort: true })
+  .transform(parseNetwork)
+  .refine((parsed) => parsed !== null, NETWORK_WANTED)
   .transform(([address, bits]) => `${address}/${bits}`);
 
 const SOUGHT_CHARACTERS_MAX = 200;

@@ -243,7 +243,9 @@ type Input = ReturnType<typeof webhookInput>;
 export type NewWebhook = z.output<Input['create']>;
 export type WebhookPatch = z.output<Input['update']>;
 
-export const webhookSchema = z.object(outputShape(webhookFields)).meta({ examples: [exampleOf(webhookFields)] });
+export const webhookSchema = z
+  .object(outputShape(webhookFields))
+  .meta({ id: 'Webhook', examples: [exampleOf(webhookFields)] });
 
 /** @param max value of the setting */
 function atMost(setting: keyof WebhookLimits, max = INTEGER_MAX) {

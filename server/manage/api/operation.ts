@@ -51,7 +51,8 @@ export type Outcome<A = Answers> = Success<A> | Encoded | Unanswered | Problem;
 
 /** Description of a response with bytes instead of JSON. */
 export interface AnswerBytes {
-  contentType: string;
+  /** One for each format. */
+  contentTypes: readonly string[];
   /** Header fields and their descriptions. */
   headers?: Readonly<Record<string, string>>;
 }
@@ -79,8 +80,6 @@ export interface ApiRequest<Who, Query, Input> {
 export type Who = Person | Reader | Agent | null;
 
 interface OperationFacts {
-  /** Clients should use another operation, which the route's meaning names. */
-  isDeprecated?: boolean;
   /** Schema of the id in the path. Text that does not match is answered with `problem`, like an unknown id. */
   id?: { schema: z.ZodType<string>; problem: ProblemCode };
   /** Schema of the second id in the path, that of a resource below the first. */

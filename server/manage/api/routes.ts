@@ -163,7 +163,6 @@ export const userRoutes = [
   ['POST', '/api/v1/rejections/:id/accept', 'acceptRejection', 'operator', '201 with the event; 200 for a duplicate'],
   ['GET', '/api/v1/conditions', 'listConditions', 'viewer', 'what needs a person now, with what it concerns'],
   ['POST', '/api/v1/conditions/:id/snooze', 'snoozeCondition', 'operator', 'snoozes a condition, or ends its snooze'],
-  ['GET', '/api/v1/problems', 'listProblems', 'viewer', 'deprecated: the same as /api/v1/conditions'],
   ['GET', '/api/v1/alerts', 'listAlerts', 'viewer', 'alerts, active and ended, newest first'],
   ['POST', '/api/v1/alerts/test', 'testAlert', 'operator', 'sends a test alert to ALERT_URL; its result'],
   ['GET', '/api/v1/history', 'showHistory', 'viewer', 'requests over time, by minute, hour or day'],

@@ -3,10 +3,11 @@
 import type { AnswerBytes, Encoded } from './operation.ts';
 
 const TYPE_HEADER = 'X-Weir-Content-Type';
+const BYTES_TYPE = 'application/octet-stream';
 
 /** Description for the operations that send stored bodies. */
 export const storedBytes: AnswerBytes = {
-  contentType: 'application/octet-stream',
+  contentTypes: [BYTES_TYPE],
   headers: { [TYPE_HEADER]: 'the Content-Type of the request, as the sender gave it; absent if the request had none' },
 };
 
@@ -19,7 +20,7 @@ export function storedBytesReply(id: string, contentType: string | null, body: B
   return {
     kind: 'encoded',
     status: 200,
-    contentType: storedBytes.contentType,
+    contentType: BYTES_TYPE,
     content: body,
     headers: {
       'content-disposition': `attachment; filename="${id}"`,

@@ -78,7 +78,6 @@ const answers: Record<OperationName, string> = {
   recheckRejection: '404 rejection_unknown',
   acceptRejection: '404 rejection_unknown',
   listConditions: '200',
-  listProblems: '200',
   snoozeCondition: '404 condition_unknown',
   listAlerts: '200',
   testAlert: '409 alert_url_unset',

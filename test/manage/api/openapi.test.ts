@@ -1,6 +1,7 @@
 /** The OpenAPI document: valid, complete, and correct for every response of this file. */
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { release } from '../../../server/base/files/build.ts';
 import { plainDescriptions } from '../../../server/manage/api/openapi/document.ts';
 import { type agentRoutes, operationRoutes, plainRoutes, userRoutes } from '../../../server/manage/api/routes.ts';
 import { ApiDocument, type DocumentedOperation, receiveAnswer } from '../../helpers/openapi.ts';
@@ -16,6 +17,25 @@ beforeAll(async () => {
   api = new ApiDocument((await (await fetch(`${world.app.url}/api/v1/openapi.json`)).json()) as object);
 });
 afterAll(() => world.app.stop());
+
+interface Described {
+  info: object;
+  tags: { name: string }[];
+  components: { schemas: object };
+  paths: Record<
+    string,
+    Record<
+      string,
+      {
+        operationId: string;
+        description: string;
+        tags: string[];
+        parameters?: { name: string; schema: object }[];
+        responses: Record<string, { headers?: object; content?: object }>;
+      }
+    >
+  >;
+}
 
 const NOTHING = '00000000-0000-7000-8000-000000000000';
 
@@ -36,6 +56,31 @@ describe('the document', () => {
     );
     const documented = api.operations.map(({ method, path, operationId }) => `${method} ${path} ${operationId}`);
     expect(documented.toSorted()).toEqual(routes.toSorted());
+  });
+
+  test('says of each operation what it does, who may call it, and to which described part it belongs', () => {
+    const { info, tags, paths, components } = api.document as unknown as Described;
+    expect(info).toMatchObject({ version: release(), contact: { url: expect.stringMatching(/\/docs$/) } });
+    const operations = Object.values(paths).flatMap((item) => Object.values(item));
+    const used = new Set(operations.flatMap((operation) => operation.tags));
+    expect(tags.map(({ name }) => name).toSorted()).toEqual([...used].toSorted());
+    for (const { operationId, description } of operations)
+      expect(description, operationId).toMatch(/^\S.+\. For .+\.$/);
+    expect(Object.keys(components.schemas)).toEqual(expect.arrayContaining(['Agent', 'Webhook', 'Event', 'Delivery']));
+  });
+
+  test('names every format of an export, the pattern of a network, and entity tags only where they are sent', () => {
+    const { paths } = api.document as unknown as Described;
+    const exported = paths['/api/v1/events/export']!.get!;
+    expect(Object.keys(exported.responses[200]!.content!)).toEqual(['application/x-ndjson', 'text/csv; charset=utf-8']);
+    const source = exported.parameters!.find(({ name }) => name === 'source')!;
+    expect(source.schema).toMatchObject({ pattern: expect.stringContaining('A-Fa-f') });
+    expect(paths['/api/v1/webhooks']!.get!.responses[200]!.headers).toHaveProperty('ETag');
+    for (const path of ['/healthz', '/readyz', '/api/v1/events/export', '/api/v1/stream']) {
+      const { responses } = paths[path]!.get!;
+      expect(responses[200]!.headers, path).not.toHaveProperty('ETag');
+      expect(responses, path).not.toHaveProperty('304');
+    }
   });
 
   test('can be cached and is revalidated by ETag', async () => {

@@ -70,7 +70,7 @@ export function auditOperations(database: Database) {
     exportAudit: operation({
       query: listQuery.omit({ limit: true }),
       answers: { 200: null },
-      bytes: { contentType: EXPORT_TYPE },
+      bytes: { contentTypes: [EXPORT_TYPE] },
       handle: async ({ query }) => {
         const rows = await listAudit(database, auditFilterOf(query), query.cursor ?? null, EXPORTED_MAX);
         const lines = rows.map((row) => `${JSON.stringify(auditEntrySchema.parse(describeEntry(row)))}\n`);

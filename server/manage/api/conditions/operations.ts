@@ -13,18 +13,15 @@ const complete = z
 
 export function conditionOperations(parts: Parameters<typeof conditionReader>[0]) {
   const read = conditionReader(parts);
-  const list = {
-    answers: { 200: listSchema(conditionSchema).extend({ complete }) },
-    handle: async () => {
-      const nowMs = Date.now();
-      const { items, complete } = await read(nowMs);
-      return done(200, { items: await withSnoozes(parts.database, items, nowMs), complete });
-    },
-  };
   return {
-    listConditions: operation(list),
-    /** The name in earlier releases. */
-    listProblems: operation({ ...list, isDeprecated: true }),
+    listConditions: operation({
+      answers: { 200: listSchema(conditionSchema).extend({ complete }) },
+      handle: async () => {
+        const nowMs = Date.now();
+        const { items, complete } = await read(nowMs);
+        return done(200, { items: await withSnoozes(parts.database, items, nowMs), complete });
+      },
+    }),
 
     snoozeCondition: operation({
       id: { schema: conditionId, problem: 'condition_unknown' },

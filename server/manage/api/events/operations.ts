@@ -108,7 +108,7 @@ export function eventOperations(
     exportEvents: operation({
       query: eventExportQuery,
       answers: { 200: null },
-      bytes: { contentType: exportFormats.ndjson },
+      bytes: { contentTypes: Object.values(exportFormats) },
       problems: ['exports_full', 'user_exports_full'],
       handle: async ({ who, query, exchange, isGone }) => {
         const { format } = query;

@@ -31,7 +31,7 @@ export function liveOperations({ history, streams }: { history: History; streams
     stream: operation({
       query: streamQuery,
       answers: { 200: null },
-      bytes: { contentType: CONTENT_TYPE },
+      bytes: { contentTypes: [CONTENT_TYPE] },
       problems: ['streams_full', 'user_streams_full'],
       handle: async ({ who, query, exchange }) => {
         const lastEventId = exchange.header('last-event-id');

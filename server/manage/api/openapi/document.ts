@@ -1,5 +1,6 @@
 /** The OpenAPI 3.1 document, generated from the route table and the schemas that validate. */
 import type { z } from 'zod';
+import { release } from '../../../base/files/build.ts';
 import type { Method } from '../../../base/http/route.ts';
 import { type ProblemCode, problems } from '../../../model/errors.ts';
 import { ingestDescriptions } from '../../../receive/ingest/descriptions.ts';
@@ -7,6 +8,7 @@ import type { Operation } from '../operation.ts';
 import type { Operations } from '../operations.ts';
 import { agentRoutes, operationRoutes, plainRoutes } from '../routes.ts';
 import { healthDescriptions } from '../status/health.ts';
+import { heading, tagList } from './headings.ts';
 import { problemSchema, problemsOf } from './problems.ts';
 import { headers, responsesOf, shareRefusals } from './responses.ts';
 import { type Json, Schemas } from './schemas.ts';
@@ -65,10 +67,10 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
     if (described === null) continue;
     const { input, answers, problems } = described;
     add(method, path, {
-      ...heading(name, path, meaning),
+      ...heading(name, path, access, meaning),
       ...parametersOf(pathParameters(path, [])),
       ...(input === undefined ? {} : { requestBody: { required: true, content: contentOf(input, schemas) } }),
-      responses: responsesOf(schemas, method, answers, problems),
+      responses: responsesOf(schemas, answers, problems),
       security: plainSecurity[access],
     });
   }
@@ -76,8 +78,7 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
     const operation: Operation = operations[name];
     const { id, innerId, query, input, answers, bytes, representation, sessionOnly = false, idempotent } = operation;
     add(method, path, {
-      ...heading(name, path, meaning),
-      ...(operation.isDeprecated ? { deprecated: true } : {}),
+      ...heading(name, path, access, meaning),
       ...parametersOf([
         ...pathParameters(
           path,
@@ -90,7 +91,10 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
         ...(idempotent ? [idempotencyKey] : []),
       ]),
       ...(input === undefined ? {} : { requestBody: requestBody(input, schemas) }),
-      responses: responsesOf(schemas, method, answers, problemsOf(method, access, operation), bytes),
+      responses: responsesOf(schemas, answers, problemsOf(method, access, operation), {
+        bytes,
+        isTagged: method === 'GET',
+      }),
       security: securityOf(method, access, sessionOnly),
     });
   }
@@ -99,11 +103,13 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
     openapi: '3.1.0',
     info: {
       title: 'Weir',
-      version: 'v1',
+      version: release(),
       description:
         'Receives webhooks, stores them as events, and delivers them to agents. Every response has the headers X-Request-Id and Weir-Client, the path of the client package of this release; errors are RFC 9457 problem details.',
+      contact: { name: 'The guides of this Weir', url: `${url}/docs` },
     },
     servers: [{ url }],
+    tags: tagList,
     paths,
     components: {
       schemas: { ...schemas.components, Problem: problemSchema },
@@ -116,12 +122,6 @@ export function openApiDocument({ operations, url, cookie }: DocumentParts): Jso
 
 function templateOf(path: string): string {
   return path.replace(/:(\w+)/g, '{$1}');
-}
-
-function heading(operationId: string, path: string, summary: string): Json {
-  const [first, version, ...rest] = path.split('/').slice(1);
-  const tag = first === 'api' && version === 'v1' ? rest[0]! : first === 'in' ? 'ingest' : 'health';
-  return { operationId, summary, tags: [tag] };
 }
 
 function parametersOf(parameters: Json[]): Json {

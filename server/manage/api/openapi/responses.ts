@@ -1,6 +1,5 @@
 /** The responses of a route: successes and problems. */
 import type { z } from 'zod';
-import type { Method } from '../../../base/http/route.ts';
 import type { ProblemCode } from '../../../model/errors.ts';
 import type { AnswerBytes } from '../operation.ts';
 import { PROBLEM_TYPE, problemResponses } from './problems.ts';
@@ -11,28 +10,32 @@ type Responses = Record<string, Json>;
 
 const requestId = { 'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' } };
 
-/** One response per status. A status used for both success and problem has both contents. */
+/**
+ * One response per status. A status used for both success and problem has both contents.
+ * @param isTagged a 200 with JSON has an entity tag
+ */
 export function responsesOf(
   schemas: Schemas,
-  method: Method,
   answers: Answers,
   problems: readonly ProblemCode[],
-  bytes?: AnswerBytes,
+  { bytes, isTagged = false }: { bytes?: AnswerBytes | undefined; isTagged?: boolean } = {},
 ): Responses {
   const refusals: Responses = problemResponses(problems);
   const successes = Object.entries(answers).map(([status, schema]): [string, Json] => {
     const { content: refusal = {} } = refusals[status] ?? {};
     return [
       status,
-      schema === null ? withoutSchema(status, bytes) : success(schemas, method, status, schema, refusal as Json),
+      schema === null
+        ? withoutSchema(status, bytes)
+        : success(schemas, status, schema, { isTagged, more: refusal as Json }),
     ];
   });
-  const cached = method === 'GET' && answers[200] ? { 304: { description: meanings[304], headers: requestId } } : {};
+  const cached = isTagged && answers[200] ? { 304: { description: meanings[304], headers: requestId } } : {};
   return { ...refusals, ...Object.fromEntries(successes), ...cached };
 }
 
 /** A response without a schema: 200 has bytes of the operation's own type, other statuses have no content. */
-function withoutSchema(status: string, { contentType, headers = {} }: AnswerBytes = { contentType: '*/*' }): Json {
+function withoutSchema(status: string, { contentTypes, headers = {} }: AnswerBytes = { contentTypes: ['*/*'] }): Json {
   const fields = Object.entries(headers).map(([name, description]) => [
     name,
     { description, schema: { type: 'string' } },
@@ -40,13 +43,18 @@ function withoutSchema(status: string, { contentType, headers = {} }: AnswerByte
   return {
     description: meanings[status],
     headers: { ...requestId, ...Object.fromEntries(fields) },
-    ...(status === '200' ? { content: { [contentType]: {} } } : {}),
+    ...(status === '200' ? { content: Object.fromEntries(contentTypes.map((type) => [type, {}])) } : {}),
   };
 }
 
-/** A response with a JSON body; a 200 to GET has an entity tag. */
-function success(schemas: Schemas, method: Method, status: string, schema: z.ZodType, more: Json): Json {
-  const tag = method === 'GET' && status === '200' ? { ETag: { $ref: '#/components/headers/ETag' } } : {};
+/** A response with a JSON body. @param more other contents of the status */
+function success(
+  schemas: Schemas,
+  status: string,
+  schema: z.ZodType,
+  { isTagged, more }: { isTagged: boolean; more: Json },
+): Json {
+  const tag = isTagged && status === '200' ? { ETag: { $ref: '#/components/headers/ETag' } } : {};
   return {
     description: meanings[status],
     headers: { ...requestId, ...tag },

@@ -37,8 +37,4 @@ test('the conditions are listed with sentence, fix and page, and under the earli
       since: null,
     },
   ]);
-  expect((await viewer.api('GET', '/api/v1/problems')).body).toEqual(body);
-  const { paths } = (await viewer.api('GET', '/api/v1/openapi.json')).body;
-  expect(paths['/api/v1/problems'].get).toMatchObject({ operationId: 'listProblems', deprecated: true });
-  expect(paths['/api/v1/conditions'].get).not.toHaveProperty('deprecated');
 });
