@@ -48,7 +48,8 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
         ...zeros.map(({ labels, value }) => ({ labels: { ...labels, ...own }, value })),
         ...withOthers(cell.agents, agents).map((depth) => ({
           labels: { agent: depth.agentId, ...own },
-          value: read(depth, cell),
+          // A server that answers with text must not add lines to the page.
+          value: Number(read(depth, cell)),
         })),
       ];
     });
@@ -74,7 +75,7 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
     metricFamily('weir_deliveries_exact', [{ labels: {}, value: Number(isExact) }]),
     metricFamily(
       'weir_database_bytes',
-      figures.cells.map(({ cell, databaseBytes }) => ({ labels: cellLabels(cell), value: databaseBytes })),
+      figures.cells.map(({ cell, databaseBytes }) => ({ labels: cellLabels(cell), value: Number(databaseBytes) })),
     ),
     metricFamily('weir_database_read_timestamp_seconds', [{ labels: {}, value: Math.floor(figures.readAtMs / 1000) }]),
   ];

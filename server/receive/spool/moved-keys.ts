@@ -3,30 +3,25 @@
  * and stored where the keys of the webhook are now. The key is first: if the drain is interrupted before the event is stored, the next attempt
  * finds the key as its own.
  */
+import { z } from 'zod';
+import { cellNumber } from '../../model/cells.ts';
+import { expected } from '../../store/connect/expected.ts';
+import type { KeyedRow } from './segment.ts';
 
-/** A spooled event with a key. */
-export interface MovedKey {
-  webhook: string;
-  /** In hex. */
-  key: string;
-  event: string;
-  /** When it was received, as Postgres prints it. */
-  at: string;
-  /** The cell of the webhook. */
-  cell: number;
-  moving: boolean;
+const elsewhereSchema = z.array(z.object({ webhook: z.guid(), cell: cellNumber, moving: z.boolean() }));
+/** A webhook whose keys are not in the cell of its spooled events. `cell`: where they are, or on their way to. */
+export type Elsewhere = z.output<typeof elsewhereSchema>[number];
+
+/** The webhooks of spooled rows with a key that are not in this cell, or are moving. Not to be asked for a row is safe: `storeSql` refuses it. */
+export function elsewhereSql(cell: number): string {
+  return `
+    select coalesce(json_agg(json_build_object('webhook', id, 'cell', webhooks.cell, 'moving', moving_from is not null)), '[]')::text
+    from webhooks where ${isElsewhere(cell)} and id in (select webhook_id from pg_temp.spooled where key is not null)`;
 }
 
-/**
- * The keys among the spooled rows whose webhook is not in this cell, or is moving, as one JSON text. Not to be asked for a row is safe: `storeSql`
- * refuses it.
- */
-export function movedKeysSql(cell: number): string {
-  return `
-    select coalesce(json_agg(json_build_object('webhook', webhook_id, 'key', encode(key, 'hex'), 'event', spooled.id,
-      'at', received_at, 'cell', webhooks.cell, 'moving', webhooks.moving_from is not null)), '[]')::text
-    from pg_temp.spooled join webhooks on webhooks.id = webhook_id
-    where key is not null and ${isElsewhere(cell)}`;
+/** @param lines the answer to `elsewhereSql` */
+export function readElsewhere([text]: readonly string[]): Elsewhere[] {
+  return expected(elsewhereSchema, text && JSON.parse(text));
 }
 
 /** Whether the keys of a row of webhooks are in another cell, or on their way. */
@@ -35,35 +30,35 @@ export function isElsewhere(cell: number): string {
 }
 
 /**
- * Claims keys for their events in a cell. Returns for each the event and the event that has its key, separated by a space; the latter is empty
- * when the keys of the webhook are not in this cell.
+ * Claims keys for their events in a cell, with the keys as JSON, the number of the cell and RETENTION_DAYS as parameters. Returns for each the event
+ * and the event that has its key, separated by a space; the latter is empty when the keys of the webhook are not in this cell.
  */
-export function claimSql(cell: number, keys: readonly MovedKey[], retentionDays: number): string {
-  return `
-    with given as materialized (
-      select webhook, decode(key, 'hex') as key, event, at
-      from json_to_recordset('${JSON.stringify(keys)}') g (webhook uuid, key text, event uuid, at timestamptz)
-    ), claimed as (
-      insert into dedupe_keys as known (webhook_id, key, event_id, expires_at)
-      select distinct on (webhook, key) webhook, key, event,
-        now() + make_interval(days => least(${retentionDays}, webhooks.retention_days))
-      from given join webhooks on webhooks.id = webhook
-      where not ${isElsewhere(cell)}
-      order by webhook, key, at, event
-      on conflict (webhook_id, key) do update set
-        event_id = case when known.expires_at > now() then known.event_id else excluded.event_id end,
-        expires_at = case when known.expires_at > now() then known.expires_at else excluded.expires_at end
-      returning webhook_id, key, event_id
-    )
-    select event::text || ' ' || coalesce(event_id::text, '')
-    from given left join claimed on webhook_id = webhook and claimed.key = given.key`;
-}
+export const claimSql = `
+  with given as materialized (
+    select webhook, decode(key, 'hex') as key, event, at
+    from json_to_recordset($1) g (webhook uuid, key text, event uuid, at timestamptz)
+  ), claimed as (
+    insert into dedupe_keys as known (webhook_id, key, event_id, expires_at)
+    select distinct on (webhook, key) webhook, key, event, now() + make_interval(days => least($3::int, webhooks.retention_days))
+    from given join webhooks on webhooks.id = webhook
+    where webhooks.cell = $2::int and webhooks.moving_from is null
+    order by webhook, key, at, event
+    on conflict (webhook_id, key) do update set
+      event_id = case when known.expires_at > now() then known.event_id else excluded.event_id end,
+      expires_at = case when known.expires_at > now() then known.expires_at else excluded.expires_at end
+    returning webhook_id, key, event_id
+  )
+  select event::text || ' ' || coalesce(event_id::text, '')
+  from given left join claimed on webhook_id = webhook and claimed.key = given.key`;
 
-/** Removes the rows whose keys belong to other events, and the keys of the others. @param owners event by event, see claimSql */
-export function applyClaimsSql(owners: ReadonlyMap<string, string>): string {
-  const own = [...owners].filter(([event, owner]) => event === owner).map(([event]) => event);
-  const repeated = [...owners].filter(([event, owner]) => event !== owner).map(([event]) => event);
-  return `
-    delete from pg_temp.spooled where id = any ('{${repeated}}');
-    update pg_temp.spooled set key = null where id = any ('{${own}}')`;
+/** The event of each key by the event that claims it. Rejects when the keys are not in the cell. @param lines the answer to `claimSql` */
+export function readOwners(lines: readonly string[], keys: readonly KeyedRow[], cell: number): Map<string, string> {
+  const answered = new Map(lines.map((line) => line.split(' ') as [string, string]));
+  return new Map(
+    keys.map(({ event }) => {
+      const owner = answered.get(event);
+      if (owner === '') throw new Error(`a webhook has left cell ${cell}`);
+      return [event, expected(z.guid(), owner)];
+    }),
+  );
 }

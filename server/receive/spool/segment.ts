@@ -17,6 +17,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { copyEventsSql, type EventRow, rowBytesMax, timestampMs, writeRow } from '../../store/copy/rows.ts';
+import { uuidText } from '../../store/ids.ts';
 
 export interface Frame {
   events: number;
@@ -134,13 +135,39 @@ export function idsOf(names: readonly string[], rows: Frame): Buffer[] {
   return fieldsOf(rows, names.indexOf('id'));
 }
 
-/** The bytes of one field of each row; it is never null. */
+/** A row with a deduplication key. */
+export interface KeyedRow {
+  event: string;
+  webhook: string;
+  /** In hex. */
+  key: string;
+  /** When it was received, ISO 8601. */
+  at: string;
+}
+
+/** Returns the rows that have a key. */
+export function keyedRows(names: readonly string[], rows: Frame): KeyedRow[] {
+  const [events, webhooks] = [idsOf(names, rows), fieldsOf(rows, names.indexOf('webhook_id'))];
+  const times = receivedTimes(names, rows);
+  return fieldsOf(rows, names.length).flatMap((key, row) =>
+    key.length === 0
+      ? []
+      : {
+          event: uuidText(events[row]!),
+          webhook: uuidText(webhooks[row]!),
+          key: key.toString('hex'),
+          at: new Date(times[row]!).toISOString(),
+        },
+  );
+}
+
+/** The bytes of one field of each row; none for null. */
 function fieldsOf({ events, payload }: Frame, column: number): Buffer[] {
   const fields: Buffer[] = [];
   for (let row = 0, start = 0; row < events; row++, start = endOfRow(payload, start)) {
     let at = start + 2;
     for (let field = 0; field < column; field++) at += 4 + Math.max(0, payload.readInt32BE(at));
-    fields.push(payload.subarray(at + 4, at + 4 + payload.readInt32BE(at)));
+    fields.push(payload.subarray(at + 4, at + 4 + Math.max(0, payload.readInt32BE(at))));
   }
   return fields;
 }

@@ -7,8 +7,9 @@ import { CopyConnection } from '../../store/copy/connection.ts';
 import { copyData } from '../../store/copy/rows.ts';
 import { createDays } from '../../store/retention/partitions.ts';
 import { moveMarksBack } from '../../store/retention/retention.ts';
-import { applyClaimsSql, claimSql, isElsewhere, type MovedKey, movedKeysSql } from './moved-keys.ts';
-import { type Frame, receivedTimes } from './segment.ts';
+import { arrayOf } from '../../store/sql.ts';
+import { claimSql, elsewhereSql, isElsewhere, readElsewhere, readOwners } from './moved-keys.ts';
+import { type Frame, type KeyedRow, keyedRows, receivedTimes } from './segment.ts';
 
 /** The outcome of one transaction, in numbers of events. */
 export interface DrainCounts {
@@ -61,7 +62,7 @@ export interface DrainTarget {
 interface InCells {
   cell: Pick<Cell, 'number' | 'away'>;
   /** SpoolStore.claim of another cell. */
-  claimIn: (cell: number, keys: readonly MovedKey[]) => Promise<Map<string, string>>;
+  claimIn: (cell: number, keys: readonly KeyedRow[]) => Promise<Map<string, string>>;
 }
 
 /** One connection, used for one transaction at a time. */
@@ -111,15 +112,13 @@ export class SpoolStore implements DrainTarget {
    * Claims deduplication keys for spooled events that are stored in other cells. Returns the event of each key by the event that claims it.
    * Rejects when the keys of one of the webhooks are not here.
    */
-  async claim(keys: readonly MovedKey[]): Promise<Map<string, string>> {
-    const sql = claimSql(this.#number, keys, this.#retentionDays());
-    const lines = await this.#inTime((connection) => connection.run(sql)).catch((error: Error) => {
+  async claim(keys: readonly KeyedRow[]): Promise<Map<string, string>> {
+    const values = [JSON.stringify(keys), String(this.#number), String(this.#retentionDays())];
+    const lines = await this.#inTime((connection) => connection.run(claimSql, values)).catch((error: Error) => {
       this.close();
       throw new Error(error.message);
     });
-    const owners = new Map(lines.map((line) => line.split(' ') as [string, string]));
-    if ([...owners.values()].includes('')) throw new Error(`a webhook has left cell ${this.#number}`);
-    return owners;
+    return readOwners(lines, keys, this.#number);
   }
 
   async createPartitions(columns: readonly string[], rows: Frame): Promise<void> {
@@ -158,7 +157,7 @@ export class SpoolStore implements DrainTarget {
     );
     if (copied.kind === 'lost') throw new Error(copied.message);
     if (copied.kind === 'refused') throw Object.assign(new Error(copied.message), { code: copied.sqlState });
-    if (this.#inCells !== null) await this.#claimMoved(connection, this.#inCells);
+    if (this.#inCells !== null) await this.#claimMoved(connection, this.#inCells, () => keyedRows(columns, rows));
     const [text] = await connection.run(storeSql(columns, this.#retentionDays(), this.#number));
     const [stored, fresh, webhookDeleted, elsewhere] = text!.split(' ').map(Number) as [number, number, number, number];
     if (elsewhere > 0) throw new Error(MOVING);
@@ -168,13 +167,24 @@ export class SpoolStore implements DrainTarget {
   }
 
   /** Compares the keys of webhooks that are in other cells there, and takes them out of the rows. */
-  async #claimMoved(connection: CopyConnection, { claimIn }: InCells): Promise<void> {
-    const [text] = await connection.run(movedKeysSql(this.#number));
-    const moved = JSON.parse(text!) as MovedKey[];
-    if (moved.some(({ moving }) => moving)) throw new Error(MOVING);
-    for (const cell of new Set(moved.map((each) => each.cell))) {
-      const keys = moved.filter((each) => each.cell === cell);
-      await connection.run(applyClaimsSql(await claimIn(cell, keys)));
+  async #claimMoved(
+    connection: CopyConnection,
+    { claimIn }: InCells,
+    readKeys: () => readonly KeyedRow[],
+  ): Promise<void> {
+    const elsewhere = readElsewhere(await connection.run(elsewhereSql(this.#number)));
+    if (elsewhere.some(({ moving }) => moving)) throw new Error(MOVING);
+    const cellOf = new Map(elsewhere.map(({ webhook, cell }) => [webhook, cell]));
+    const keys = elsewhere.length === 0 ? [] : readKeys();
+    for (const cell of new Set(cellOf.values())) {
+      const owners = await claimIn(
+        cell,
+        keys.filter(({ webhook }) => cellOf.get(webhook) === cell),
+      );
+      const own = [...owners].filter(([event, owner]) => event === owner).map(([event]) => event);
+      const repeated = [...owners].filter(([event, owner]) => event !== owner).map(([event]) => event);
+      await connection.run('delete from pg_temp.spooled where id = any ($1::uuid[])', [arrayOf(repeated)]);
+      await connection.run('update pg_temp.spooled set key = null where id = any ($1::uuid[])', [arrayOf(own)]);
     }
   }
 }

@@ -8,6 +8,7 @@ declare module 'pg-native' {
     errorMessage(): string;
     setNonBlocking(on: boolean): boolean;
     sendQuery(text: string): boolean;
+    sendQueryParams(text: string, values: readonly string[]): boolean;
     /** True while there is a result to read. */
     getResult(): boolean;
     /** Forgets the last result. */

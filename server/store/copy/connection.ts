@@ -121,9 +121,10 @@ export class CopyConnection {
   /**
    * Runs one or several statements. Returns the first column of the first statement's rows; empty if it returns none. Rejects if one
    * fails; the error of the server has its SQLSTATE as `code`.
+   * @param values parameters of the one statement
    */
-  async run(sql: string): Promise<string[]> {
-    await this.#send(sql);
+  async run(sql: string, values?: readonly string[]): Promise<string[]> {
+    await this.#send(sql, values);
     const status = await this.#result();
     const rows =
       status === 'PGRES_TUPLES_OK' ? Array.from({ length: this.#pq.ntuples() }, (_, i) => this.#pq.getvalue(i, 0)) : [];
@@ -151,8 +152,9 @@ export class CopyConnection {
     else if (!this.#pq.consumeInput()) this.close(this.#pq.errorMessage().trim());
   }
 
-  async #send(sql: string): Promise<void> {
-    this.#check(!this.#closed && this.#pq.sendQuery(sql));
+  async #send(sql: string, values?: readonly string[]): Promise<void> {
+    const pq = this.#pq;
+    this.#check(!this.#closed && (values === undefined ? pq.sendQuery(sql) : pq.sendQueryParams(sql, values)));
     await this.#flush();
   }
 

@@ -1,6 +1,8 @@
 /** Drops the days older than RETENTION_DAYS as whole partitions, after they were archived where an archive is configured. */
+import { z } from 'zod';
 import { DAY_MS } from '../../base/time/durations.ts';
 import { advisoryLocks } from '../advisory-locks.ts';
+import { expected } from '../connect/expected.ts';
 import type { Database, Query } from '../connect/pool.ts';
 import { DatabaseUnavailable } from '../connect/unavailable.ts';
 import { inParts } from './in-parts.ts';
@@ -39,12 +41,13 @@ const DETACH_TIMEOUT_MS = 10_000;
 
 const QUERY_CANCELED = '57014';
 
-interface OldPartition {
-  name: string;
-  attached: boolean;
-  /** A DETACH of it was interrupted. */
-  pending: boolean;
-}
+const oldPartition = (table: PartitionedTable) =>
+  z.object({
+    name: z.string().regex(new RegExp(`^${table}_[0-9]{8}$`)),
+    attached: z.boolean(),
+    pending: z.boolean().describe('a DETACH of it was interrupted'),
+  });
+type OldPartition = z.output<ReturnType<typeof oldPartition>>;
 
 /** First day that is kept, such as `20260131`. */
 export function firstKeptDay(retentionDays: number, nowMs: number): string {
@@ -139,15 +142,16 @@ async function detach(
   }
 }
 
-/** Partitions of days before `firstKept`, also detached ones that were not dropped. */
-function oldPartitions({ query }: Database, table: PartitionedTable, firstKept: string): Promise<OldPartition[]> {
-  return query<OldPartition>({
+/** Partitions of days before `firstKept`, also detached ones that were not dropped. Their names become names of files, see `Archive`. */
+async function oldPartitions({ query }: Database, table: PartitionedTable, firstKept: string): Promise<OldPartition[]> {
+  const rows = await query<OldPartition>({
     text: `select c.relname as name, i.inhrelid is not null as attached, coalesce(i.inhdetachpending, false) as pending
            from pg_class c left join pg_inherits i on i.inhrelid = c.oid
            where c.relkind = 'r' and c.relname ~ $1 and right(c.relname, 8) < $2 and c.relnamespace = (select relnamespace from pg_class where oid = $3::regclass)
            order by pending desc, 1`,
     values: [`^${table}_[0-9]{8}$`, firstKept, parents[table]],
   });
+  return expected(z.array(oldPartition(table)), rows);
 }
 
 /** `elsewhere`: another machine archives. `read`: a transaction has read the table since it was detached. */

@@ -5,17 +5,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createLog } from '../../../server/base/telemetry/log.ts';
 import { SpoolDrain } from '../../../server/operate/primary/spool-drain.ts';
-import { dedupeKey } from '../../../server/receive/ingest/rows.ts';
-import { realDisk } from '../../../server/receive/spool/disk.ts';
-import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
-import type { EventRow } from '../../../server/store/copy/rows.ts';
-import { uuidBytes, uuidv7 } from '../../../server/store/ids.ts';
 import { beginMove } from '../../../server/store/queries/cells/webhook-moves.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
-import { idOf, newRow } from './events.ts';
+import { spoolEvent } from './events.ts';
 
 let app: CellApp;
 let folder: string;
@@ -43,23 +38,7 @@ beforeEach(async () => {
 const databaseOf = (cell: number) => (cell === 0 ? app.database : app.cells[cell - 1]!.database);
 const isEmpty = async () => (await readdir(folder)).length === 0;
 
-/** Spools an event of a webhook, as a process does that knows it in this cell. Returns its id. */
-async function spool({ id: webhook }: TestWebhook, cell: number, key?: string): Promise<string> {
-  const receivedAtMs = Date.now();
-  const random = crypto.getRandomValues(new Uint8Array(16));
-  const row: EventRow = newRow({
-    id: uuidv7(receivedAtMs, random, cell),
-    receivedAtMs,
-    webhookId: uuidBytes(webhook),
-    key: key === undefined ? null : dedupeKey(key),
-  });
-  const limits = { bytesMax: 67_108_864, ageMaxMs: 3_600_000, writers: () => 1 };
-  const onFailed = (error: Error) => expect.fail(error.message);
-  const writer = new SpoolWriter({ disk: realDisk, folder, cell, ...limits, nowMs: Date.now, onFailed });
-  expect(await writer.append([row])).toBe(null);
-  await writer.close();
-  return idOf(row);
-}
+const spool = ({ id }: TestWebhook, cell: number, key?: string) => spoolEvent(folder, id, cell, key);
 
 async function isStored(id: string, cell: number): Promise<boolean> {
   return (await databaseOf(cell).query({ text: 'select from events where id = $1', values: [id] })).length > 0;

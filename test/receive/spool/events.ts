@@ -1,9 +1,13 @@
 /** Events for the tests of the spool. */
 import { randomBytes } from 'node:crypto';
+import { expect } from 'vitest';
 import { inetBytes } from '../../../server/model/address.ts';
+import { dedupeKey } from '../../../server/receive/ingest/rows.ts';
+import { realDisk } from '../../../server/receive/spool/disk.ts';
+import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
-import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
+import { uuidBytes, uuidText, uuidv7 } from '../../../server/store/ids.ts';
 
 export const webhookId = uuidv7(Date.now(), randomBytes(16));
 
@@ -31,4 +35,22 @@ export const idOf = ({ id }: EventRow) => uuidText(id);
 export async function storedIds(database: Database): Promise<string[]> {
   const rows = await database.query<{ id: string }>({ text: 'select id::text from events order by id' });
   return rows.map(({ id }) => id);
+}
+
+/** Spools an event of a webhook, as a process does that knows it in this cell. Returns its id. */
+export async function spoolEvent(folder: string, webhook: string, cell: number, key?: string): Promise<string> {
+  const receivedAtMs = Date.now();
+  const random = crypto.getRandomValues(new Uint8Array(16));
+  const row = newRow({
+    id: uuidv7(receivedAtMs, random, cell),
+    receivedAtMs,
+    webhookId: uuidBytes(webhook),
+    key: key === undefined ? null : dedupeKey(key),
+  });
+  const limits = { bytesMax: 67_108_864, ageMaxMs: 3_600_000, writers: () => 1 };
+  const onFailed = (error: Error) => expect.fail(error.message);
+  const writer = new SpoolWriter({ disk: realDisk, folder, cell, ...limits, nowMs: Date.now, onFailed });
+  expect(await writer.append([row])).toBe(null);
+  await writer.close();
+  return idOf(row);
 }

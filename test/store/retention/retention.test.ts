@@ -50,6 +50,28 @@ test('exactly the days that ended more than RETENTION_DAYS ago are dropped, of b
   expect(await drop()).toEqual([]);
 });
 
+test('a server cannot choose the name of a file of the archive', async () => {
+  // Its sessions find this schema before the catalog.
+  for (const text of [
+    'create schema evil',
+    'create function evil.always(text, text) returns boolean language sql as $$ select true $$',
+    'create operator evil.~ (leftarg = text, rightarg = text, function = evil.always)',
+    `create view evil.pg_class as
+     select oid, relkind, relnamespace, case when relname = '${day(-9)[0]}' then '../${day(-9)[0]}' else relname end::text as relname
+     from pg_catalog.pg_class`,
+    `alter database ${fresh.name} set search_path = evil, pg_catalog, public`,
+  ])
+    await fresh.database.query({ text });
+  await keeper.close();
+  keeper = openDatabase(fresh.conninfo, { connectionsMax: 2, applicationName: 'weir-keeper', onError: () => {} });
+  const archived: string[] = [];
+  const archive = async (name: string) => void archived.push(name);
+  await expect(dropOldPartitions(keeper, RETENTION_DAYS, nowMs, { archive })).rejects.toThrow(
+    'the server does not answer as the database of Weir does',
+  );
+  expect(archived.filter((name) => name.includes('/'))).toEqual([]);
+});
+
 test('no further partition is dropped when Weir stops', async () => {
   const before = await tables();
   let looks = 0;

@@ -1,5 +1,7 @@
 /** The cells of the installation, at home, and what a cell says of itself. */
-
+import { z } from 'zod';
+import { cellNumber } from '../../../model/cells.ts';
+import { expected } from '../../connect/expected.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { hasTable } from '../../migrate.ts';
 import { isoText } from '../../sql.ts';
@@ -79,12 +81,10 @@ export async function refuseOlderReleases(query: Query): Promise<void> {
   await query({ text: `update schema_migrations set compatible_from = null where name like '%_cells.sql'` });
 }
 
+const markSchema = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+const selfSchema = z.object({ installation: z.guid(), number: cellNumber, mark: markSchema });
 /** What a database is, by its own words. */
-export interface CellSelf {
-  installation: string;
-  number: number;
-  mark: number;
-}
+export type CellSelf = z.output<typeof selfSchema>;
 
 /** Null: the database is neither a cell nor a home with cells. */
 export async function readSelf({ query }: Pick<Database, 'query'>, timeoutMs?: number): Promise<CellSelf | null> {
@@ -92,7 +92,7 @@ export async function readSelf({ query }: Pick<Database, 'query'>, timeoutMs?: n
     text: 'select installation, number, mark::float8 as mark from cell_self',
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
-  return row ?? null;
+  return expected(selfSchema.nullable(), row ?? null);
 }
 
 /** Names the database of the caller, unless it has a name. Returns it. */
@@ -112,7 +112,7 @@ export async function raiseMark({ query }: Pick<Database, 'query'>): Promise<num
   const [row] = await query<{ mark: number }>({
     text: 'update cell_self set mark = mark + 1 returning mark::float8 as mark',
   });
-  return row!.mark;
+  return expected(markSchema, row?.mark);
 }
 
 /** How full a cell is, and what it has not got yet. */

@@ -1,5 +1,7 @@
 /** What users do to finished deliveries: replays and dismissals, of one delivery or of many. */
+import { z } from 'zod';
 import type { DeliveryState } from '../../../model/events.ts';
+import { expected } from '../../connect/expected.ts';
 import { lesser } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
@@ -114,16 +116,12 @@ export async function actOnDeliveries(
     values,
     place: { each: (byCell) => [byCell.flat().reduce(together)] },
   });
-  const { targets, ...acted } = row!;
-  await recordTargets(query, targets);
-  return acted;
+  await recordTargets(query, row!.targets);
+  return expected(actedSchema, row);
 }
 
-interface Acted {
-  count: number;
-  finishedBefore: string;
-  targets: ReplayTarget[];
-}
+const actedSchema = z.object({ count: z.int(), finishedBefore: z.iso.datetime() });
+type Acted = z.output<typeof actedSchema> & { targets: ReplayTarget[] };
 
 /** The clocks of cells differ: what finished between two of these times is not replayed by a call that continues this one. */
 function together(one: Acted, other: Acted): Acted {

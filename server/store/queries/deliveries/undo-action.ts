@@ -1,5 +1,6 @@
 /** Undoes replays and dismissals of many deliveries (actions.ts). */
-
+import { z } from 'zod';
+import { expected } from '../../connect/expected.ts';
 import { concatenated } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
@@ -22,7 +23,7 @@ export interface Undone {
  * dismissed ones. Returns null when the action does not exist, is too old, or was undone. Call in a transaction.
  */
 export async function undoAction({ query }: Pick<Database, 'query'>, id: string): Promise<Undone | null> {
-  const [action] = await query<Action>({
+  const [found] = await query<Action>({
     text: `
       update delivery_actions set undone_at = now()
       where id = $1 and undone_at is null and created_at > now() - interval '${UNDO_HOURS} hours'
@@ -30,7 +31,8 @@ export async function undoAction({ query }: Pick<Database, 'query'>, id: string)
     values: [id],
     place: { each: (byCell) => joined(byCell.flat()) },
   });
-  if (action === undefined) return null;
+  if (found === undefined) return null;
+  const action = expected(actionSchema, found);
   await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off', place: 'session' });
   const [outcome, state] = action.kind === 'replay' ? ['replayed', 'pending'] : ['dismissed', 'dismissed'];
   const rows = await query({
@@ -48,10 +50,8 @@ export async function undoAction({ query }: Pick<Database, 'query'>, id: string)
   return { kind: action.kind, restored: rows.length, others: action.ids.length - rows.length };
 }
 
-interface Action {
-  kind: ActionKind;
-  ids: string[];
-}
+const actionSchema = z.object({ kind: z.enum(['replay', 'dismissal']), ids: z.array(z.guid()) });
+type Action = z.output<typeof actionSchema>;
 
 /** An action has a row in each cell that has some of its deliveries. */
 function joined(parts: readonly Action[]): Action[] {

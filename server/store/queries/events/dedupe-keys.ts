@@ -1,36 +1,36 @@
 /** The deduplication keys of a webhook, on their way from one cell to another. */
-
+import { z } from 'zod';
+import { expected } from '../../connect/expected.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 
 /** Keys copied in one statement. */
 const AT_A_TIME = 10_000;
 
-interface DedupeKey {
-  /** In hex. */
-  key: string;
-  event_id: string;
-  expires_at: string;
-}
+const keysSchema = z.array(
+  z.object({ key: z.hex().describe('in hex'), event_id: z.guid(), expires_at: z.iso.datetime() }),
+);
+type DedupeKey = z.output<typeof keysSchema>[number];
 
 /**
  * Reads keys of a webhook that are not expired, in the order of the keys.
  * @param after the last key of the previous part, in hex; '': from the first
  * @param fromId only keys of events from this id on, which contains a time; null: all
  */
-export function readKeys(
+export async function readKeys(
   { query }: Pick<Database, 'query'>,
   webhookId: string,
   after: string,
   fromId: string | null,
 ): Promise<DedupeKey[]> {
-  return query<DedupeKey>({
+  const rows = await query<DedupeKey>({
     text: `
       select encode(key, 'hex') as key, event_id, ${isoText('expires_at')} as expires_at from dedupe_keys
       where webhook_id = $1 and key > decode($2, 'hex') and expires_at > now() and ($3::uuid is null or event_id >= $3)
       order by key limit ${AT_A_TIME}`,
     values: [webhookId, after, fromId],
   });
+  return expected(keysSchema, rows);
 }
 
 /** True after the last part. */

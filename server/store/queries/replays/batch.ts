@@ -1,5 +1,6 @@
 /** One batch of a replay job. */
-
+import { z } from 'zod';
+import { expected } from '../../connect/expected.ts';
 import type { Merge } from '../../connect/place.ts';
 import type { Query } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
@@ -103,7 +104,7 @@ async function begin(query: Query, id: string, range: Range): Promise<void> {
   });
   await query({
     text: 'update jobs set started_at = coalesce(started_at, now()), first_at = $2 where id = $1',
-    values: [id, first === undefined ? null : uuidv7Time(first.id)],
+    values: [id, first === undefined ? null : uuidv7Time(expected(z.guid(), first.id))],
   });
 }
 
@@ -133,7 +134,7 @@ async function lastOfSlice(query: Query, range: Range): Promise<string | undefin
     values: given.values,
     place: { each: oldest(1) },
   });
-  return row?.id;
+  return expected(z.guid().optional(), row?.id);
 }
 
 /** Ids of the first matches up to the event `last`. Planned with the values, so that the plan has only the partitions of the range. */
@@ -155,7 +156,7 @@ async function findMatches(query: Query, range: Range, last: string): Promise<st
     values: given.values,
     place: { each: oldest(BATCH_EVENTS_MAX) },
   });
-  return rows.map(({ id }) => id);
+  return rows.map(({ id }) => expected(z.guid(), id));
 }
 
 /** Plain conditions on the time stand beside the pairs: they alone select partitions. */

@@ -1,5 +1,6 @@
 /** Delivers stored events again, to agents that are subscribed or beyond subscriptions. */
-
+import { z } from 'zod';
+import { expected } from '../../connect/expected.ts';
 import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { arrayOf } from '../../sql.ts';
@@ -49,5 +50,8 @@ export async function deliverAgain(
   });
   const targets = rows.flatMap((row) => row.targets);
   await recordTargets(database.query, targets);
-  return rows.flatMap((row) => row.ids);
+  return expected(
+    z.array(z.guid()),
+    rows.flatMap((row) => row.ids),
+  );
 }

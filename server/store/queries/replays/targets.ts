@@ -2,6 +2,8 @@
  * Replay targets: the webhooks of which an agent has deliveries without a subscription, because their events were replayed to it. Claims
  * read them beside the subscriptions.
  */
+import { z } from 'zod';
+import { expected } from '../../connect/expected.ts';
 import type { Query } from '../../connect/pool.ts';
 
 /** SQL that records the targets of the rows `again` and returns them. */
@@ -15,17 +17,16 @@ export const insertTargets = `
 /** SQL: the replay targets that a statement recorded, as JSON. */
 export const targetsMade = `(select coalesce(json_agg(t), '[]') from targets t)`;
 
-export interface ReplayTarget {
-  agent_id: string;
-  webhook_id: string;
-}
+const targetsSchema = z.array(z.object({ agent_id: z.guid(), webhook_id: z.guid() }));
+export type ReplayTarget = z.output<typeof targetsSchema>[number];
 
 /** Records at home what a statement recorded in a cell: processes know from home of which webhooks an agent has deliveries. */
 export async function recordTargets(query: Query, targets: readonly ReplayTarget[]): Promise<void> {
-  if (targets.length === 0) return;
+  const checked = expected(targetsSchema, targets);
+  if (checked.length === 0) return;
   await query({
     text: `insert into replay_targets (agent_id, webhook_id)
            select agent_id, webhook_id from json_to_recordset($1) t (agent_id uuid, webhook_id uuid) on conflict do nothing`,
-    values: [JSON.stringify(targets)],
+    values: [JSON.stringify(checked)],
   });
 }
