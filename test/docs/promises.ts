@@ -115,6 +115,7 @@ export const failureContract: Readonly<Record<string, Readonly<Record<string, Te
       ['receive/ingest/limits.test.ts', 'is refused with 503 when all of it is held, and released completely'],
       ['receive/ingest/limits.test.ts', 'unfinished requests of one client address are limited'],
       ['faults/recovery/connections.ts', 'slow senders cost little memory, and others are served'],
+      ['faults/recovery/connections.ts', 'unfinished heads of the largest size'],
     ],
     'the response is 4xx, and other clients are served': [
       ['faults/descriptors.test.ts', 'connections over the limit are refused, and the others are served'],

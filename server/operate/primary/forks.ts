@@ -138,12 +138,16 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
  */
 export const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenuring'];
 
+/** Room for a request line beside as many headers as HEADER_BYTES_MAX allows. Beside fewer, it may be longer. */
+const REQUEST_LINE_BYTES = 2_048;
+
 /**
  * Environment of each serving process.
  *
- * uWebSockets.js reads its own limit of a request line with its headers from the environment when
- * it is loaded. Its default, 4,096 bytes, is far below HEADER_BYTES_MAX: on Node 24 it answers every longer request 431, on Node 20
- * those that TCP cuts. This limit leaves room for the largest HEADER_BYTES_MAX (65,536) and a long URL.
+ * uWebSockets.js reads its own limit of a request line with its headers from the environment when it is loaded, and buffers that much of
+ * an unfinished one. Above it, it answers 431: on Node 24 every request, on Node 20 those that TCP cuts. Its default of 4,096 bytes is
+ * below HEADER_BYTES_MAX. 3,000 connections, each with an unfinished head of this length, took 563 MiB with a limit of 131,072 bytes, and
+ * 54 with 18,432 (16,384 + 2,048); 79 when the heads come in pieces, because the buffer doubles.
  *
  * libuv has four threads by default, and libpq connects in them. While Postgres is frozen, the two COPY connections and those of the pool
  * take all of them for 5 s at a time (connect_timeout), and the spool's writes wait. 8 senders during 44 s of a stopped Postgres, beside
@@ -153,11 +157,11 @@ export const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenurin
  * glibc raises its threshold for mmap to the largest block that was freed, up to 32 MB. Slabs (1 MiB) and COPY buffers (up to 8 MiB) then
  * come from the heap, which keeps their pages after they are freed. A fixed threshold below a slab returns them to the system: 169 to 182
  * MB for 184 to 192 after 1 KiB, 1 MiB and 1 KiB again; no more CPU was seen (bench/NOTES.md). A C library other than glibc ignores it.
- * @param own environment of the primary: the operator's values are kept.
+ * @param own environment of the primary: the operator's values are kept. @param headerBytesMax HEADER_BYTES_MAX
  */
-export function processEnvironment(own: NodeJS.ProcessEnv): Record<string, string> {
+export function processEnvironment(own: NodeJS.ProcessEnv, headerBytesMax: number): Record<string, string> {
   return {
-    UWS_HTTP_MAX_HEADERS_SIZE: '131072',
+    UWS_HTTP_MAX_HEADERS_SIZE: String(headerBytesMax + REQUEST_LINE_BYTES),
     UV_THREADPOOL_SIZE: own.UV_THREADPOOL_SIZE || '16',
     MALLOC_MMAP_THRESHOLD_: own.MALLOC_MMAP_THRESHOLD_ || '1000000',
   };

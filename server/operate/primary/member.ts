@@ -15,6 +15,8 @@ export interface Plan {
   /** A serving process that answers none of this many questions, one a second, is killed. */
   silentSeconds: number;
   drainMs: number;
+  /** HEADER_BYTES_MAX */
+  headerBytesMax: number;
   /** Returns the current start order; the horizon changes over time. */
   order: () => SentOrder;
 }
@@ -61,7 +63,7 @@ export class Member {
   constructor(plan: Plan, parts: MemberParts) {
     this.plan = plan;
     this.#parts = parts;
-    this.#worker = cluster.fork({ ...processEnvironment(process.env), ...parts.environment });
+    this.#worker = cluster.fork({ ...processEnvironment(process.env, plan.headerBytesMax), ...parts.environment });
     forwardOutput(this.#worker.process, parts);
     this.#readyTimer = setTimeout(
       () => this.#fail(`it was not ready within ${plan.readyMs / 1000} s (PROCESS_READY_SECONDS)`),

@@ -125,6 +125,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     readyMs: configuration.settings.PROCESS_READY_SECONDS * 1000,
     silentSeconds: configuration.settings.PROCESS_SILENT_SECONDS,
     drainMs: configuration.settings.DRAIN_SECONDS * 1000,
+    headerBytesMax: configuration.settings.HEADER_BYTES_MAX,
     order: () => order(configuration),
   });
   prepareForks(entryFile, user);

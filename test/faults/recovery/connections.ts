@@ -1,5 +1,6 @@
 /**
- * Many connections at one process: idle ones, and senders that have sent one byte of their body. The memory of each is reported.
+ * Many connections at one process: idle ones, senders that have sent one byte of their body, and unfinished heads. The memory of each is
+ * reported.
  * `CONNECTIONS_FACTOR=10` runs 10,000 idle connections and 1,000 slow senders.
  */
 import { expect, test } from 'vitest';
@@ -12,6 +13,10 @@ const FACTOR = Number(process.env.CONNECTIONS_FACTOR ?? 1);
 const IDLE = 1_000 * FACTOR;
 const SLOW = 100 * FACTOR;
 const BODY_BYTES = 100_000;
+const HEADS = 3_000;
+/** HEADER_BYTES_MAX, and 2,048 for the request line: one more byte is answered 431. */
+const HEAD_BYTES = 16_384 + 2_048 - 1;
+const HEADS_BYTES_MAX = 64 * 1_048_576;
 /** Several times what was measured: about 4 KiB for an idle connection and 12 KiB for a slow sender. */
 const CONNECTION_BYTES_MAX = 65_536;
 
@@ -73,5 +78,25 @@ export function connectionTests(chain: Chain): void {
       for (const client of clients) client.destroy();
     }
     await until(async () => (await chain.weir.metric('weir_body_bytes_held')) === 0);
+  });
+
+  test('3,000 unfinished heads of the largest size take at most 64 MiB, and others are served', async () => {
+    const { clients, bytes } = await open(HEADS, 'GET / HTTP/1.1\r\nHost: x\r\nX-A: '.padEnd(HEAD_BYTES, 'x'));
+    try {
+      console.log(`an unfinished head takes ${(bytes / 1024).toFixed(1)} KiB`);
+      expect(bytes * HEADS).toBeLessThan(HEADS_BYTES_MAX);
+      await expectServed(500);
+    } finally {
+      for (const client of clients) client.destroy();
+    }
+    await until(async () => (await chain.weir.metric('weir_connections')) < 100);
+  });
+
+  test('a longer head is answered 431 before it is complete', async () => {
+    const client = await RawClient.connect(chain.weir.port);
+    await client.send('GET / HTTP/1.1\r\nHost: x\r\nX-A: '.padEnd(HEAD_BYTES, 'x'));
+    await client.send('xxxx');
+    expect((await client.answer())!.status).toBe(431);
+    await client.ended();
   });
 }

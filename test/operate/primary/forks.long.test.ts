@@ -52,9 +52,9 @@ async function send(weir: Weir, { path, secret }: { path: string; secret: string
 }
 
 test("libuv gets more threads than connection attempts can take, and glibc a fixed threshold, or the operator's numbers", () => {
-  expect(processEnvironment({})).toMatchObject({ UV_THREADPOOL_SIZE: '16', MALLOC_MMAP_THRESHOLD_: '1000000' });
+  expect(processEnvironment({}, 16_384)).toMatchObject({ UV_THREADPOOL_SIZE: '16', MALLOC_MMAP_THRESHOLD_: '1000000' });
   const own = { UV_THREADPOOL_SIZE: '8', MALLOC_MMAP_THRESHOLD_: '131072' };
-  expect(processEnvironment(own)).toMatchObject(own);
+  expect(processEnvironment(own, 16_384)).toMatchObject(own);
 });
 
 const cleanUps: (() => Promise<void>)[] = [];
