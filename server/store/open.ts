@@ -1,5 +1,6 @@
 /** Attaches the configured database, embedded or external. The server and the commands use this one entry point. */
 import { join } from 'node:path';
+import { weirCommand } from '../base/command/name.ts';
 import type { Settings } from '../base/settings/read.ts';
 import { OperatorError } from '../model/fault.ts';
 import { describeBlocked } from './blocked.ts';
@@ -8,7 +9,7 @@ import { type Database, type DatabasePool, LISTENING_MAX, openDatabase } from '.
 import { oneLine } from './connect/unavailable.ts';
 import { COPY_CONNECTIONS } from './copy/link.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
-import { migrate } from './migrate.ts';
+import { type Applied, appliedVersions, migrate, migrationFiles, versionProblem } from './migrate.ts';
 
 /** The database cannot be used; the message is for users and contains no secrets. */
 export class DatabaseError extends OperatorError {}
@@ -78,6 +79,38 @@ export async function openMigrated(
     await attached.detach();
     throw unusable(attached.conninfo, error, settings);
   }
+}
+
+/**
+ * Starts or joins the embedded server, or checks the external one, whose schema this release can serve as it is. Throws DatabaseError or
+ * EmbeddedPostgresError.
+ */
+export async function openCurrent(
+  settings: Settings,
+  log: (line: string) => void,
+  options: AttachOptions,
+): Promise<OpenedDatabase> {
+  const attached = await openUnmigrated(settings, log, options);
+  try {
+    const applied = await appliedVersions(attached.database);
+    const problem = applied.size === 0 ? noSchema : (versionProblem(applied) ?? outdated(applied));
+    if (problem !== null) throw problem;
+    return { ...attached, migrated: [] };
+  } catch (error) {
+    await attached.detach();
+    throw unusable(attached.conninfo, error, settings);
+  }
+}
+
+const noSchema = new OperatorError('it has no schema of Weir', `create it: ${weirCommand()} start`);
+
+function outdated(applied: Applied): OperatorError | null {
+  const files = migrationFiles();
+  if (files.every(({ version }) => applied.has(version))) return null;
+  return new OperatorError(
+    `it is at schema version ${Math.max(...applied.keys())}, and this command needs version ${files.at(-1)!.version}`,
+    `restart Weir with this release, or upgrade it first: ${weirCommand()} migrate`,
+  );
 }
 
 /** Opens the pool of a cell, for a primary or a command. */

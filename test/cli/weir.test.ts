@@ -15,7 +15,7 @@ const program = fileURLToPath(new URL('../../dist/server/cli/weir.js', import.me
 test('a command whose reader exits, like head, completes its work and succeeds', async () => {
   const dataDir = await makeDataDir();
   onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
-  const weir = spawnWeir({ DATA_DIR: dataDir }, { command: ['webhook', 'list'] });
+  const weir = spawnWeir({ DATA_DIR: dataDir }, { command: ['migrate'] });
   weir.child.stdout!.destroy();
   weir.child.stderr!.destroy();
   expect(await weir.ended).toBe(0);

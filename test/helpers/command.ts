@@ -80,6 +80,7 @@ export async function makeEmbeddedInstallation(): Promise<Installation> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
   await chmod(directory, 0o711);
   const postgres = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });
+  await run(directory, { DATA_DIR: 'data' }, ['migrate']);
   return {
     weir: (args, stdin, environment) => run(directory, { DATA_DIR: 'data', ...environment }, args, stdin),
     async remove() {

@@ -55,7 +55,7 @@ export async function measureCurve(
       WORKERS: String(Math.max(...order.workers)),
       RATE_LIMIT_INGEST_MAX: '1000000000',
     };
-    await withDatabase({ ...io, environment, directory }, async (session) => {
+    const measure = async (session: CommandSession) => {
       const secret = randomBytes(24).toString('base64url');
       const path = await createWebhook(session, secret);
       const signed = signedRequest(secret, benchBody(order.bodyBytes));
@@ -66,7 +66,8 @@ export async function measureCurve(
         const window = await measureWeir({ ...order, workers, path, signed, environment }, session, progress, stop);
         onRun(runOf(workers, window, await countEvents(session)));
       }
-    });
+    };
+    await withDatabase({ ...io, environment, directory }, measure, { migrates: true });
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

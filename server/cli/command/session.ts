@@ -1,12 +1,14 @@
 /** Commands that use the database: with the settings of the server, whether or not it runs. */
 
-import { type CommandIo, printMessage } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printMessage } from '../../base/command/io.ts';
+import { weirCommand } from '../../base/command/name.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { Changes } from '../../store/announce.ts';
 import { Cells } from '../../store/cells/cells.ts';
 import { copyToAll } from '../../store/cells/copy.ts';
 import type { Database } from '../../store/connect/pool.ts';
-import { type OpenedDatabase, openCell, openMigrated } from '../../store/open.ts';
+import { hasEmbeddedData } from '../../store/embedded/join.ts';
+import { type OpenedDatabase, openCell, openCurrent, openMigrated } from '../../store/open.ts';
 import { derivedKeys, loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 
 export interface CommandSession extends Omit<OpenedDatabase, 'database'> {
@@ -17,13 +19,28 @@ export interface CommandSession extends Omit<OpenedDatabase, 'database'> {
   keys: SecretsKeys;
 }
 
-/** Attaches the database (starts the embedded one when it is not running). The caller detaches. */
-export async function openSession(io: CommandIo): Promise<CommandSession> {
+interface SessionOptions {
+  /** Creates the installation if it is missing, and upgrades its schema. Other commands change neither, and need both. */
+  migrates?: boolean;
+}
+
+/** Exit code of a command that finds no installation. */
+const NO_INSTALLATION = 3;
+
+/**
+ * Attaches the database (starts the embedded one when it is not running). The caller detaches. Throws CommandError before anything is
+ * written if there is no installation.
+ */
+export async function openSession(io: CommandIo, { migrates = false }: SessionOptions = {}): Promise<CommandSession> {
   const settings = readSettings(io.environment, io.directory);
+  if (!migrates && settings.database.kind === 'embedded' && !(await hasEmbeddedData(settings.DATA_DIR)))
+    throw new CommandError(
+      `no installation in ${settings.DATA_DIR}: set DATA_DIR, run in its directory, or create one: ${weirCommand()} start`,
+      NO_INSTALLATION,
+    );
   const keys = loadSecretsKeys(settings);
-  const attached = await openMigrated(settings, (line) => printMessage(io, `weir: ${line}\n`), {
-    joinSmaller: true,
-  });
+  const open = migrates ? openMigrated : openCurrent;
+  const attached = await open(settings, (line) => printMessage(io, `weir: ${line}\n`), { joinSmaller: true });
   const cells = new Cells({
     home: attached.database,
     conninfo: attached.conninfo,
@@ -39,8 +56,12 @@ export async function openSession(io: CommandIo): Promise<CommandSession> {
 }
 
 /** Runs the work on the attached database, and detaches in every case. */
-export async function withDatabase<T>(io: CommandIo, work: (session: CommandSession) => Promise<T>): Promise<T> {
-  const session = await openSession(io);
+export async function withDatabase<T>(
+  io: CommandIo,
+  work: (session: CommandSession) => Promise<T>,
+  options?: SessionOptions,
+): Promise<T> {
+  const session = await openSession(io, options);
   try {
     return await work(session);
   } finally {

@@ -92,6 +92,11 @@ export async function joinEmbeddedPostgres(options: Options): Promise<EmbeddedPo
   }
 }
 
+/** Whether DATA_DIR has an embedded database, complete and of any version. */
+export async function hasEmbeddedData(dataDir: string): Promise<boolean> {
+  return (await stat(join(dataDir, 'postgres')).catch(() => null)) !== null;
+}
+
 /** Checks and collects what is needed to run the server. The server may already be up. */
 async function prepare(found: Binaries, dataDir: string, pgdata: string): Promise<Server> {
   const major = await majorOf(pgdata);

@@ -1,0 +1,58 @@
+/** Commands that meet no installation, or another schema: only `start`, `migrate` and `restore` create or upgrade one. */
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { commands } from '../../../server/cli/commands.ts';
+import { migrationFiles } from '../../../server/store/migrate.ts';
+import { runCommands, weirOn } from '../../helpers/command.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+
+let directory: string;
+let fresh: FreshDatabase;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'weir-none-'));
+  fresh = await freshDatabase();
+});
+afterEach(async () => {
+  await fresh.drop();
+  await rm(directory, { recursive: true });
+});
+
+const words = [
+  ['agent', 'add', '--name', 'a'],
+  ['webhook', 'list'],
+  ['keys', 'rotate'],
+  ['event', 'export'],
+];
+
+test.each(words.map((words) => [words.join(' '), words]))(
+  'weir %s without an installation writes nothing and says where it looked',
+  async (_, words) => {
+    const { code, out, err } = await runCommands(commands, directory, { DATA_DIR: 'data' }, words);
+    expect([code, out]).toEqual([3, '']);
+    expect(err).toContain(`no installation in ${join(directory, 'data')}: set DATA_DIR, run in its directory,`);
+    expect(existsSync(join(directory, 'data'))).toBe(false);
+  },
+);
+
+test('an empty database gets no schema', async () => {
+  await fresh.database.query({ text: 'drop schema public cascade; create schema public' });
+  const { code, err } = await weirOn(fresh.conninfo, 'webhook', 'list');
+  expect(code).toBe(1);
+  expect(err).toMatch(/cannot be used: it has no schema of Weir; create it: .* start\n$/);
+  const tables = await fresh.database.query({ text: `select from pg_tables where schemaname = 'public'` });
+  expect(tables).toEqual([]);
+});
+
+test('a schema of another version is named, and not upgraded', async () => {
+  const newest = migrationFiles().at(-1)!.version;
+  await fresh.database.query({ text: `delete from schema_migrations where version = ${newest}` });
+  const { code, err } = await weirOn(fresh.conninfo, 'webhook', 'list');
+  expect(code).toBe(1);
+  expect(err).toContain(`it is at schema version ${newest - 1}, and this command needs version ${newest}`);
+  expect(err).toMatch(/restart Weir with this release, or upgrade it first: .* migrate\n$/);
+  const applied = await fresh.database.query({ text: `select from schema_migrations where version = ${newest}` });
+  expect(applied).toEqual([]);
+});
