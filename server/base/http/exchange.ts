@@ -54,7 +54,7 @@ export class Exchange {
   /** Status sent; 0 until then, and 0 for good if the client disconnected first. */
   status = 0;
   aborted = false;
-  /** The client has disconnected, also from an open stream, or has cancelled the request: nobody waits for what the handler does. */
+  /** The client has disconnected, also from an open stream, or has cancelled the request: no client waits for what the handler does. */
   isGone = false;
   /** Code of the problem document sent, if any. */
   problemCode: ProblemCode | null = null;

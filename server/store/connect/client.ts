@@ -63,7 +63,7 @@ function keepReading(native: NativeClient): void {
 
 interface PoolLimits {
   connectionsMax: number;
-  /** Of a query, and of the wait for a connection. */
+  /** Limit on the time of a query, and on the wait for a connection. */
   timeoutMs: number;
   idleMs?: number;
 }

@@ -176,13 +176,13 @@ function whileListening<T>(
   work: (query: Query) => Promise<T>,
 ): Promise<T> {
   return withClient(sessions, async (client) => {
-    const heard = (message: pg.Notification) => onPayload(message.payload ?? '');
-    client.on('notification', heard);
+    const onMessage = (message: pg.Notification) => onPayload(message.payload ?? '');
+    client.on('notification', onMessage);
     try {
       await run(client, { text: `listen ${channel}` });
       return await work(async (statement) => (await run(client, prepared(statement))).rows as never[]);
     } finally {
-      client.off('notification', heard);
+      client.off('notification', onMessage);
     }
   });
 }

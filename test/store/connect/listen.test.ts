@@ -12,17 +12,17 @@ afterAll(() => fresh.drop());
 
 test('a confirmation over its time limit ends its connection: no heartbeat is sent beside it', async () => {
   const relay = await relayTo(fresh);
-  const heard: string[] = [];
+  const received: string[] = [];
   const listener = new ChangeListener(relay.url, {
     async change(payload) {
-      heard.push(payload);
+      received.push(payload);
       relay.freeze();
     },
     arrived: () => {},
     alive: () => {},
-    up: () => heard.push('up'),
+    up: () => received.push('up'),
     lost: async () => relay.thaw(),
-    down: (reason) => heard.push(`down: ${reason}`),
+    down: (reason) => received.push(`down: ${reason}`),
   });
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(async () => {
@@ -31,13 +31,13 @@ test('a confirmation over its time limit ends its connection: no heartbeat is se
     relay.close();
   });
   listener.start();
-  await until(() => heard.includes('up'));
+  await until(() => received.includes('up'));
   await fresh.database.query({ text: `notify weir_changes, 'webhook:x'` });
-  await until(() => heard.includes('webhook:x'));
+  await until(() => received.includes('webhook:x'));
   await until(async () => {
     await vi.advanceTimersByTimeAsync(900);
-    return heard.length > 2;
+    return received.length > 2;
   });
-  await until(() => heard.length > 3);
-  expect(heard).toEqual(['up', 'webhook:x', 'down: Query read timeout', 'up']);
+  await until(() => received.length > 3);
+  expect(received).toEqual(['up', 'webhook:x', 'down: Query read timeout', 'up']);
 });
