@@ -10,6 +10,8 @@ export const DEAD_COUNTED_MAX = 1_000;
 /** A temporary agent is removed this long after its last request. */
 export const TEMPORARY_AGENT_SECONDS = 3_600;
 
+const OVERLAP_SECONDS_MAX = 604_800;
+
 /** Upper bound of `max_leased`: a claim counts the leases of its agent. */
 const MAX_LEASED_MAX = 10_000;
 /** A filter of a subscription, checked. */
@@ -83,6 +85,12 @@ export const agentFields = {
       )
       .describe('the same webhooks with the filter of each'),
   },
+  previous_credential_expires_at: {
+    output: z.iso
+      .datetime()
+      .nullable()
+      .describe('end of validity of the previous credential and its sessions; null without one'),
+  },
   created_at: { output: createdAt },
   updated_at: { output: updatedAt },
 } as const satisfies Table;
@@ -105,6 +113,14 @@ export const agentInput = {
       .describe(
         'active agent that gets the unfinished deliveries, beyond its subscriptions and filters; null: dismiss them',
       ),
+  }),
+  rotation: z.strictObject({
+    overlap_seconds: z
+      .int()
+      .min(0)
+      .max(OVERLAP_SECONDS_MAX)
+      .default(0)
+      .describe('how long the previous credential and its sessions stay valid beside the new one'),
   }),
   subscription: z.strictObject({
     filter: filterText
@@ -142,6 +158,12 @@ export const agentActivitySchema = z
     agent_id: idOf('agent'),
     last_seen_at: z.iso.datetime().nullable().describe('last request of the agent, to the minute; null: none yet'),
     last_seen_from: z.string().nullable().describe('client address of that request'),
+    previous_credential_used_at: z.iso
+      .datetime()
+      .nullable()
+      .describe(
+        'last request with the previous credential or a session of it, to the minute; null: none since the rotation',
+      ),
     waiting_since: z.iso
       .datetime()
       .nullable()

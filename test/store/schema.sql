@@ -127,10 +127,18 @@ CREATE TABLE public.agents (
     last_seen_from inet,
     temporary boolean DEFAULT false NOT NULL,
     max_leased integer,
+    previous_lookup_id text,
+    previous_secret_hash bytea,
+    previous_generation integer,
+    previous_expires_at timestamp with time zone,
+    previous_used_at timestamp with time zone,
     CONSTRAINT agents_generation_check CHECK ((generation > 0)),
     CONSTRAINT agents_lookup_id_check CHECK ((lookup_id ~ '^[0-9A-Za-z]{12}$'::text)),
     CONSTRAINT agents_max_leased_check CHECK (((max_leased >= 1) AND (max_leased <= 10000))),
     CONSTRAINT agents_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT agents_previous_check CHECK ((num_nulls(previous_lookup_id, previous_secret_hash, previous_generation, previous_expires_at) = ANY (ARRAY[0, 4]))),
+    CONSTRAINT agents_previous_lookup_id_check CHECK ((previous_lookup_id ~ '^[0-9A-Za-z]{12}$'::text)),
+    CONSTRAINT agents_previous_secret_hash_check CHECK ((length(previous_secret_hash) = 32)),
     CONSTRAINT agents_secret_hash_check CHECK ((length(secret_hash) = 32))
 );
 
@@ -725,6 +733,8 @@ ALTER TABLE ONLY public.webhooks
 CREATE INDEX agent_history_age ON public.agent_history USING btree (at);
 
 CREATE INDEX agents_newest ON public.agents USING btree (created_at, id);
+
+CREATE UNIQUE INDEX agents_previous ON public.agents USING btree (previous_lookup_id) WHERE (previous_lookup_id IS NOT NULL);
 
 CREATE INDEX alert_requests_pending ON public.alert_requests USING btree (next_attempt_at) WHERE (state = 'pending'::text);
 

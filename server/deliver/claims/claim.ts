@@ -3,7 +3,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import type { Directory } from '../../store/directory.ts';
-import type { Agent } from '../../store/queries/agents/agents.ts';
+import { type Agent, isValidFor } from '../../store/queries/agents/agents.ts';
 import type { Claimed } from '../../store/queries/claims/order.ts';
 import { settleDeliveries } from '../../store/queries/claims/settle.ts';
 import { type CellClaimParts, claimInCell, claimInCells, nothing } from './claim-in-cells.ts';
@@ -55,9 +55,12 @@ export function createClaim(parts: ClaimParts) {
       attemptsMax,
     };
     const claimNow = (current: Agent) => {
-      if (isOneStatement(current)) return claimInCells(parts, order, current);
+      // The credential may have been rotated during the wait, with an overlap.
+      const isValid = isValidFor(current, agent.previousGeneration ?? agent.generation, Date.now());
+      const terms = isValid ? { ...order, generation: current.generation } : order;
+      if (isOneStatement(current)) return claimInCells(parts, terms, current);
       // Skip the claim of a client that has left: its leases would only be released, and the claims behind it wait for them.
-      return oneAtATime(agent.id, () => (exchange.isGone ? nothing : claimInCells(parts, order, current)));
+      return oneAtATime(agent.id, () => (exchange.isGone ? nothing : claimInCells(parts, terms, current)));
     };
     const acks = knownReceipts(request.ack);
     const { commits } = waiters;

@@ -11,7 +11,7 @@ import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { parseCredential } from '../../model/credential.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import type { Directory } from '../../store/directory.ts';
-import { type Agent, findAgentByLookupId, recordAgentsSeen } from '../../store/queries/agents/agents.ts';
+import { type Agent, findAgentByLookupId, isValidFor, recordAgentsSeen } from '../../store/queries/agents/agents.ts';
 import { CLOCK_DIFFERENCE_MS, type PreviousKey } from '../../store/secrets/keys.ts';
 import { type ReadClaim, readSession, signSession } from './agent-session.ts';
 import type { AgentReader } from './person.ts';
@@ -24,8 +24,8 @@ interface AgentAuthParts {
   agents: Directory<Agent>;
   limiter: RateLimiter;
   policy: Policy;
-  /** Called with each authenticated agent and its client address. */
-  seen: (agentId: string, address: string) => void;
+  /** Called with each authenticated agent, its client address, and whether the previous credential was used. */
+  seen: (agentId: string, address: string, byPrevious: boolean) => void;
   /** Session signing keys, current first. */
   keys: readonly Buffer[];
   previousKey: PreviousKey;
@@ -64,9 +64,9 @@ export class AgentAuth {
 
   /** Returns a session token valid for AGENT_SESSION_SECONDS from `nowMs`. */
   session(agent: Agent, nowMs: number): string {
-    const { id, generation } = agent;
+    const { id, generation, previousGeneration } = agent;
     return signSession(
-      { agentId: id, generation, expiresAtMs: nowMs + AGENT_SESSION_SECONDS * 1000 },
+      { agentId: id, generation: previousGeneration ?? generation, expiresAtMs: nowMs + AGENT_SESSION_SECONDS * 1000 },
       this.#parts.keys[0]!,
     );
   }
@@ -88,7 +88,7 @@ export class AgentAuth {
     try {
       const found = await findAgentByLookupId(this.#parts.database, credential.lookupId);
       if (found === undefined || !timingSafeEqual(found.secretHash, credential.secretHash)) return invalid;
-      this.#parts.seen(found.id, exchange.client.address);
+      this.#parts.seen(found.id, exchange.client.address, found.previousGeneration !== null);
       return { kind: 'agent', agent: found };
     } catch {
       return unavailable;
@@ -106,9 +106,10 @@ export class AgentAuth {
     }
     const agent = await this.#parts.agents.find(claim.agentId, nowMs);
     if (agent === undefined) return unavailable;
-    if (agent?.generation !== claim.generation) return null;
-    this.#parts.seen(agent.id, exchange.client.address);
-    return { kind: 'agent', agent };
+    if (agent === null || !isValidFor(agent, claim.generation, nowMs)) return null;
+    const byPrevious = claim.generation !== agent.generation;
+    this.#parts.seen(agent.id, exchange.client.address, byPrevious);
+    return { kind: 'agent', agent: byPrevious ? { ...agent, previousGeneration: claim.generation } : agent };
   }
 
   #claimOf(token: string, nowMs: number): ReadClaim | null {
@@ -143,6 +144,8 @@ export function bearer(exchange: Exchange): string {
   return more.length > 0 ? '' : (/^Bearer +(\S+) *$/i.exec(value)?.[1] ?? '');
 }
 
+const previousOf = (agentId: string) => `previous ${agentId}`;
+
 /** Each process writes an agent at most once per interval. */
 const LAST_SEEN_EVERY_MS = 60_000;
 /** Pause after a write: with thousands of agents, those that are seen in between share the next one. */
@@ -151,10 +154,11 @@ const WRITE_GAP_MS = 200;
 /** Stores when and from which address each agent was last seen, so that an operator can tell an idle agent from a stopped one. */
 export class LastSeen {
   readonly #database: Database;
-  /** Time of the last write of this process, by agent id. Bounded by the number of agents. */
+  /** Time of the last write of this process, by agent id, and for its previous credential. Bounded by the number of agents. */
   readonly #writtenMs = new Map<string, number>();
   /** Addresses to write, by agent id. */
   #seen = new Map<string, string>();
+  #byPrevious = new Set<string>();
   #writing = false;
 
   constructor(database: Database) {
@@ -162,20 +166,23 @@ export class LastSeen {
   }
 
   /** Reports a request of the agent from this address. The write is not awaited. */
-  record(agentId: string, address: string, nowMs: number): void {
-    if (nowMs - (this.#writtenMs.get(agentId) ?? -Infinity) < LAST_SEEN_EVERY_MS) return;
-    this.#writtenMs.set(agentId, nowMs);
+  record(agentId: string, address: string, nowMs: number, byPrevious = false): void {
+    const key = byPrevious ? previousOf(agentId) : agentId;
+    if (nowMs - (this.#writtenMs.get(key) ?? -Infinity) < LAST_SEEN_EVERY_MS) return;
+    this.#writtenMs.set(key, nowMs);
     this.#seen.set(agentId, address);
+    if (byPrevious) this.#byPrevious.add(agentId);
     if (!this.#writing) void this.#write();
   }
 
   async #write(): Promise<void> {
     this.#writing = true;
     while (this.#seen.size > 0) {
-      const seen = this.#seen;
-      this.#seen = new Map();
-      await recordAgentsSeen(this.#database, seen).catch(() => {
-        for (const agentId of seen.keys()) this.#writtenMs.delete(agentId);
+      const [seen, byPrevious] = [this.#seen, this.#byPrevious];
+      [this.#seen, this.#byPrevious] = [new Map(), new Set()];
+      await recordAgentsSeen(this.#database, seen, byPrevious).catch(() => {
+        for (const agentId of seen.keys())
+          for (const key of [agentId, previousOf(agentId)]) this.#writtenMs.delete(key);
       });
       await delay(WRITE_GAP_MS, undefined, { ref: false });
     }

@@ -7,7 +7,7 @@ import { readOutagesSince } from '../charts/outage-list.ts';
 import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
 import { inputOf, shownParts } from '../forms/fields.ts';
 import { filtersOf } from '../forms/filters.ts';
-import { basis, confirmation, confirmationError, field, list, withVersion } from '../forms/form.ts';
+import { basis, confirmation, confirmationError, field, list, number, withVersion } from '../forms/form.ts';
 import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from '../names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
 import { NAMES_SHOWN } from '../show.ts';
@@ -87,7 +87,8 @@ const updateAgent: Page = async (request) => {
 };
 
 const rotateAgent: Page = async (request) => {
-  const rotated = await request.call('rotateAgent', { id: request.id, input: confirmation(request.form) });
+  const input = { overlap_seconds: number(request.form, 'overlap_seconds') ?? 0, ...confirmation(request.form) };
+  const rotated = await request.call('rotateAgent', { id: request.id, input });
   if (rotated.kind !== 'done') return refusedRotation(request, rotated);
   return agentView(request, rotated.body, { credential: rotated.body.credential }, { once: true });
 };
@@ -97,7 +98,7 @@ async function refusedRotation(request: PageRequest, refused: Parameters<typeof 
   const agent = await request.call('showAgent', { id: request.id });
   if (agent.kind !== 'done') return asProblem(refused);
   const { errors, ...feedback } = formErrors(refused, confirmationError('rotate'));
-  return agentView(request, agent.body, { errors }, feedback);
+  return agentView(request, agent.body, { errors, overlap: field(request.form, 'overlap_seconds') }, feedback);
 }
 
 /** Requires the typed name, to prevent revoking the wrong agent. */

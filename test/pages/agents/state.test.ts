@@ -3,7 +3,14 @@ import { agentState } from '../../../server/pages/agents/state.ts';
 
 const NOW_MS = Date.UTC(2026, 0, 31, 12, 0, 0);
 const ago = (seconds: number) => new Date(NOW_MS - seconds * 1_000).toISOString();
-const activity = { agent_id: '', last_seen_from: null, filters: [], dead: 0, working: false };
+const activity = {
+  agent_id: '',
+  last_seen_from: null,
+  previous_credential_used_at: null,
+  filters: [],
+  dead: 0,
+  working: false,
+};
 
 test.each([
   ['never seen', '', null, null, false],

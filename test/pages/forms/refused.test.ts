@@ -103,6 +103,17 @@ describe('while a value is shown that is shown only once', () => {
   });
 });
 
+test('the overlap of a rotation is kept when the password is wrong, and the page shows the old credential', async () => {
+  const address = `/agents/${(await addAgent(app)).id}`;
+  const chosen = (text: string) => /<option value="(\d+)" selected/.exec(text)?.[1];
+  expect(chosen(await get(address))).toBe('86400');
+  const refused = await post(`${address}/rotate`, { overlap_seconds: '0', current_password: 'wrong' });
+  expect([refused.status, chosen(refused.text)]).toEqual([403, '0']);
+  expect(await get(address)).not.toContain('Old credential');
+  await post(`${address}/rotate`, { overlap_seconds: '3600', current_password: PASSWORD });
+  expect(await get(address)).toMatch(/Old credential<\/dt><dd>Not used since the rotation; expires <time/);
+});
+
 describe('a change that breaks something says what, before it is made', () => {
   test('disabling a webhook', async () => {
     const { id } = await app.addWebhook({ name: 'billing' });
@@ -115,7 +126,9 @@ describe('a change that breaks something says what, before it is made', () => {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     const { name } = (await administrator.api('GET', `/api/v1/agents/${agent.id}`)).body;
-    expect(await get(`/agents/${agent.id}`)).toContain(`Agent ${name} stops at once`);
+    expect(await get(`/agents/${agent.id}`)).toContain(
+      `When the old credential ends, agent ${name} stops until it has the new one.`,
+    );
   });
 
   test('disabling a user', async () => {

@@ -4,6 +4,7 @@ import { table } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import { visibleLine } from '../../../base/telemetry/visible.ts';
 import { agentFields } from '../../../model/agents.ts';
+import { seconds } from '../../command/arguments.ts';
 import type { BodyOf, Call } from '../call.ts';
 import { idsOfGiven, readList } from '../lists.ts';
 import { type Row, repeated, row } from '../row.ts';
@@ -119,13 +120,18 @@ export const agentRows: readonly Row[] = [
     text: ({ id }) => `${id}: unsubscribed.\n`,
   }),
 
-  row()({
+  row<{ overlap: number }>()({
     name: 'rotate',
-    description: 'replace the credential and print the new one, once; all sessions end',
+    description: 'replace the credential and print the new one, once',
     target,
-    run: (call, { id }) => call('rotateAgent', { id }),
-    text: (agent) =>
-      `${agent.id}: credential rotated; the old one and all sessions are invalid.\n${credentialText(agent)}`,
+    options: [['--overlap <seconds>', 'how long the old credential and its sessions stay valid', seconds, 0]],
+    run: (call, { id, options: { overlap } }) => call('rotateAgent', { id, input: { overlap_seconds: overlap } }),
+    text: (agent) => {
+      const until = agent.previous_credential_expires_at;
+      const old =
+        until === null ? 'the old one and all sessions are invalid' : `the old one stays valid until ${until}`;
+      return `${agent.id}: credential rotated; ${old}.\n${credentialText(agent)}`;
+    },
   }),
 
   row()({
@@ -157,12 +163,16 @@ async function agentText(call: Call, agent: Agent): Promise<string> {
     withActivity(call, [agent]),
     readList(call, 'listWebhooks'),
   ]);
-  const { last_seen_at, last_seen_from, waiting_since, dead, filters } = shown!.activity!;
+  const { last_seen_at, last_seen_from, previous_credential_used_at, waiting_since, dead, filters } = shown!.activity!;
+  const until = agent.previous_credential_expires_at;
   const facts = [
     ['Name', agent.name],
     ['State', stateOf(agent)],
     ['Max leased', limitOf(agent)],
     ['Last seen', last_seen_at === null ? NEVER : `${last_seen_at} from ${last_seen_from}`],
+    ...(until === null
+      ? []
+      : [['Old credential', `until ${until}, last used ${previous_credential_used_at ?? NEVER}`] as const]),
     ['Oldest pending', waiting_since ?? 'none'],
     ['Dead letters', String(dead)],
     ['Created', agent.created_at],

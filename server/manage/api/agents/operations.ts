@@ -5,7 +5,7 @@ import { agentActivitySchema, agentInput, agentSchema, undeliveredSettled } from
 import { recordId, text } from '../../../model/fields.ts';
 import { filterProblem } from '../../../model/filters/expression.ts';
 import { quartersSince } from '../../../model/history.ts';
-import { confirmationInput, currentPassword } from '../../../model/users.ts';
+import { currentPassword } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../../store/queries/agents/activity.ts';
 import { findAgent, listAgents } from '../../../store/queries/agents/agents.ts';
@@ -132,11 +132,11 @@ export function agentOperations(parts: ChangeParts) {
       stepUp: true,
       idempotent: true,
       id,
-      input: confirmationInput,
+      input: agentInput.rotation.extend({ current_password: currentPassword }),
       answers: { 200: withCredential },
       representation: agentSchema,
-      handle: async ({ actor, id, matches }) =>
-        replyTo(await by(actor).rotate(id, matches), (agent) => done(200, agent)),
+      handle: async ({ actor, id, input, matches }) =>
+        replyTo(await by(actor).rotate(id, input.overlap_seconds, matches), (agent) => done(200, agent)),
     }),
 
     settleUndelivered: operation({

@@ -63,13 +63,15 @@ export class Agents {
     return this.#update(id, {}, expects, (query) => setSubscription(query, id, webhookId, filter));
   }
 
-  /** Creates a new credential; the old one and every session end. */
-  async rotate(id: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<WithCredential>> {
+  /** Creates a new credential; the old one and its sessions end after `overlapSeconds`, and those before it at once. */
+  async rotate(
+    id: string,
+    overlapSeconds = 0,
+    expects: Expects<AgentRecord> = asItIs,
+  ): Promise<Result<WithCredential>> {
     const { text, ...stored } = createCredential('wa');
-    return shown(
-      await this.#changer.change(id, 'rotate', expects, (query) => replaceCredential(query, id, stored)),
-      text,
-    );
+    const replace = (query: Query) => replaceCredential(query, id, stored, overlapSeconds);
+    return shown(await this.#changer.change(id, 'rotate', expects, replace), text);
   }
 
   /** Permanent; the agent's deliveries are kept. A temporary agent disappears, and maintenance deletes it with its deliveries. */

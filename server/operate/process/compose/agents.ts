@@ -33,7 +33,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
       max: settings.RATE_LIMIT_AGENT_AUTH_MAX,
       windowSeconds: settings.RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS,
     },
-    seen: (agentId, address) => lastSeen.record(agentId, address, Date.now()),
+    seen: (agentId, address, byPrevious) => lastSeen.record(agentId, address, Date.now(), byPrevious),
     keys: derivedKeys(keys, 'agent-sessions'),
     previousKey: new PreviousKey(database, keys),
   });

@@ -21,6 +21,7 @@ type AgentActivity = z.output<typeof activitySchema>;
 const activity = selectList(activitySchema, 'a', {
   agent_id: 'a.id',
   last_seen_from: 'host(a.last_seen_from)',
+  previous_credential_used_at: isoText('a.previous_used_at'),
   waiting_since: isoText('waiting.since'),
   working: 'working.found',
   dead: 'dead.count',

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { agentSchema } from '../../../model/agents.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Database, Query } from '../../connect/pool.ts';
-import { arrayOf, rowsNamed, selectList } from '../../sql.ts';
+import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';
 import { subscribedWebhooks } from './subscriptions.ts';
 
 interface AgentFilter {
@@ -19,6 +19,8 @@ export type AgentRecord = z.output<typeof agentSchema>;
 const storedSchema = agentSchema.omit({ webhook_ids: true });
 const record = selectList(storedSchema, 'a', {
   revoked: 'a.revoked_at is not null',
+  previous_credential_expires_at: `(select ${isoText('a.previous_expires_at')}
+    where a.previous_generation = a.generation - 1 and a.previous_expires_at > now())`,
   // Sorted first: json_agg with `order by` sorts the objects. 95 and 56 ms of a busy machine for 10,000, of which 45 find the webhooks.
   subscriptions: `(select coalesce(json_agg(json_build_object('webhook_id', id, 'filter', filter)), '[]') from (
       select w.id, s.filter from subscriptions s join webhooks w on w.id = s.webhook_id
@@ -114,22 +116,35 @@ export async function updateAgent(
   });
 }
 
-/** Replaces the credential; the old credential and all sessions become invalid. */
+/** Replaces the credential. The old one and its sessions are valid for `overlapSeconds` more, and those before it end. */
 export async function replaceCredential(
   query: Query,
   id: string,
   { lookupId, secretHash }: { lookupId: string; secretHash: Buffer },
+  overlapSeconds: number,
 ): Promise<void> {
+  const [previous, values] =
+    overlapSeconds === 0
+      ? [noPrevious, []]
+      : [
+          `previous_lookup_id = lookup_id, previous_secret_hash = secret_hash, previous_generation = generation,
+           previous_expires_at = now() + make_interval(secs => $4), previous_used_at = null`,
+          [overlapSeconds],
+        ];
   await query({
-    text: `update agents set lookup_id = $2, secret_hash = $3, generation = generation + 1, updated_at = now() where id = $1`,
-    values: [id, lookupId, secretHash],
+    text: `update agents set lookup_id = $2, secret_hash = $3, generation = generation + 1, updated_at = now(), ${previous}
+           where id = $1`,
+    values: [id, lookupId, secretHash, ...values],
   });
 }
 
-/** Invalidates the agent's credential and sessions permanently; its deliveries are kept, those of a temporary agent until maintenance. */
+const noPrevious = `previous_lookup_id = null, previous_secret_hash = null, previous_generation = null,
+  previous_expires_at = null, previous_used_at = null`;
+
+/** Invalidates the agent's credentials and sessions permanently; its deliveries are kept, those of a temporary agent until maintenance. */
 export async function revokeAgent(query: Query, id: string): Promise<void> {
   await query({
-    text: 'update agents set revoked_at = now(), generation = generation + 1, updated_at = now() where id = $1',
+    text: `update agents set revoked_at = now(), generation = generation + 1, updated_at = now(), ${noPrevious} where id = $1`,
     values: [id],
   });
 }
@@ -142,11 +157,16 @@ const ofDeliveries = `
   (select case when count(*) = 1 then min(webhook_id::text) end from ${subscribedWebhooks('agents.id')} s) as "onlyWebhookId",
   (select count(*) > ${MANY_WEBHOOKS} from ${subscribedWebhooks('agents.id')} s) as "hasManyWebhooks"`;
 
-/** An agent that is not revoked. A session is valid while its generation equals the agent's. */
+/** An agent that is not revoked. */
 export interface Agent {
   readonly id: string;
   readonly name: string;
+  /** That of its credential. */
   readonly generation: number;
+  /** End of the overlap, until which sessions of the generation before are valid too; null: there is none. */
+  readonly previousUntilMs: number | null;
+  /** The generation of the request's credential, if that is the previous one. */
+  readonly previousGeneration?: number | null;
   /** A subscription of the agent has a filter, or had one when it ended. */
   readonly filtered: boolean;
   /** The only webhook of which the agent may have deliveries; null: none or several. */
@@ -157,6 +177,16 @@ export interface Agent {
   readonly maxLeased: number | null;
 }
 
+/** Whether a session or a credential of the generation `of` is valid. */
+export function isValidFor({ generation, previousUntilMs }: Agent, of: number, nowMs: number): boolean {
+  return of === generation || (of === generation - 1 && previousUntilMs !== null && nowMs < previousUntilMs);
+}
+
+const cached = `
+  id, name, generation, max_leased as "maxLeased",
+  case when previous_generation = generation - 1 then extract(epoch from previous_expires_at)::float8 * 1000 end as "previousUntilMs",
+  ${ofDeliveries}`;
+
 /** Reads the agents with these ids (null: the newest agents); unknown and revoked ones are omitted. */
 export function readAgents(
   database: Pick<Database, 'query'>,
@@ -166,7 +196,7 @@ export function readAgents(
   return database.query<Agent>({
     name: 'read-agents',
     text: `
-      select id, name, generation, max_leased as "maxLeased", ${ofDeliveries}
+      select ${cached}
       from agents
       where ($1::uuid[] is null or id = any ($1)) and revoked_at is null
       order by created_at desc
@@ -175,7 +205,7 @@ export function readAgents(
   });
 }
 
-/** Finds the agent of a credential and the hash of its secret part, with one index probe. */
+/** Finds the agent of a credential, current or previous, and the hash of its secret part, with one probe of each index. */
 export async function findAgentByLookupId(
   database: Database,
   lookupId: string,
@@ -183,9 +213,15 @@ export async function findAgentByLookupId(
   const [row] = await database.query<Agent & { secretHash: Buffer }>({
     name: 'agent-by-lookup-id',
     text: `
-      select id, name, generation, max_leased as "maxLeased", ${ofDeliveries}, secret_hash as "secretHash"
+      select ${cached},
+        case when lookup_id = $1 then secret_hash else previous_secret_hash end as "secretHash",
+        case when lookup_id <> $1 then previous_generation end as "previousGeneration"
       from agents
-      where lookup_id = $1 and revoked_at is null`,
+      where (
+          lookup_id = $1
+          or (previous_lookup_id = $1 and previous_generation = generation - 1 and previous_expires_at > now())
+        )
+        and revoked_at is null`,
     values: [lookupId],
   });
   return row;
@@ -206,22 +242,30 @@ export function readAgentNames(
  * Records requests of agents: the time and the client address of each. Of two requests that are recorded at once, the later one is kept. Rows
  * are locked in the order of their ids, so concurrent processes cannot deadlock.
  * @param seen client address by agent id
+ * @param byPrevious agents whose previous credential or a session of it was used
  */
 export async function recordAgentsSeen(
   { query }: Pick<Database, 'query'>,
   seen: ReadonlyMap<string, string>,
+  byPrevious: ReadonlySet<string> = new Set(),
 ): Promise<void> {
   await query({
     name: 'agent-sightings',
     text: `
       with locked as (
-        select a.id, s.address from agents a join unnest($1::uuid[], $2::inet[]) s (id, address) using (id)
+        select a.id, s.address, s.by_previous
+        from agents a join unnest($1::uuid[], $2::inet[], $3::boolean[]) s (id, address, by_previous) using (id)
         where coalesce(a.last_seen_at < now(), true)
         order by a.id for no key update of a
       )
-      update agents a set last_seen_at = now(), last_seen_from = locked.address
+      update agents a set last_seen_at = now(), last_seen_from = locked.address,
+        previous_used_at = case when locked.by_previous then now() else a.previous_used_at end
       from locked
       where a.id = locked.id`,
-    values: [arrayOf(seen.keys()), arrayOf(seen.values())],
+    values: [
+      arrayOf(seen.keys()),
+      arrayOf(seen.values()),
+      arrayOf([...seen.keys()].map((id) => String(byPrevious.has(id)))),
+    ],
   });
 }

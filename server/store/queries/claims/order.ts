@@ -5,7 +5,7 @@ export interface ClaimOrder {
   /** The cell whose deliveries are claimed; 0: home. */
   cell: number;
   agentId: string;
-  /** The agent's generation when it authenticated: an agent rotated or revoked while its claim waits gets no more deliveries. */
+  /** The agent's generation when it authenticated: an agent rotated without an overlap or revoked while its claim waits gets no more deliveries. */
   generation: number;
   /** Whether the agent has `max_leased`. If this is outdated, the claim finds nothing or takes a lock that it does not need. */
   isLimited: boolean;

@@ -38,6 +38,7 @@ describe('agent add', () => {
       max_leased: null,
       subscriptions: [{ webhook_id: webhookId, filter: null }],
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      previous_credential_expires_at: null,
       updated_at: expect.stringMatching(/Z$/),
     });
     const secret = String(credential).slice(16);
@@ -106,6 +107,15 @@ describe('agent', () => {
         `^${id}: credential rotated; the old one and all sessions are invalid\\.\n {2}Credential {2}wa_\\w+ {3}\\(shown once\\)\n$`,
       ),
     );
+  });
+
+  test('rotate --overlap keeps the old one for a while, and show has it', async () => {
+    const { id } = await json('add', '--name', randomUUID());
+    const { out } = await weir('rotate', String(id), '--overlap', '3600');
+    const [, until] = /: credential rotated; the old one stays valid until (\S+Z)\.\n/.exec(out)!;
+    expect((await weir('show', String(id))).out).toContain(`Old credential  until ${until}, last used never\n`);
+    const { code, err } = await weir('rotate', String(id), '--overlap', '1h');
+    expect([code, err]).toEqual([2, expect.stringContaining('--overlap')]);
   });
 
   test('subscribe adds webhooks and unsubscribe removes them', async () => {

@@ -28,6 +28,7 @@ test('an agent without requests has no last request and no waiting delivery', as
       agent_id: id,
       last_seen_at: null,
       last_seen_from: null,
+      previous_credential_used_at: null,
       waiting_since: null,
       working: false,
       dead: 0,

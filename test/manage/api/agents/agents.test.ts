@@ -45,6 +45,7 @@ describe('a new agent', () => {
       webhook_ids: [webhook.id],
       max_leased: null,
       subscriptions: [{ webhook_id: webhook.id, filter: null }],
+      previous_credential_expires_at: null,
       created_at: expect.stringMatching(/Z$/),
       updated_at: agent.created_at,
     });
