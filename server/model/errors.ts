@@ -19,6 +19,7 @@ export const problems = {
     detail:
       'The length of the body is uncertain: send Content-Length once, in decimal digits, without a Transfer-Encoding.',
   },
+  host_repeated: { status: 400, detail: 'Send the header Host once.' },
   headers_too_large: { status: 431, detail: 'The request headers exceed HEADER_BYTES_MAX.' },
   rate_limited: {
     status: 429,

@@ -171,10 +171,12 @@ export class HttpServer implements ExchangeHost {
   #serve(route: Route, parametersCount: number, res: HttpResponse, req: HttpRequest): void {
     const headers: string[] = [];
     let headerBytes = 0;
+    let hosts = 0;
     let framing = Framing.none as Framing;
     req.forEach((name, value) => {
       headers.push(name, value);
       headerBytes += name.length + value.length + 4;
+      if (name.length === 4 && name === 'host') hosts++;
       framing = framingWith(framing, name, value);
     });
     const parameters: string[] = [];
@@ -196,6 +198,8 @@ export class HttpServer implements ExchangeHost {
       chunked,
     });
     this.#options.prepare(exchange);
+    // Programs on the way may judge by another one (RFC 9112, section 3.2). The parser refuses a request without a Host.
+    if (hosts > 1) return exchange.problemAndClose('host_repeated');
     const unframed = framingProblem(framing, this.#options.acceptsChunked);
     if (unframed !== null) return exchange.problemAndClose(unframed);
     if (headerBytes > this.#options.headerBytesMax) return exchange.problem(problem('headers_too_large'));

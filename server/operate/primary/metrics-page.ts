@@ -1,7 +1,8 @@
 /** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, including the totals of ended processes. */
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { AggregatorRegistry, Counter, Registry } from 'prom-client';
 import { release } from '../../base/files/build.ts';
+import { isLoopback } from '../../base/net/loopback.ts';
 import { type MetricName, metricTable, withCells } from '../../base/telemetry/metric-table.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { DatabaseFigures } from './database-figures.ts';
@@ -10,6 +11,9 @@ import type { MetricsSnapshot } from './messages.ts';
 
 type Family = Parameters<typeof withCells>[0][number][number];
 type Metric = { name: string; type: string; help: string; values: { value: number }[] };
+
+/** Scrapers keep one connection each. Without a limit, clients could take all descriptors of the primary. */
+export const CONNECTIONS_MAX = 64;
 
 interface MetricsPageParts {
   /** Returns snapshots of all running processes. */
@@ -129,6 +133,8 @@ export class MetricsPage {
   /** Listens; rejects with the system error when the port is not available. */
   listen(host: string, port: number): Promise<void> {
     const server = createServer((request, response) => {
+      const refusal = hostProblem(request);
+      if (refusal !== null) return void response.writeHead(refusal, { connection: 'close' }).end();
       if (request.url !== '/metrics') return void response.writeHead(404).end();
       this.render().then(
         (text) => response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text),
@@ -138,6 +144,7 @@ export class MetricsPage {
         },
       );
     });
+    server.maxConnections = CONNECTIONS_MAX;
     this.#server = server;
     return new Promise((resolve, reject) => {
       server.once('error', reject);
@@ -155,4 +162,15 @@ export class MetricsPage {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   }
+}
+
+/**
+ * 400: not one Host. 421: the request came over loopback and names another host, as the script of a page does whose name resolves to
+ * 127.0.0.1 (DNS rebinding). Null: neither.
+ */
+function hostProblem({ rawHeaders, headers: { host = '' }, socket }: IncomingMessage): 400 | 421 | null {
+  const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host');
+  if (hosts.length !== 1 || !URL.canParse(`http://${host}`)) return 400;
+  const reached = socket.localAddress?.replace(/^::ffff:/, '') ?? '';
+  return isLoopback(reached) && !isLoopback(new URL(`http://${host}`).hostname) ? 421 : null;
 }

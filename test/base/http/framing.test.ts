@@ -85,6 +85,14 @@ describe('with CHUNKED_BODIES=refuse', () => {
     await expectNothingServed();
   });
 
+  test('a second Host is answered 400 once, and nothing after the head is served', async () => {
+    for (const other of ['x', 'y']) {
+      const fields = `Host: ${other}\r\nContent-Length: ${hidden.length}`;
+      expect(await conversation(post(fields) + hidden + hidden)).toEqual(['400 host_repeated']);
+    }
+    await expectNothingServed();
+  });
+
   test('Content-Length with Transfer-Encoding is answered 400 by the parser, which closes the connection', async () => {
     const fields = 'Content-Length: 5\r\nTransfer-Encoding: chunked';
     expect(await conversation(post(fields) + chunkedBody + hidden)).toEqual(['400']);

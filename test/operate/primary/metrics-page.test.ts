@@ -1,10 +1,12 @@
 /** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { AGENT_SERIES_MAX, FigureReader } from '../../../server/operate/primary/database-figures.ts';
-import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
+import { CONNECTIONS_MAX, MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { addAgent, agentsOf, letPass, send, startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
+import { freePort } from '../../helpers/ports.ts';
+import { RawClient } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
@@ -196,4 +198,51 @@ test('metrics of the primary exist from the start', async () => {
   expect(seriesOf(before, 'weir_database_bytes')[0]).toBeGreaterThan(1_000_000);
   page.maintained();
   expect(seriesOf(await page.render(), 'weir_maintenance_timestamp_seconds')[0]).toBeGreaterThan(0);
+});
+
+describe('over HTTP', () => {
+  let page: MetricsPage;
+  let port: number;
+  beforeAll(async () => {
+    page = freshPage();
+    port = await freePort();
+    await page.listen('::', port);
+  });
+  afterAll(() => page.close());
+
+  async function statusOf(...hosts: string[]): Promise<number> {
+    const client = await RawClient.connect(port);
+    await client.send(`GET /metrics HTTP/1.1\r\n${hosts.map((host) => `Host: ${host}\r\n`).join('')}\r\n`);
+    const { status } = (await client.answer())!;
+    client.destroy();
+    return status;
+  }
+
+  test.each([
+    [200, ['127.0.0.1:9464']],
+    [200, ['localhost']],
+    [200, ['LOCALHOST:1']],
+    [200, ['[::1]:9464']],
+    [421, ['attacker.example:9464']],
+    [421, ['127.0.0.1.attacker.example']],
+    [421, ['10.0.0.1']],
+    [400, []],
+    [400, ['localhost', 'localhost']],
+    [400, ['localhost', 'attacker.example']],
+    [400, ['a b']],
+    [400, ['']],
+  ])('over loopback it answers %i to the hosts %s', async (status, hosts) => {
+    expect(await statusOf(...hosts)).toBe(status);
+  });
+
+  test('it takes as many connections as its limit, and closes one more', async () => {
+    const open = await Promise.all(Array.from({ length: CONNECTIONS_MAX }, () => RawClient.connect(port)));
+    onTestFinished(() => {
+      for (const client of open) client.destroy();
+    });
+    await (await RawClient.connect(port)).ended();
+    expect(open.filter(({ closed }) => closed)).toEqual([]);
+    open.pop()!.destroy();
+    await until(async () => (await statusOf('localhost').catch(() => 0)) === 200);
+  });
 });
