@@ -23,8 +23,8 @@ RUN node server/operate/setup/server-binary.mjs && node server/operate/setup/bui
 
 # What runs: without the packages that the build has bundled, and the binaries for other platforms.
 FROM packages AS runtime
-COPY server/operate/setup/runtime-packages.mjs server/operate/setup/
-RUN node server/operate/setup/runtime-packages.mjs
+COPY server/operate/setup/runtime-packages.mjs server/operate/setup/prune-packages.mjs server/operate/setup/
+RUN node server/operate/setup/prune-packages.mjs
 
 # pg_dump, pg_restore and psql. Debian's package brings Perl for a wrapper that the image does not use.
 FROM debian:13-slim AS postgres-client

@@ -277,10 +277,20 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
       ['base/telemetry/log.test.ts', 'text of requests cannot control %s'],
       ['browser/events.test.ts', 'input of strangers is never executed'],
     ],
-  '**The program** serves without root, or logs why it cannot,': [
+  '**The program** serves without root, or refuses to start (`SERVE_AS_ROOT` overrides this),': [
     ['operate/setup/container.test.ts', 'runs as an unprivileged user'],
     ['operate/primary/forks.long.test.ts', 'every process runs as weir'],
-    ['operate/primary/forks.long.test.ts', 'an installation that weir cannot read is served by root, with one warning'],
+    ['operate/primary/forks.long.test.ts', 'from installations that weir cannot read, it serves copies'],
+    ['operate/primary/serving-user.test.ts', 'a trial that %s ends the start, with the reason'],
+    ['operate/primary/serving-user.test.ts', 'what else keeps weir from serving is refused, each with its fix'],
+  ],
+  '**The processes never serve as root**, unless `SERVE_AS_ROOT=true`.': [
+    ['operate/primary/serving-user.test.ts', 'without a user weir the start is refused'],
+    ['operate/primary/forks.long.test.ts', 'SERVE_AS_ROOT=true serves as root'],
+  ],
+  'No secret of the settings is in the environment of a serving process, and `ADMIN_PASSWORD` does not reach one.': [
+    ['operate/primary/forks.long.test.ts', 'no secret of the settings is in the environment of a process'],
+    ['operate/primary/forks.test.ts', 'a process gets no password of the administrator'],
   ],
   'and its packages are pinned with their hashes.': [
     ['operate/setup/lock-file.test.ts', 'has the integrity of every package'],

@@ -6,7 +6,7 @@ export const logEvents = {
   starting: ['info', 'Weir starts'],
   serving_as_root: [
     'warn',
-    'Weir was started by root and the user weir cannot serve: the processes run as root until the fix in this line is applied',
+    'SERVE_AS_ROOT is true and root started Weir: a fault in a process that serves senders is a fault of root',
   ],
   setting_ignored: [
     'warn',

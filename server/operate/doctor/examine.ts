@@ -8,6 +8,7 @@ import { checkPorts } from './ports.ts';
 import { checkRateLimit } from './rate-limit.ts';
 import { checkEnvFile, checkEnvironment, checkSettings } from './settings.ts';
 import { checkSpool } from './spool.ts';
+import { checkServingUser } from './user.ts';
 
 /**
  * Checks everything that Weir needs to work; changes nothing. With invalid settings, only the settings and the machine are checked.
@@ -22,7 +23,8 @@ export async function examine(
   const before = [...checks, ...checkEnvFile(directory), ...checkEnvironment(environment)];
   const machine = checkMachine(await readMachine());
   if (settings === null) return [...before, ...machine];
-  const [dataDir, spool, key, ports, rateLimit, identityProvider] = await Promise.all([
+  const [user, dataDir, spool, key, ports, rateLimit, identityProvider] = await Promise.all([
+    checkServingUser(settings),
     checkDataDir(settings),
     checkSpool(settings),
     checkKey(settings),
@@ -36,6 +38,7 @@ export async function examine(
   const circumstances = { settings, keys: key.keys, running, nowMs: Date.now, log };
   return [
     ...before,
+    user,
     ...dataDir,
     ...spool,
     key.check,

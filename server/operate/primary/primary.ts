@@ -4,7 +4,7 @@ import { weirCommand } from '../../base/command/name.ts';
 import type { Configuration, Settings } from '../../base/settings/read.ts';
 import { createLog, openDestination } from '../../base/telemetry/log.ts';
 import { waitForEnd } from './signals.ts';
-import { type StartParts, start } from './start.ts';
+import { type Started, type StartParts, start } from './start.ts';
 import { type ServiceEnvironment, ServiceReports } from './systemd.ts';
 import { UndoStack } from './undo.ts';
 
@@ -51,8 +51,8 @@ async function serveUntilEnd(parts: StartParts, terminal: boolean): Promise<numb
   const { first, log, ending } = parts;
   const started = await start(parts);
   if (started === null) return (await ending.ended).code;
-  const { supervisor, settings, isUp, address } = started;
-  if (isUp && terminal) greet(first.settings, address, process.stdout);
+  const { supervisor, settings, isUp } = started;
+  if (isUp && terminal) greet(first.settings, started, process.stdout);
   const { code, reason } = await ending.ended;
   log('draining', { reason });
   parts.service.stopping();
@@ -62,13 +62,18 @@ async function serveUntilEnd(parts: StartParts, terminal: boolean): Promise<numb
   return code;
 }
 
-/** Prints Weir's URL and the next step. @param setupAddress null when an administrator exists. */
-function greet(settings: Settings, setupAddress: string | null, out: { write(text: string): unknown }): void {
+/** Prints Weir's URL, its user and the next step. */
+function greet(
+  settings: Settings,
+  { address: setupAddress, user }: Pick<Started, 'address' | 'user'>,
+  out: { write(text: string): unknown },
+): void {
   out.write(
     [
       '',
       `  Weir receives webhooks at ${settings.FRONTEND_PUBLIC_API_URL}`,
       `  Pages:                    ${settings.PUBLIC_URL}`,
+      `  Serves as the user:       ${user}`,
       '',
       ...(setupAddress === null ? [] : [`  Create the administrator: ${setupAddress}`, '']),
       `  Create a webhook:   ${weirCommand()} webhook add --name github --scheme github --generate-secret`,

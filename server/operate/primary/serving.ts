@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { portError } from '../../base/settings/port.ts';
-import type { Configuration, Given, Settings } from '../../base/settings/read.ts';
+import type { Configuration, Settings } from '../../base/settings/read.ts';
 import type { AdjustableLog, LogDestination } from '../../base/telemetry/log.ts';
 import { DoctorRunner } from '../../manage/api/status/doctor.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
@@ -18,13 +18,15 @@ import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { Alerts } from './alerts.ts';
 import { FigureReader } from './database-figures.ts';
 import { DeathLog } from './deaths.ts';
-import { prepareForks, type ServingUser } from './forks.ts';
+import { givenToProcess, prepareForks } from './forks.ts';
 import { Members } from './members.ts';
 import { MemoryGuard } from './memory-guard.ts';
 import type { SentOrder } from './messages.ts';
 import { MetricsPage } from './metrics-page.ts';
 import { relayChange } from './relay-change.ts';
+import type { Release } from './release.ts';
 import { createRestart } from './restart.ts';
+import type { ServingUser } from './serving-user.ts';
 import type { Ending } from './signals.ts';
 import type { PrimarySpool } from './spool.ts';
 import { Supervisor } from './supervisor.ts';
@@ -59,8 +61,8 @@ interface ServingParts extends Shared {
   destination: LogDestination;
   ending: Ending;
   service: ServiceReports;
-  /** The compiled main.js of the processes, and their user; null: the user of the primary. */
-  entryFile: string;
+  /** What the processes run, and their user; null: that of the primary. */
+  release: Release;
   user: ServingUser | null;
   spool: PrimarySpool;
   alerts: Alerts;
@@ -88,7 +90,7 @@ export interface Serving {
 
 /** Prepares the processes without starting one, and opens the metrics page. Rejects when METRICS_PORT is not available. */
 export async function openServing(parts: ServingParts): Promise<Serving> {
-  const { first, configure, state, database, log, destination, undo, ending, user, entryFile, spool } = parts;
+  const { first, configure, state, database, log, destination, undo, ending, user, release, spool } = parts;
   const members = new Members();
   const page = await openPage(parts, members);
   const listener = createListener(parts, members);
@@ -107,11 +109,11 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     databaseAnswers: () => state.awaited === null && listener.answers,
     countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
-  const doctor = new DoctorRunner(join(dirname(entryFile), 'cli/weir.js'));
+  const doctor = new DoctorRunner(join(dirname(release.source), 'cli/weir.js'));
   undo.push(() => doctor.close());
 
   const order = ({ given, settings }: Configuration): SentOrder => ({
-    given: pinned(given, settings),
+    given: givenToProcess(given, settings),
     conninfo: parts.conninfo,
     keys: parts.keys,
     horizon: state.horizon,
@@ -128,7 +130,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     headerBytesMax: configuration.settings.HEADER_BYTES_MAX,
     order: () => order(configuration),
   });
-  prepareForks(entryFile, user);
+  prepareForks(release.entryFile, user);
   const supervisor = new Supervisor({
     members,
     plan: planOf(first),
@@ -158,11 +160,14 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     current: () => state.settings,
     read: configure,
     replace: async (next) => {
+      await release.renew();
+      prepareForks(release.entryFile, user);
       const outcome = await supervisor.restart(planOf(next));
       if (outcome.replaced > 0) {
         state.settings = next.settings;
         log.setLevel(next.settings.LOG_LEVEL);
       }
+      if (outcome.ok) await release.removeOthers();
       return outcome;
     },
     database,
@@ -242,9 +247,4 @@ function createListener({ conninfo, cells, log, spool, revive }: ServingParts, m
     },
     down: (reason) => log('listener_down', { reason }),
   });
-}
-
-/** Fixes the resolved DATA_DIR: its default may depend on the user that runs the process. */
-function pinned({ values, directory }: Given, { DATA_DIR }: Settings): Given {
-  return { values: { ...values, DATA_DIR }, directory };
 }

@@ -19,9 +19,11 @@ import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
 import { Alerts, runAlerts } from './alerts.ts';
 import { loggedMigrations } from './cells.ts';
-import { type Choice, chooseServingUser, findEntryFile, type ServingUser } from './forks.ts';
+import { findEntryFile } from './forks.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
+import { Release } from './release.ts';
 import { openServing, type State } from './serving.ts';
+import { findServingUser, servingUserName, tryServingUser } from './serving-user.ts';
 import type { Ending } from './signals.ts';
 import { openSpool } from './spool.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -41,12 +43,14 @@ export interface StartParts {
   service: ServiceReports;
 }
 
-interface Started {
+export interface Started {
   supervisor: Supervisor;
   /** Current settings. */
   settings: () => Settings;
   /** All processes serve. False: Weir ends before that. */
   isUp: boolean;
+  /** The name of the user of the processes. */
+  user: string;
   /** The setup URL when users sign in with passwords and no administrator exists; otherwise null. */
   address: string | null;
 }
@@ -85,12 +89,15 @@ export async function start(parts: StartParts): Promise<Started | null> {
   cells.watch();
   undo.push(() => cells.close());
   const { database } = cells;
-  const entryFile = findEntryFile(builtFile('server/main.js'), process.argv[1]);
-  // By the same path as the processes: a link may be in a directory that the user cannot enter.
-  const trialFile = join(dirname(entryFile), 'operate/process/trial.js');
-  const choosing = chooseServingUser(trialFile, first.settings, conninfo);
+  const user = await findServingUser(first.settings);
+  if (user === null && process.getuid!() === 0) log('serving_as_root');
+  const source = findEntryFile(builtFile('server/main.js'), process.argv[1]);
+  const release = new Release(source, first.settings.DATA_DIR, user);
+  await release.renew();
+  const trialFile = join(dirname(release.entryFile), 'operate/process/trial.js');
+  const trying = user === null ? null : tryServingUser(trialFile, user, first.settings, conninfo, stopping);
   // A rejection is handled below, when the database is prepared.
-  choosing.catch(() => {});
+  trying?.catch(() => {});
   const waiting = new Waiting(state);
   const preparing = prepare(
     { conninfo, database: attached.database, settings, keys, log, onAwaited: (what) => waiting.on(what) },
@@ -99,14 +106,16 @@ export async function start(parts: StartParts): Promise<Started | null> {
   );
   // A rejection is handled below, when the processes exist.
   preparing.catch(() => {});
-  const user = servingUser(await choosing, log);
+  await trying;
+  if (stopping.aborted) return null;
 
   const shared = { state, conninfo, database, cells, keys, log, undo };
   const spool = await openSpool({ settings, database, cells, keys, log, owner: user });
   undo.push(() => spool.stop());
   const alerts = new Alerts({ database, cells, log, settings, spool, startedMs: Date.now() });
-  const serving = await openServing({ ...parts, ...shared, entryFile, user, spool, alerts, revive });
+  const serving = await openServing({ ...parts, ...shared, release, user, spool, alerts, revive });
   const { supervisor } = serving;
+  const started = { supervisor, settings, user: servingUserName(user) };
   // Also while Weir waits for the database: the spool may be in use.
   undo.push(runAlerts(alerts));
 
@@ -117,16 +126,20 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const allServe = serving.begin();
   void allServe.then((serve) => serve && parts.service.ready());
   const prepared = await Promise.race([preparing, ended]);
-  if (prepared === null) return { supervisor, settings, isUp: false, address: null };
+  if (prepared === null) return { ...started, isUp: false, address: null };
   if (!early) await serving.databasePrepared(prepared.horizon);
   startWork(shared, serving, spool);
 
   const { address } = prepared;
   const isUp = await Promise.race([allServe, ending.ended.then(() => false)]);
-  if (isUp) log('listening', { url: settings().PUBLIC_URL, processes: supervisor.wanted });
+  if (isUp) {
+    log('listening', { url: settings().PUBLIC_URL, processes: supervisor.wanted, user: started.user });
+    // A process that runs another one ended with its primary.
+    await release.removeOthers();
+  }
   // Logged last, where it is visible. It goes to the log because without a terminal there is no other output.
   if (isUp && address !== null) log('setup_address', { url: address });
-  return { supervisor, settings, isUp, address };
+  return { ...started, isUp, address };
 }
 
 /** Rejects if another program has PORT, or ARCHIVE_DIR cannot be written. */
@@ -185,13 +198,6 @@ async function prepare(parts: PrepareParts, cells: Cells, stopping: AbortSignal)
   if (prepared !== null) await migrateAnsweringCells(cells, migrations).catch(() => {});
   await waitForLimiter(parts.settings(), parts.log, () => parts.onAwaited('rate_limit_store'), stopping);
   return stopping.aborted ? null : prepared;
-}
-
-/** Null: the user of the primary. */
-function servingUser(choice: Choice, log: Log): ServingUser | null {
-  if (choice.kind === 'user') return choice.user;
-  log('serving_as_root', { reason: choice.reason, fix: choice.fix });
-  return null;
 }
 
 function abortedBy({ ended }: Ending): AbortSignal {

@@ -1,17 +1,18 @@
 /**
- * Entry point of the trial. Under root, operate/primary/forks.ts runs it as the intended serving user. It loads everything that a serving
- * process loads, connects and listens once, and prints failures as JSON. When it cannot be loaded it prints no JSON.
+ * Entry point of the trial. Under root, operate/primary/serving-user.ts runs it as the serving user. It loads the addons of a serving process,
+ * connects and listens once, and prints failures as JSON. When it cannot be loaded it prints no JSON.
  */
+import { accessSync, constants } from 'node:fs';
 import { text } from 'node:stream/consumers';
-import './app.ts';
+import 'uWebSockets.js';
 import { probePort } from '../../base/settings/port.ts';
 import { withoutSecrets } from '../../store/connect/conninfo.ts';
 import { openDatabase } from '../../store/connect/pool.ts';
 import { isPassing } from '../../store/connect/unavailable.ts';
-import type { TrialOrder, TrialResult } from '../primary/forks.ts';
+import type { TrialOrder, TrialResult } from '../primary/serving-user.ts';
 
 const { conninfo, host, port } = JSON.parse(await text(process.stdin)) as TrialOrder;
-process.stdout.write(JSON.stringify((await tryDatabase()) ?? (await tryPort()) ?? { failed: null }));
+process.stdout.write(JSON.stringify((await tryDatabase()) ?? (await tryPort()) ?? tryFiles() ?? { failed: null }));
 
 async function tryDatabase(): Promise<TrialResult | null> {
   const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-trial' });
@@ -32,4 +33,18 @@ async function tryPort(): Promise<TrialResult | null> {
     () => null,
     (error: Error) => ({ failed: 'port', reason: error.message }),
   );
+}
+
+/** Certificates that Node, which only warns, and OpenSSL read: without them, calls of an identity provider fail. */
+function tryFiles(): TrialResult | null {
+  for (const name of ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR']) {
+    const path = process.env[name];
+    try {
+      if (path) accessSync(path, constants.R_OK);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EACCES')
+        return { failed: 'file', reason: `${path}, which ${name} names` };
+    }
+  }
+  return null;
 }

@@ -1,10 +1,4 @@
-/**
- * The packages that the built code loads from node_modules, and the step that removes the others, for an image:
- * `node server/operate/setup/runtime-packages.mjs`. It needs no source but package-lock.json, so that an image repeats it only when that changes.
- */
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+/** The packages that the built code loads from node_modules. */
 
 /**
  * They contain native code, start files of their own in threads, or are read as files. The build bundles all others. Not
@@ -46,16 +40,8 @@ export function pathsOf(names, packages) {
   return kept;
 }
 
-/** Removes the other packages, and binaries of uWebSockets.js that this Node does not load (257 MB). */
-function prune(root) {
-  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
-  const kept = pathsOf(runtimePackages, packages);
-  const removed = Object.keys(packages).filter((path) => path !== '' && !kept.has(path));
-  for (const path of [...removed, 'node_modules/.bin']) rmSync(join(root, path), { recursive: true, force: true });
-  const folder = join(root, 'node_modules/uWebSockets.js');
+/** Whether this Node loads a file of a package. uWebSockets.js has a binary for each platform and version (257 MB), and loads one. */
+export function isLoaded(path) {
   const binary = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
-  for (const name of readdirSync(folder).filter((name) => name.endsWith('.node') && name !== binary))
-    rmSync(join(folder, name));
+  return !/uws_\w+\.node$/.test(path) || path.endsWith(`uWebSockets.js/${binary}`);
 }
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) prune(fileURLToPath(new URL('../../..', import.meta.url)));

@@ -14,6 +14,18 @@ export type Account = { uid: number; gid: number; name: string } | null;
 /** The system user that runs Postgres when Weir runs as root. */
 export const SYSTEM_USER = 'weir';
 
+/** The command that creates SYSTEM_USER. */
+export const addUserCommand = [
+  'useradd',
+  '--system',
+  '--no-create-home',
+  '--home-dir',
+  '/nonexistent',
+  '--shell',
+  '/usr/sbin/nologin',
+  SYSTEM_USER,
+] as const;
+
 /**
  * Chooses the account for a data directory: its owner, or an account for a new directory if `pgdata` is missing. `null`: the current
  * user. Creates the system user when Weir runs as root and needs it. Throws EmbeddedPostgresError.
@@ -32,26 +44,18 @@ export async function chooseAccount(pgdata: string): Promise<Account> {
     checkUserName(ourUid);
     return null;
   }
-  const useradd = [
-    '--system',
-    '--no-create-home',
-    '--home-dir',
-    '/nonexistent',
-    '--shell',
-    '/usr/sbin/nologin',
-    SYSTEM_USER,
-  ];
-  const account = (await lookUpUser(SYSTEM_USER)) ?? (await make(useradd)) ?? (await lookUpUser('postgres'));
+  const account = (await lookUpUser(SYSTEM_USER)) ?? (await make()) ?? (await lookUpUser('postgres'));
   if (account === null)
     throw new EmbeddedPostgresError(
       `Postgres does not run as root, and the user ${SYSTEM_USER} could not be created`,
-      `run: useradd ${useradd.join(' ')} (or run Weir as an ordinary user, or set DATABASE_URL)`,
+      `run: ${addUserCommand.join(' ')} (or run Weir as an ordinary user, or set DATABASE_URL)`,
     );
   return account;
 
-  async function make(useraddArguments: string[]): Promise<Account> {
+  async function make(): Promise<Account> {
     // Look the user up whatever useradd reports: another Weir may have created it at the same time.
-    await run('useradd', useraddArguments).catch(() => {});
+    const [useradd, ...words] = addUserCommand;
+    await run(useradd, words).catch(() => {});
     return lookUpUser(SYSTEM_USER);
   }
 }
@@ -80,15 +84,18 @@ export async function lookUpUser(name: string): Promise<Account> {
   }
 }
 
-/** Checks that the account can enter `directory` and all its parents. Throws EmbeddedPostgresError naming the first it cannot enter. */
-export async function checkWalkable(directory: string, account: Account): Promise<void> {
+/**
+ * Checks that the account can enter `directory` and all its parents. Throws EmbeddedPostgresError naming the first it cannot enter.
+ * @param what runs as the account, for the message
+ */
+export async function checkWalkable(directory: string, account: Account, what = 'Postgres runs'): Promise<void> {
   if (account === null) return;
   for (let step = await realpath(directory); ; step = dirname(step)) {
     const { mode, uid, gid } = await stat(step);
     const bit = uid === account.uid ? 0o100 : gid === account.gid ? 0o010 : 0o001;
     if ((mode & bit) === 0)
       throw new EmbeddedPostgresError(
-        `Postgres runs as user ${account.name}, which cannot access ${step}`,
+        `${what} as user ${account.name}, which cannot access ${step}`,
         `run: chmod o+x ${step} (or set another DATA_DIR)`,
       );
     if (step === '/') return;

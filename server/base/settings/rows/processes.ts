@@ -38,6 +38,14 @@ export const processesSettings = {
     allowed: 'forwarded, x-forwarded-for or proxy-protocol',
     meaning: 'where TRUSTED_PROXIES pass the client address; the other two are ignored',
   },
+  SERVE_AS_ROOT: {
+    schema: z.enum(['true', 'false']).transform((value) => value === 'true'),
+    fallback: 'false',
+    allowed: 'true or false',
+    meaning:
+      'whether the processes of a Weir that root started serve as root; false: they serve as the user weir, or the start is refused with the reason',
+    fixed: true,
+  },
   WORKERS: {
     ...count(0, 1, 1024, 'number of serving processes; all listen on the same port'),
     fallback: null,
