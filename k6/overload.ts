@@ -34,7 +34,7 @@ let promised: string | null = null;
 
 export function overload(): void {
   const answer = judged(send(extra));
-  if (answer.status === 202) promised = eventIdOf(answer);
+  promised = eventIdOf(answer) ?? promised;
 }
 
 export function recovery(): void {

@@ -8,16 +8,20 @@ export interface Answer {
   headers: Record<string, string>;
 }
 
+/** As k6 writes the names of fields. */
+const EVENT_ID = 'X-Weir-Event-Id';
+
 export type Checks = Record<string, (answer: Answer) => boolean>;
 
-/** The event was stored: 202 with its id, its webhook, the time, and the size that was sent. */
+/** The event was stored: 202 with its id in the field X-Weir-Event-Id, and with its webhook, the time, and the size that was sent. */
 export function accepted(bodyBytes: number): Checks {
   return {
     'a signed request is answered 202': ({ status }) => status === 202,
-    'the response names the event and its size': ({ body }) => {
+    'the response names the event and its size': ({ body, headers }) => {
       const event = parse(body);
       return (
         typeof event.id === 'string' &&
+        event.id === headers[EVENT_ID] &&
         typeof event.webhook_id === 'string' &&
         typeof event.received_at === 'string' &&
         event.bytes === bodyBytes
@@ -43,15 +47,14 @@ export type Outcome = 'accepted' | 'refused' | 'unanswered' | 'broken';
 /** Refused: 429 or 503 with Retry-After. Broken: any answer that violates Weir's contract. */
 export function outcomeOf({ status, headers }: Answer): Outcome {
   if (status === 0) return 'unanswered';
-  if (status === 202) return 'accepted';
+  if (EVENT_ID in headers) return 'accepted';
   const later = /^[1-9]\d*$/.test(headers['Retry-After'] ?? '');
   return (status === 429 || status === 503) && later ? 'refused' : 'broken';
 }
 
-/** The event id in a 202 answer; null when the answer has no id, or when k6 discarded the body. */
-export function eventIdOf({ body }: Answer): string | null {
-  const { id } = parse(body);
-  return typeof id === 'string' ? id : null;
+/** The event id in the answer to a request that was stored; null: it was not. Webhooks may answer with a status and body of their own. */
+export function eventIdOf({ headers }: Answer): string | null {
+  return headers[EVENT_ID] ?? null;
 }
 
 function parse(body: unknown): Record<string, unknown> {

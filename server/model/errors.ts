@@ -215,6 +215,10 @@ export const problems = {
     detail:
       'The signature scheme of this webhook signs single events, so that a batch could repeat one: send each event to the URL of the webhook, or, if the sender signs newline-delimited JSON, set "batch": true in the scheme_definition.',
   },
+  answer_invalid: {
+    status: 422,
+    detail: 'The members of the answer do not fit together, or to the signature scheme of the webhook.',
+  },
   batch_invalid: {
     status: 422,
     detail:

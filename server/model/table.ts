@@ -103,6 +103,7 @@ export function kindOf(input: z.ZodType): Kind {
   const schema = bare(input);
   if (schema instanceof z.ZodString || schema instanceof z.ZodEnum) return 'text';
   if (schema instanceof z.ZodNumber) return 'number';
+  if (schema instanceof z.ZodLiteral && typeof [...schema.values][0] === 'number') return 'number';
   if (schema instanceof z.ZodBoolean) return 'boolean';
   return schema instanceof z.ZodArray ? 'list' : 'json';
 }

@@ -4,6 +4,7 @@ import { cellNumber } from './cells.ts';
 import { createdAt, example, fieldName, idOf, nameOf, nameText, prose, recordIds, updatedAt } from './fields.ts';
 import { EVENT_TYPE_FROM_CHARACTERS_MAX, eventTypeFault, normalEventTypeFrom } from './signatures/event-type.ts';
 import { createShape, exampleOf, outputShape, type Table, updateShape } from './table.ts';
+import { answerFields } from './webhook-answers.ts';
 import { checkCreated, schemeFields } from './webhook-schemes.ts';
 import { secretInput } from './webhook-secrets.ts';
 
@@ -56,6 +57,7 @@ export const webhookFields = {
     example: null,
   },
   ...schemeFields,
+  ...answerFields,
   signature_header: {
     input: fieldName
       .nullable()
@@ -209,7 +211,15 @@ export const webhookForm = {
   scheme: ['signature_header', 'public_key', 'verify_token', 'tolerance_seconds', 'scheme_definition'],
   agents: ['agent_ids'],
   type: ['event_type_from'],
-  limits: ['dedupe_header', 'rate_limit_max', 'max_payload_bytes', 'retention_days', 'expect_every_seconds'],
+  limits: [
+    'dedupe_header',
+    'rate_limit_max',
+    'max_payload_bytes',
+    'retention_days',
+    'expect_every_seconds',
+    'answer',
+    'refused_status',
+  ],
 } as const satisfies Record<string, readonly (keyof typeof webhookFields)[]>;
 
 /** @param limits settings that a webhook may lower for itself */

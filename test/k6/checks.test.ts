@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { type Answer, accepted, type Checks, eventIdOf, outcomeOf, refused } from '../../k6/lib/checks.ts';
 
-const answer = (status: number, body: unknown): Answer => ({ status, body: JSON.stringify(body), headers: {} });
+const answer = (status: number, body: unknown): Answer => ({
+  status,
+  body: JSON.stringify(body),
+  headers: { 'X-Weir-Event-Id': 'e' },
+});
 const verdicts = (checks: Checks, given: Answer) => Object.values(checks).map((holds) => holds(given));
 
 const event = { id: 'e', webhook_id: 'w', received_at: '2026-03-01T12:00:00.000Z', bytes: 10 };
@@ -32,7 +36,9 @@ describe('under overload', () => {
   const later = { 'Retry-After': '1' };
 
   test.each([
-    [202, {}, 'accepted'],
+    [202, { 'X-Weir-Event-Id': 'e' }, 'accepted'],
+    [204, { 'X-Weir-Event-Id': 'e' }, 'accepted'],
+    [202, {}, 'broken'],
     [429, later, 'refused'],
     [503, later, 'refused'],
     [0, {}, 'unanswered'],
@@ -49,7 +55,7 @@ describe('under overload', () => {
   });
 });
 
-test('the id of an accepted event is read if the body was kept', () => {
-  expect(eventIdOf(answer(202, event))).toBe('e');
+test('the id of a stored event is read, whatever its body', () => {
+  expect(eventIdOf(answer(202, null))).toBe('e');
   expect(eventIdOf({ status: 202, body: null, headers: {} })).toBeNull();
 });

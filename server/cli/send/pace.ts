@@ -1,9 +1,16 @@
 /** Schedules requests and retries. Pure: every time is an argument, in milliseconds. */
 import { type Backoff, backoffMs } from '../../base/time/backoff.ts';
 
-/** Result of one attempt. `detail`: why the request was refused, from a problem document (RFC 9457). */
+/** Result of one attempt. `isStored`: the answer names an event (X-Weir-Event-Id). `detail`: why the request was refused, from a problem document (RFC 9457). */
 export type Attempt =
-  | { kind: 'answered'; status: number; retryAfterMs: number | null; latencyMs: number; detail?: string }
+  | {
+      kind: 'answered';
+      status: number;
+      isStored?: boolean;
+      retryAfterMs: number | null;
+      latencyMs: number;
+      detail?: string;
+    }
   | { kind: 'failed'; name: string };
 
 /** `again`: wait at least `afterMs`. `forAll`: the server asked for the delay, so it applies to every request. */

@@ -139,7 +139,8 @@ function answered(response: IncomingMessage, problem: string, latencyMs: number)
   const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now());
   const detail = detailOf(problem);
   const status = response.statusCode ?? 0;
-  return { kind: 'answered', status, retryAfterMs, latencyMs, ...(detail !== undefined && { detail }) };
+  const isStored = response.headers['x-weir-event-id'] !== undefined;
+  return { kind: 'answered', status, isStored, retryAfterMs, latencyMs, ...(detail !== undefined && { detail }) };
 }
 
 /** Returns the `detail` of a problem document; undefined when the text is not one. */

@@ -7,6 +7,8 @@ import type { Attempt } from './pace.ts';
 export interface SendSummary {
   /** Requests that have ended: answered, or given up. */
   sent: number;
+  /** Requests whose answer names a stored event (X-Weir-Event-Id), whatever its status. */
+  stored: number;
   /** Final responses by status; a response that was retried counts under `repeated`. */
   statuses: Record<string, number>;
   /** Why requests were refused, by status: the first `detail` of a problem document with that status. */
@@ -31,6 +33,7 @@ export interface SendSummary {
 export class SendTally {
   #sent = 0;
   #ok = 0;
+  #stored = 0;
   #bytes = 0;
   #lateMsMax = 0;
   #latencyMsMax = 0;
@@ -49,6 +52,7 @@ export class SendTally {
       return;
     }
     if (attempt.status >= 200 && attempt.status < 300) this.#ok += 1;
+    if (attempt.isStored) this.#stored += 1;
     add(this.#statuses, String(attempt.status));
     if (attempt.detail !== undefined) this.#details[attempt.status] ??= attempt.detail;
     this.#latencyMsMax = Math.max(this.#latencyMsMax, attempt.latencyMs);
@@ -82,6 +86,7 @@ export class SendTally {
     const seconds = elapsedMs / 1000;
     return {
       sent: this.#sent,
+      stored: this.#stored,
       statuses: { ...this.#statuses },
       details: { ...this.#details },
       errors: { ...this.#errors },

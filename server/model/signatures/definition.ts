@@ -1,5 +1,6 @@
 /** The definition of a signature scheme: data that says where a request's signature is and what it signs. */
 import { z } from 'zod';
+import { answerSchema, refusedStatusSchema } from './answer.ts';
 
 const algorithms = ['hmac-sha256', 'hmac-sha1', 'hmac-sha512', 'ed25519', 'ecdsa-p256', 'token', 'basic'] as const;
 /** Schemes that data cannot express. Only presets use them. */
@@ -79,6 +80,10 @@ const shape = {
   id: source([], 'Give header:NAME in lower case, or json:/POINTER.')
     .optional()
     .describe("the sender's id of the event: the dedupe key, unless the webhook has a dedupe_header"),
+  answer: answerSchema.optional().describe('response to a request that was stored; default: 202'),
+  refused_status: refusedStatusSchema
+    .optional()
+    .describe('status of the response to a request whose signature is refused; default: 403'),
   batch: z
     .boolean()
     .optional()

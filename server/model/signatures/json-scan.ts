@@ -77,6 +77,13 @@ export function scanJson(
   return at < 0 ? null : valueAt(text, at, charactersMax);
 }
 
+/** Like scanJson, for a string alone. */
+export function scanString(body: Uint8Array, path: readonly PathStep[], charactersMax: number): string | null {
+  const text = beginning(body);
+  const at = text === null ? -1 : positionOf(text, path);
+  return text !== null && text[at] === QUOTE ? valueAt(text, at, charactersMax) : null;
+}
+
 /** Whether the array at this path has items and each passes the test, which gets the bytes of the item. */
 export function everyItem(body: Uint8Array, path: readonly PathStep[], test: (item: Uint8Array) => boolean): boolean {
   const text = beginning(body);

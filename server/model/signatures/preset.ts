@@ -22,10 +22,10 @@ export const presetSchema = z.strictObject({
     .exactOptional()
     .describe('the person chooses the secret, so that Weir can generate it; absent: the sender shows it'),
   handshake: z.enum(Object.keys(handshakes) as [Handshake, ...Handshake[]]).exactOptional(),
-  refusalStatus: z
-    .literal(401)
+  demands: z
+    .strictObject({ what: z.string().min(1), source: z.url({ protocol: /^https$/ }) })
     .exactOptional()
-    .describe('of a refused signature, where the sender requires another than 403'),
+    .describe('what the sender demands of the response besides a 2xx status and its handshake, and where it says so'),
   notes: z.string().min(1).exactOptional().describe('what would surprise a person'),
   eventType: z
     .string()

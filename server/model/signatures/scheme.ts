@@ -1,4 +1,5 @@
 /** A compiled definition: reads from a request what the threads check. Compiled once, when a webhook is loaded. */
+import { type CompiledAnswer, compileAnswer } from './answer.ts';
 import { boundsOf, type ExceedsBounds } from './body-bounds.ts';
 import type { Clock } from './clock.ts';
 import { decoder } from './decode.ts';
@@ -44,8 +45,8 @@ export interface Scheme {
   readonly name: string;
   readonly definition: SchemeDefinition;
   readonly handshake: Handshake | null;
-  /** 401: the sender requires this status instead of 403. */
-  readonly refusalStatus: 401 | 403;
+  /** Null: the default. */
+  readonly answer: CompiledAnswer | null;
   /** Headers that carry signatures, in lower case. Empty: the signature is in the body. Never stored. */
   readonly headers: readonly string[];
   readonly usesUrl: boolean;
@@ -79,15 +80,14 @@ interface SchemeSource {
   name: string;
   definition: SchemeDefinition;
   handshake?: Handshake;
-  refusalStatus?: 401;
 }
 
-function basics({ name, definition, handshake, refusalStatus }: SchemeSource) {
+function basics({ name, definition, handshake }: SchemeSource) {
   return {
     name,
     definition,
     handshake: handshake ?? null,
-    refusalStatus: refusalStatus ?? (403 as const),
+    answer: definition.answer === undefined ? null : compileAnswer(definition.answer),
     exceedsBounds: boundsOf(definition),
     takesBatches: takesBatches(definition),
   };

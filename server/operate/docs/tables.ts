@@ -9,6 +9,7 @@ import { type Rule, ruleTable } from '../../manage/conditions/rules.ts';
 import { conditionKinds, conditionOf, reportedKinds, reportOf } from '../../model/conditions.ts';
 import { type ProblemRow, problems } from '../../model/errors.ts';
 import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
+import { handshakes } from '../../model/signatures/handshakes.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { presets } from '../../model/signatures/presets.ts';
 
@@ -147,14 +148,17 @@ function rejectionsTable(): string {
 
 function schemesTable(): string {
   return markdownTable(
-    ['scheme', 'sender', 'algorithm', 'header', 'needs', 'handshake'],
-    presets.map(({ name, title, docs, definition: { algorithm, header }, publicKeyDefinition, handshake }) => [
+    ['scheme', 'sender', 'algorithm', 'header', 'needs', 'the sender demands'],
+    presets.map(({ name, title, docs, definition: { algorithm, header }, publicKeyDefinition, handshake, demands }) => [
       `\`${name}\``,
       `[${title}](${docs})`,
       publicKeyDefinition === undefined ? algorithm : `${algorithm} or ${publicKeyDefinition.algorithm}`,
       header === undefined ? '' : `\`${header}\``,
       isAsymmetric(algorithm) ? 'public key' : publicKeyDefinition === undefined ? 'secret' : 'secret or public key',
-      handshake ?? '',
+      [
+        ...(handshake === undefined ? [] : [`a response to [${handshakes[handshake]}](${docs})`]),
+        ...(demands === undefined ? [] : [`[${demands.what}](${demands.source})`]),
+      ].join('; ') || 'a 2xx status',
     ]),
   );
 }

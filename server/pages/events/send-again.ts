@@ -63,9 +63,9 @@ export function sendAgainPages(database: Database) {
       return formView(id, values, { errors: { headers: 'Give one header a line: NAME: VALUE.' }, status: 422 });
     const sent = await call('testWebhook', { id: stored.webhook_id, input: { ...values, headers } });
     if (sent.kind !== 'done') return formView(id, values, formErrors(sent));
-    const { status, answer } = sent.body;
-    const { id: newId, detail } = (answer ?? {}) as { id?: unknown; detail?: unknown };
-    if (status !== null && status < 300 && typeof newId === 'string') return redirect(`/events/${newId}`, 'sent-again');
+    const { status, answer, event_id: newId } = sent.body;
+    if (newId !== null) return redirect(`/events/${newId}`, 'sent-again');
+    const { detail } = (answer ?? {}) as { detail?: unknown };
     const why = `${status === null ? 'It was not sent.' : `The response was ${status}.`} ${typeof detail === 'string' ? detail : ''}`;
     return formView(id, values, { errors: { '': why.trim() }, status: 422 });
   };

@@ -75,14 +75,16 @@ const tabs = {
       webhookUsage(call, [id]),
       call('listCells'),
     ]);
-    const idSource =
-      webhook.dedupe_header ?? (webhook.scheme_definition ?? presetNamed(webhook.signature_scheme)?.definition)?.id;
+    const definition = webhook.scheme_definition ?? presetNamed(webhook.signature_scheme)?.definition;
+    const idSource = webhook.dedupe_header ?? definition?.id;
     return {
       agents,
       agentsShown: AGENTS_SHOWN,
       cells: itemsOf(cells).items,
       typeFrom: eventTypeFromOf(webhook.event_type_from, webhook.signature_scheme),
       idSource: idSource?.replace(/^header:/, ''),
+      answer: webhook.answer ?? definition?.answer ?? null,
+      refusedStatus: webhook.refused_status ?? definition?.refused_status ?? 403,
       disabling: disablingOf(name, activity[id]?.last_event_at ?? null),
       stored: usage[id] ?? null,
       removedBefore: activity[id]?.events_removed_before ?? null,

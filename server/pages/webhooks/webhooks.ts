@@ -194,8 +194,9 @@ function schemeOf(form: URLSearchParams): string {
 }
 
 function valuesOfWebhook(webhook: Webhook, was: string): WebhookValues {
-  const { scheme_definition: definition } = webhook;
-  return { ...webhook, was, scheme_definition: definition === null ? '' : JSON.stringify(definition) };
+  const { scheme_definition: definition, answer } = webhook;
+  const jsonOf = (value: object | null) => (value === null ? '' : JSON.stringify(value));
+  return { ...webhook, was, scheme_definition: jsonOf(definition), answer: jsonOf(answer) };
 }
 
 /** The typed values, to show again; never a secret. */

@@ -7,7 +7,7 @@ import { uuidText } from '../../store/ids.ts';
 import type { StoreOutcome } from './group-commit.ts';
 import { type LinesOutcome, readLines } from './ndjson.ts';
 import { dedupeKey, dedupeValue } from './rows.ts';
-import { refuseStore, type Store, type StoreParts, type VerifiedRequest } from './store.ts';
+import { noteEvent, refuseStore, type Store, type StoreParts, type VerifiedRequest } from './store.ts';
 import type { Webhook } from './webhook.ts';
 
 /** Content type of every line. The content type of the batch itself stays in the stored headers. */
@@ -85,7 +85,7 @@ function refuseLines(
 
 /** Answers the ids in line order; a duplicate line has the id of the stored event. The status is 200 when all lines are duplicates. */
 function answer(exchange: Exchange, eventIds: readonly string[], duplicates: number): void {
-  exchange.eventId = eventIds[0]!;
+  noteEvent(exchange, eventIds[0]!);
   const accepted = eventIds.length - duplicates;
   const repeats = duplicates === 0 ? {} : { duplicates, ...(accepted === 0 ? { duplicate: true } : {}) };
   exchange.json(accepted === 0 ? 200 : 202, { accepted, ids: eventIds, ...repeats });

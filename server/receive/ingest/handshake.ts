@@ -31,14 +31,15 @@ interface HandshakeParts {
   policy: Policy;
 }
 
-/** Answers GET and OPTIONS of a webhook's URL: a handshake of its scheme, or 405. */
+/** Answers GET, HEAD and OPTIONS of a webhook's URL: HEAD 200, a handshake of its scheme, or 405. */
 export function createHandshake({ directory, limiter, policy }: HandshakeParts): (exchange: Exchange) => Promise<void> {
   return async (exchange) => {
     const query = new URLSearchParams(exchange.query);
     const asks =
-      exchange.method === 'GET'
+      exchange.method === 'HEAD' ||
+      (exchange.method === 'GET'
         ? query.has('hub.challenge') || query.has('challenge')
-        : exchange.method === 'OPTIONS' && exchange.header('webhook-request-origin') !== undefined;
+        : exchange.method === 'OPTIONS' && exchange.header('webhook-request-origin') !== undefined);
     if (!asks) return wrongMethod(exchange);
     const webhookId = exchange.parameters[0]!.toLowerCase();
     const known = directory.known(webhookId);
@@ -47,6 +48,8 @@ export function createHandshake({ directory, limiter, policy }: HandshakeParts):
     if (!limit.allowed) return exchange.problem(problemLater('rate_limited', limit.resetSeconds));
     const webhook = await directory.find(webhookId, Date.now());
     if (webhook === undefined) return exchange.problem(problemLater('database_unavailable', RETRY_SECONDS));
+    // Trello and Mandrill ask so whether the URL exists, before they send events to it.
+    if (exchange.method === 'HEAD') return existence(exchange, webhook);
     if (webhook === null || !webhook.enabled) return wrongMethod(exchange);
     switch (webhook.scheme.handshake) {
       case 'hub-challenge':
@@ -61,8 +64,13 @@ export function createHandshake({ directory, limiter, policy }: HandshakeParts):
   };
 }
 
+function existence(exchange: Exchange, webhook: Webhook | null): void {
+  if (webhook?.enabled) exchange.answer(200, TEXT, '');
+  else exchange.problem(problem(webhook === null ? 'webhook_unknown' : 'webhook_disabled'));
+}
+
 function wrongMethod(exchange: Exchange): void {
-  exchange.setHeader('allow', 'POST');
+  exchange.setHeader('allow', 'HEAD, POST');
   exchange.problem(problem('method_not_allowed'));
 }
 

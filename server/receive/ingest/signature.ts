@@ -157,8 +157,8 @@ type Refused = Extract<
 >;
 
 /** The problem that a refused request is answered with. `detail` is absent where the table's sentence holds. */
-export function refusalOf({ scheme }: Webhook, outcome: Refused): Problem {
-  const code = scheme.refusalStatus === 401 ? 'signature_unauthenticated' : (`signature_${outcome.kind}` as const);
+export function refusalOf({ scheme, refusedStatus }: Webhook, outcome: Refused): Problem {
+  const code = refusedStatus === 401 ? 'signature_unauthenticated' : (`signature_${outcome.kind}` as const);
   return problem(code, scheme.name === DEFAULT_SCHEME ? undefined : detailOf(scheme, outcome));
 }
 

@@ -3,6 +3,7 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import { problem, problemLater } from '../../base/http/problem.ts';
 import { Stage } from '../../base/telemetry/stages.ts';
+import { answerBody } from '../../model/signatures/answer.ts';
 import type { EventRow } from '../../store/copy/rows.ts';
 import { isoTime, uuidText, uuidv7Time } from '../../store/ids.ts';
 import type { CellStores } from './cell-stores.ts';
@@ -72,13 +73,30 @@ class SingleEvent implements EventGroup {
     const existing = outcome.duplicates.get(0);
     if (existing !== undefined) {
       webhook.counts.duplicates++;
-      return answer(exchange, 200, webhook, existing, uuidv7Time(existing), `${body.length},"duplicate":true`);
+      return this.#answer(200, existing, uuidv7Time(existing), ',"duplicate":true');
     }
     const [row] = this.rows;
     webhook.counts.accepted++;
     webhook.counts.bytes += body.length;
     this.#parts.onStored(webhook, row.receivedAtMs);
-    answer(exchange, 202, webhook, uuidText(row.id), isoTime(row.receivedAtMs), `${body.length}`);
+    this.#answer(202, uuidText(row.id), isoTime(row.receivedAtMs), '');
+  }
+
+  /**
+   * Answers as the webhook says, else with the default.
+   * @param more further members. The size is that of this request's body; the stored event of a duplicate may have another one.
+   */
+  #answer(status: number, id: string, receivedAt: string, more: string): void {
+    const { exchange, webhook, body } = this.#request;
+    noteEvent(exchange, id);
+    const { answer } = webhook;
+    const own = answer === null ? null : answerBody(answer, body);
+    if (own !== null) exchange.setHeader('content-security-policy', 'sandbox');
+    exchange.answer(
+      answer?.status ?? status,
+      own === null ? 'application/json' : answer!.contentType,
+      own ?? `{"id":"${id}","webhook_id":"${webhook.id}","received_at":"${receivedAt}","bytes":${body.length}${more}}`,
+    );
   }
 }
 
@@ -91,12 +109,8 @@ export function refuseStore(exchange: Exchange, outcome: Exclude<StoreOutcome, {
     );
 }
 
-/** @param bytes size of this request's body, with further members; the stored event of a duplicate may have another size. */
-function answer(exchange: Exchange, status: number, webhook: Webhook, id: string, receivedAt: string, bytes: string) {
+/** Names the stored event, or the first one of a batch, in the answer: its body may be the sender's. */
+export function noteEvent(exchange: Exchange, id: string): void {
   exchange.eventId = id;
-  exchange.answer(
-    status,
-    'application/json',
-    `{"id":"${id}","webhook_id":"${webhook.id}","received_at":"${receivedAt}","bytes":${bytes}}`,
-  );
+  exchange.setHeader('x-weir-event-id', id);
 }

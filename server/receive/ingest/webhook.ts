@@ -2,6 +2,7 @@
 
 import type { Policy } from '../../base/ratelimit/limiter.ts';
 import type { HistoryCounts } from '../../model/history.ts';
+import { type CompiledAnswer, compileAnswer, type RefusedStatus } from '../../model/signatures/answer.ts';
 import type { Keyring } from '../../model/signatures/check.ts';
 import { type EventTypeReader, eventTypeReader } from '../../model/signatures/event-type.ts';
 import { compilePath, type PathStep } from '../../model/signatures/json-scan.ts';
@@ -33,6 +34,10 @@ export interface Webhook {
   readonly dedupePath: readonly PathStep[] | null;
   /** Reads the type of an event; null: its events have none, which costs nothing. */
   readonly eventType: EventTypeReader | null;
+  /** Null: the default. */
+  readonly answer: CompiledAnswer | null;
+  /** Status of the response to a request whose signature is refused. */
+  readonly refusedStatus: RefusedStatus;
   readonly capBytes: number;
   /** The webhook's own rate limit; null: the default limit applies. */
   readonly policy: Policy | null;
@@ -164,6 +169,8 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
     dedupeHeader,
     dedupePath: dedupeNames && compilePath(dedupeNames),
     eventType: eventTypeReader(row.eventTypeFrom, scheme),
+    answer: row.answer ? compileAnswer(row.answer) : scheme.answer,
+    refusedStatus: row.refusedStatus ?? scheme.definition.refused_status ?? 403,
     capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },
     limitScope: `ingest:${row.id}`,

@@ -22,7 +22,7 @@ describe('presets.json', () => {
     [{ steps: ['One step.'] }],
     [{ definition: { algorithm: 'hmac-md5' } }],
     [{ handshake: 'other' }],
-    [{ refusalStatus: 404 }],
+    [{ definition: { algorithm: 'token', refused_status: 404 } }],
     [{ more: 1 }],
   ])('with a preset changed by %j would be refused', (change) => {
     expect(presetSchema.safeParse({ ...presets[0], ...change }).success).toBe(false);

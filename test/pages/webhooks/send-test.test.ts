@@ -74,3 +74,20 @@ test('an event of another webhook is not sent', async () => {
   expect([refused.status, await newestOf(other.id)]).toEqual([422, undefined]);
   expect(refused.text).toContain('This event cannot be sent from here.');
 });
+
+test('a webhook that answers with a text of its own is tested, and its events are sent again', async () => {
+  const webhook = await addWebhook('xero');
+  expect((await send(webhook.id, { event: 'small', type: '' })).text).toContain('The test request got a 200 response');
+  const event = await newestOf(webhook.id);
+  const body = new URLSearchParams({ csrf, body: '{"again":1}', content_type: 'application/json', headers: '' });
+  const headers = { cookie: operator.cookie, origin: app.url };
+  const init = { method: 'POST', body, headers, redirect: 'manual' } as const;
+  const again = await fetch(`${app.url}/events/${event.id}/send`, init);
+  expect([again.status, again.headers.get('location')]).toEqual([
+    303,
+    expect.stringContaining(`/events/${(await newestOf(webhook.id)).id}`),
+  ]);
+  expect(await get(`/webhooks/${webhook.id}/settings`)).toContain(
+    '&quot;status&quot;:200,&quot;content_type&quot;:&quot;text/plain&quot;,&quot;body&quot;:&quot;&quot;}</code> (default of the scheme)',
+  );
+});

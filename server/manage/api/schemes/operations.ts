@@ -23,6 +23,10 @@ const signatureSchemeSchema = z
       .enum(Object.keys(handshakes) as [Handshake, ...Handshake[]])
       .nullable()
       .describe('how the sender checks the URL, which Weir answers; null: it does not'),
+    demands: z
+      .string()
+      .nullable()
+      .describe('what the sender demands of the response besides its handshake; null: a 2xx status'),
     event_type: z.string().nullable().describe('where a request has the type of its event; null: not known'),
     notes: z.string().nullable().describe('what else to know'),
   })
@@ -30,7 +34,7 @@ const signatureSchemeSchema = z
 
 /** A preset as the API returns it. */
 export function describePreset(preset: Preset): z.output<typeof signatureSchemeSchema> {
-  const { name, title, docs, steps, definition, publicKeyDefinition, handshake, notes, eventType } = preset;
+  const { name, title, docs, steps, definition, publicKeyDefinition, handshake, demands, notes, eventType } = preset;
   return {
     name,
     title,
@@ -45,6 +49,7 @@ export function describePreset(preset: Preset): z.output<typeof signatureSchemeS
     definition,
     public_key_definition: publicKeyDefinition ?? null,
     handshake: handshake ?? null,
+    demands: demands?.what ?? null,
     event_type: eventType ?? null,
     notes: notes ?? null,
   };

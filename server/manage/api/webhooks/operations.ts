@@ -76,7 +76,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       idempotent: true,
       input: input.create,
       answers: { 201: withSecret },
-      problems: ['cell_unknown', 'cell_unfit'],
+      problems: ['cell_unknown', 'cell_unfit', 'answer_invalid'],
       handle: async ({ actor, input }) =>
         replyTo(await by(actor).add(input), (made) =>
           done(201, describe(made), { location: `/api/v1/webhooks/${made.id}` }),
@@ -99,6 +99,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       id,
       input: input.update,
       answers: { 200: webhookSchema },
+      problems: ['answer_invalid'],
       representation: webhookSchema,
       handle: async ({ actor, id, input, matches }) =>
         replyTo(await by(actor).update(id, input, (current) => matches(describe(current))), (webhook) =>

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { invalid, type Problem, ProblemError, problem, type Result } from '../../../base/http/problem.ts';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { isAsymmetric, secretFault } from '../../../model/signatures/keys.ts';
+import { answersFault } from '../../../model/webhook-answers.ts';
 import { changesScheme, generateSecret, schemeFault, selectedDefinition } from '../../../model/webhook-schemes.ts';
 import type { Rotation } from '../../../model/webhook-secrets.ts';
 import type { NewWebhook, WebhookPatch } from '../../../model/webhooks.ts';
@@ -62,6 +63,8 @@ export class Webhooks {
 
   async add(given: NewWebhook): Promise<Result<WithSecret>> {
     const { agent_ids, secret, generate_secret, verify_token, cell: wanted, ...columns } = given;
+    const wrong = answersProblem({ ...columns, has_secret: secret !== null || generate_secret });
+    if (wrong !== null) return wrong;
     const cell = await this.#cellFor(wanted);
     if (typeof cell !== 'number') return cell;
     const id = randomUUID();
@@ -82,7 +85,7 @@ export class Webhooks {
     return this.#changer.change(id, 'update', expects, async (query, before) => {
       const has_verify_token = verify_token === undefined ? before.has_verify_token : verify_token !== null;
       // A webhook whose scheme a newer release set can still be renamed and disabled.
-      if (changesScheme(patch)) refuseFault(changedBy(before, { ...columns, has_verify_token }));
+      if (changesScheme(patch) || patch.answer) refuseFault(changedBy(before, { ...columns, has_verify_token }));
       await updateWebhook(query, id, columns);
       if (verify_token !== undefined) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
       if (agent_ids !== undefined) await setAgents(query, id, agent_ids);
@@ -174,9 +177,18 @@ function changedBy<Row extends object>(before: Row, change: { [Member in keyof R
 }
 
 /** Throws ProblemError if the members of the scheme do not fit together. */
-function refuseFault(members: Parameters<typeof schemeFault>[0]): void {
+function refuseFault(members: Parameters<typeof schemeFault>[0] & Parameters<typeof answersFault>[0]): void {
   const fault = schemeFault(members);
   if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
+  const wrong = answersProblem(members);
+  if (wrong !== null) throw new ProblemError(wrong);
+}
+
+function answersProblem(members: Parameters<typeof answersFault>[0]): Problem | null {
+  const fault = answersFault(members);
+  if (fault === null) return null;
+  const { member, detail } = fault;
+  return problem('answer_invalid', detail, { errors: [{ pointer: `/${member}`, detail }] });
 }
 
 /** Why the secret cannot become this one; null: it can. @param secret null: one is generated. */

@@ -47,7 +47,10 @@ export const testInput = z.strictObject({
 
 export const testSchema = z.object({
   status: z.int().nullable().describe('status of the response; null: no response'),
-  answer: z.unknown().describe('body of the response; a problem document if the request was refused'),
+  event_id: z.guid().nullable().describe('id of the stored event; null: none was stored'),
+  answer: z
+    .unknown()
+    .describe('body of the response, as text if it is not JSON; a problem document if the request was refused'),
   duration_ms: z.number().describe('time until the response'),
 });
 
@@ -76,7 +79,7 @@ export function createTest(
     const path = `/in/${webhook.id}`;
     const startMs = performance.now();
     const signed = sign(webhook, secret, body, `${publicUrl}${path}`);
-    if (typeof signed === 'string') return { status: null, answer: { detail: signed }, duration_ms: 0 };
+    if (typeof signed === 'string') return { status: null, event_id: null, answer: { detail: signed }, duration_ms: 0 };
     const own = { 'content-type': input.content_type, 'x-request-id': requestId, ...signed.headers };
     // A header given twice in different case would be sent as one with both values.
     const headers = { ...input.headers, ...lowerCase(own) };
@@ -108,8 +111,21 @@ function sign(webhook: WebhookRecord, secret: Buffer | null, body: Buffer, url: 
 async function post(url: string, headers: Record<string, string>, body: Uint8Array<ArrayBuffer>) {
   try {
     const response = await fetch(url, { method: 'POST', headers, body, signal: AbortSignal.timeout(TIMEOUT_MS) });
-    return { status: response.status, answer: await response.json() };
+    return {
+      status: response.status,
+      event_id: response.headers.get('x-weir-event-id'),
+      answer: jsonOrText(await response.text()),
+    };
   } catch (error) {
-    return { status: null, answer: { detail: `No response: ${(error as Error).message}.` } };
+    return { status: null, event_id: null, answer: { detail: `No response: ${(error as Error).message}.` } };
+  }
+}
+
+/** A webhook may answer with a text of its own. */
+function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
   }
 }

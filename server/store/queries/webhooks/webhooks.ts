@@ -1,5 +1,6 @@
 /** Webhooks: management, the rows that ingest caches, and their activity. */
 import type { z } from 'zod';
+import type { Answer, RefusedStatus } from '../../../model/signatures/answer.ts';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { webhookActivitySchema } from '../../../model/webhook-activity.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
@@ -109,8 +110,8 @@ export async function updateWebhook(query: Query, id: string, columns: GivenColu
 }
 
 function parameterOf(columns: GivenColumns, column: (typeof webhookColumns)[number]) {
-  if (column !== 'scheme_definition') return columns[column];
-  return columns.scheme_definition && JSON.stringify(columns.scheme_definition);
+  const value = columns[column];
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
 }
 
 /** Stores the sealed verify token; null removes it. */
@@ -141,6 +142,8 @@ export interface WebhookRow {
   signatureHeader: string | null;
   dedupeHeader: string | null;
   eventTypeFrom: string | null;
+  answer: Answer | null;
+  refusedStatus: RefusedStatus | null;
   maxPayloadBytes: number | null;
   rateLimitMax: number | null;
   /** An alert begins when its last event is older than it expects. */
@@ -169,6 +172,8 @@ export async function readWebhooks(
         w.signature_header as "signatureHeader",
         w.dedupe_header as "dedupeHeader",
         w.event_type_from as "eventTypeFrom",
+        w.answer,
+        w.refused_status as "refusedStatus",
         w.max_payload_bytes as "maxPayloadBytes",
         w.rate_limit_max as "rateLimitMax",
         w.expect_every_seconds is not null as "expectsEvents",

@@ -42,6 +42,8 @@ describe('webhook add', () => {
     );
     expect(made).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      answer: null,
+      refused_status: null,
       expect_every_seconds: null,
       name: 'github',
       url: `https://weir.example/in/${made.id}`,

@@ -167,6 +167,8 @@ test('a new webhook is returned without its secret', async () => {
     max_payload_bytes: null,
     rate_limit_max: null,
     retention_days: null,
+    answer: null,
+    refused_status: null,
     expect_every_seconds: null,
     agent_ids: [],
     cell: 0,

@@ -51,6 +51,8 @@ describe('a new webhook', () => {
     expect(answer.headers.get('location')).toBe(`${PATH}/${answer.body.id}`);
     expect(answer.body).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      answer: null,
+      refused_status: null,
       expect_every_seconds: null,
       name: 'github',
       description: '',

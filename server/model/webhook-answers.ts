@@ -1,0 +1,51 @@
+/** The members of a webhook that say what its sender gets as the answer. */
+import { type Answer, answerFault, answerSchema, refusedStatusSchema } from './signatures/answer.ts';
+import type { SchemeDefinition } from './signatures/definition.ts';
+import { DEFAULT_SCHEME } from './signatures/presets.ts';
+import type { Table } from './table.ts';
+
+const ANSWER = 'response to a request that was stored, or is a duplicate; null: as the scheme says, by default 202';
+const REFUSED_STATUS =
+  'status of the response to a request whose signature is refused; null: as the scheme says, by default 403';
+
+/** The members, in the table of a webhook. */
+export const answerFields = {
+  answer: {
+    input: answerSchema.nullable().describe(ANSWER),
+    initial: null,
+    output: answerSchema.nullable().describe(ANSWER),
+    example: null,
+    command: { flags: '--answer-file <file>', text: 'response to a request that was stored, as JSON' },
+    form: {
+      label: 'Answer (JSON)',
+      hint: 'For senders that demand another one than 202, such as {"status":200,"content_type":"text/plain","body":"ok"}. Empty: as the scheme says.',
+      type: 'json',
+      rows: 2,
+    },
+  },
+  refused_status: {
+    input: refusedStatusSchema.nullable().describe(REFUSED_STATUS),
+    initial: null,
+    output: refusedStatusSchema.nullable().describe(REFUSED_STATUS),
+    example: null,
+    command: { flags: '--refused-status <status>', text: 'status for a signature that is refused: 401 or 403' },
+    form: { label: 'Status of a refused signature', hint: '401 or 403. Empty: as the scheme says, by default 403.' },
+  },
+} as const satisfies Table;
+
+interface AnswerMembers {
+  signature_scheme: string;
+  scheme_definition: SchemeDefinition | null;
+  has_secret: boolean;
+  answer: Answer | null;
+}
+
+/** What is wrong with the answers of a webhook and of its definition; null: nothing. */
+export function answersFault(members: AnswerMembers): { member: string; detail: string } | null {
+  const verifies = members.signature_scheme !== DEFAULT_SCHEME || members.has_secret;
+  const faultOf = (member: string, answer: Answer | null | undefined) => {
+    const detail = answer ? answerFault(answer, verifies) : null;
+    return detail === null ? null : { member, detail };
+  };
+  return faultOf('answer', members.answer) ?? faultOf('scheme_definition/answer', members.scheme_definition?.answer);
+}
