@@ -13,8 +13,15 @@ const WAIT_SECONDS = 20;
 /** Longer than the API's default: a model takes minutes for what a program does in seconds. */
 const LEASE_SECONDS = 300;
 
+const NO_RECEIPT =
+  'This is not a receipt: give the receipt of a delivery from wait_for_events, not its delivery_id or event_id.';
 const receipts = z
-  .array(z.string().max(100))
+  .array(
+    z
+      .string()
+      .max(100)
+      .refine((text) => parseReceipt(text) !== null, NO_RECEIPT),
+  )
   .min(1)
   .max(RECEIPTS_MAX)
   .describe(`receipts from wait_for_events, 1 to ${RECEIPTS_MAX}`);

@@ -1,6 +1,6 @@
 /** The tools of an agent, called by the SDK's own client over HTTP. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { addAgent, letPass, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
+import { addAgent, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { connect, type McpAgent } from '../../helpers/mcp.ts';
 import { signatureOf } from '../../helpers/requests.ts';
@@ -113,6 +113,23 @@ test('a rejected event comes again with its next attempt, and an expired receipt
   expect(lost.data).toEqual({ done: [], gone: [second.receipt] });
   expect(lost.text).toContain('delivered again');
   await mcp.done('acknowledge', { receipts: [third.receipt] });
+});
+
+describe('what is not a receipt', () => {
+  test.each(['acknowledge', 'reject', 'extend_lease'])('is an error of %s, which settles nothing', async (tool) => {
+    const eventId = await send(webhook);
+    const { receipt, delivery_id } = await waitOne();
+    for (const [position, wrong] of [delivery_id, eventId, `${receipt}x`, 'all', ''].entries()) {
+      const receipts = position % 2 === 0 ? [receipt, wrong] : [wrong];
+      const { isError, data } = await mcp.call(tool, { receipts });
+      expect([isError, data.code]).toEqual([true, 'invalid_request']);
+      expect(data.errors).toEqual([
+        { pointer: `/receipts/${receipts.length - 1}`, detail: expect.stringContaining('not a receipt') },
+      ]);
+    }
+    expect(await rowOf(app.database, delivery_id)).toMatchObject({ state: 'leased', attempts: 1 });
+    expect(await mcp.done('acknowledge', { receipts: [receipt.toUpperCase()] })).toMatchObject({ gone: [] });
+  });
 });
 
 test('a long body is cut between characters, and get_event returns the rest', async () => {
