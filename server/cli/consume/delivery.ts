@@ -10,10 +10,10 @@ interface Described {
 }
 
 /**
- * Environment variables for the command of a delivery. TRACEPARENT and TRACESTATE are those of the sender's request, as OpenTelemetry
- * reads them; without any they are empty, so that the command does not continue a trace of this process.
+ * Environment variables for the command of a delivery. TRACEPARENT, TRACESTATE and BAGGAGE are those of the sender's request, as
+ * OpenTelemetry reads them. One that the request does not have is undefined: the command gets neither an empty one nor that of this process.
  */
-export function environmentOf({ id, attempt, event }: Described): Record<string, string> {
+export function environmentOf({ id, attempt, event }: Described): Record<string, string | undefined> {
   const traceparent = traceparentOf(event.headers.traceparent);
   return {
     WEIR_DELIVERY_ID: id,
@@ -25,8 +25,9 @@ export function environmentOf({ id, attempt, event }: Described): Record<string,
     WEIR_EVENT_TYPE: event.event_type ?? '',
     WEIR_CONTENT_TYPE: event.content_type ?? '',
     WEIR_REQUEST_ID: event.headers['x-request-id'] ?? '',
-    TRACEPARENT: traceparent ?? '',
-    TRACESTATE: traceparent === undefined ? '' : (event.headers.tracestate ?? ''),
+    TRACEPARENT: traceparent,
+    TRACESTATE: traceparent && (event.headers.tracestate || undefined),
+    BAGGAGE: event.headers.baggage || undefined,
     WEIR_HEADERS: JSON.stringify(event.headers),
   };
 }

@@ -44,7 +44,7 @@ test.each([
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const viewer = await addPerson(app, 'viewer');
-  const trace = { traceparent: TRACE, tracestate: 'vendor=1' };
+  const trace = { traceparent: TRACE, tracestate: 'vendor=1', baggage: 'tenant=7,user=ada' };
   const { requestId, id } = await post(webhook.url, webhook.secret!, { ...given, ...trace });
 
   // The log leads from the request id to the event.
@@ -63,9 +63,9 @@ test.each([
   // The agent gets both with its delivery, and its command too.
   const delivery = await agent.claimOne();
   expect(delivery.event).toMatchObject({ id, headers: stored });
-  const script = 'echo $TRACEPARENT $TRACESTATE $WEIR_REQUEST_ID $WEIR_EVENT_ID';
-  const env = { PATH: process.env.PATH, TRACEPARENT: 'of the parent', ...environmentOf(delivery as never) };
-  expect(execFileSync('sh', ['-c', script], { env, encoding: 'utf8' })).toBe(`${TRACE} vendor=1 ${requestId} ${id}\n`);
+  const lines = commandEnvironment(delivery).split('\n');
+  const expected = [`TRACEPARENT=${TRACE}`, 'TRACESTATE=vendor=1', 'BAGGAGE=tenant=7,user=ada'];
+  expect(lines).toEqual(expect.arrayContaining([...expected, `WEIR_REQUEST_ID=${requestId}`, `WEIR_EVENT_ID=${id}`]));
 
   // The delivery names the event, also after its end.
   await agent.ack([delivery.receipt]);
@@ -73,6 +73,22 @@ test.each([
     event_id: id,
     state: 'done',
   });
+});
+
+/** What `env` prints as the command of a delivery, in a process that has a trace itself. */
+function commandEnvironment(delivery: object): string {
+  const own = { TRACEPARENT: 'of the parent', TRACESTATE: 'of the parent', BAGGAGE: 'of the parent' };
+  const env = { PATH: process.env.PATH, ...own, ...environmentOf(delivery as never) };
+  return execFileSync('env', { env, encoding: 'utf8' });
+}
+
+test('a request without a trace and baggage sets none for the command, not even empty ones', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await post(webhook.url, webhook.secret!, {});
+  const printed = commandEnvironment(await agent.claimOne());
+  expect(printed).toMatch(/WEIR_EVENT_ID=/);
+  expect(printed).not.toMatch(/TRACEPARENT|TRACESTATE|BAGGAGE/);
 });
 
 describe('a traceparent', () => {
@@ -101,6 +117,6 @@ describe('a traceparent', () => {
     expect(await lineOf(requestId)).not.toHaveProperty('traceparent');
     const delivery = await agent.claimOne();
     expect(delivery.event.headers).toMatchObject({ traceparent: 'none at all', tracestate: 'a=1' });
-    expect(environmentOf(delivery as never)).toMatchObject({ TRACEPARENT: '', TRACESTATE: '' });
+    expect(commandEnvironment(delivery)).not.toMatch(/TRACE/);
   });
 });
