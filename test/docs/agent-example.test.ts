@@ -35,6 +35,7 @@ afterAll(async () => {
 
 interface Started {
   lines: string[];
+  errors: () => string;
   ended: Promise<unknown[]>;
   kill: (signal: NodeJS.Signals) => void;
 }
@@ -43,16 +44,20 @@ function start(program: string, args: string[], credential: string): Started {
   const child = spawn(program, args, {
     cwd: folder,
     env: { ...process.env, WEIR_CREDENTIAL: credential },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: string[] = [];
+  let errors = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text;
+  });
   child.stdout.setEncoding('utf8').on('data', (text: string) => lines.push(...text.split('\n').filter(Boolean)));
-  const ended = once(child, 'exit');
+  const ended = once(child, 'close');
   onTestFinished(async () => {
     child.kill('SIGKILL');
     await ended;
   });
-  return { lines, ended, kill: (signal) => child.kill(signal) };
+  return { lines, errors: () => errors, ended, kill: (signal) => child.kill(signal) };
 }
 
 const states = (agentId: string) =>
@@ -138,6 +143,12 @@ describe('the agent in Python', () => {
     const ids = [await send(webhook, '{"a":1}'), await send(webhook, Buffer.from([0, 255, 1]))];
     await areDone(agent.id, 2);
     expect(lines.sort()).toEqual([`orders ${ids[0]}: 7 bytes`, `orders ${ids[1]}: 3 bytes`].sort());
+  });
+
+  test('ends with the answer of Weir when its credential is empty', async () => {
+    const { ended, errors } = run('');
+    expect(await ended).toEqual([1, null]);
+    expect(errors()).toMatch(/^\/session: 401 \{.*"code":"agent_unauthenticated"/);
   });
 
   test('returns deliveries on which its handler raises, with the reason', async () => {
