@@ -1,13 +1,16 @@
-/** A start that waits for another migration or for Redis: it listens, says what it waits for, and ends at once when it is stopped. */
-import { afterEach, beforeEach, expect, test } from 'vitest';
+/** A start that waits for another migration, for Redis or for its port: it says what it waits for, and ends at once when it is stopped. */
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
 import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
 import { freePort } from '../helpers/ports.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
+import { childrenOf, look } from '../helpers/processes.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { someKey } from '../helpers/settings.ts';
 import { PATIENCE_MS, until } from '../helpers/wait.ts';
-import { ask, readiness, spawnWeir } from '../helpers/weir.ts';
+import { ask, kill, readiness, spawnWeir } from '../helpers/weir.ts';
 
 const eventually = { timeoutMs: 2 * PATIENCE_MS };
 
@@ -28,8 +31,8 @@ afterEach(async () => {
   await fresh.drop();
 });
 
-async function start(settings: Record<string, string | number> = {}): Promise<void> {
-  port = await freePort();
+async function start(settings: Record<string, string | number> = {}, at?: number): Promise<void> {
+  port = at ?? (await freePort());
   const given = { DATABASE_URL: fresh.conninfo, SECRETS_KEY: someKey, PORT: port, METRICS_PORT: await freePort() };
   weir = spawnWeir({ ...given, WORKERS: 1, ...settings });
 }
@@ -108,4 +111,52 @@ test('a start that does not require Redis serves without it', async () => {
   });
   await until(isReady, eventually);
   expect(await readiness(port)).toMatchObject({ checks: { rate_limit_store: 'degraded' } });
+});
+
+/** Stops the serving process with STOP and kills the primary: the process holds the port and does not notice. Returns its pid. */
+async function orphan(): Promise<number> {
+  await start();
+  await until(isReady, eventually);
+  const pid = (await childrenOf(weir.pid))[0]!;
+  kill(pid, 'SIGSTOP');
+  onTestFinished(() => kill(pid, 'SIGKILL'));
+  kill(weir.pid, 'SIGKILL');
+  await weir.ended;
+  return pid;
+}
+
+test('a start just after kill -9 of the primary waits until its processes have ended', async () => {
+  const pid = await orphan();
+  await start({}, port);
+  const awaited = await until(() => weir.events('orphans_awaited')[0], eventually);
+  expect(awaited.processes).toContain(pid);
+  expect(weir.events('starting')).toEqual([]);
+  kill(pid, 'SIGCONT');
+  await until(isReady, eventually);
+  expect(await look(pid)).toBeNull();
+  expect(weir.events('orphans_awaited')).toHaveLength(1);
+});
+
+test('a start whose port is held by a process of a killed primary names it after DRAIN_SECONDS, and one that is stopped ends', async () => {
+  const pid = await orphan();
+  await start({ DRAIN_SECONDS: 3_600 }, port);
+  await until(() => weir.events('orphans_awaited').length === 1, eventually);
+  weir.child.kill('SIGTERM');
+  expect(await weir.ended).toBe(0);
+
+  await start({ DRAIN_SECONDS: 1 }, port);
+  expect(await weir.ended).toBe(1);
+  expect(weir.stderr()).toMatch(
+    new RegExp(`PORT ${port} on .* is still in use after 1 s \\(DRAIN_SECONDS\\).*kill -9 (\\d+ )*${pid}\\b`, 's'),
+  );
+});
+
+test('a start whose port another program has is refused at once', async () => {
+  port = await freePort();
+  const server = createServer().listen(port, '127.0.0.1');
+  onTestFinished(() => void server.close());
+  await once(server, 'listening');
+  await start({ DRAIN_SECONDS: 3_600 }, port);
+  expect(await weir.ended).toBe(1);
+  expect(weir.stderr()).toContain(`PORT ${port} on 127.0.0.1 is in use by another program`);
 });

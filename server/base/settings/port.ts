@@ -2,6 +2,9 @@
 import { createServer } from 'node:net';
 import { OperatorError } from '../../model/fault.ts';
 
+/** Another program listens on the port. */
+export class PortInUseError extends OperatorError {}
+
 /**
  * Rejects with OperatorError if the port is unavailable. It listens without SO_REUSEPORT: with it, a second installation would
  * silently take half of the traffic.
@@ -20,7 +23,10 @@ export function portError(setting: string, host: string, port: number, error: Er
   const { code } = error as NodeJS.ErrnoException;
   const hostSetting = setting.replace('PORT', 'HOST');
   if (code === 'EADDRINUSE')
-    return new OperatorError(`${setting} ${port} on ${host} is in use by another program`, `stop it or set ${setting}`);
+    return new PortInUseError(
+      `${setting} ${port} on ${host} is in use by another program`,
+      `stop it or set ${setting}`,
+    );
   if (code === 'EACCES')
     return new OperatorError(
       `${setting} ${port} needs privileges that this user does not have`,

@@ -16,6 +16,10 @@ export const logEvents = {
     'warn',
     'a variable looks like a setting and is not one: the default applies. `meant`: the setting whose name differs by one character',
   ],
+  orphans_awaited: [
+    'warn',
+    'PORT is held by processes of a Weir whose primary was killed: the start waits until they end, at most DRAIN_SECONDS',
+  ],
   database_starting: ['info', 'the embedded database is being created or started'],
   database_awaited: [
     'error',

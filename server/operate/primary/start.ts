@@ -6,7 +6,6 @@ import { dirname, join } from 'node:path';
 import { builtFile } from '../../base/files/build.ts';
 import { lockDataDir } from '../../base/files/data-dir.ts';
 import { LockError } from '../../base/files/lock.ts';
-import { probePort } from '../../base/settings/port.ts';
 import type { Configuration, Settings } from '../../base/settings/read.ts';
 import type { AdjustableLog, Log, LogDestination } from '../../base/telemetry/log.ts';
 import { within } from '../../base/time/within.ts';
@@ -20,6 +19,7 @@ import { checkArchive } from '../backup/write.ts';
 import { Alerts, runAlerts } from './alerts.ts';
 import { loggedMigrations } from './cells.ts';
 import { findEntryFile } from './forks.ts';
+import { waitForPort } from './orphans.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
 import { Release } from './release.ts';
 import { openServing, type State } from './serving.ts';
@@ -67,7 +67,10 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const state: State = { settings: first.settings, horizon: usualHorizon(Date.now()), awaited: 'database' };
   const settings = () => state.settings;
 
-  await checkAddresses(first.settings);
+  const stopping = abortedBy(ending);
+  await waitForPort(first.settings, log, stopping);
+  if (stopping.aborted) return null;
+  if (first.settings.ARCHIVE_DIR !== undefined) await checkArchive(first.settings.ARCHIVE_DIR);
   const keys = loadSecretsKeys(first.settings);
   await ownDataDir(first.settings, undo);
   for (const setting of first.ignored) log('setting_ignored', { setting });
@@ -75,7 +78,6 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const { WORKERS, THREADS, database: kind } = first.settings;
   log('starting', { processes: WORKERS, threads: THREADS, database: kind.kind });
 
-  const stopping = abortedBy(ending);
   const ended = ending.ended.then(() => null);
   const attached = await attach(first.settings, log, undo, stopping);
   if (attached === null) return null;
@@ -140,12 +142,6 @@ export async function start(parts: StartParts): Promise<Started | null> {
   // Logged last, where it is visible. It goes to the log because without a terminal there is no other output.
   if (isUp && address !== null) log('setup_address', { url: address });
   return { ...started, isUp, address };
-}
-
-/** Rejects if another program has PORT, or ARCHIVE_DIR cannot be written. */
-async function checkAddresses({ HOST, PORT, ARCHIVE_DIR }: Settings): Promise<void> {
-  await probePort('PORT', HOST, PORT);
-  if (ARCHIVE_DIR !== undefined) await checkArchive(ARCHIVE_DIR);
 }
 
 async function ownDataDir({ DATA_DIR }: Settings, undo: UndoStack): Promise<void> {
