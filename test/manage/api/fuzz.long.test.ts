@@ -1,0 +1,100 @@
+/**
+ * Requests generated from the OpenAPI document, to every operation, with input that fits the document and input that does not: every
+ * answer is documented, input that the document does not allow changes nothing, and no answer is a 5xx without a stated reason.
+ */
+import Ajv2020 from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { operationRoutes } from '../../../server/manage/api/routes.ts';
+import { fuzzRuns, numbers, oneOf } from '../../helpers/fuzz.ts';
+import { ApiDocument, receiveAnswer } from '../../helpers/openapi.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { SchemaValues } from '../../helpers/schema-values.ts';
+import { makeWorld, type World } from '../../helpers/world.ts';
+
+/** FUZZ_SEED: other requests. */
+const SEED = Number(process.env.FUZZ_SEED ?? 1);
+/** Of each operation: 4,000 in all take about two minutes. */
+const REQUESTS = fuzzRuns(40);
+/** 503 with a stated reason: too many requests of this kind at the same time. */
+const busy = ['search_busy', 'sign_in_busy', 'streams_full', 'user_streams_full', 'jobs_full', 'exports_full'];
+
+let world: World;
+let api: ApiDocument;
+let values: SchemaValues;
+let person: TestPerson;
+let ajv: InstanceType<typeof Ajv2020.default>;
+beforeAll(async () => {
+  world = await makeWorld();
+  api = new ApiDocument((await (await fetch(`${world.app.url}/api/v1/openapi.json`)).json()) as object);
+  values = new SchemaValues(api.document);
+  person = await addPerson(world.app, 'administrator');
+  ajv = new Ajv2020.default({ strict: false });
+  addFormats.default(ajv);
+  ajv.addSchema({ ...api.document, $id: 'weir' });
+});
+afterAll(() => world.app.stop());
+
+/** What is left out of a generated body: a claim would wait, and a URL would be called. */
+const fixed: Record<string, object> = { claim: { wait_seconds: 0 } };
+
+test.each(operationRoutes.map(([method, path, name, access]) => ({ method, path, name, access })))(
+  '$name answers generated requests as documented',
+  async ({ method, path, name, access }) => {
+    const next = numbers(SEED + operationRoutes.findIndex((row) => row[2] === name) * 1_000);
+    const operation = api.operation(name);
+    const { parameters = [], requestBody } = api.document.paths[operation.path][method.toLowerCase()];
+    const schema = requestBody?.content['application/json']?.schema;
+    const query = parameters.filter((given: { in: string }) => given.in === 'query');
+    const querySchema = {
+      type: 'object',
+      properties: Object.fromEntries(query.map((one: { name: string; schema: object }) => [one.name, one.schema])),
+      required: query.filter((one: { required: boolean }) => one.required).map((one: { name: string }) => one.name),
+    };
+    const validate = schema === undefined ? null : ajv.compile(relocated(schema));
+    const take = <T>(from: fc.Arbitrary<T>): T => fc.sample(from, { seed: next(2 ** 31), numRuns: 1 })[0]!;
+    const collection = path.split('/')[3]!;
+    let real = '';
+    for (let request = 0; request < REQUESTS; request++) {
+      if (path.includes(':id') && (real === '' || next(8) === 0)) real = await world.make(collection);
+      const ids = [real, real, real, take(fc.uuid()), take(fc.string())];
+      const url = path
+        .replace(':id', encodeURIComponent(wellFormed(oneOf(next, ids))))
+        .replace(':webhook_id', oneOf(next, [world.webhook.id, take(fc.uuid())]));
+      const parametersGiven = take(next(3) === 0 ? values.unfitting(querySchema) : values.fitting(querySchema));
+      const body = take(next(3) === 0 ? values.unfitting(schema ?? {}) : values.fitting(schema ?? {}));
+      const sent = schema === undefined ? undefined : { ...(body as object), ...fixed[name] };
+      const credential = access.startsWith('agent') ? world.agent.token : person.token;
+      const answer = await receiveAnswer(`${world.app.url}${url}${queryText(parametersGiven as object)}`, {
+        method,
+        headers: { authorization: `Bearer ${credential}` },
+        ...(method === 'GET' || sent === undefined ? {} : { body: JSON.stringify(sent) }),
+      });
+      const { code } = (answer.body ?? {}) as { code?: string };
+      const told = JSON.stringify({ method, url, parametersGiven, sent, answer: [answer.status, answer.body] });
+      if (code !== 'not_found' && code !== 'method_not_allowed')
+        expect(api.faults(operation, answer), told).toEqual([]);
+      if (answer.status >= 500) expect(busy, told).toContain(code);
+      if (validate !== null && !validate(sent)) expect(answer.status, told).toBeGreaterThanOrEqual(400);
+    }
+  },
+);
+
+/** References lead to the document that `ajv` knows. */
+function relocated(schema: object): object {
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/', '"weir#/components/'));
+}
+
+/** An unpaired surrogate has no percent-encoding. */
+function wellFormed(text: string): string {
+  return text.replace(/\p{Cs}/gu, '?');
+}
+
+function queryText(given: object): string {
+  const pairs = Object.entries(given).map(([name, value]) => {
+    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    return `${name}=${encodeURIComponent(wellFormed(text))}`;
+  });
+  return pairs.length === 0 ? '' : `?${pairs.join('&')}`;
+}
