@@ -15,7 +15,7 @@ import { makeWorld, type World } from '../../helpers/world.ts';
 
 /** FUZZ_SEED: other requests. */
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
-/** Of each operation: 4,000 in all take about two minutes. */
+/** Number of requests to each operation: 4,000 in all take about two minutes. */
 const REQUESTS = fuzzRuns(40);
 /** 503 with a stated reason: too many requests of this kind at the same time. */
 const busy = ['search_busy', 'sign_in_busy', 'streams_full', 'user_streams_full', 'jobs_full', 'exports_full'];
@@ -72,11 +72,11 @@ test.each(operationRoutes.map(([method, path, name, access]) => ({ method, path,
         ...(method === 'GET' || sent === undefined ? {} : { body: JSON.stringify(sent) }),
       });
       const { code } = (answer.body ?? {}) as { code?: string };
-      const told = JSON.stringify({ method, url, parametersGiven, sent, answer: [answer.status, answer.body] });
+      const sentence = JSON.stringify({ method, url, parametersGiven, sent, answer: [answer.status, answer.body] });
       if (code !== 'not_found' && code !== 'method_not_allowed')
-        expect(api.faults(operation, answer), told).toEqual([]);
-      if (answer.status >= 500) expect(busy, told).toContain(code);
-      if (validate !== null && !validate(sent)) expect(answer.status, told).toBeGreaterThanOrEqual(400);
+        expect(api.faults(operation, answer), sentence).toEqual([]);
+      if (answer.status >= 500) expect(busy, sentence).toContain(code);
+      if (validate !== null && !validate(sent)) expect(answer.status, sentence).toBeGreaterThanOrEqual(400);
     }
   },
 );

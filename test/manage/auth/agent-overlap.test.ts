@@ -40,7 +40,7 @@ beforeEach(async () => {
 const VALID = [200, 200, 200, 200];
 const REFUSED = [401, 401, 401, 401];
 
-/** Of the credential and the session, at each process. */
+/** Statuses of the credential and the session, at each process. */
 async function statusesOf({ credential, token }: { credential: string; token: string }): Promise<number[]> {
   const statuses = [];
   for (const { url } of [app, second])

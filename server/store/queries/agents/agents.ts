@@ -163,7 +163,7 @@ export interface Agent {
   readonly name: string;
   /** That of its credential. */
   readonly generation: number;
-  /** End of the overlap, until which sessions of the generation before are valid too; null: there is none. */
+  /** End of the overlap, until which sessions of the generation before are valid too; null: without one. */
   readonly previousUntilMs: number | null;
   /** The generation of the request's credential, if that is the previous one. */
   readonly previousGeneration?: number | null;
