@@ -10,6 +10,7 @@ import { parseReceipt } from '../../../server/store/queries/claims/receipts.ts';
 import { readAttempts } from '../../../server/store/queries/deliveries/history.ts';
 import { addAgent, type Delivery, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { until } from '../../helpers/wait.ts';
 
 let app: TestApp;
 let webhook: TestWebhook;
@@ -350,6 +351,25 @@ describe('a claim that settles', () => {
     expect(statements).toBe(2);
     expect(await row(first!)).toMatchObject({ state: 'done' });
   });
+
+  test.each(['ack', 'nack'])(
+    'commits its %s before it waits, and answers at once without wait_seconds',
+    async (kind) => {
+      const [first, second] = await leased(2);
+      const settling = ({ receipt }: Delivery) => ({
+        [kind]: kind === 'ack' ? [receipt] : [{ receipt, delay_seconds: 3600 }],
+      });
+      let isAnswered = false;
+      const waits = claim({ ...settling(first!), wait_seconds: 30 }).finally(() => {
+        isAnswered = true;
+      });
+      await until(async () => (await row(first!)).state !== 'leased');
+      expect(await claim(settling(second!))).toEqual({ deliveries: [], settled: done(second!.receipt) });
+      expect(isAnswered).toBe(false);
+      await send(webhook);
+      expect((await waits).settled).toEqual(done(first!.receipt));
+    },
+  );
 
   test('has no member settled without ack and nack', async () => {
     await leased(1);

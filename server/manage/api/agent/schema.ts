@@ -90,17 +90,19 @@ export const claimInput = z
       .min(0)
       .max(30)
       .default(0)
-      .describe('how long the request waits when no delivery can be claimed'),
+      .describe(
+        'how long the request waits when no delivery can be claimed. With ack or nack, settled comes after this wait: use 0 to have it at once',
+      ),
     webhook_ids: z.array(z.guid()).max(1000).optional().describe('only deliveries of these webhooks; absent: of all'),
     ack: receipts
       .optional()
-      .describe('receipts to acknowledge before the claim, 1 to 1000; repeating the request is safe'),
+      .describe('receipts to acknowledge before the claim looks or waits, 1 to 1000; repeating the request is safe'),
     nack: z
       .array(refine(z.strictObject({ receipt, ...refusal })))
       .min(1)
       .max(1000)
       .optional()
-      .describe('deliveries to refuse before the claim, 1 to 1000'),
+      .describe('deliveries to refuse before the claim looks or waits, 1 to 1000'),
   })
   .meta({ examples: [{ max: 10, lease_seconds: 60, wait_seconds: 20, ack: [exampleReceipt] }] });
 
