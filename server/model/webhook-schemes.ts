@@ -165,6 +165,22 @@ export function changesScheme(patch: object): boolean {
   return ['signature_header', ...Object.keys(schemeFields)].some((member) => member in patch);
 }
 
+/** Whether requests are stored without a check of their signature: schemeFault refuses every other scheme without a secret or a key. */
+function isUnverified({ signature_scheme, has_secret }: SchemeMembers): boolean {
+  return signature_scheme === DEFAULT_SCHEME && !has_secret;
+}
+
+/** As schemeFault, for a change. A change that ends the check of signatures needs `isWanted`. */
+export function changeFault(before: SchemeMembers, after: SchemeMembers, isWanted: boolean): SchemeFault | null {
+  const fault = schemeFault(after);
+  if (fault !== null || isWanted || isUnverified(before) || !isUnverified(after)) return fault;
+  return {
+    member: 'unverified',
+    detail:
+      'After this change the webhook has neither a secret nor a public key, and anyone who knows its URL can send requests. Give it a secret first, or set unverified to true.',
+  };
+}
+
 /** What is wrong with the members together; null: nothing. */
 export function schemeFault(members: SchemeMembers): SchemeFault | null {
   const { signature_scheme: scheme } = members;

@@ -245,6 +245,10 @@ export function webhookInput(limits: WebhookLimits) {
         .never('A secret is changed by POST /api/v1/webhooks/{id}/rotate-secret.')
         .describe('not allowed here; use POST /api/v1/webhooks/{id}/rotate-secret')
         .optional(),
+      unverified: z
+        .boolean()
+        .describe('true: makes the change even if signatures are no longer checked after it')
+        .optional(),
     }),
   };
 }

@@ -83,7 +83,7 @@ const editWebhook: Page = async (request) => {
 const updateWebhook: Page = async (request) => {
   const { call, id, form } = request;
   const updated = await withIds(call, 'agents', 'agent_ids', webhookOf(form), (found) =>
-    call('updateWebhook', { id, input: found, ...basis(form) }),
+    call('updateWebhook', { id, input: { ...found, unverified: form.has('unverified') }, ...basis(form) }),
   );
   if (updated.kind === 'done') return redirect(`/webhooks/${id}/settings`, 'saved');
   const { was, refused } = await withVersion(form, updated, () => call('showWebhook', { id }));

@@ -135,6 +135,22 @@ test('a definition is kept through the form, and text that is not a definition i
   expect((await find('own')).scheme_definition).toEqual(JSON.parse(scheme_definition));
 });
 
+test('a change after which signatures are not checked is made when its check box is checked', async () => {
+  const raw = generateKeyPairSync('ed25519').publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
+  const fields = { name: 'keyed bot', signature_scheme: 'discord', public_key: raw.toString('hex') };
+  await open('/webhooks/new', fields);
+  const { id } = await find(fields.name);
+  expect((await open(`/webhooks/${id}/edit`)).text).not.toContain('name="unverified"');
+  const unchecked = { name: fields.name, signature_scheme: 'sha256', public_key: '' };
+  const refused = await open(`/webhooks/${id}/edit`, unchecked);
+  expect(refused.status).toBe(422);
+  expect(refused.text).toMatch(/name="unverified" value="true" aria-describedby="e-unverified"/);
+  expect(refused.text).toContain('anyone who knows its URL can send requests. Give it a secret first');
+  expect((await find(fields.name)).signature_scheme).toBe('discord');
+  expect((await open(`/webhooks/${id}/edit`, { ...unchecked, unverified: 'true' })).status).toBe(303);
+  expect(await find(fields.name)).toMatchObject({ signature_scheme: 'sha256', public_key: null, has_secret: false });
+});
+
 test('a verify token stays when its field is empty', async () => {
   const fields = { name: 'pages', signature_scheme: 'meta', ...given };
   await open('/webhooks/new', { ...fields, verify_token: 'a good token' });

@@ -1,5 +1,5 @@
 /** Rejections fixed by one request: the webhook is changed, the similar ones are checked again, and those that verify are accepted. */
-import { createHmac } from 'node:crypto';
+import { createHmac, generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { rejectionReasonNames } from '../../../server/model/signatures/diagnosis/reasons.ts';
 import { presetNamed, presets } from '../../../server/model/signatures/presets.ts';
@@ -161,15 +161,39 @@ describe('a fix', () => {
   test('that does not fit the scheme is refused, and changes nothing', async () => {
     const webhook = await app.addWebhook({ secret: SECRET });
     const [rejection] = await refused(webhook, { 'stripe-signature': stripe(SECRET) });
-    const wrong = await fix(rejection.id, { kind: 'set_scheme', signature_scheme: 'svix', secret: 'not base64!' });
-    expect([wrong.status, wrong.body.errors[0].pointer]).toEqual([422, '/secret']);
-    const keyless = await fix(rejection.id, { kind: 'set_scheme', signature_scheme: 'discord' });
-    expect([keyless.status, keyless.body.errors[0].pointer]).toEqual([422, '/public_key']);
+    const keyed = await fix(rejection.id, { kind: 'set_scheme', signature_scheme: 'stripe', public_key: 'ab' });
+    expect([keyed.status, keyed.body.errors[0].pointer]).toEqual([422, '/public_key']);
     const headerless = await fix(rejection.id, { kind: 'set_secret' });
     expect([headerless.status, headerless.body.errors[0].pointer]).toEqual([422, '/secret']);
     const { body } = await operator.api('GET', `/api/v1/webhooks/${webhook.id}`);
     expect(body).toMatchObject({ signature_scheme: 'sha256', public_key: null });
     expect((await send(webhook, { 'x-hub-signature-256': signatureOf(SECRET, BODY) })).status).toBe(202);
+  });
+
+  test('that is not among the fixes of the rejection is refused, and the webhook continues to verify', async () => {
+    const { publicKey } = generateKeyPairSync('ed25519');
+    const key = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('base64');
+    const keyed = { secret: null, signature_scheme: 'standard-webhooks', public_key: `whpk_${key}` };
+    const webhook = await app.addWebhook(keyed);
+    const [unsigned] = await refused(webhook, {});
+    const stripeOne = await app.addWebhook({ secret: SECRET });
+    const [ofStripe] = await refused(stripeOne, { 'stripe-signature': stripe(SECRET) });
+    for (const [id, input, pointer] of [
+      // The webhook would take every request.
+      [unsigned.id, { kind: 'set_scheme', signature_scheme: 'sha256' }, '/kind'],
+      [unsigned.id, { kind: 'use_header' }, '/kind'],
+      [ofStripe.id, { kind: 'set_secret', secret: 'x' }, '/kind'],
+      [ofStripe.id, { kind: 'set_scheme', signature_scheme: 'svix', secret: 'whsec_AAAA' }, '/signature_scheme'],
+    ]) {
+      const answer = await fix(id, input);
+      expect([answer.status, answer.body.errors?.[0].pointer]).toEqual([422, pointer]);
+    }
+    for (const { id, signature_scheme } of [
+      { ...webhook, ...keyed },
+      { ...stripeOne, signature_scheme: 'sha256' },
+    ])
+      expect((await operator.api('GET', `/api/v1/webhooks/${id}`)).body).toMatchObject({ signature_scheme });
+    expect((await send(webhook, {})).status).toBe(403);
   });
 
   test('“Paste the sender’s secret” keeps the present one for a day', async () => {

@@ -82,13 +82,18 @@ export const webhookRows: readonly Row[] = [
     text: membersText,
   }),
 
-  row()({
+  row<{ unverified?: boolean }>()({
     name: 'update',
     description: 'change members of a webhook; see also rotate (secret) and weir agent subscribe',
     target,
-    options: fieldOptions(webhookFields, 'update'),
-    run: async (call, { id, options, io }) =>
-      call('updateWebhook', { id, input: withScheme(await changesOf(io, webhookFields, options)) }),
+    options: [
+      ...fieldOptions(webhookFields, 'update'),
+      ['--unverified', 'make the change even if signatures are no longer checked after it'],
+    ],
+    run: async (call, { id, options, io }) => {
+      const changes = withScheme(await changesOf(io, webhookFields, options));
+      return call('updateWebhook', { id, input: { ...changes, unverified: options.unverified } });
+    },
     text: ({ id }) => `${id}: updated.\n`,
   }),
 

@@ -1,7 +1,7 @@
 /** Changes the webhook of a rejection so that it verifies, and checks the similar rejections again. */
 import type { z } from 'zod';
 import { invalid, problem, type Result } from '../../../base/http/problem.ts';
-import { DEFAULT_SCHEME } from '../../../model/signatures/presets.ts';
+import { fixesOf } from '../../../receive/rejections/fixes.ts';
 import type { Rejections } from '../../../receive/rejections/recheck.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { findRejection } from '../../../store/queries/rejections/rejections.ts';
@@ -29,12 +29,13 @@ export async function fixRejection(
 ): Promise<Result<Fixed>> {
   const rejection = await findRejection(parts.database.query, id);
   if (rejection === undefined) return problem('rejection_unknown');
-  const { header, signature_scheme: scheme } = rejection;
-  if (input.kind === 'use_header' && (header === null || scheme !== DEFAULT_SCHEME))
-    return invalid('/kind', 'Only a webhook of the scheme sha256 can use the header of a rejection.');
+  const fix = fixesOf(rejection).find(({ kind }) => kind === input.kind);
+  if (fix === undefined) return invalid('/kind', 'This is not among the fixes of the rejection.');
+  if (input.kind === 'set_scheme' && !fix.schemes.includes(input.signature_scheme))
+    return invalid('/signature_scheme', `The fix takes one of these schemes: ${fix.schemes.join(', ')}.`);
   const patch =
     input.kind === 'use_header'
-      ? { signature_header: header }
+      ? { signature_header: rejection.header }
       : input.kind === 'set_scheme'
         ? { signature_scheme: input.signature_scheme, public_key: input.public_key }
         : {};

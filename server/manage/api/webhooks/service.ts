@@ -4,7 +4,7 @@ import { invalid, type Problem, ProblemError, problem, type Result } from '../..
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { isAsymmetric, secretFault } from '../../../model/signatures/keys.ts';
 import { answersFault } from '../../../model/webhook-answers.ts';
-import { changesScheme, generateSecret, schemeFault, selectedDefinition } from '../../../model/webhook-schemes.ts';
+import { changeFault, changesScheme, generateSecret, selectedDefinition } from '../../../model/webhook-schemes.ts';
 import type { Rotation } from '../../../model/webhook-secrets.ts';
 import type { NewWebhook, WebhookPatch } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
@@ -81,11 +81,12 @@ export class Webhooks {
 
   /** Sets the given members; the others are unchanged. */
   update(id: string, patch: WebhookPatch, expects: Expects<WebhookRecord> = asItIs): Promise<Result<WebhookRecord>> {
-    const { agent_ids, secret: _never, verify_token, ...columns } = patch;
+    const { agent_ids, secret: _never, verify_token, unverified = false, ...columns } = patch;
     return this.#changer.change(id, 'update', expects, async (query, before) => {
       const has_verify_token = verify_token === undefined ? before.has_verify_token : verify_token !== null;
       // A webhook whose scheme a newer release set can still be renamed and disabled.
-      if (changesScheme(patch) || patch.answer) refuseFault(changedBy(before, { ...columns, has_verify_token }));
+      if (changesScheme(patch) || patch.answer)
+        refuseFault(before, changedBy(before, { ...columns, has_verify_token }), unverified);
       await updateWebhook(query, id, columns);
       if (verify_token !== undefined) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
       if (agent_ids !== undefined) await setAgents(query, id, agent_ids);
@@ -134,7 +135,7 @@ export class Webhooks {
         : { scheme_definition: null, signature_header: null, tolerance_seconds: null, public_key: null, ...patch };
     return this.#changer.change(id, secret === null ? 'update' : 'rotate_secret', asItIs, async (query, before) => {
       const changed = changedBy(before, { ...columns, has_secret: before.has_secret || secret !== null });
-      refuseFault(changed);
+      refuseFault(before, changed, false);
       const wrong = secret === null ? null : rotationFault(selectedDefinition(changed)!, secret);
       if (wrong !== null) throw new ProblemError(invalid('/secret', wrong));
       if (secret !== null) await replaceSecret(query, id, this.#seal(secret, id), overlapSeconds);
@@ -176,11 +177,11 @@ function changedBy<Row extends object>(before: Row, change: { [Member in keyof R
   return { ...before, ...Object.fromEntries(given) };
 }
 
-/** Throws ProblemError if the members of the scheme do not fit together. */
-function refuseFault(members: Parameters<typeof schemeFault>[0] & Parameters<typeof answersFault>[0]): void {
-  const fault = schemeFault(members);
+/** Throws ProblemError if the members of the scheme do not fit together, or the change must be confirmed. */
+function refuseFault(before: WebhookRecord, after: WebhookRecord, unverified: boolean): void {
+  const fault = changeFault(before, after, unverified);
   if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
-  const wrong = answersProblem(members);
+  const wrong = answersProblem(after);
   if (wrong !== null) throw new ProblemError(wrong);
 }
 

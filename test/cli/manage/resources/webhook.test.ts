@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -217,6 +217,18 @@ describe('webhook', () => {
     expect((await weir(['update', id, ...unset])).out).toBe(`${id}: updated.\n`);
     const none = { dedupe_header: null, expect_every_seconds: null, rate_limit_max: null, enabled: false };
     expect(await listed(id)).toMatchObject({ ...none, name: 'after', signature_scheme: 'stripe', has_secret: true });
+  });
+
+  test('update to a webhook that checks no signatures needs --unverified', async () => {
+    const key = generateKeyPairSync('ed25519').publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
+    const made = await json('add', '--name', 'keyed', '--scheme', 'discord', '--public-key', key.toString('hex'));
+    const change = ['update', String(made.id), '--scheme', 'sha256', '--public-key', ''];
+    const refused = await weir(change);
+    expect([refused.code, refused.err]).toEqual([
+      2,
+      expect.stringMatching(/--unverified: After this change the webhook/),
+    ]);
+    expect(await json(...change, '--unverified')).toMatchObject({ signature_scheme: 'sha256', has_secret: false });
   });
 
   test('update from the scheme custom to a preset drops the definition', async () => {

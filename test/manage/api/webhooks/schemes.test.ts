@@ -151,6 +151,26 @@ describe('a change', () => {
     expect((await patch(id, { signature_scheme: 'github' })).body.errors[0].pointer).toBe('/secret');
   });
 
+  test('after which signatures are not checked needs unverified', async () => {
+    const { id } = (await create({ signature_scheme: 'discord', public_key: KEY })).body;
+    const change = { signature_scheme: 'sha256', public_key: null };
+    for (const unverified of [undefined, false]) {
+      const refused = await patch(id, { ...change, unverified });
+      expect([refused.status, refused.body.errors[0].pointer]).toEqual([422, '/unverified']);
+    }
+    expect((await operator.api('GET', `${PATH}/${id}`)).body).toMatchObject({ signature_scheme: 'discord' });
+    const made = await patch(id, { ...change, unverified: true });
+    expect(made).toMatchObject({ status: 200, body: { signature_scheme: 'sha256', has_secret: false } });
+    // Nothing was checked before either.
+    expect((await patch(id, { signature_header: 'x-own' })).status).toBe(200);
+  });
+
+  test('after which a secret is left needs no unverified', async () => {
+    const { id } = (await create({ secret: 'x' })).body;
+    expect((await patch(id, { signature_scheme: 'discord', public_key: KEY })).status).toBe(200);
+    expect((await patch(id, { signature_scheme: 'sha256', public_key: null })).status).toBe(200);
+  });
+
   const states: [string, object][] = [
     ['no secret', {}],
     ['sha256 with a header', { secret: 'x', signature_header: 'x-own' }],
