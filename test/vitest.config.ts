@@ -18,8 +18,8 @@ export default defineConfig({
     // One process runs many files one after another: to import the server for each of 200 takes 1.1 s of CPU time a file.
     isolate: false,
     sequence: { sequencer: FaultsFirst },
-    // As in a serving process (server/operate/primary/forks.ts): read when uWebSockets.js is loaded.
     env: {
+      // Read when uWebSockets.js is loaded: room for the largest HEADER_BYTES_MAX (see processEnvironment in server/operate/primary/forks.ts).
       UWS_HTTP_MAX_HEADERS_SIZE: '131072',
       // Processes and threads that the tests start write their coverage there (server/operate/setup/coverage.mjs).
       ...(process.env.COVERAGE_OF_DIST && { NODE_V8_COVERAGE: process.env.COVERAGE_OF_DIST }),
