@@ -16,8 +16,15 @@ export interface Relay {
   close(): void;
 }
 
-/** @param answersAfterMs what the server says in the first milliseconds of a connection waits until then */
-export async function relayTo({ conninfo }: Pick<FreshDatabase, 'conninfo'>, answersAfterMs = 0): Promise<Relay> {
+/**
+ * @param answersAfterMs what the server says in the first milliseconds of a connection waits until then
+ * @param says changes what the server says
+ */
+export async function relayTo(
+  { conninfo }: Pick<FreshDatabase, 'conninfo'>,
+  answersAfterMs = 0,
+  says = (bytes: Buffer) => bytes,
+): Promise<Relay> {
   const word = (name: string) => new RegExp(`${name}='?([^' ]+)`).exec(conninfo)?.[1] ?? '';
   const path = `${word('host')}/.s.PGSQL.${word('port') || '5432'}`;
   const clients = new Set<Socket>();
@@ -25,9 +32,10 @@ export async function relayTo({ conninfo }: Pick<FreshDatabase, 'conninfo'>, ans
   const relay = createServer((client) => {
     clients.add(client);
     const server = connect(path);
-    const pass = (from: Socket, to: Socket) => from.on('data', (bytes) => !frozen && to.write(bytes));
-    pass(client, server);
-    void delay(answersAfterMs).then(() => pass(server, client));
+    const pass = (from: Socket, to: Socket, change: (bytes: Buffer) => Buffer) =>
+      from.on('data', (bytes) => !frozen && to.write(change(bytes)));
+    pass(client, server, (bytes) => bytes);
+    void delay(answersAfterMs).then(() => pass(server, client, says));
     const end = () => {
       clients.delete(client);
       client.destroy();

@@ -16,6 +16,7 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
     super(config);
     const { native } = this as unknown as { native: NativeClient };
     keepReading(native);
+    refuseBroken(native);
     // When the server closes a connection with unread bytes from us, no callback runs (see ../copy/connection.ts), and a query would wait
     // for its time limit. A timer therefore makes the connection read, as if its socket were readable.
     this.once('connect', () => {
@@ -58,6 +59,19 @@ function keepReading(native: NativeClient): void {
     if (flushed === 0) return sent();
     native._stopReading();
     native._waitForDrain(pq, sent);
+  };
+}
+
+/** A server may be hostile: a value that is not of the type that it names fails its statement. Otherwise it would end the process. */
+function refuseBroken(native: NativeClient): void {
+  const read = native._consumeQueryResults;
+  native._consumeQueryResults = (pq) => {
+    try {
+      return read.call(native, pq);
+    } catch {
+      native._queryError = new Error('the server sent a value that cannot be read');
+      return { rows: [] };
+    }
   };
 }
 

@@ -33,6 +33,10 @@ declare module 'pg-native' {
     readonly pq: Libpq;
     /** Sends what `send` passes to libpq. */
     _dispatchQuery: (pq: Libpq, send: () => boolean, sent: (error?: Error | string) => void) => void;
+    /** Reads the values of a result. */
+    _consumeQueryResults: (pq: Libpq) => { rows: object[] };
+    /** Fails the statement in progress. */
+    _queryError: Error;
     _stopReading(): void;
     /** Calls back when the socket has taken all that was sent. */
     _waitForDrain(pq: Libpq, sent: (error?: Error | string) => void): void;

@@ -180,6 +180,21 @@ test('a connection that is reset while a statement runs counts as lost', async (
   relay.close();
 });
 
+test('a value that is not of its type fails its statement, not the process', async () => {
+  // The description of a column: the oid of its type, text, becomes that of json.
+  const says = (bytes: Buffer) =>
+    Buffer.from(bytes.toString('latin1').replaceAll('\0\0\0\x19\xff\xff', '\0\0\0\x72\xff\xff'), 'latin1');
+  const relay = await relayTo(fresh, 0, says);
+  const hostile = openDatabase(relay.url, { connectionsMax: 1, applicationName: 'pool-test' });
+  for (const values of [undefined, []]) {
+    const refused = hostile.query({ text: `select '{'::text as broken`, ...(values && { values }) });
+    await expect(refused).rejects.toThrow(DatabaseUnavailable);
+  }
+  expect(await hostile.query({ text: 'select 1 as one' })).toEqual([{ one: 1 }]);
+  await hostile.close();
+  relay.close();
+});
+
 test('a statement over its time limit after a refused one counts as lost, and not as refused again', async () => {
   await expect(database.query({ text: 'select 1 / 0' })).rejects.toMatchObject({ code: '22012' });
   const slow = database.query({ text: 'select pg_sleep(600)', timeoutMs: 100 });
