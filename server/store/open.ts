@@ -4,11 +4,12 @@ import { weirCommand } from '../base/command/name.ts';
 import type { Settings } from '../base/settings/read.ts';
 import { OperatorError } from '../model/fault.ts';
 import { describeBlocked } from './blocked.ts';
-import { describeConninfo, withoutSecrets } from './connect/conninfo.ts';
+import { asRole, describeConninfo, withoutSecrets } from './connect/conninfo.ts';
 import { type Database, type DatabasePool, LISTENING_MAX, openDatabase } from './connect/pool.ts';
 import { oneLine } from './connect/unavailable.ts';
 import { COPY_CONNECTIONS } from './copy/link.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
+import { SERVING_ROLE } from './embedded/serving-role.ts';
 import { type Applied, appliedVersions, migrate, migrationFiles, versionProblem } from './migrate.ts';
 
 /** The database cannot be used; the message is for users and contains no secrets. */
@@ -16,6 +17,8 @@ export class DatabaseError extends OperatorError {}
 
 export interface OpenedDatabase {
   conninfo: string;
+  /** Connection string of the serving processes, which have a role of their own on an embedded server. */
+  servingConninfo: string;
   database: DatabasePool;
   /** Names of the migrations that were applied. */
   migrated: string[];
@@ -145,7 +148,8 @@ export async function openUnmigrated(
     await database.close();
     await embedded?.leave();
   };
-  return { conninfo, database, revive, detach };
+  const servingConninfo = embedded === null ? conninfo : asRole(conninfo, SERVING_ROLE);
+  return { conninfo, servingConninfo, database, revive, detach };
 }
 
 /** The error of a database that cannot be used, for users. @param settings those that name it; absent: no settings do */

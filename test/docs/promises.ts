@@ -292,6 +292,9 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
     ['operate/primary/forks.long.test.ts', 'no secret of the settings is in the environment of a process'],
     ['operate/primary/forks.test.ts', 'a process gets no password of the administrator'],
   ],
+  'With the embedded Postgres its processes use a role that can neither read files nor run programs.': [
+    ['operate/primary/serving-role.test.ts', 'with %s, processes serve without a superuser'],
+  ],
   'and its packages are pinned with their hashes.': [
     ['operate/setup/lock-file.test.ts', 'has the integrity of every package'],
     ['operate/setup/server-binary.test.ts', 'refuses a changed one, and names it'],

@@ -11,7 +11,9 @@ import type { Webhooks } from '../../server/manage/api/webhooks/service.ts';
 import type { NewWebhook } from '../../server/model/webhooks.ts';
 import { UndoStack } from '../../server/operate/primary/undo.ts';
 import { type App, startApp } from '../../server/operate/process/app.ts';
+import { asRole } from '../../server/store/connect/conninfo.ts';
 import { ChangeListener } from '../../server/store/connect/listen.ts';
+import { SERVING_ROLE } from '../../server/store/embedded/serving-role.ts';
 import { createPartitions, readHorizon } from '../../server/store/retention/partitions.ts';
 import { loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import { type FreshDatabase, freshDatabase } from './postgres.ts';
@@ -115,7 +117,15 @@ async function start(
   );
   const waiting = awaited === undefined ? {} : { awaitsDatabase: true, awaited };
   const identityRequestSeconds = PATIENCE_MS / 1_000;
-  const order = { settings, conninfo, keys, horizon, history: [], identityRequestSeconds, ...waiting };
+  const order = {
+    settings,
+    conninfo: asRole(conninfo, SERVING_ROLE),
+    keys,
+    horizon,
+    history: [],
+    identityRequestSeconds,
+    ...waiting,
+  };
   const app = await startApp(order, log, workers);
   undo.push(() => app.drain());
   const listening = await listen(conninfo, app);

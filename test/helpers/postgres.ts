@@ -1,6 +1,7 @@
 /** A database for each test file, copied from a migrated template on the run's Postgres. */
 import { randomBytes } from 'node:crypto';
 import { type Database, type DatabasePool, openDatabase } from '../../server/store/connect/pool.ts';
+import { prepareServingRole } from '../../server/store/embedded/serving-role.ts';
 import { migrate } from '../../server/store/migrate.ts';
 import { createPartitions } from '../../server/store/retention/partitions.ts';
 import { joinRunPostgres } from './run-postgres.ts';
@@ -105,6 +106,7 @@ async function makeTemplate(conninfo: string, run: Run): Promise<void> {
   const database = openTestDatabase(withName(conninfo, making));
   try {
     await migrate(database);
+    await prepareServingRole(database);
     await createPartitions(database, Date.now());
   } finally {
     await database.close();

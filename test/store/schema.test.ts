@@ -12,6 +12,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { verifyAudit } from '../../server/store/audit/verify.ts';
+import { prepareServingRole } from '../../server/store/embedded/serving-role.ts';
 import { migrate, migrationFiles } from '../../server/store/migrate.ts';
 import { request, signIn, TestAgent } from '../helpers/agents.ts';
 import { startTestApp } from '../helpers/app.ts';
@@ -128,6 +129,7 @@ describe('a database of version 39', () => {
     const later = migrationFiles().filter(({ version }) => version > 39);
     const before = await rowsOf(fresh);
     expect(await migrate(fresh.database)).toEqual(later.map(({ name }) => name));
+    await prepareServingRole(fresh.database);
     // Later migrations add columns.
     expect(await rowsOf(fresh)).toMatchObject(before);
     expect(await verifyAudit(fresh.database, null)).toMatchObject({ intact: true, entries: 5 });

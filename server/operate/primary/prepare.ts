@@ -11,6 +11,7 @@ import { systemActor } from '../../store/audit/actor.ts';
 import { withoutSecrets } from '../../store/connect/conninfo.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isPassing } from '../../store/connect/unavailable.ts';
+import { prepareServingRole } from '../../store/embedded/serving-role.ts';
 import { migrate } from '../../store/migrate.ts';
 import { checkConnectionBudget, unusable } from '../../store/open.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
@@ -78,6 +79,7 @@ async function tryToPrepare(parts: PrepareParts, stopping: AbortSignal): Promise
       throw isPassing(error) ? error : unusable(conninfo, error, settings);
     });
     for (const name of migrated) log('migrated', { migration: name });
+    if (settings.database.kind === 'embedded') await prepareServingRole(database);
     await checkConnectionBudget(database, settings);
     await checkKeys(database, settings, keys);
     if (await recordCurrentKey(database, keys, systemActor)) log('secrets_key_replaced');

@@ -61,6 +61,8 @@ interface ServingParts extends Shared {
   destination: LogDestination;
   ending: Ending;
   service: ServiceReports;
+  /** See OpenedDatabase. */
+  servingConninfo: string;
   /** What the processes run, and their user; null: that of the primary. */
   release: Release;
   user: ServingUser | null;
@@ -114,7 +116,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
 
   const order = ({ given, settings }: Configuration): SentOrder => ({
     given: givenToProcess(given, settings),
-    conninfo: parts.conninfo,
+    conninfo: parts.servingConninfo,
     keys: parts.keys,
     horizon: state.horizon,
     history: live.history,

@@ -81,7 +81,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const ended = ending.ended.then(() => null);
   const attached = await attach(first.settings, log, undo, stopping);
   if (attached === null) return null;
-  const { conninfo, revive } = attached;
+  const { conninfo, servingConninfo, revive } = attached;
   const cells = new Cells({
     home: attached.database,
     conninfo,
@@ -115,7 +115,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const spool = await openSpool({ settings, database, cells, keys, log, owner: user });
   undo.push(() => spool.stop());
   const alerts = new Alerts({ database, cells, log, settings, spool, startedMs: Date.now() });
-  const serving = await openServing({ ...parts, ...shared, release, user, spool, alerts, revive });
+  const serving = await openServing({ ...parts, ...shared, servingConninfo, release, user, spool, alerts, revive });
   const { supervisor } = serving;
   const started = { supervisor, settings, user: servingUserName(user) };
   // Also while Weir waits for the database: the spool may be in use.

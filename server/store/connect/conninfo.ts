@@ -53,6 +53,11 @@ function inSchema(schema: string): string {
   return `-c citus.override_table_visibility=off -c search_path=${schema}`;
 }
 
+/** The same database for another role. */
+export function asRole(conninfo: string, role: string): string {
+  return replaced(conninfo, { user: role });
+}
+
 /** The same database on another server of its cluster. */
 export function onServer(conninfo: string, { host, port }: { host: string; port: number }): string {
   const { hostaddr: _, ...others } = Object.fromEntries(read(conninfo));
