@@ -2,7 +2,9 @@
  * The table of conditions: what needs a person, from which value on, how it reads, and what to do. The overview, GET /api/v1/conditions,
  * alerts, `weir doctor` and the Prometheus rules take thresholds and texts from here. A condition is *reported* when it has an alert.
  */
+
 import { DEATHS_KEPT, DIED_MINUTES } from './process-deaths.ts';
+import { SOME_RETRY } from './signatures/retries.ts';
 
 /** What a sentence is made of. */
 interface ConditionFacts {
@@ -258,7 +260,7 @@ export const conditionTable = {
     meaning: `at least ${LIMITED_MIN} requests to a webhook, and ${LIMITED_SHARE_MIN * 100} % of them, were rate limited in the last hour`,
     text: ({ name, value }) =>
       `${counted(value, 'request')} to webhook ${name} ${value === 1 ? 'was' : 'were'} rate limited in the last hour.`,
-    fix: 'Senders repeat them. Raise the rate limit of the webhook if they are wanted.',
+    fix: `${SOME_RETRY} Raise the rate limit of the webhook if they are wanted.`,
     action: 'Open the webhook',
     page: (id) => `/webhooks/${id}`,
   },

@@ -41,6 +41,7 @@ export function defineScheme(command: Command, io: CommandIo): void {
       if (scheme.notes !== null) printText(io, `\nNote: ${scheme.notes}\n`);
       if (scheme.handshake !== null) printText(io, `\nHandshake: ${handshakes[scheme.handshake]}\n`);
       if (scheme.demands !== null) printText(io, `\nResponse that it demands: ${scheme.demands}\n`);
+      printText(io, `\nRetries: ${scheme.retries}\n`);
       if (scheme.event_type !== null) printText(io, `\nEvent type: ${scheme.event_type}\n`);
       printText(io, `\nDefinition: ${JSON.stringify(scheme.definition)}\n`);
       if (scheme.public_key_definition !== null)

@@ -1,6 +1,7 @@
 /** Conditions of webhooks whose requests are refused: rejected signatures, rate limits, or nothing that verifies. */
 import { MINUTE_MS } from '../../base/time/durations.ts';
 import { conditionTable, LIMITED_SHARE_MIN, REJECTIONS_QUIET_MS } from '../../model/conditions.ts';
+import { retriesText, SOME_RETRY } from '../../model/signatures/retries.ts';
 import type { RefusedRequests } from '../../store/queries/alerts/condition-signs.ts';
 import { type Held, webhookOf } from './held.ts';
 
@@ -17,11 +18,12 @@ export function refusalConditions(requests: readonly RefusedRequests[], nowMs: n
       (one) => one.rejected >= conditionTable.rejections.threshold && !isFixed(one, nowMs),
       ({ rejected }) => rejected,
     ),
-    ...held(
-      'limited',
-      ({ accepted, rejected, limited }) => isLimited(limited, accepted + rejected + limited),
-      ({ limited }) => limited,
-    ),
+    ...requests
+      .filter(({ accepted, rejected, limited }) => isLimited(limited, accepted + rejected + limited))
+      .map((one): Held => {
+        const fix = conditionTable.limited.fix.replace(SOME_RETRY, retriesText(one.signature_scheme));
+        return { kind: 'limited', subject: webhookOf(one), value: one.limited, fix };
+      }),
     ...held(
       'failing',
       (one) => isFailing(one, nowMs),

@@ -26,6 +26,18 @@ export const presetSchema = z.strictObject({
     .strictObject({ what: z.string().min(1), source: z.url({ protocol: /^https$/ }) })
     .exactOptional()
     .describe('what the sender demands of the response besides a 2xx status and its handshake, and where it says so'),
+  retries: z
+    .strictObject({
+      repeats: z.string().min(1).nullable().describe('completes "NAME repeats such requests"; null: it does not'),
+      source: z.url({ protocol: /^https$/ }),
+      redeliver: z
+        .url({ protocol: /^https$/ })
+        .exactOptional()
+        .describe('how a person has it send a request again'),
+    })
+    .exactOptional()
+    .describe('what the sender does with a request that was not accepted; absent: not known'),
+  isGeneral: z.literal(true).exactOptional().describe('not of one sender'),
   notes: z.string().min(1).exactOptional().describe('what would surprise a person'),
   eventType: z
     .string()

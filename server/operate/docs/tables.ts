@@ -148,18 +148,21 @@ function rejectionsTable(): string {
 
 function schemesTable(): string {
   return markdownTable(
-    ['scheme', 'sender', 'algorithm', 'header', 'needs', 'the sender demands'],
-    presets.map(({ name, title, docs, definition: { algorithm, header }, publicKeyDefinition, handshake, demands }) => [
-      `\`${name}\``,
-      `[${title}](${docs})`,
-      publicKeyDefinition === undefined ? algorithm : `${algorithm} or ${publicKeyDefinition.algorithm}`,
-      header === undefined ? '' : `\`${header}\``,
-      isAsymmetric(algorithm) ? 'public key' : publicKeyDefinition === undefined ? 'secret' : 'secret or public key',
-      [
-        ...(handshake === undefined ? [] : [`a response to [${handshakes[handshake]}](${docs})`]),
-        ...(demands === undefined ? [] : [`[${demands.what}](${demands.source})`]),
-      ].join('; ') || 'a 2xx status',
-    ]),
+    ['scheme', 'sender', 'algorithm', 'header', 'needs', 'the sender demands', 'it repeats requests'],
+    presets.map(
+      ({ name, title, docs, definition: { algorithm, header }, publicKeyDefinition, handshake, demands, retries }) => [
+        `\`${name}\``,
+        `[${title}](${docs})`,
+        publicKeyDefinition === undefined ? algorithm : `${algorithm} or ${publicKeyDefinition.algorithm}`,
+        header === undefined ? '' : `\`${header}\``,
+        isAsymmetric(algorithm) ? 'public key' : publicKeyDefinition === undefined ? 'secret' : 'secret or public key',
+        [
+          ...(handshake === undefined ? [] : [`a response to [${handshakes[handshake]}](${docs})`]),
+          ...(demands === undefined ? [] : [`[${demands.what}](${demands.source})`]),
+        ].join('; ') || 'a 2xx status',
+        retries === undefined ? '' : `[${retries.repeats ?? 'no'}](${retries.source})`,
+      ],
+    ),
   );
 }
 

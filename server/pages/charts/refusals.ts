@@ -1,6 +1,7 @@
 /** Refused requests that no rejection and no rate limit explains: how many by status, why, and what to do. */
 import type { HistoryCounts } from '../../model/history.ts';
 import { statusOfRefusal } from '../../model/history.ts';
+import { SOME_RETRY } from '../../model/signatures/retries.ts';
 
 const texts = {
   disabled: {
@@ -17,18 +18,19 @@ const texts = {
   },
   unavailable: {
     title: 'could not be stored',
-    fix: 'Senders retry. Set INGEST_SPOOL_DIR to keep events during an outage of the database.',
+    fix: 'Set INGEST_SPOOL_DIR to keep events during an outage of the database.',
   },
 } as const satisfies Record<keyof typeof statusOfRefusal, object>;
 
 type Refusal = { status: number; title: string; fix: string; count: number };
 
-/** The refusals that occurred, those with most requests first. */
-export function refusalsOf(points: readonly HistoryCounts[]): Refusal[] {
+/** The refusals that occurred, those with most requests first. @param retries whether the sender repeats them; default: of any sender */
+export function refusalsOf(points: readonly HistoryCounts[], retries = SOME_RETRY): Refusal[] {
   return (Object.keys(statusOfRefusal) as (keyof typeof statusOfRefusal)[])
     .map((member) => ({
       status: statusOfRefusal[member],
       ...texts[member],
+      ...(member === 'unavailable' && { fix: `${retries} ${texts.unavailable.fix}` }),
       count: points.reduce((sum, point) => sum + point[member], 0),
     }))
     .filter(({ count }) => count > 0)

@@ -4,11 +4,22 @@ import type { Operations } from '../../manage/api/operations.ts';
 import { recordId } from '../../model/fields.ts';
 import { rejectionReasonNames } from '../../model/signatures/diagnosis/reasons.ts';
 import { presetNamed } from '../../model/signatures/presets.ts';
+import { retriesText } from '../../model/signatures/retries.ts';
 import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
 import { filtersOf } from '../forms/filters.ts';
 import { field, optional } from '../forms/form.ts';
 import { choicesOf, listBy } from '../names.ts';
-import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
+import {
+  asProblem,
+  itemsOf,
+  listOf,
+  type Page,
+  type PageReply,
+  type PageRequest,
+  partOf,
+  redirect,
+  view,
+} from '../page.ts';
 import { reasonTitle } from '../reason-titles.ts';
 import { sentence } from '../show.ts';
 import { senderMessage } from './sender-message.ts';
@@ -110,7 +121,18 @@ async function rejectionView(
   const groups = itemsOf(await call('listRejectionGroups', { query: { webhook_id: rejection.webhook_id } })).items;
   const similar = groups.find(({ reason, header }) => reason === rejection.reason && header === rejection.header);
   const acceptable = groups.reduce((sum, group) => sum + group.acceptable, 0);
-  const data = { rejection, similar: similar?.rejections ?? 0, acceptable, refused, errors, titleOf, senderMessage };
+  const webhook = await partOf(call('showWebhook', { id: rejection.webhook_id }));
+  const retries = webhook === null ? '' : retriesText(webhook.signature_scheme);
+  const data = {
+    rejection,
+    retries,
+    similar: similar?.rejections ?? 0,
+    acceptable,
+    refused,
+    errors,
+    titleOf,
+    senderMessage,
+  };
   return view('rejections/show', sentence(reasonTitle(rejection.reason)), data, feedback);
 }
 

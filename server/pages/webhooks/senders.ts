@@ -2,6 +2,7 @@
 
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { CUSTOM, DEFAULT_SCHEME, presetNamed, presets } from '../../model/signatures/presets.ts';
+import { losesRefused, retriesText } from '../../model/signatures/retries.ts';
 import { webhookForm } from '../../model/webhooks.ts';
 
 /** The most used senders, as tiles. */
@@ -22,6 +23,9 @@ const popular = [
 
 /** For senders that the table does not have. */
 const general = [DEFAULT_SCHEME, 'token', 'basic'].map((name) => presetNamed(name)!);
+
+/** Requests a minute that the form suggests for a sender that does not repeat those over the limit. */
+const SUGGESTED_LIMIT = 1_000;
 
 /** What the picker shows: the senders with this text in the name or title, in any case; none for an empty text. */
 export function pickerOf(q: string) {
@@ -52,6 +56,8 @@ export function senderOf(scheme: string) {
     isGeneral: preset === undefined || general.includes(preset),
     takesSecret: preset === undefined || !isAsymmetric(preset.definition.algorithm),
     showsSecret: showsSecret(scheme),
+    suggestedLimit: losesRefused(scheme) ? SUGGESTED_LIMIT : null,
+    retries: retriesText(scheme),
   };
 }
 

@@ -4,6 +4,7 @@ import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
+import { retriesText } from '../../model/signatures/retries.ts';
 import { eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
 import type { Call, Called } from '../call.ts';
 import { readOutagesSince } from '../charts/outage-list.ts';
@@ -42,7 +43,7 @@ const tabs = {
     );
     const history = await partOf(call('showHistory', { query: { webhook_id: webhook.id, step: '3600' } }));
     const points = history?.points ?? [];
-    const refusals = refusalsOf(points);
+    const refusals = refusalsOf(points, retriesText(webhook.signature_scheme));
     const nowMs = Date.now();
     const outageList = await readOutagesSince(call, nowMs - DAY_MS);
     const isUsed = events.length > 0 || refusals.length > 0 || isHidden;
@@ -117,6 +118,7 @@ export async function webhookView(
     tryItOf,
     samplesOf,
     setUp,
+    retries: retriesText(webhook.signature_scheme),
     errors: {},
     counts: counted && { events: count(counted.accepted), rejections: count(counted.rejected) },
     errors24h: counted && errorShare(counted),

@@ -62,8 +62,11 @@ const createWebhook: Page = async (request) => {
     generate_secret: (choice === 'generate' || isLater) && field(form, 'public_key') === '',
     ...(choice === 'given' && !isLater ? { secret: given } : {}),
   };
+  // One click: the checkbox carries the suggestion. A number that was typed counts.
+  const suggested = field(form, 'rate_limit_max') === '' ? number(form, 'suggested_limit') : null;
+  const limit = suggested === null ? {} : { rate_limit_max: suggested };
   const created = await withIds(call, 'agents', 'agent_ids', webhookOf(form), (found) =>
-    call('createWebhook', { input: { ...found, ...secret } }),
+    call('createWebhook', { input: { ...found, ...secret, ...limit } }),
   );
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown only in this response: a redirect would have to store the secret.

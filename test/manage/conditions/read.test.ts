@@ -180,12 +180,18 @@ const limits: Limit[] = [
   {
     kind: 'limited',
     below: async () => {
-      const id = await addWebhook();
+      const id = await addWebhook(`signature_scheme = 'github'`);
       await count(id, 0, { accepted: 0, limited: 19 });
       return id;
     },
     reach: (id) => count(id, 0, { limited: 1 }),
-    found: { count: 20, text: '20 requests to webhook shop were rate limited in the last hour.' },
+    found: {
+      count: 20,
+      text: '20 requests to webhook shop were rate limited in the last hour.',
+      fix: expect.stringMatching(
+        /^GitHub does not repeat such requests; .* Raise the rate limit of the webhook if they are wanted\.$/,
+      ),
+    },
   },
   {
     kind: 'limited',
@@ -195,7 +201,7 @@ const limits: Limit[] = [
       return id;
     },
     reach: (id) => run('update history set accepted = 180 where webhook_id = $1', [id]),
-    found: { count: 20 },
+    found: { count: 20, fix: expect.stringMatching(/^Some senders repeat such requests, others do not\./) },
   },
   {
     kind: 'failing',

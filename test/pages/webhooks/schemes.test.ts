@@ -9,7 +9,7 @@ import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
 let app: TestApp;
 let operator: TestPerson;
 beforeAll(async () => {
-  app = await startPagesApp();
+  app = await startPagesApp({ RATE_LIMIT_INGEST_MAX: 60 });
   operator = await addPerson(app, 'operator');
 });
 afterAll(() => app.stop());
@@ -112,6 +112,22 @@ test.each(['discord', 'standard-webhooks'])(
     expect(await find(fields.name)).toMatchObject({ signature_scheme, has_secret: false });
   },
 );
+
+test('a limit is suggested for a sender that does not repeat requests; one click sets it', async () => {
+  expect((await open('/webhooks/new?scheme=stripe')).text).not.toContain('suggested_limit');
+  expect((await open('/webhooks/new?scheme=sha256')).text).not.toContain('suggested_limit');
+  const { text } = await open('/webhooks/new?scheme=github');
+  expect(text).toContain('Accept 1,000 requests from one address in 60 seconds instead of 60');
+  expect(text).toContain('GitHub does not repeat such requests');
+  const fields = { signature_scheme: 'github', secret_choice: 'generate', rate_limit_max: '' };
+  const limitOf = async (name: string, more: Record<string, string>) => {
+    expect((await open('/webhooks/new', { ...fields, name, ...more })).status).toBe(200);
+    return (await find(name)).rate_limit_max;
+  };
+  expect(await limitOf('plain', {})).toBeNull();
+  expect(await limitOf('clicked', { suggested_limit: '1000' })).toBe(1_000);
+  expect(await limitOf('typed', { suggested_limit: '1000', rate_limit_max: '90' })).toBe(90);
+});
 
 test('an error is shown beside its field, without what is secret', async () => {
   const fields = { name: 'bad', signature_scheme: 'stripe', verify_token: 'a good token', ...given };

@@ -85,7 +85,7 @@ test('the values of a chart lead to the events, rejections and refusals of their
 });
 
 test('the page of a webhook says that the numbers of an outage are of all webhooks, and has its own refusals', async () => {
-  const { id } = await app.addWebhook({ name: 'Spared' });
+  const { id } = await app.addWebhook({ name: 'Spared', signature_scheme: 'github' });
   const [began_at, ended_at] = [9_000, 5_000].map((agoMs) => new Date(Date.now() - agoMs).toISOString()) as [
     string,
     string,
@@ -96,9 +96,11 @@ test('the page of a webhook says that the numbers of an outage are of all webhoo
       box.replace(/<[^>]*>/g, ''),
     );
   const [outage, ...others] = await boxes(`/webhooks/${id}`);
-  expect(outage).toMatch(/the numbers are of all of them together.*7 requests refused/s);
+  expect(outage).toMatch(/the numbers are of all of them together\. GitHub does not repeat such.*7 requests refused/s);
   expect(others).toEqual([]);
   await addHistory(app.database, [{ webhookId: id, minuteMs: Date.now(), unavailable: 2 }]);
-  expect((await boxes(`/webhooks/${id}`))[0]).toMatch(/Requests to this webhook refused .*2 × could not be stored/s);
+  expect((await boxes(`/webhooks/${id}`))[0]).toMatch(
+    /Requests to this webhook refused .*2 × could not be stored.*GitHub does not repeat such requests/s,
+  );
   expect((await boxes('/')).join()).not.toContain('of all of them together');
 });

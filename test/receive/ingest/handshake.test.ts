@@ -164,7 +164,8 @@ describe('a signed handshake', () => {
     const hook = await app.addWebhook({ ...cases[2]![1], signature_scheme: 'discord' });
     expect((await ask(hook.path, signed('discord', { version: 1, type: 0 }, privateKey))).status).toBe(204);
     const event = { version: 1, type: 1, event: { type: 'APPLICATION_AUTHORIZED' } };
-    expect((await ask(hook.path, signed('discord', event, privateKey))).status).toBe(202);
+    expect((await ask(hook.path, signed('discord', event, privateKey))).status).toBe(204);
+    expect(await countEvents(hook)).toBe(1);
   });
 });
 

@@ -5,6 +5,7 @@ import { type Handshake, handshakes } from '../../../model/signatures/handshakes
 import { isAsymmetric } from '../../../model/signatures/keys.ts';
 import type { Preset } from '../../../model/signatures/preset.ts';
 import { presets } from '../../../model/signatures/presets.ts';
+import { retriesText } from '../../../model/signatures/retries.ts';
 import { done, openOperation } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
@@ -27,6 +28,7 @@ const signatureSchemeSchema = z
       .string()
       .nullable()
       .describe('what the sender demands of the response besides its handshake; null: a 2xx status'),
+    retries: z.string().describe('whether the sender repeats requests that were not accepted'),
     event_type: z.string().nullable().describe('where a request has the type of its event; null: not known'),
     notes: z.string().nullable().describe('what else to know'),
   })
@@ -50,6 +52,7 @@ export function describePreset(preset: Preset): z.output<typeof signatureSchemeS
     public_key_definition: publicKeyDefinition ?? null,
     handshake: handshake ?? null,
     demands: demands?.what ?? null,
+    retries: retriesText(name),
     event_type: eventType ?? null,
     notes: notes ?? null,
   };

@@ -12,6 +12,7 @@ export interface RefusedRequests {
   name: string;
   accepted: number;
   rejected: number;
+  signature_scheme: string;
   limited: number;
   /** Answered 411, 413 or 503. */
   refused: number;
@@ -44,7 +45,7 @@ export function readRefusedRequests(
   return query<RefusedRequests>({
     name: 'read-refused-requests',
     text: `
-      select w.id as webhook_id, w.name, w.enabled, h.accepted, h.rejected, h.limited, h.refused, h.minute_max, ${isoColumn('h.minute_at')},
+      select w.id as webhook_id, w.name, w.enabled, w.signature_scheme, h.accepted, h.rejected, h.limited, h.refused, h.minute_max, ${isoColumn('h.minute_at')},
         ${isoColumn('h.rejected_from')}, ${isoColumn('h.rejected_to')}, h.rejected_minutes, ${isoColumn('h.verified_at')},
         ${isoColumn('r.newest_at')}, r.newest_is_fixed
       from (
