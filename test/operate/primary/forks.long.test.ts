@@ -10,7 +10,7 @@ import { look } from '../../helpers/processes.ts';
 import { signatureOf } from '../../helpers/requests.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
-import { ask, makeDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
+import { ask, copyDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const isRoot = process.getuid!() === 0;
 
@@ -99,7 +99,7 @@ describe.runIf(isRoot)('started by root', () => {
   });
 
   test('data of a Weir that ran as root is served by weir, and the key is kept', async () => {
-    const settings = { DATA_DIR: await makeDataDir(), WORKERS: 1 };
+    const settings = { DATA_DIR: await copyDataDir(), WORKERS: 1 };
     const first = spawnWeir(settings, {
       command: ['webhook', 'add', '--name', 'older', '--generate-secret', '--json'],
     });
