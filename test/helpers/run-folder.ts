@@ -1,4 +1,5 @@
 /** One directory for everything that a test run writes and starts, so that nothing is left behind. */
+import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,6 +27,7 @@ export function openRunFolder(): () => void {
     if (closed) return;
     closed = true;
     endAll(folder);
+    unmountAll(folder);
     rmSync(folder, { recursive: true, force: true });
   };
   process.once('exit', close);
@@ -52,9 +54,20 @@ function endAll(folder: string): void {
   const endMs = performance.now() + PATIENCE_MS;
   const asleep = new Int32Array(new SharedArrayBuffer(4));
   for (let left = runningIn(folder); left.length > 0 && performance.now() < endMs; left = runningIn(folder)) {
-    for (const { pid, isPostgres } of left) signal(pid, isPostgres ? 'SIGQUIT' : 'SIGKILL');
+    for (const { pid, isPostgres } of left) {
+      signal(pid, isPostgres ? 'SIGQUIT' : 'SIGKILL');
+      // A frozen one does not end before.
+      signal(pid, 'SIGCONT');
+    }
     Atomics.wait(asleep, 0, 0, LOOK_EVERY_MS);
   }
+}
+
+/** Small disks of tests that were interrupted. */
+function unmountAll(folder: string): void {
+  const mounts = readFileSync('/proc/self/mounts', 'utf8').split('\n');
+  for (const [, at] of mounts.map((line) => line.split(' ')))
+    if (at?.startsWith(`${folder}/`)) spawnSync('umount', ['--lazy', at]);
 }
 
 /** Other processes with the directory on their command line or in their environment. */
