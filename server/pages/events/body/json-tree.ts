@@ -7,8 +7,6 @@ export const TREE_VALUES_MAX = 1_000;
 export const WHOLE_TREE_VALUES_MAX = 10_000;
 /** Nesting in one tree; what is deeper is in the other views. */
 export const TREE_DEPTH_MAX = 40;
-/** Tokens of values that are too deep, which are read to find what follows them: a million took 100 ms. */
-const SKIPPED_TOKENS_MAX = 200_000;
 /** Characters of one value. */
 const VALUE_CHARACTERS_MAX = 2_000;
 /** Up to this length all levels are open at first; of a longer text, two. */
@@ -37,7 +35,6 @@ class TreeBuilder {
   readonly #tokens: IterableIterator<RegExpExecArray>;
   readonly #openDepth: number;
   #values = 0;
-  #skipped = 0;
   #depth = 0;
 
   constructor(text: string, valuesMax: number) {
@@ -97,16 +94,15 @@ class TreeBuilder {
       if (item === null) return { html, count, whole: true };
       html += item;
       // The end of the list, or the list inside it was cut: then nothing more is read.
-      if (this.full || this.#skipped > SKIPPED_TOKENS_MAX) return { html, count: count + 1, whole: false };
+      if (this.full) return { html, count: count + 1, whole: false };
       if (this.#next() !== ',') return { html, count: count + 1, whole: true };
     }
   }
 
-  /** Skips the rest of an object or array, or ends the tree at the limit. */
+  /** Skips the rest of an object or array. */
   #skip(): void {
     this.complete = false;
     for (let open = 1; open > 0; ) {
-      if (++this.#skipped > SKIPPED_TOKENS_MAX) return;
       const text = this.#next();
       if (text === '{' || text === '[') open++;
       else if (text === '}' || text === ']') open--;

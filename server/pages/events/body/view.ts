@@ -12,8 +12,6 @@ const SHOWN_BYTES_MAX = 65_536;
 const PRETTY_CHARACTERS_MAX = 262_144;
 /** Formatted JSON that is compared with another. */
 const COMPARED_CHARACTERS_MAX = 131_072;
-/** Lines that are compared: 60,000 of one character took 100 ms. */
-const COMPARED_LINES_MAX = 5_000;
 /** A larger body is not parsed. This much takes 9 ms as one string, 20 ms as numbers, and 78 ms as nested brackets, the worst case. */
 const PARSED_BYTES_MAX = 2_097_152;
 /** Hex takes more than four characters for each byte. */
@@ -44,14 +42,14 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
   const text = textOf(body);
   const parsed = text !== null && body.length > 0 && body.length <= PARSED_BYTES_MAX;
   const json = parsed ? validJson(body) : null;
-  const form = parsed && json === null && isForm(contentType) && isUtf8(body);
+  const form = parsed && json === null && isForm(contentType) ? formFields(body) : null;
   const isXml =
     parsed &&
     json === null &&
     (/[/+]xml\b/i.test(contentType ?? '') || /^\s*<\?xml\s/.test(text.toString('utf8', 0, 100)));
   const views: BodyView[] = [
     ...(json === null ? [] : (['tree', 'pretty'] as const)),
-    ...(form ? ['form' as const] : []),
+    ...(form === null ? [] : ['form' as const]),
     ...(isXml ? ['xml' as const] : []),
     ...(text === null ? [] : ['raw' as const]),
     'hex',
@@ -69,13 +67,9 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
       return { ...shown, text: visible(pretty), complete };
     }
     case 'form':
-      return { ...shown, form: formFields(body) };
-    case 'xml': {
-      // Mostly indents, when the elements are nested.
-      const xml = prettyXml(text!.toString('utf8'));
-      const complete = xml.length <= PRETTY_CHARACTERS_MAX;
-      return { ...shown, text: xml.slice(0, PRETTY_CHARACTERS_MAX), complete, shownBytes: partly(text!, body) };
-    }
+      return { ...shown, form };
+    case 'xml':
+      return { ...shown, text: prettyXml(text!.toString('utf8')), shownBytes: partly(text!, body) };
     case 'raw':
       return { ...shown, text: text!.toString('utf8'), shownBytes: partly(text!, body) };
     case 'hex': {
@@ -91,18 +85,9 @@ export function showBody(body: Buffer, contentType: string | null, wanted: strin
 /** The text of a body in lines, as it is compared: JSON formatted, other text as it is. Null: it is not text. */
 export function comparable(body: Buffer): { text: string; complete: boolean } | null {
   const json = body.length > 0 && body.length <= PARSED_BYTES_MAX ? validJson(body) : null;
-  if (json !== null) return firstLines(formatted(json, COMPARED_CHARACTERS_MAX));
+  if (json !== null) return formatted(json, COMPARED_CHARACTERS_MAX);
   const text = textOf(body);
-  return text === null ? null : firstLines({ text: text.toString('utf8'), complete: text.length === body.length });
-}
-
-function firstLines(lines: { text: string; complete: boolean }): { text: string; complete: boolean } {
-  let end = -1;
-  for (let count = 0; count < COMPARED_LINES_MAX; count++) {
-    end = lines.text.indexOf('\n', end + 1);
-    if (end === -1) return lines;
-  }
-  return { text: lines.text.slice(0, end + 1), complete: lines.complete && end + 1 === lines.text.length };
+  return text === null ? null : { text: text.toString('utf8'), complete: text.length === body.length };
 }
 
 function isForm(contentType: string | null): boolean {

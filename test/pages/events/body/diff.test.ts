@@ -42,13 +42,6 @@ test.each<[string, string | Buffer, string | Buffer, object]>([
   ['100 changed lines are shown', 'a\n'.repeat(100), 'b\n'.repeat(100), { complete: true, groups: [{}] }],
   ['more are too different', 'a\n'.repeat(101), 'b\n'.repeat(101), { groups: null }],
   [
-    '5,000 lines are compared',
-    `${'\n'.repeat(4_999)}a\n`,
-    `${'\n'.repeat(4_999)}b\n`,
-    { complete: true, groups: [{}] },
-  ],
-  ['only the first of more lines', `${'\n'.repeat(5_000)}a`, `${'\n'.repeat(5_000)}b`, { complete: false, groups: [] }],
-  [
     'only the beginning of a longer text is compared',
     `${'x'.repeat(65_536)}a`,
     `${'x'.repeat(65_536)}b`,

@@ -71,20 +71,6 @@ describe('a body', () => {
     expect(shown(10_001, true)).toEqual([false, null]);
   });
 
-  test('that is nested XML is cut at 262,144 characters with its indents', () => {
-    const xml = (levels: number) => showBody(Buffer.from('<a>'.repeat(levels)), 'application/xml', 'xml');
-    expect(xml(1_000)).toMatchObject({ complete: true, shownBytes: null });
-    const cut = xml(10_000);
-    expect([cut.complete, cut.text.length]).toEqual([false, 262_144]);
-  });
-
-  test('of a form is read as fields in that view alone', () => {
-    const body = Buffer.from('a&'.repeat(260_000));
-    const shown = (view: string) => showBody(body, 'application/x-www-form-urlencoded', view).form;
-    expect(shown('form')).toMatchObject({ more: 260_000 - 200 });
-    expect([shown('raw'), shown('hex'), shown('diff')]).toEqual([null, null, null]);
-  });
-
   test('of a form has a table of its fields', () => {
     const body = Buffer.from('a=1&payload=%7B%22b%22%3A%5B%5D%7D');
     expect(showBody(body, 'application/x-www-form-urlencoded; charset=utf-8', null)).toMatchObject({

@@ -1,0 +1,171 @@
+/** One run of the nemesis: load and faults, then healing, then every delivery is settled, then the checker. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { until } from '../../helpers/wait.ts';
+import { check, type Seen } from './checker.ts';
+import { startConsumers } from './clients/agents.ts';
+import { sendOnce, startSenders } from './clients/senders.ts';
+import { command } from './faults/operations.ts';
+import { faults } from './faults.ts';
+import type { Stored, Violation, Webhook } from './history.ts';
+import { Draw, type Plan, type PlannedFault } from './plan.ts';
+import { readStored } from './stored.ts';
+import type { Instance } from './world/instance.ts';
+import type { Sabotage } from './world/releases.ts';
+import { startWorld, type World } from './world/world.ts';
+
+/** After the last fault has healed. */
+const RECOVERY_MAX_MS = 60_000;
+const DRAIN_MAX_MS = 150_000;
+/** A process that a fault left without a way to make changes keeps its connections: each gets a request. */
+const CHANGES_TRIED = 12;
+
+export interface Outcome {
+  violations: Violation[];
+  /** What the run did, for a table of results. */
+  summary: Record<string, unknown>;
+  /** The log of the run. */
+  lines: string[];
+  seen: Seen;
+}
+
+export async function runPlan(plan: Plan, sabotage?: Sabotage): Promise<Outcome> {
+  const world = await startWorld(plan, sabotage);
+  const { history } = world;
+  let stored: Stored;
+  const counts: Record<string, number> = {};
+  const consumers = startConsumers(world);
+  try {
+    const senders = startSenders(world);
+    history.note(JSON.stringify(plan.configuration));
+    const running = plan.faults.map((fault) => runFault(world, fault, counts));
+    await Promise.all([delay(plan.seconds * 1_000), ...running]);
+    history.note('every fault has healed');
+    await senders.stop();
+    await recover(world);
+    consumers.drain();
+    await drain(world);
+    if (!(await command(world, 'audit', 'verify'))) history.observe('the audit log is whole', 'see the log');
+  } finally {
+    await consumers.stop();
+    stored = await readStored(world.servers.map((server) => server.conninfo())).finally(() => stopInstances(world));
+    await world.stop();
+  }
+  const { configuration, webhooks, agents } = world;
+  const seen = { configuration, history, webhooks, agents, stored };
+  const violations = check(seen);
+  const statuses: Record<string, number> = {};
+  for (const { status } of history.requests) statuses[status ?? 'none'] = (statuses[status ?? 'none'] ?? 0) + 1;
+  const summary = {
+    seed: plan.seed,
+    seconds: plan.seconds,
+    configuration,
+    faults: Object.values(counts).reduce((sum, count) => sum + count, 0),
+    requests: statuses,
+    events: stored.events.length,
+    deliveries: stored.deliveries.length,
+    leases: history.leases.length + history.handled.length,
+    violations: violations.length,
+    kinds: counts,
+  };
+  return { violations, summary, lines: history.lines, seen };
+}
+
+async function runFault(world: World, { name, atMs, forMs, seed }: PlannedFault, counts: Record<string, number>) {
+  await delay(atMs);
+  const { history } = world;
+  try {
+    const started = await faults[name].start(world, new Draw(seed));
+    history.note(`${name}: ${started?.what ?? 'nothing to do'}`);
+    if (started === null) return;
+    counts[name] = (counts[name] ?? 0) + 1;
+    await delay(forMs);
+    await started.heal?.();
+  } catch (error) {
+    history.observe('the nemesis itself works', `${name}: ${(error as Error).stack}`);
+  }
+}
+
+/** Ready, events of each webhook are stored, and each process makes changes. */
+async function recover(world: World): Promise<void> {
+  const { history, instances, webhooks, change } = world;
+  const healedAt = Date.now();
+  const within = async (what: string, condition: () => Promise<unknown>) => {
+    const left = Math.max(1_000, healedAt + RECOVERY_MAX_MS - Date.now());
+    const done = await until(condition, { timeoutMs: left }).catch(() => null);
+    if (done === null) history.observe('Weir recovers', `not within ${RECOVERY_MAX_MS} ms: ${what}`);
+  };
+  for (const { id } of webhooks) await change('PATCH', `/webhooks/${id}`, { enabled: true });
+  for (const instance of instances) {
+    const { number } = instance.parts;
+    await within(
+      `readyz of instance ${number}`,
+      async () => (await instance.ready().catch(() => null))?.status === 200,
+    );
+    await Promise.all(
+      webhooks.map((webhook) => within(`202 for ${webhook.name}`, () => isAccepted(world, webhook, instance))),
+    );
+    await within(`changes at instance ${number}`, () => changesAt(world, instance));
+  }
+  await within('every spool is drained', () => spoolsAreEmpty(world));
+  history.note(`recovered in ${Date.now() - healedAt} ms`);
+}
+
+async function spoolsAreEmpty({ instances }: World): Promise<boolean> {
+  const events = await Promise.all(instances.map(({ weir }) => weir.metric('weir_spool_events').catch(() => -1)));
+  return events.every((count) => count === 0);
+}
+
+let probes = 0;
+
+/** A rotation without a response leaves two possible secrets. */
+async function isAccepted(world: World, webhook: Webhook, instance: Instance): Promise<boolean> {
+  for (const secret of webhook.secrets.slice(-2)) {
+    const { status } = await sendOnce(world, webhook, `p${process.pid}-${probes++}`, { instance, secret });
+    if (status === 202) return true;
+  }
+  return false;
+}
+
+async function changesAt({ api, webhooks }: World, instance: Instance): Promise<boolean> {
+  const path = `/webhooks/${webhooks[0]!.id}`;
+  const replies = await Promise.all(
+    Array.from({ length: CHANGES_TRIED }, (_, number) =>
+      api('PATCH', path, { description: `change ${number}` }, { instance, ownConnection: true }),
+    ),
+  );
+  return replies.every(({ status }) => status === 200);
+}
+
+/** Waits until every delivery is finished, every job has ended and every event of the spools is stored. */
+async function drain(world: World): Promise<void> {
+  const { history, servers, agents, api } = world;
+  const lost = agents.filter((agent) => agent.lost).map(({ id }) => id);
+  const left = `select 1 from deliveries_live where not agent_id = any($1::uuid[]) limit 1`;
+  const jobsEnded = async () => {
+    for (const job of history.jobs.filter(({ id, state }) => id !== null && state === null)) {
+      const { status, body } = await api('GET', `/jobs/${job.id}`);
+      if (status === 200 && ['done', 'cancelled', 'failed'].includes(body.state)) job.state = body.state;
+    }
+    return history.jobs.every(({ id, state }) => id === null || state !== null);
+  };
+  const isDone = async () => {
+    for (const { database } of servers)
+      if ((await database.query({ text: left, values: [`{${lost}}`] })).length > 0) return false;
+    if (!(await jobsEnded().catch(() => false))) return false;
+    return spoolsAreEmpty(world);
+  };
+  // What is not finished in time is a violation of its invariant.
+  await until(isDone, { timeoutMs: DRAIN_MAX_MS }).catch((error: Error) => history.note(error.message));
+  history.note('drained');
+}
+
+/** Lines of a log that a fault does not explain. */
+const ODD =
+  /"event":"(crash|request_failed|crash_loop|spool_damaged|spool_event_refused|stop_failed)"|unhandledRejection|uncaughtException|\\n\s+at |TypeError|ReferenceError|RangeError/;
+
+async function stopInstances({ instances, history }: World): Promise<void> {
+  await Promise.all(instances.map((instance) => instance.stop()));
+  for (const { earlierLines, weir } of instances)
+    for (const line of [...earlierLines, ...weir.lines, ...weir.stderr().split('\n')].filter((each) => ODD.test(each)))
+      history.observe('the log has no error of the program', line);
+}
