@@ -1,9 +1,17 @@
 /** Input of strangers reaches the operator's terminal only as text. */
+import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { managementCommands } from '../../server/cli/manage/commands.ts';
+import { createCredential } from '../../server/model/credential.ts';
 import { addAgent, startAgentApp, type TestAgent } from '../helpers/agents.ts';
 import type { TestApp } from '../helpers/app.ts';
-import { weir, weirJson } from '../helpers/command.ts';
+import { runCommands, weir, weirJson } from '../helpers/command.ts';
 import { BODY, CONTROLS, type HostileTexts, OBEYED, sendHostileTexts } from '../helpers/hostile.ts';
 import { addPerson } from '../helpers/people.ts';
 import { someKey } from '../helpers/settings.ts';
@@ -61,6 +69,93 @@ describe('output as JSON', () => {
     expect((await weir(app, ...args(), '--body')).out).toBe(BODY.toString());
     expect(await weirJson(app, ...args())).toMatchObject({ bytes: BODY.length });
     expect((await weir(app, ...args(), '--json')).out).not.toMatch(OBEYED);
+  });
+});
+
+describe('text of a server begins no line of its own', () => {
+  const LINE = 'weir: all is well';
+  const text = `x\n${LINE}\r\n${LINE}`;
+  const id = randomUUID();
+  const one = {
+    id: text,
+    number: text,
+    name: text,
+    address: text,
+    email: text,
+    role: text,
+    secret: text,
+    credential: text,
+  };
+  const more = {
+    url: text,
+    state: text,
+    generated_password: text,
+    subscriptions: [],
+    webhook_ids: [],
+    user_email: text,
+  };
+  const all = {
+    ...one,
+    ...more,
+    moved: text,
+    cell: { number: text, empty_at: text },
+    more: false,
+    headers: { [text]: text },
+  };
+  const listed = {
+    ...all,
+    webhook_id: text,
+    agent_id: text,
+    event_id: text,
+    reason: text,
+    attempts: text,
+    received_at: text,
+  };
+  const list = { items: [listed], next_cursor: null, cells_away: [{ number: text, name: text, since: text }] };
+  let answer: object;
+  let status: number;
+  let directory: string;
+  const server = createServer((request, response) => {
+    const isList = /\/(cells|events|attempts|activity)(\?|$)/.test(request.url!) && request.method === 'GET';
+    response.writeHead(status, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(isList && status === 200 ? list : answer));
+  });
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'weir-hostile-'));
+    await writeFile(join(directory, 'file'), createCredential('wu').text);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  });
+  afterAll(async () => {
+    server.close();
+    await rm(directory, { recursive: true });
+  });
+
+  test.each([
+    [200, ['cell', 'add', '--database-file', 'file', '--name', 'c']],
+    [200, ['cell', 'update', '1', '--name', 'c']],
+    [200, ['cell', 'drain', '1']],
+    [200, ['agent', 'add', '--name', 'a']],
+    [200, ['agent', 'rotate', id]],
+    [200, ['user', 'add', '--email', 'a@example.org', '--role', 'viewer']],
+    [200, ['webhook', 'enable', id]],
+    [200, ['webhook', 'rotate', id]],
+    [200, ['event', 'list']],
+    [200, ['event', 'list', '--json']],
+    [200, ['delivery', 'show', id]],
+    [200, ['rejection', 'recheck', id]],
+    [409, ['webhook', 'enable', id]],
+    [422, ['agent', 'add', '--name', 'a']],
+  ])('%s to %j', async (code, args) => {
+    status = code;
+    answer =
+      code === 422
+        ? { code: 'invalid_request', errors: [{ pointer: `/${text}`, detail: text }] }
+        : { ...listed, code: text, detail: text };
+    const { port } = server.address() as AddressInfo;
+    const remote = ['--url', `http://127.0.0.1:${port}`, '--token-file', 'file'];
+    const { out, err } = await runCommands(managementCommands(null), directory, {}, [...args, ...remote]);
+    expect(`${out}${err}`).toContain(LINE);
+    expect(`${out}${err}`.split(/[\r\n]/)).not.toContainEqual(expect.stringMatching(`^${LINE}`));
   });
 });
 

@@ -23,6 +23,11 @@ export function printMessage({ stderr }: Pick<CommandIo, 'stderr'>, text: string
   stderr.write(visible(text));
 }
 
+/** Prints one line on standard error. It may contain text of a server or a sender, which begins no line of its own. */
+export function printLine({ stderr }: Pick<CommandIo, 'stderr'>, line: string): void {
+  stderr.write(`${visibleLine(line)}\n`);
+}
+
 /** Prints bytes unchanged: output that the user requested explicitly, such as a body. */
 export function printBytes({ stdout }: Pick<CommandIo, 'stdout'>, bytes: Uint8Array): void {
   stdout.write(bytes);

@@ -1,6 +1,6 @@
 /** The log on a terminal: readable lines. */
 import pretty from 'pino-pretty';
-import { visible } from './visible.ts';
+import { visible, visibleLine } from './visible.ts';
 
 const format = pretty.prettyFactory({
   colorize: true,
@@ -17,7 +17,9 @@ export const readable = (line: string): string => format(withVisibleText(line));
 /** Parses a line and escapes control characters in its fields, because the readable form would send them to the terminal. */
 function withVisibleText(line: string): object | string {
   try {
-    return JSON.parse(line, (_, value: unknown) => (typeof value === 'string' ? visible(value) : value));
+    // Text of a server begins no line of its own; a stack has several.
+    const shown = (name: string, text: string) => (name === 'stack' ? visible(text) : visibleLine(text));
+    return JSON.parse(line, (name, value: unknown) => (typeof value === 'string' ? shown(name, value) : value));
   } catch {
     // Not JSON: a process wrote other text that starts with a brace.
     return visible(line);

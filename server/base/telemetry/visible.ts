@@ -17,6 +17,16 @@ export function visibleLine(text: string): string {
   return text.replace(hidden, escaped);
 }
 
+/** Returns the document of a server with `visibleLine` of each text: none begins a line of its own. Bytes are unchanged. */
+export function visibleDocument<T>(document: T): T;
+export function visibleDocument(document: unknown): unknown {
+  if (typeof document === 'string') return visibleLine(document);
+  if (Array.isArray(document)) return document.map(visibleDocument);
+  if (document instanceof Map) return new Map(visibleDocument([...document]));
+  if (typeof document !== 'object' || document === null || ArrayBuffer.isView(document)) return document;
+  return Object.fromEntries(visibleDocument(Object.entries(document)));
+}
+
 /** Returns an equivalent JSON document with the characters in `hidden` escaped. */
 export function visibleJson(json: string): string {
   return json.replace(leftByJson, unicodeEscape);

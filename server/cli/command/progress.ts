@@ -1,6 +1,7 @@
 /** Bars for long commands on standard error: drawn on a terminal; in a pipe at most one line. */
 import { Presets, SingleBar } from 'cli-progress';
-import { type CommandIo, printMessage } from '../../base/command/io.ts';
+import { type CommandIo, printLine } from '../../base/command/io.ts';
+import { visibleLine } from '../../base/telemetry/visible.ts';
 
 /** @param format cli-progress format, such as `{bar} {value}/{total}` */
 export function openBar(format: string, stderr: CommandIo['stderr']): SingleBar {
@@ -53,12 +54,12 @@ interface JobProgress {
 
 export function showJobProgress(stderr: CommandIo['stderr']): JobProgress {
   if (stderr.isTTY !== true)
-    return { progress: () => {}, waiting: (note) => printMessage({ stderr }, `The job ${note}.\n`), stop: () => {} };
+    return { progress: () => {}, waiting: (note) => printLine({ stderr }, `The job ${note}.`), stop: () => {} };
   const bar = openBar('{bar} {percentage}%, {events} events, {duration_formatted}{note}', stderr);
   bar.start(1, 0, { events: 0, note: '' });
   return {
     progress: ({ progress, events }) => (events > 0 ? bar.update(progress, { events, note: '' }) : undefined),
-    waiting: (note) => bar.update({ note: `, ${note}` }),
+    waiting: (note) => bar.update({ note: `, ${visibleLine(note)}` }),
     stop: () => bar.stop(),
   };
 }
@@ -75,9 +76,9 @@ interface TableProgress {
 export function showTableProgress(title: string, stderr: CommandIo['stderr']): TableProgress {
   if (stderr.isTTY !== true)
     return {
-      begin: () => printMessage({ stderr }, `${title}\n`),
+      begin: () => printLine({ stderr }, title),
       table: () => {},
-      waiting: (note) => printMessage({ stderr }, `weir: ${note}\n`),
+      waiting: (note) => printLine({ stderr }, `weir: ${note}`),
       stop: () => {},
     };
   const bar = openBar('{bar} {percentage}%, {duration_formatted}, {table}', stderr);
@@ -92,9 +93,9 @@ export function showTableProgress(title: string, stderr: CommandIo['stderr']): T
     table: (table) => {
       done += weights.get(current ?? '') ?? 0;
       current = table;
-      bar.update(done, { table });
+      bar.update(done, { table: visibleLine(table) });
     },
-    waiting: (note) => bar.update({ table: note }),
+    waiting: (note) => bar.update({ table: visibleLine(note) }),
     stop: () => bar.stop(),
   };
 }

@@ -1,6 +1,6 @@
 /** Commands that use the database: with the settings of the server, whether or not it runs. */
 
-import { CommandError, type CommandIo, printMessage } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { Changes } from '../../store/announce.ts';
@@ -40,7 +40,7 @@ export async function openSession(io: CommandIo, { migrates = false }: SessionOp
     );
   const keys = loadSecretsKeys(settings);
   const open = migrates ? openMigrated : openCurrent;
-  const attached = await open(settings, (line) => printMessage(io, `weir: ${line}\n`), { joinSmaller: true });
+  const attached = await open(settings, (line) => printLine(io, `weir: ${line}`), { joinSmaller: true });
   const cells = new Cells({
     home: attached.database,
     conninfo: attached.conninfo,

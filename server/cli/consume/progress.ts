@@ -1,7 +1,7 @@
 /** Counts the results of `weir consume`, and shows them on standard error: a status line on a terminal, and messages everywhere. */
 
 import type { CommandIo } from '../../base/command/io.ts';
-import { visible, visibleLine } from '../../base/telemetry/visible.ts';
+import { visibleLine } from '../../base/telemetry/visible.ts';
 import type { RunCounts } from '../../deliver/client/index.ts';
 
 /** The `--json` document. */
@@ -93,7 +93,7 @@ export function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { colu
 
   const report = (line: string) => {
     clear();
-    stderr.write(`${lineOpen ? '\n' : ''}${visible(line)}\n`);
+    stderr.write(`${lineOpen ? '\n' : ''}${visibleLine(line)}\n`);
     lineOpen = false;
     if (terminal) draw();
   };

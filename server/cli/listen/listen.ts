@@ -1,6 +1,6 @@
 /** `weir listen`: forwards new events to a program under development, with a temporary agent that is removed in the end. */
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printMessage, printText } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printLine, printMessage, printText } from '../../base/command/io.ts';
 import { openApiClient } from '../../deliver/client/http.ts';
 import { Agent, WeirError } from '../../deliver/client/index.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
@@ -87,7 +87,7 @@ async function listen(url: URL, options: ListenOptions, io: CommandIo): Promise<
         url,
         credential: made.credential,
         // Each attempt prints its own line.
-        notify: (notice) => notice.kind === 'failed' || printMessage(io, `${notice.message}\n`),
+        notify: (notice) => notice.kind === 'failed' || printLine(io, notice.message),
       });
       await forward({ agent, target, signings, stop: stop.signal, options, io });
     } finally {
@@ -122,7 +122,7 @@ async function forward({ agent, target, signings, stop, options, io }: Forwardin
     signingOf: async (webhookId: string) => signings.get(webhookId) ?? null,
     print: (line: string) => printText(io, line),
     lines: { json: options.json === true, colour: hasColour(io), names: signings.size > 1 },
-    report: (line: string) => printMessage(io, `${line}\n`),
+    report: (line: string) => printLine(io, line),
     stop,
     counts: tally,
   };

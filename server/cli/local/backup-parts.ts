@@ -1,5 +1,5 @@
 /** What the commands `backup` and `restore` share: the database as it is, the keys of backups, and the end by a signal. */
-import { type CommandIo, printMessage } from '../../base/command/io.ts';
+import { type CommandIo, printLine } from '../../base/command/io.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
@@ -26,7 +26,7 @@ export async function withConfigured<T>(
   settings: Settings,
   work: (attached: { conninfo: string; database: Database }) => Promise<T>,
 ): Promise<T> {
-  const log = (line: string) => printMessage(io, `weir: ${line}\n`);
+  const log = (line: string) => printLine(io, `weir: ${line}`);
   const attached = await openUnmigrated(settings, log, { joinSmaller: true });
   try {
     return await work(attached).catch((error) => explain(attached.conninfo, error, settings));

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printJson, printMessage, printText } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printJson, printLine, printText } from '../../base/command/io.ts';
 import { metricTable } from '../../base/telemetry/metric-table.ts';
+import { visibleLine } from '../../base/telemetry/visible.ts';
 import { type Rule, ruleTable } from '../../manage/conditions/rules.ts';
 import type { Check } from '../../model/check.ts';
 import { examine } from '../../operate/doctor/examine.ts';
@@ -18,7 +19,7 @@ export function defineDoctor(command: Command, io: CommandIo): void {
     .option('--json', 'print one JSON document')
     .action(async ({ alert, json }: { alert?: string; json?: boolean }) => {
       if (alert !== undefined) return explain(io, alert, json);
-      const checks = await examine(io.environment, io.directory, (line) => printMessage(io, `weir: ${line}\n`));
+      const checks = await examine(io.environment, io.directory, (line) => printLine(io, `weir: ${line}`));
       if (json) printJson(io, { checks });
       else printText(io, describe(checks));
       if (checks.some((check) => check.state === 'problem')) throw new CommandError('');
@@ -44,7 +45,7 @@ function describe(checks: readonly Check[]): string {
   const indent = ' '.repeat(width + 4);
   const lines = checks.map(
     ({ name, state, finding, fix }) =>
-      `${marks[state]} ${name.padEnd(width)}  ${finding}\n${fix === null ? '' : `${indent}→ ${fix.replaceAll('\n', `\n${indent}  `)}\n`}`,
+      `${marks[state]} ${name.padEnd(width)}  ${visibleLine(finding)}\n${fix === null ? '' : `${indent}→ ${fix.replaceAll('\n', `\n${indent}  `)}\n`}`,
   );
   return `${lines.join('')}\n${verdict(checks)}\n`;
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type CommandIo, printJson, printMessage, printText } from '../../base/command/io.ts';
+import { type CommandIo, printJson, printLine, printText } from '../../base/command/io.ts';
 import { describeBlocked } from '../../store/blocked.ts';
 import { migrateAnsweringCells } from '../../store/cells/migrate.ts';
 import { withDatabase } from '../command/session.ts';
@@ -13,7 +13,7 @@ export function defineMigrate(command: Command, io: CommandIo): void {
         const ofCells: { migration: string; number: number }[] = [];
         await migrateAnsweringCells(all, {
           onApplied: (migration, { number }) => ofCells.push({ migration, number }),
-          onBlocked: (waitsFor, cell) => printMessage(io, `weir: ${describeBlocked(waitsFor, cell)}\n`),
+          onBlocked: (waitsFor, cell) => printLine(io, `weir: ${describeBlocked(waitsFor, cell)}`),
           waitsForLocks: true,
         });
         const cells = all

@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printJson, printMessage, printText } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printJson, printLine, printText } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
 import { readSettings, type Settings } from '../../base/settings/read.ts';
 import { countLater, type Restored, restore } from '../../operate/backup/restore.ts';
@@ -69,7 +69,7 @@ async function countArrived(io: CommandIo, settings: Settings, restored: Databas
   try {
     return await withConfigured(io, settings, ({ database }) => countLater(database, restored, record));
   } catch (error) {
-    printMessage(io, `weir: what arrived after the backup was not counted: ${(error as Error).message}\n`);
+    printLine(io, `weir: what arrived after the backup was not counted: ${(error as Error).message}`);
     return null;
   }
 }

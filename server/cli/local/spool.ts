@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printJson, printMessage, printText, table } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printJson, printLine, printText, table } from '../../base/command/io.ts';
 import { acquireLock } from '../../base/files/lock.ts';
 import { drainOf } from '../../receive/spool/cell-target.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
@@ -84,9 +84,9 @@ async function drain(io: CommandIo, { cells, settings }: CommandSession, folder:
     committed: (more) => addCounts(counts, more),
     refused(sqlState, message) {
       counts.refused++;
-      printMessage(io, `The database refuses an event, which is kept: ${message} (${sqlState})\n`);
+      printLine(io, `The database refuses an event, which is kept: ${message} (${sqlState})`);
     },
-    damaged: (name) => printMessage(io, `${name} is damaged inside; its other events are stored, and it is kept\n`),
+    damaged: (name) => printLine(io, `${name} is damaged inside; its other events are stored, and it is kept`),
   };
   try {
     await cells.load();

@@ -1,6 +1,7 @@
 /** Calls of API operations by management commands: on the database of this machine, or on a remote Weir over HTTP. */
 
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { visibleLine } from '../../base/telemetry/visible.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { etagOf } from '../../manage/api/precondition.ts';
@@ -70,7 +71,7 @@ export class ProblemFailure extends CommandError {
 
   /** @param id of the call, for messages that name it */
   constructor(document: ProblemDocument, id?: string) {
-    super(sentenceOf(document, id), usageCodes.has(document.code ?? '') ? 2 : 1);
+    super(visibleLine(sentenceOf(document, id)), usageCodes.has(document.code ?? '') ? 2 : 1);
     this.document = document;
   }
 }

@@ -1,6 +1,7 @@
 /** Reads pages of lists, and finds the id of what a command names. */
 
 import { CommandError } from '../../base/command/io.ts';
+import { visibleLine } from '../../base/telemetry/visible.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
 import type { CellAway } from '../../model/cells.ts';
 import { isUuid } from '../../store/ids.ts';
@@ -85,7 +86,7 @@ export async function idOf(call: Call, resource: Resource, given: string): Promi
   const found = fits ? await resources[resource](call, given) : [];
   if (found.length > 1)
     throw new CommandError(
-      `${found.length} ${resource}s have the name ${given}; give the id of one: ${found.map(({ id }) => id).join(', ')}`,
+      `${found.length} ${resource}s have the name ${given}; give the id of one: ${found.map(({ id }) => visibleLine(id)).join(', ')}`,
       2,
     );
   if (found.length === 1) return found[0]!.id;

@@ -6,10 +6,12 @@ import {
   jsonLine,
   printBytes,
   printJson,
+  printLine,
   printMessage,
   printText,
   table,
 } from '../../base/command/io.ts';
+import { visibleDocument, visibleLine } from '../../base/telemetry/visible.ts';
 import type { CellAway } from '../../model/cells.ts';
 import { uuid } from '../command/arguments.ts';
 import { type Call, type Connection, documentOf, type OpenConnection, ProblemFailure } from './call.ts';
@@ -102,7 +104,7 @@ async function printAnswer(io: CommandIo, { text, list }: Row, answer: unknown, 
 function printCellsAway(io: CommandIo, answer: unknown): void {
   const { cells_away = [] } = (answer ?? {}) as { cells_away?: readonly CellAway[] };
   for (const { number, name } of cells_away)
-    printMessage(io, `weir: cell ${number} (${name}) cannot be reached: what it has is not in this list\n`);
+    printLine(io, `weir: cell ${number} (${name}) cannot be reached: what it has is not in this list`);
 }
 
 async function listText(list: Listing<unknown, object>, answer: unknown, given: Given<object>): Promise<string> {
@@ -174,9 +176,10 @@ async function runRow(
   const given = { id, key, argument, options, io, connection };
   const answer = await one.run(call, given);
   printCellsAway(io, answer);
-  const failure = one.failure?.(answer, given) ?? null;
+  const shown = { ...given, id: visibleLine(id) };
+  const failure = one.failure?.(visibleDocument(answer), shown) ?? null;
   if (options.json) printJson(io, one.json === undefined ? (answer ?? { id }) : one.json(answer));
-  else if (failure === null) await printAnswer(io, one, answer, given);
+  else if (failure === null) await printAnswer(io, one, visibleDocument(answer), shown);
   if (failure === null && !options.json && one.removes && connection.remote !== null)
     printText(io, `On ${connection.remote}\n`);
   // With --json the document says what failed.

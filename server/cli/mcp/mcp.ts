@@ -1,6 +1,6 @@
 /** `weir mcp`: lets an MCP client that starts its servers as commands reach POST /mcp of a Weir. */
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printMessage } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
 import { openCredentialFile } from '../../deliver/client/credential.ts';
 import { WeirError } from '../../deliver/client/errors.ts';
 import { deferred } from '../../deliver/client/work.ts';
@@ -28,11 +28,11 @@ async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo
   const { read, advice } = await openCredentialFile(credentialFile, io.directory, ['wa', 'wu']).catch((error) => {
     throw error instanceof WeirError ? new CommandError(error.message) : error;
   });
-  if (advice !== null) printMessage(io, `${advice}\n`);
+  if (advice !== null) printLine(io, advice);
   // Takes about 100 ms to load, which the other commands need not spend.
   const { StdioServerTransport } = await import('@modelcontextprotocol/sdk/server/stdio.js');
   const transport = new StdioServerTransport(io.stdin as NodeJS.ReadStream, io.stdout as NodeJS.WriteStream);
-  const bridge = new Bridge(url, read, transport, (message) => printMessage(io, `weir mcp: ${message}\n`));
+  const bridge = new Bridge(url, read, transport, (message) => printLine(io, `weir mcp: ${message}`));
   const { promise: ended, resolve: end } = deferred();
   for (const event of ['end', 'close', 'error']) io.stdin.once(event, end);
   io.stdout.once('error', end);

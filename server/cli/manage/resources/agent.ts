@@ -2,7 +2,6 @@
 
 import { table } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
-import { visibleLine } from '../../../base/telemetry/visible.ts';
 import { agentFields } from '../../../model/agents.ts';
 import { seconds } from '../../command/arguments.ts';
 import type { BodyOf, Call } from '../call.ts';
@@ -77,10 +76,10 @@ export const agentRows: readonly Row[] = [
     target,
     run: async (call, { id, options: { json } }) => {
       const agent = await call('showAgent', { id });
-      return { agent, text: json ? '' : await agentText(call, agent) };
+      return { agent, more: json ? null : await moreOf(call, agent) };
     },
     json: ({ agent }) => agent,
-    text: ({ text }) => text,
+    text: ({ agent, more }) => agentText(agent, more!),
   }),
 
   row<{ webhook: string[]; filter?: string }>()({
@@ -158,12 +157,16 @@ async function withActivity(call: Call, agents: readonly Agent[]): Promise<{ age
   return agents.map((agent) => ({ agent, activity: found.get(agent.id)! }));
 }
 
-async function agentText(call: Call, agent: Agent): Promise<string> {
+async function moreOf(call: Call, agent: Agent) {
   const [[shown], { items: webhooks }] = await Promise.all([
     withActivity(call, [agent]),
     readList(call, 'listWebhooks'),
   ]);
-  const { last_seen_at, last_seen_from, previous_credential_used_at, waiting_since, dead, filters } = shown!.activity!;
+  return { activity: shown!.activity!, webhooks };
+}
+
+function agentText(agent: Agent, { activity, webhooks }: Awaited<ReturnType<typeof moreOf>>): string {
+  const { last_seen_at, last_seen_from, previous_credential_used_at, waiting_since, dead, filters } = activity;
   const until = agent.previous_credential_expires_at;
   const facts = [
     ['Name', agent.name],
@@ -177,7 +180,7 @@ async function agentText(call: Call, agent: Agent): Promise<string> {
     ['Dead letters', String(dead)],
     ['Created', agent.created_at],
   ] as const;
-  const text = facts.map(([name, value]) => `${name.padEnd(16)}${visibleLine(value)}\n`).join('');
+  const text = facts.map(([name, value]) => `${name.padEnd(16)}${value}\n`).join('');
   if (agent.subscriptions.length === 0) return `${text}\nNo subscriptions. See: weir agent subscribe\n`;
   const rows = agent.subscriptions.map(({ webhook_id, filter }) => {
     const name = webhooks.find(({ id }) => id === webhook_id)?.name ?? '';

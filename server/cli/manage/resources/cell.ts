@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Argument } from 'commander';
-import { CommandError, type CommandIo, printMessage, readLine } from '../../../base/command/io.ts';
+import { CommandError, type CommandIo, printLine, readLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import type { CellView } from '../../../model/cells.ts';
 import { type Call, notFound } from '../call.ts';
@@ -108,7 +108,7 @@ export const cellRows: readonly Row[] = [
         const drained = await call('drainCell', { id });
         total += drained.moved;
         if (!drained.more) return { ...drained, moved: total };
-        printMessage(io, `weir: ${total} webhooks moved\n`);
+        printLine(io, `weir: ${total} webhooks moved`);
       }
     },
     text: ({ cell: { number, empty_at }, moved }) =>

@@ -1,7 +1,6 @@
 /** `weir delivery list|show|dead|replay|dismiss|undo`. */
 import { Option } from 'commander';
 import { table } from '../../../base/command/io.ts';
-import { visibleLine } from '../../../base/telemetry/visible.ts';
 import { deliveryStates } from '../../../model/events.ts';
 import { positive, time } from '../../command/arguments.ts';
 import { idOfGiven, namesOf, readList } from '../lists.ts';
@@ -60,7 +59,7 @@ export const deliveryRows: readonly Row[] = [
     },
     json: ({ delivery }) => delivery,
     text: ({ delivery, names, attempts }) => {
-      const named = (id: string) => (names.has(id) ? `${visibleLine(names.get(id)!)} (${id})` : id);
+      const named = (id: string) => (names.has(id) ? `${names.get(id)} (${id})` : id);
       const facts: [string, string | null][] = [
         ['Event', delivery.event_id],
         ['Type', delivery.event_type],

@@ -1,5 +1,5 @@
 /** `weir event list|show|replay`; for export and import see event-files.ts. */
-import { printMessage } from '../../../base/command/io.ts';
+import { printLine } from '../../../base/command/io.ts';
 import { positive } from '../../command/arguments.ts';
 import { readList } from '../lists.ts';
 import { type Row, row } from '../row.ts';
@@ -13,7 +13,7 @@ export const eventRows: readonly Row[] = [
     more: (command) => withFilters(command).option('--limit <events>', 'maximum number', positive, 20),
     run: async (call, { options, io }) =>
       readList(call, 'listEvents', await queryOfFilters(call, options), options.limit, ({ searched_to }, found) => {
-        if (searched_to !== null) printMessage(io, `searched back to ${searched_to}, ${found} found\n`);
+        if (searched_to !== null) printLine(io, `searched back to ${searched_to}, ${found} found`);
       }),
     list: {
       columns: ['TYPE', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE', 'ID'],
