@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import { constants, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, statfs } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, rename, rm, statfs } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { OperatorError } from '../../model/fault.ts';
 import { type Account, checkWalkable, SYSTEM_USER } from '../../store/embedded/account.ts';
@@ -62,10 +62,9 @@ export class Release {
   /** Resolves with the folder of the copy, which is named by a hash of its content. */
   async #copy(root: string, files: string[]): Promise<string> {
     await checkWalkable(this.#dataDir, this.#user, 'Weir serves');
-    const hash = await hashOf(root, files);
+    const hash = hashOf(root, files);
     const copy = join(this.#copies(), hash);
-    // A power cut can leave a copy whose content is not complete.
-    if ((await hashOf(copy, files).catch(() => '')) === hash) return copy;
+    if (isCopy(copy, files, hash)) return copy;
     await this.#checkRoom(root, files);
     const unfinished = `${copy}.making`;
     for (const left of [copy, unfinished]) await rm(left, { recursive: true, force: true });
@@ -79,7 +78,7 @@ export class Release {
       await copyFile(join(root, file), join(unfinished, file), constants.COPYFILE_FICLONE);
       await chmod(join(unfinished, file), 0o644);
     }
-    if ((await hashOf(unfinished, files)) !== hash)
+    if (!isCopy(unfinished, files, hash))
       throw new OperatorError(`${root} has changed while Weir copied it`, 'try again when its build has ended');
     await rename(unfinished, copy);
     return copy;
@@ -151,11 +150,20 @@ function filesOf(root: string): string[] {
   return ['package.json', ...new Set(found)].filter(isServed).sort();
 }
 
-/** A hash over the paths and the content of these files. Rejects when one is missing. */
-async function hashOf(root: string, files: string[]): Promise<string> {
+/** False: it is missing, or a power cut has left it incomplete. */
+function isCopy(folder: string, files: string[], hash: string): boolean {
+  try {
+    return hashOf(folder, files) === hash;
+  } catch {
+    return false;
+  }
+}
+
+/** A hash over the paths and the content of these files. Throws when one is missing. */
+function hashOf(root: string, files: string[]): string {
   const hash = createHash('sha256');
   for (const file of files) {
-    const bytes = await readFile(join(root, file));
+    const bytes = readFileSync(join(root, file));
     hash.update(`${file}\0${bytes.length}\0`).update(bytes);
   }
   return hash.digest('hex').slice(0, 32);
