@@ -1,4 +1,5 @@
 /** Evaluates filters on events. Stateless but for the compiled expressions; runs in a thread (workers/filter.ts) and in commands. */
+import { readableBody } from '../signatures/gzip.ts';
 import { jsonText } from '../signatures/json-bytes.ts';
 import { readStoredHeaders } from '../signatures/stored-headers.ts';
 import { type Compiled, compileFilter, failureText } from './expression.ts';
@@ -47,11 +48,12 @@ export function judgeEvent(text: string, event: CandidateEvent): Judgement {
   if (event.body !== null && event.body.length > BODY_BYTES_MAX)
     return { verdict: verdicts.failed, failure: `the body is larger than ${BODY_BYTES_MAX} bytes` };
   try {
+    const headers = readStoredHeaders(textOf(event.headers));
     const passes = filter.passes({
-      headers: readable(readStoredHeaders(textOf(event.headers))) as Record<string, string>,
+      headers: readable(headers) as Record<string, string>,
       content_type: event.contentType,
       bytes: BigInt(event.bytes),
-      body: event.body === null ? null : parsed(jsonText(event.body)),
+      body: event.body === null ? null : parsed(jsonText(decompressed(event.body, headers['content-encoding']))),
       webhook: event.webhook,
       event_type: event.eventType,
     });
@@ -73,6 +75,17 @@ function compiledOf(text: string): Compiled {
 
 function textOf({ buffer, byteOffset, length }: Uint8Array): string {
   return Buffer.from(buffer as ArrayBuffer, byteOffset, length).toString('utf8');
+}
+
+/** The last body, since several filters may read it. */
+let last: { body: Uint8Array; readable: Uint8Array } | null = null;
+
+function decompressed(body: Uint8Array, contentEncoding: string | undefined): Uint8Array {
+  if (last?.body !== body) {
+    const whole = Buffer.from(body.buffer as ArrayBuffer, body.byteOffset, body.length);
+    last = { body, readable: readableBody(whole, contentEncoding) };
+  }
+  return last.readable;
 }
 
 /** Null: the text is not JSON. */

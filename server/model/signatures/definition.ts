@@ -80,6 +80,10 @@ const shape = {
   id: source([], 'Give header:NAME in lower case, or json:/POINTER.')
     .optional()
     .describe("the sender's id of the event: the dedupe key, unless the webhook has a dedupe_header"),
+  decompress: z
+    .boolean()
+    .optional()
+    .describe('true: the sender signs the decompressed body of a request with Content-Encoding: gzip'),
   answer: answerSchema.optional().describe('response to a request that was stored; default: 202'),
   refused_status: refusedStatusSchema
     .optional()

@@ -1,6 +1,8 @@
 /** /deliveries: the list, dead letters by reason, one delivery with its attempts, and their replay and dismissal. */
 
+import { describeEvent } from '../../manage/api/events/filter.ts';
 import { needsOneAgent } from '../../model/dead-letters.ts';
+import { readableBody } from '../../model/signatures/gzip.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { findEvent } from '../../store/queries/events/events.ts';
 import type { Call } from '../call.ts';
@@ -91,7 +93,9 @@ const showDelivery =
   };
 
 /** The body without the view of its changes, which compares events. */
-function bodyOf({ body, content_type }: { body: Buffer; content_type: string | null }, query: URLSearchParams) {
+function bodyOf(event: NonNullable<Awaited<ReturnType<typeof findEvent>>>, query: URLSearchParams) {
+  const { headers, content_type } = describeEvent(event);
+  const body = readableBody(event.body, headers['content-encoding']);
   const wanted = query.get('view');
   const shown = showBody(body, content_type, wanted === 'diff' ? null : wanted, query.get('values') === 'all');
   return { ...shown, views: shown.views.filter((name) => name !== 'diff') };

@@ -9,6 +9,7 @@ import { describeEvent } from '../../manage/api/events/filter.ts';
 import { judgeEvent } from '../../manage/api/events/replay.ts';
 import { isTestHeader } from '../../manage/api/webhooks/test-request.ts';
 import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';
+import { readableBody } from '../../model/signatures/gzip.ts';
 import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import { allows } from '../../model/users.ts';
 import type { Database } from '../../store/connect/pool.ts';
@@ -102,7 +103,8 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     const stored = isTimedId(id) ? await findEvent(database, null, id.toLowerCase()) : undefined;
     if (stored === undefined) return problem('event_unknown');
     const event = describeEvent(stored);
-    const { body } = stored;
+    const encoding = event.headers['content-encoding'];
+    const body = readableBody(stored.body, encoding);
     const shown = showBody(body, event.content_type, query.get('view'), query.get('values') === 'all');
     const filters = listFilters(query);
     const near = eventFilterOf(filters ?? { webhook_id: event.webhook_id }, null, null);
@@ -140,7 +142,11 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
       attempts,
       filters: filters ?? {},
       body: shown,
-      diff: shown.view === 'diff' ? diffOf(body, previous) : null,
+      decompressedBytes: body === stored.body ? null : body.length,
+      diff:
+        shown.view === 'diff'
+          ? diffOf(body, previous && { ...previous, body: readableBody(previous.body, encoding) })
+          : null,
       deliveries: listed,
       life: lifeOf({ event, verified, deliveries: listed, attempts }),
       curl: known && curlOf(known, event, body),

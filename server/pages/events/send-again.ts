@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { problem } from '../../base/http/problem.ts';
 import { describeEvent } from '../../manage/api/events/filter.ts';
 import { isTestHeader } from '../../manage/api/webhooks/test-request.ts';
+import { readableBody } from '../../model/signatures/gzip.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isTimedId } from '../../store/ids.ts';
 import { findEvent } from '../../store/queries/events/events.ts';
@@ -38,12 +39,13 @@ export function sendAgainPages(database: Database) {
   const editEvent: Page = async ({ id }) => {
     const stored = await find(id);
     if (stored === undefined) return problem('event_unknown');
-    if (!isEditable(stored.body))
-      return asProblem({ kind: 'invalid', errors: { '': 'This body is too large to edit here, or it is not text.' } });
     const { headers, content_type } = describeEvent(stored);
+    const body = readableBody(stored.body, headers['content-encoding']);
+    if (!isEditable(body))
+      return asProblem({ kind: 'invalid', errors: { '': 'This body is too large to edit here, or it is not text.' } });
     const lines = Object.entries(headers).filter(([name]) => isTestHeader(name));
     const values = {
-      body: editedText(stored.body),
+      body: editedText(body),
       content_type: content_type ?? 'application/octet-stream',
       headers: lines.map(([name, value]) => `${name}: ${value}`).join('\n'),
     };

@@ -22,8 +22,10 @@ import { type Problem, problem, problemLater } from '../../base/http/problem.ts'
 import { setRateLimitFields } from '../../base/http/rate-limit.ts';
 import type { Decision, Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { Stage } from '../../base/telemetry/stages.ts';
+import { isGzip } from '../../model/signatures/gzip.ts';
 import type { Directory } from '../../store/directory.ts';
 import { answersValidation, answersVerified } from './handshake.ts';
+import { type Inflated, Inflater, shared } from './inflate.ts';
 import { countRequest } from './limit.ts';
 import { type ReceivedRequest, refusalOf, type SignatureCheck, type SignatureOutcome } from './signature.ts';
 import type { Store, VerifiedRequest } from './store.ts';
@@ -48,7 +50,8 @@ const RETRY_SECONDS = 1;
 const SECRET_RETRY_SECONDS = 60;
 
 export function createIngest(parts: IngestParts, store: Store): (exchange: Exchange) => void {
-  return (exchange) => new IngestRequest(exchange, parts, store).start();
+  const inflater = new Inflater();
+  return (exchange) => new IngestRequest(exchange, parts, store, inflater).start();
 }
 
 /** One request on its way through the steps. */
@@ -60,10 +63,16 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
   /** From the cache, possibly outdated. */
   readonly #known: Webhook | undefined;
   readonly #reading: BodyReader;
+  readonly #inflater: Inflater;
   #webhook: Webhook | null = null;
   #awaitsBody = false;
+  /** The decompressed body; null: it is not compressed, or is not read as JSON. */
+  #inflated: Uint8Array | null = null;
+  /** Null: the sender signs the body as it is. */
+  #signed: Uint8Array<SharedArrayBuffer> | null = null;
 
-  constructor(exchange: Exchange, parts: IngestParts, store: Store) {
+  constructor(exchange: Exchange, parts: IngestParts, store: Store, inflater: Inflater) {
+    this.#inflater = inflater;
     this.exchange = exchange;
     this.#parts = parts;
     this.#store = store;
@@ -80,6 +89,14 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
   /** The whole body; set from the step `verify` on, until `end`. */
   get body(): Uint8Array<SharedArrayBuffer> {
     return (this.#reading.outcome as BodyOutcome & { kind: 'complete' }).bytes;
+  }
+
+  get json(): Uint8Array {
+    return this.#inflated ?? this.body;
+  }
+
+  get signed(): Uint8Array<SharedArrayBuffer> {
+    return this.#signed ?? this.body;
   }
 
   start(): void {
@@ -134,6 +151,26 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     if (received.kind === 'too_large') return this.#refuse(this.#tooLarge());
     if (received.kind !== 'complete') return this.#refuse(problemLater(received.kind, RETRY_SECONDS));
     if (received.bytes.length > this.webhook.capBytes) return this.#refuse(this.#tooLarge());
+    const { exchange, webhook } = this;
+    if (!webhook.readsJson || !isGzip(received.bytes, () => exchange.header('content-encoding'))) return this.#check();
+    this.#inflater.inflate(received.bytes, exchange.client.load, Date.now(), (outcome) => this.#decompressed(outcome));
+  }
+
+  #decompressed(outcome: Inflated): void {
+    try {
+      const { decompress } = this.webhook.scheme.definition;
+      if (outcome.kind === 'inflated') {
+        this.#inflated = outcome.bytes;
+        if (decompress) this.#signed = shared(outcome.bytes);
+      } else if (decompress && outcome.kind !== 'broken')
+        return this.signatureChecked({ kind: outcome.kind === 'busy' ? 'unavailable' : 'body_too_complex' });
+      this.#check();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #check(): void {
     const outcome = this.#parts.checkSignature(this, Date.now());
     if (outcome !== null) this.signatureChecked(outcome);
   }
@@ -153,7 +190,7 @@ class IngestRequest implements ReceivedRequest, VerifiedRequest {
     try {
       this.exchange.lap(Stage.verify);
       if (outcome.kind !== 'verified') return this.#refuseSignature(outcome);
-      if (this.exchange.aborted || answersVerified(this.exchange, this.webhook, this.body)) return this.end();
+      if (this.exchange.aborted || answersVerified(this.exchange, this.webhook, this.json)) return this.end();
       this.#store(this);
     } catch (error) {
       this.fail(error);

@@ -18,8 +18,8 @@ export class RowMaker {
     this.#clampToPartitions = clampToPartitions;
   }
 
-  /** Converts the request to one event. @param key see EventRow. */
-  one(exchange: Exchange, webhook: Webhook, body: Uint8Array, key: Uint8Array | null): EventRow {
+  /** Converts the request to one event. @param key see EventRow. @param json what is read as JSON, see ReceivedRequest */
+  one(exchange: Exchange, webhook: Webhook, body: Uint8Array, key: Uint8Array | null, json = body): EventRow {
     const receivedAtMs = this.#clampToPartitions(Date.now());
     const contentType = exchange.header('content-type');
     return {
@@ -33,7 +33,7 @@ export class RowMaker {
         exchange.sentRequestId ? null : exchange.requestId,
       ),
       contentType: contentType === undefined ? null : printable(contentType),
-      eventType: webhook.eventType === null ? null : webhook.eventType(exchange, body),
+      eventType: webhook.eventType === null ? null : webhook.eventType(exchange, json),
       body,
       key,
       requestId: exchange.requestId,

@@ -46,6 +46,10 @@ export interface ReceivedRequest {
   readonly exchange: Exchange;
   readonly webhook: Webhook;
   readonly body: Uint8Array<SharedArrayBuffer>;
+  /** What is read as JSON: the body, decompressed if it was compressed. */
+  readonly json: Uint8Array;
+  /** What the sender signs: the body, decompressed where its scheme says so. */
+  readonly signed: Uint8Array<SharedArrayBuffer>;
   /** Called once, in a later turn, if the check returned null. Must not throw. */
   signatureChecked(outcome: SignatureOutcome): void;
 }
@@ -97,7 +101,7 @@ class PendingCheck implements VerifyTask {
   }
 
   get body(): Uint8Array<SharedArrayBuffer> {
-    return this.#request.body;
+    return this.#request.signed;
   }
 
   settleVerdict(verdict: Verdict): void {
@@ -121,13 +125,13 @@ class PendingCheck implements VerifyTask {
   }
 
   conclude(verdict: Verdict): SignatureOutcome {
-    const { webhook, body } = this.#request;
+    const { webhook, json } = this.#request;
     // The unreadable secret may have made this signature, and a sender treats 403 as final.
     if (verdict.kind !== 'verified')
       return verdict.kind === 'mismatch' && isUnreadable(webhook, this.#nowMs) ? unreadableSecret : verdict;
     const { clock } = webhook.scheme;
     if (clock !== null) {
-      const distanceMs = clockDistance(clock, this.presented.time, body, this.#nowMs);
+      const distanceMs = clockDistance(clock, this.presented.time, json, this.#nowMs);
       if (distanceMs === null || Math.abs(distanceMs) > clock.toleranceMs) return { kind: 'timestamp', distanceMs };
     }
     this.#parts.onVerified(webhook, Math.floor(verdict.keyIndex / webhook.keysPerSecret));

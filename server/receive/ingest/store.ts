@@ -18,6 +18,8 @@ export interface VerifiedRequest {
   readonly webhook: Webhook;
   /** Valid until `end`. */
   readonly body: Uint8Array<SharedArrayBuffer>;
+  /** See ReceivedRequest. */
+  readonly json: Uint8Array;
   /** Answers after an error, and ends. */
   fail(error: unknown): void;
   /** Releases the body. Called once, after the answer. */
@@ -37,8 +39,8 @@ export interface StoreParts {
 /** Creates the store of POST /in/{webhook_id}: the body is one event. */
 export function storeSingle(parts: StoreParts): Store {
   return (request) => {
-    const { exchange, webhook, body } = request;
-    const row = parts.rows.one(exchange, webhook, body, requestKey(exchange, webhook, body));
+    const { exchange, webhook, body, json } = request;
+    const row = parts.rows.one(exchange, webhook, body, requestKey(exchange, webhook, json), json);
     parts.events.store(new SingleEvent(parts, request, row));
   };
 }
@@ -87,10 +89,10 @@ class SingleEvent implements EventGroup {
    * @param more further members. The size is that of this request's body; the stored event of a duplicate may have another one.
    */
   #answer(status: number, id: string, receivedAt: string, more: string): void {
-    const { exchange, webhook, body } = this.#request;
+    const { exchange, webhook, body, json } = this.#request;
     noteEvent(exchange, id);
     const { answer } = webhook;
-    const own = answer === null ? null : answerBody(answer, body);
+    const own = answer === null ? null : answerBody(answer, json);
     if (own !== null) exchange.setHeader('content-security-policy', 'sandbox');
     exchange.answer(
       answer?.status ?? status,

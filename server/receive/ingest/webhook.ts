@@ -4,7 +4,7 @@ import type { Policy } from '../../base/ratelimit/limiter.ts';
 import type { HistoryCounts } from '../../model/history.ts';
 import { type CompiledAnswer, compileAnswer, type RefusedStatus } from '../../model/signatures/answer.ts';
 import type { Keyring } from '../../model/signatures/check.ts';
-import { type EventTypeReader, eventTypeReader } from '../../model/signatures/event-type.ts';
+import { type EventTypeReader, eventTypeFromOf, eventTypeReader } from '../../model/signatures/event-type.ts';
 import { compilePath, type PathStep } from '../../model/signatures/json-scan.ts';
 import { isAsymmetric, keysOf, keysPerSecret, publicKeyOf, sha256 } from '../../model/signatures/keys.ts';
 import { CUSTOM, schemeOf } from '../../model/signatures/presets.ts';
@@ -34,6 +34,8 @@ export interface Webhook {
   readonly dedupePath: readonly PathStep[] | null;
   /** Reads the type of an event; null: its events have none, which costs nothing. */
   readonly eventType: EventTypeReader | null;
+  /** Members of the body are read, or its decompressed bytes are signed. */
+  readonly readsJson: boolean;
   /** Null: the default. */
   readonly answer: CompiledAnswer | null;
   /** Status of the response to a request whose signature is refused. */
@@ -160,6 +162,9 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
   const verifyToken = row.verifyToken && unseal(row.verifyToken, keys, verifyTokenContext(row.id));
   const dedupeHeader = row.dedupeHeader ?? headerOf(id);
   const dedupeNames = dedupeHeader === null ? pointerOf(id) : null;
+  const answer = row.answer ? compileAnswer(row.answer) : scheme.answer;
+  const typeFrom = eventTypeFromOf(row.eventTypeFrom, scheme.name);
+  const pointers = [dedupeNames, scheme.clock?.path ?? null, answer?.path ?? null];
   return {
     id: row.id,
     idBytes: uuidBytes(row.id),
@@ -169,7 +174,11 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
     dedupeHeader,
     dedupePath: dedupeNames && compilePath(dedupeNames),
     eventType: eventTypeReader(row.eventTypeFrom, scheme),
-    answer: row.answer ? compileAnswer(row.answer) : scheme.answer,
+    readsJson:
+      scheme.definition.decompress === true ||
+      typeFrom?.includes('json:') === true ||
+      pointers.some((path) => path !== null),
+    answer,
     refusedStatus: row.refusedStatus ?? scheme.definition.refused_status ?? 403,
     capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),
     policy: row.rateLimitMax === null ? null : { name: 'ingest', max: row.rateLimitMax, windowSeconds },

@@ -4,6 +4,7 @@ import { problem, type Result } from '../../base/http/problem.ts';
 import { inetBytes } from '../../model/address.ts';
 import { verifies } from '../../model/signatures/diagnosis/diagnose.ts';
 import { eventTypeReader } from '../../model/signatures/event-type.ts';
+import { readableBody } from '../../model/signatures/gzip.ts';
 import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
@@ -81,7 +82,7 @@ function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number)
     sourceIp: inetBytes(rejection.source_ip),
     headers: Buffer.from(rejection.headers === '' ? refusedAt : `${rejection.headers}\n${refusedAt}`),
     contentType: headers['content-type'] ?? null,
-    eventType: typeOf?.({ header: (name) => headers[name] }, body) ?? null,
+    eventType: typeOf?.({ header: (name) => headers[name] }, readableBody(body, headers['content-encoding'])) ?? null,
     body,
     // Without the webhook's dedupe_header, the key is that of the rejection's id.
     key: rejection.dedupe_key ?? dedupeKey(rejection.id),

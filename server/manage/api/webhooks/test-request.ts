@@ -17,7 +17,7 @@ const TIMEOUT_MS = 10_000;
 const HEADERS_MAX = 100;
 /** Set by the client, by Weir, or by proxies; the others may be given. */
 const reserved =
-  /^(host|connection|keep-alive|content-length|content-type|transfer-encoding|te|trailer|upgrade|expect|accept-encoding|cookie|authorization|forwarded|x-request-id|(proxy|x-forwarded|sec)-.*)$/;
+  /^(host|connection|keep-alive|content-length|content-type|transfer-encoding|content-encoding|te|trailer|upgrade|expect|accept-encoding|cookie|authorization|forwarded|x-request-id|(proxy|x-forwarded|sec)-.*)$/;
 
 /** Whether a test request can have this header. @param name in lower case */
 export function isTestHeader(name: string): boolean {

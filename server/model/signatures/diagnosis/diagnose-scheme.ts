@@ -2,6 +2,7 @@
 import { findKey } from '../check.ts';
 import { clockDistance } from '../clock.ts';
 import type { SchemeDefinition } from '../definition.ts';
+import { readableBody } from '../gzip.ts';
 import { isAsymmetric, isToken, keysOf, publicKeyOf } from '../keys.ts';
 import { presetNamed, presets, type SchemeSettings, schemeOf } from '../presets.ts';
 import { compileScheme, type Presented, type Scheme } from '../scheme.ts';
@@ -24,12 +25,11 @@ export function judgeByScheme(request: RefusedRequest, context: SchemeContext): 
   if (request.body === null ? request.exceedsBounds : scheme.exceedsBounds?.(context.url, request.body))
     return 'body_too_complex';
   if (request.body === null && !isToken(scheme.definition.algorithm)) return 'body_too_large';
-  const body = request.body ?? Buffer.alloc(0);
   const keys = activeKeys(scheme.definition, request, context);
   const urls = scheme.usesUrl ? urlCandidates(context.url, scheme.definition.query) : [context.url];
   if (!urls.some((url) => signedFor(url, scheme, request, keys))) return 'mismatch';
   if (scheme.clock === null) return 'verified';
-  const distanceMs = clockDistance(scheme.clock, presented.time, body, context.receivedAtMs);
+  const distanceMs = clockDistance(scheme.clock, presented.time, readable(request), context.receivedAtMs);
   return distanceMs !== null && Math.abs(distanceMs) <= scheme.clock.toleranceMs ? 'verified' : 'timestamp';
 }
 
@@ -82,7 +82,7 @@ function* mismatches(
 ): Generator<Diagnosis> {
   const { definition } = scheme;
   const presented = presentedBy(scheme, request, context.url) as Extract<Presented, { kind: 'digests' }>;
-  const body = request.body ?? Buffer.alloc(0);
+  const body = signedBody(definition, request);
   const keys = activeKeys(definition, request, context);
   const fits = (key: Uint8Array) => signedBy(definition, keysOf(definition, key), presented, body);
 
@@ -193,9 +193,20 @@ function presentedBy(scheme: Scheme, { headers }: RefusedRequest, url: string): 
   return scheme.present({ headers, method: 'POST', url });
 }
 
+/** The body as its sender signs it. */
+function signedBody({ decompress }: SchemeDefinition, request: RefusedRequest): Buffer {
+  return decompress ? readable(request) : (request.body ?? Buffer.alloc(0));
+}
+
+function readable({ headers, body }: RefusedRequest): Buffer {
+  return body === null ? Buffer.alloc(0) : readableBody(body, onlyValue(headers, 'content-encoding'));
+}
+
 function signedFor(url: string, scheme: Scheme, request: RefusedRequest, keys: readonly Uint8Array[]): boolean {
   const presented = presentedBy(scheme, request, url);
-  return presented.kind === 'digests' && signedBy(scheme.definition, keys, presented, request.body ?? Buffer.alloc(0));
+  return (
+    presented.kind === 'digests' && signedBy(scheme.definition, keys, presented, signedBody(scheme.definition, request))
+  );
 }
 
 function signedBy(
