@@ -57,14 +57,15 @@ export function docsPages(build: string): { docs: Page<Person | null>; guide: Pa
   const docs: Page<Person | null> = async ({ query }) => {
     const guides = await load();
     const sought = (query.get('q') ?? '').slice(0, SEARCH_CHARACTERS_MAX).trim();
-    return view('docs/index', 'Docs', { guides, sought, found: sought === '' ? [] : searchGuides(guides, sought) });
+    if (sought === '') return view('docs/index', 'Docs', { guides, sought, found: [] }, { stored: 'docs' });
+    return view('docs/index', 'Docs', { guides, sought, found: searchGuides(guides, sought) });
   };
 
   const guide: Page<Person | null> = async ({ id }) => {
     const guides = await load();
     const one = guides.find(({ name }) => name === id);
     if (one === undefined) return problem('not_found', 'No guide has this name; /docs lists them.');
-    return view('docs/guide', one.title, { guides, guide: one });
+    return view('docs/guide', one.title, { guides, guide: one }, { stored: `docs/${one.name}` });
   };
 
   return { docs, guide };

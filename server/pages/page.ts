@@ -29,6 +29,8 @@ export type PageReply =
       retryAfterSeconds?: number | undefined;
       /** The page shows a value that is shown only once. */
       once?: boolean;
+      /** The data are the same for every client: without a person, the page is made once, under this name. */
+      stored?: string;
     }
   /** After a change: 303 to a path of Weir; `notice` is a name in serve/notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
@@ -47,7 +49,7 @@ export function view(
   name: string,
   title: string,
   data: object,
-  feedback: Pick<View, 'address' | 'status' | 'retryAfterSeconds' | 'once'> = {},
+  feedback: Pick<View, 'address' | 'status' | 'retryAfterSeconds' | 'once' | 'stored'> = {},
 ): PageReply {
   return { kind: 'view', view: name, title, data, ...feedback };
 }

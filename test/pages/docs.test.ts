@@ -1,11 +1,13 @@
 /** The guides on the pages: rendered by the build, readable by anyone. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { headingsOf } from '../../server/operate/docs/contents.ts';
 import { documentPaths } from '../../server/operate/docs/generate.ts';
 import { FOUND_MAX, type Guide, SEARCH_CHARACTERS_MAX, searchGuides } from '../../server/pages/docs.ts';
+import { Renderer } from '../../server/pages/serve/render.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { addPerson } from '../helpers/people.ts';
 
 const root = join(import.meta.dirname, '../..');
 const paths = documentPaths(root).filter((path) => path.startsWith('views/docs/'));
@@ -86,6 +88,39 @@ describe('a guide', () => {
     const labels = [...html.matchAll(/<div class="scroll" tabindex="0" role="region" aria-label="([^"]+)"><table>/g)];
     expect(labels.length).toBe(html.match(/<table>/g)!.length);
     expect(new Set(labels.map(([, label]) => label)).size).toBe(labels.length);
+  });
+});
+
+describe('without signing in', () => {
+  test.each<[string, Record<string, string>]>([
+    ['for a browser', {}],
+    ['with any query', {}],
+    ['for htmx', { 'hx-request': 'true' }],
+    ['in the dark', { cookie: 'weir_appearance=dark.compact' }],
+  ])('a guide is rendered and compressed once %s', async (query, fields) => {
+    const rendering = vi.spyOn(Renderer.prototype, 'render');
+    onTestFinished(() => rendering.mockRestore());
+    const ask = async (n: number) => {
+      const address = `${app.url}/docs/agents${query === 'with any query' ? `?n=${n}` : ''}`;
+      const { status, headers } = await fetch(address, { headers: { accept: 'text/html', ...fields } });
+      return [status, headers.get('etag')];
+    };
+    const first = await ask(0);
+    expect(first[0]).toBe(200);
+    const before = rendering.mock.calls.length;
+    for (let n = 1; n < 4; n++) expect(await ask(n)).toEqual(first);
+    expect(rendering.mock.calls.length).toBe(before);
+  });
+
+  test('a stored page is of the appearance that the browser chose, and not that of a user', async () => {
+    const shown = async (cookie: string) =>
+      (await fetch(`${app.url}/docs/agents`, { headers: { accept: 'text/html', cookie } })).text();
+    const usual = await shown('');
+    expect(await shown('weir_appearance=dark.comfortable')).toContain('data-theme="dark"');
+    const person = await addPerson(app, 'viewer');
+    expect(await shown(person.cookie)).toContain(person.email);
+    expect([await shown(''), await shown('weir_appearance=nonsense')]).toEqual([usual, usual]);
+    expect(usual).not.toContain(person.email);
   });
 });
 

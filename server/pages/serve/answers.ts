@@ -45,6 +45,9 @@ export class PageAnswers {
     layout: new StoredText(HTML, () => this.#limitedPage('layout')),
   };
 
+  /** Pages that are the same for every client without a person, by name, frame and appearance. */
+  readonly #storedPages = new Map<string, StoredText<() => string>>();
+
   constructor(parts: PageAnswerParts) {
     this.#parts = parts;
     this.#securityHeaders = securityHeaders(parts.settings);
@@ -84,13 +87,17 @@ export class PageAnswers {
       outages: this.outages,
       notice: this.#parts.notices.noticeOf(exchange, session),
     };
-    const main = renderer.render(shown.view, { ...common, ...shown.data });
-    const once = reply.kind === 'view' && reply.once === true;
-    const html = renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, once, main });
+    const { once = false, stored } = reply.kind === 'view' ? reply : { stored: undefined };
+    const html = () => {
+      const main = renderer.render(shown.view, { ...common, ...shown.data });
+      return renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, once, main });
+    };
+    const isUsual = person === null && common.notice === null && Object.values(common.outages).every((one) => !one);
+    if (stored !== undefined && isUsual) return this.#sendStored(exchange, stored, common, html);
     // A form's path cannot be opened with GET: the URL stays that of the page, or becomes that of the created resource.
     if (exchange.method === 'POST') exchange.setHeader('hx-push-url', shown.address ?? 'false');
     if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
-    await this.#sendHtml(exchange, shown.status ?? 200, html);
+    await this.#sendHtml(exchange, shown.status ?? 200, html());
   }
 
   async #counted(exchange: Exchange, person: Person | null) {
@@ -133,6 +140,22 @@ export class PageAnswers {
     exchange.setHeader('vary', 'hx-request');
     const { fragment, layout } = this.#limitedPages;
     return (isFragment(exchange) ? fragment : layout).answer(exchange, undefined, problems.rate_limited.status);
+  }
+
+  /** Rendering and compressing a guide takes up to 7 ms, which anyone could ask for. */
+  #sendStored(
+    exchange: Exchange,
+    name: string,
+    { boosted, frame: { theme, density } }: { boosted: boolean; frame: ReturnType<typeof frameOf> },
+    html: () => string,
+  ): Promise<void> {
+    const frame = isFragment(exchange) ? `fragment ${boosted}` : `layout ${theme} ${density}`;
+    const key = `${name} ${frame}`;
+    const page = this.#storedPages.get(key) ?? new StoredText(HTML, (make: () => string) => make());
+    this.#storedPages.set(key, page);
+    for (const [header, value] of this.#securityHeaders) exchange.setHeader(header, value);
+    exchange.setHeader('vary', 'hx-request, cookie');
+    return page.answer(exchange, html);
   }
 
   #limitedPage(frame: 'fragment' | 'layout'): string {
