@@ -6,8 +6,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { migrationFiles } from '../../server/store/migrate.ts';
-import { addAgent, TestAgent } from '../helpers/agents.ts';
-import type { TestApp } from '../helpers/app.ts';
+import { signIn, TestAgent } from '../helpers/agents.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { someKey } from '../helpers/settings.ts';
@@ -121,24 +120,18 @@ describe.skipIf(!hasEarlier)('two machines', () => {
   };
 
   /** By the command of the earlier release, which knows the columns of its schema. */
-  async function addWebhook(): Promise<{ id: string; path: string; secret: string }> {
-    const secret = 'a secret between friends';
-    const given = [
-      '--name',
-      'shop',
-      '--secret',
-      secret,
-      '--dedupe-header',
-      KEY_HEADER,
-      '--rate-limit',
-      '1000000',
-      '--json',
-    ];
+  async function add<Made>(...words: string[]): Promise<Made> {
     const settings = { DATABASE_URL: database.conninfo, SECRETS_KEY: someKey, WORKERS: 1, DATA_DIR: one.weir.dataDir };
     const entry = join(directory, 'earlier/dist/server/cli/weir.js');
-    const command = spawnWeir(settings, { command: ['webhook', 'add', ...given], entry });
+    const command = spawnWeir(settings, { command: [...words, '--json'], entry });
     if ((await command.ended) !== 0) throw new Error(command.stderr());
-    const { id } = JSON.parse(command.lines.join('\n')) as { id: string };
+    return JSON.parse(command.lines.join('\n')) as Made;
+  }
+
+  async function addWebhook(): Promise<{ id: string; path: string; secret: string }> {
+    const secret = 'a secret between friends';
+    const given = ['--name', 'shop', '--secret', secret, '--dedupe-header', KEY_HEADER, '--rate-limit', '1000000'];
+    const { id } = await add<{ id: string }>('webhook', 'add', ...given);
     return { id, path: `/in/${id}`, secret };
   }
 
@@ -146,8 +139,9 @@ describe.skipIf(!hasEarlier)('two machines', () => {
     expect(await schema()).toBe(EARLIER_SCHEMA);
     const webhook = await addWebhook();
     const url = `http://127.0.0.1:${one.weir.port}`;
-    const app = { ...database, url, settings: { PUBLIC_URL: url } } as unknown as TestApp;
-    const agent = await addAgent(app, [{ ...webhook, url: url + webhook.path }]);
+    const given = ['agent', 'add', '--name', 'shipping', '--webhook', webhook.id];
+    const added = await add<{ id: string; name: string; credential: string }>(...given);
+    const agent = new TestAgent(url, added, await signIn({ url }, added.credential));
     const traffic = startTraffic(machines, webhook);
     const consumer = startConsumer(machines, agent);
     const more = async () => {
