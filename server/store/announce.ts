@@ -36,6 +36,8 @@ export class Changes {
         values: [LISTENER_NAME],
       });
       const { listeners } = row!;
+      // The connection may have heard of an earlier change since it was used last.
+      applied = 0;
       const result = await work();
       if (!changed(result)) return result;
       await this.#copy();

@@ -14,7 +14,6 @@ import { builtFile } from '../base/files/build.ts';
 import { OperatorError } from '../model/fault.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import { readBlocker } from './blocked.ts';
-import { turnOffJit } from './connect/conninfo.ts';
 import type { Database, Query } from './connect/pool.ts';
 
 /** A migration may build an index over all stored data, and processes that start at the same time wait for it. */
@@ -127,7 +126,6 @@ async function migrateIn(query: Query, lockWaitMs: number): Promise<string[]> {
       values: [version, name, compatibleFrom(text)],
     });
   }
-  await turnOffJit(query);
   return pending.map((file) => file.name);
 }
 

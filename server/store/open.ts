@@ -117,7 +117,7 @@ function outdated(applied: Applied): OperatorError | null {
 }
 
 /** Opens the pool of a cell, for a primary or a command. */
-export function openCell(conninfo: string): Database {
+export function openCell(conninfo: string): DatabasePool {
   return openDatabase(conninfo, { connectionsMax: PRIMARY_CONNECTIONS, applicationName: 'weir-primary' });
 }
 

@@ -1,11 +1,13 @@
-/** Checks of a Postgres server: its version, whether it accepts writes, and whether a commit survives a power failure. */
+/** Checks of a Postgres server: version, encoding, sessions, whether it accepts writes, and whether a commit survives a power failure. */
 import { advice, type Check, ok, problem } from '../model/check.ts';
-import type { Database } from './connect/pool.ts';
+import { OperatorError } from '../model/fault.ts';
+import type { Database, DatabasePool, Query } from './connect/pool.ts';
 
 /** Values as Postgres reports them. */
 interface ServerFacts {
   version: string;
   version_number: number;
+  encoding: string;
   standby: boolean;
   read_only: string;
   may_create: boolean;
@@ -18,6 +20,7 @@ export async function readServer({ query }: Pick<Database, 'query'>): Promise<Se
   const [row] = await query<ServerFacts>({
     text: `select current_setting('server_version') as version,
              current_setting('server_version_num')::int as version_number,
+             current_setting('server_encoding') as encoding,
              pg_is_in_recovery() as standby,
              current_setting('default_transaction_read_only') as read_only,
              coalesce(has_schema_privilege(current_schema(), 'create'), false) as may_create,
@@ -32,6 +35,62 @@ export function checkVersion({ version, version_number }: ServerFacts, address: 
   const finding = `Postgres ${version} answers at ${address}`;
   if (version_number >= 150_000) return ok('database', finding);
   return advice('database', finding, 'upgrade: Weir is tested with 15 and newer');
+}
+
+/** SQL_ASCII keeps the bytes of UTF-8 as they are. Every other encoding lacks characters that events have. */
+const ENCODINGS: ReadonlySet<string> = new Set(['UTF8', 'SQL_ASCII']);
+
+/** What no change in the database mends: another one is needed, or another way to it. */
+export async function checkFit(
+  database: Pick<DatabasePool, 'query' | 'listening'>,
+  { encoding }: ServerFacts,
+): Promise<Check[]> {
+  if (!ENCODINGS.has(encoding))
+    return [
+      problem(
+        'database',
+        `the encoding of the database is ${encoding}, which cannot hold every event`,
+        `create another one: create database weir owner weir encoding 'UTF8' template template0`,
+      ),
+    ];
+  if (!(await sharesSessions(database))) return [];
+  return [
+    problem(
+      'database',
+      'a pooler lets several connections share one session of Postgres, and Weir needs one for each connection',
+      'set pool_mode = session for this database in PgBouncer, or connect to Postgres without it',
+    ),
+  ];
+}
+
+/** Throws OperatorError. */
+export async function requireFit(database: DatabasePool): Promise<void> {
+  const [fault] = await checkFit(database, await readServer(database));
+  if (fault !== undefined) throw new OperatorError(fault.finding, fault.fix!);
+}
+
+const SESSION_PROBES = 3;
+
+/**
+ * Whether two open connections have the same session, or one has several: PgBouncer with pool_mode transaction or statement. It passes the first of
+ * its idle sessions on, so that on a pooler without other clients the first probe shows it.
+ */
+function sharesSessions({ query, listening }: Pick<DatabasePool, 'query' | 'listening'>): Promise<boolean> {
+  const sessionOf = async (run: Query) =>
+    (await run<{ pid: number }>({ text: 'select pg_backend_pid() as pid' }))[0]!.pid;
+  return listening(
+    'weir_sessions',
+    () => {},
+    async (other) => {
+      const ofOther = new Set<number>();
+      const ofPool = new Set<number>();
+      for (let i = 0; i < SESSION_PROBES; i++) {
+        ofOther.add(await sessionOf(other));
+        ofPool.add(await sessionOf(query));
+      }
+      return ofOther.size > 1 || [...ofOther].some((pid) => ofPool.has(pid));
+    },
+  );
 }
 
 export function checkWritable({ standby, read_only, may_create }: ServerFacts): Check[] {
@@ -54,7 +113,7 @@ export function checkWritable({ standby, read_only, may_create }: ServerFacts): 
   return [];
 }
 
-/** The durability that a 202 promises depends on these three settings. */
+/** The durability that a 202 promises depends on these settings. Weir turns synchronous_commit on where it is off. */
 export function checkDurability(facts: ServerFacts): Check {
   const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
   const off = settings.filter((setting) => facts[setting] === 'off');
@@ -63,6 +122,6 @@ export function checkDurability(facts: ServerFacts): Check {
   return problem(
     'durability',
     `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: a power failure may lose events that were answered 202`,
-    `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf(); and look for "alter role" or "alter database" settings that turn it off`,
+    `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf();`,
   );
 }

@@ -109,13 +109,15 @@ test('a change takes no connection of the pool, and the next one uses its connec
   expect(relay.connections).toBe(2);
 });
 
-test('a change waits until every listener confirms it, and not for another one', async () => {
+test('a change waits until every listener confirms it, and no earlier or other one', async () => {
   const listeners = [open(fresh.conninfo, LISTENER_NAME), open(fresh.conninfo, LISTENER_NAME)];
   const confirm = (listener: DatabasePool, payload: string) =>
     listener.query({ text: 'select pg_notify($1, $2)', values: [APPLIED_CHANNEL, payload] });
   controlTimers();
   onTestFinished(async () => void (await Promise.all(listeners.map((listener) => listener.close()))));
-  for (const listener of listeners) await confirm(listener, 'webhook:other');
+  // The connection is kept, and hears what another process changes in between.
+  await changes.announced('webhook:x', nothing, () => false);
+  for (const listener of listeners) await confirm(listener, 'webhook:x');
   let made = false;
   let confirmed = false;
   const change = changes

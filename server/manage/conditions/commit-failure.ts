@@ -50,7 +50,7 @@ const causes: Readonly<Record<string, Cause>> = {
   },
   '57014': {
     finding: 'it cancels the statements of Weir',
-    fix: 'remove statement_timeout from the pooler or DATABASE_URL',
+    fix: 'find who cancels them: another session (pg_cancel_backend), or query_timeout of a pooler',
   },
   '57P': {
     finding: 'it is starting or stopping',

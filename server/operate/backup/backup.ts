@@ -81,7 +81,6 @@ function dump(
 ): Promise<BackupRecord> {
   return database.transaction(async (query) => {
     await query({ text: 'set transaction isolation level repeatable read, read only' });
-    await query({ text: 'set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0' });
     const tables = await tablesOf(query);
     if (!tables.some(({ name }) => name === 'schema_migrations'))
       throw new BackupError('This database contains no Weir', 'check DATABASE_URL or the POSTGRES_* settings');

@@ -12,11 +12,11 @@ import { joinEmbeddedPostgres } from '../../store/embedded/join.ts';
 import { embeddedConnections } from '../../store/open.ts';
 import { readDatabaseBytes } from '../../store/queries/server-state.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
-import { checkDurability, checkVersion, checkWritable, readServer } from '../../store/server-checks.ts';
+import { checkDurability, checkFit, checkVersion, checkWritable, readServer } from '../../store/server-checks.ts';
 import { checkAlerts } from './alerts.ts';
 import { checkConnections } from './connections.ts';
 import { checkSchema } from './schema.ts';
-import { checkAutovacuum, checkClock, checkJit, checkJobs, checkStatementTimeout } from './upkeep.ts';
+import { checkAutovacuum, checkClock, checkJobs } from './upkeep.ts';
 
 interface Circumstances {
   settings: Settings;
@@ -56,13 +56,12 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
     const writable = checkWritable(facts);
     return [
       checkVersion(facts, describeConninfo(conninfo)),
+      ...(await checkFit(database, facts)),
       ...writable,
       await checkConnections(database, circumstances.settings),
       ...(await checkSize(database, circumstances.settings)),
       checkDurability(facts),
       await checkAutovacuum(database),
-      ...(await checkJit(database)),
-      ...(await checkStatementTimeout(database)),
       await checkClock(database, circumstances.nowMs),
       ...(await checkJobs(database)),
       ...(await checkSchema(database, {

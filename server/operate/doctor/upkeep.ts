@@ -1,4 +1,4 @@
-/** Checks of autovacuum, JIT, statement_timeout, jobs, and the clock difference between the database and this machine. */
+/** Checks of autovacuum, jobs, and the clock difference between the database and this machine. */
 
 import { advice, type Check, ok, problem } from '../../model/check.ts';
 import type { Database } from '../../store/connect/pool.ts';
@@ -43,61 +43,6 @@ export async function checkAutovacuum(database: Database): Promise<Check> {
     `off for ${tables.slice(0, NAMED_MAX).join(', ')}${more}: their dead rows are not removed, and queries keep getting slower`,
     `for each table: alter table ${tables[0]} reset (autovacuum_enabled, toast.autovacuum_enabled)`,
   );
-}
-
-/** Weir turns JIT off on its connections and for its role. A finding is reported only when both failed. */
-export async function checkJit(database: Database): Promise<Check[]> {
-  const [row] = await database.query<JitFacts>({
-    text: "select pg_jit_available() as active, format('%I in database %I', session_user, current_database()) as role",
-  });
-  return jitAdvice(row!);
-}
-
-interface JitFacts {
-  /** pg_jit_available(): the setting is on for Weir's connections, and the server can compile. */
-  active: boolean;
-  /** Quoted role name for ALTER ROLE. */
-  role: string;
-}
-
-export function jitAdvice({ active, role }: JitFacts): Check[] {
-  if (!active) return [];
-  return [
-    advice(
-      'jit',
-      "JIT compilation is on for Weir's connections: pages over weeks of partitions take seconds",
-      `alter role ${role} set jit = off; remove jit from the options of DATABASE_URL, and restart Weir`,
-    ),
-  ];
-}
-
-/** Weir turns the limit of a role or database off on its connections. A finding is a problem only when that failed. */
-export async function checkStatementTimeout(database: Database): Promise<Check[]> {
-  const name = 'statement_timeout';
-  const settings = await database.query<{ active: string; holder: string | null; value: string | null }>({
-    text: `
-      select current_setting('statement_timeout') as active, s.holder, s.value
-      from (select) one left join (
-        select concat_ws(' in ', 'role ' || quote_ident(r.rolname), 'database ' || quote_ident(d.datname)) as holder,
-          substring(setting from '=(.*)') as value
-        from pg_db_role_setting s
-          left join pg_roles r on r.oid = s.setrole left join pg_database d on d.oid = s.setdatabase,
-          unnest(s.setconfig) setting
-        where setting ~ '^statement_timeout=' and substring(setting from '=(.*)') !~ '^0+$'
-          and (s.setrole = 0 or r.rolname = session_user) and (s.setdatabase = 0 or d.datname = current_database())
-      ) s on true`,
-  });
-  const held = settings.flatMap(({ holder, value }) => (holder === null ? [] : [`${holder} sets ${value}`]));
-  const [{ active, holder }] = settings as [(typeof settings)[0]];
-  if (active === '0' && held.length === 0) return [];
-  if (active === '0') return [ok(name, `${held.join(', ')}; Weir's connections have no limit but Weir's own`)];
-  return [
-    problem(
-      name,
-      `statements are cancelled after ${active}${held.length === 0 ? '' : ` (${held.join(', ')})`}, and their requests are answered 503`,
-      `${holder === null ? '' : `alter ${holder} reset statement_timeout; `}remove options from DATABASE_URL, or let the pooler pass them`,
-    ),
-  ];
 }
 
 /**

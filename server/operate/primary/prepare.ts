@@ -9,7 +9,7 @@ import { ensureAdministrator, setupAddress } from '../../manage/auth/setup.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { systemActor } from '../../store/audit/actor.ts';
 import { withoutSecrets } from '../../store/connect/conninfo.ts';
-import type { Database } from '../../store/connect/pool.ts';
+import type { DatabasePool } from '../../store/connect/pool.ts';
 import { isPassing } from '../../store/connect/unavailable.ts';
 import { prepareServingRole } from '../../store/embedded/serving-role.ts';
 import { migrate } from '../../store/migrate.ts';
@@ -17,11 +17,12 @@ import { checkConnectionBudget, unusable } from '../../store/open.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
 import { checkKeys, derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { recordCurrentKey } from '../../store/secrets/rotate.ts';
+import { requireFit } from '../../store/server-checks.ts';
 import { extendPartitions } from './maintenance.ts';
 
 export interface PrepareParts {
   conninfo: string;
-  database: Database;
+  database: DatabasePool;
   /** Current settings: they may change while the database is awaited. */
   settings: () => Settings;
   keys: SecretsKeys;
@@ -71,13 +72,17 @@ async function tryToPrepare(parts: PrepareParts, stopping: AbortSignal): Promise
   const { conninfo, database, settings: read, keys, log, onAwaited } = parts;
   const settings = read();
   try {
-    const migrated = await migrate(database, {
-      onBegun: () => onAwaited('migrations'),
-      stopping,
-      onBlocked: (waitsFor) => log('migration_blocked', { waits_for: waitsFor }),
-    }).catch((error) => {
-      throw isPassing(error) ? error : unusable(conninfo, error, settings);
-    });
+    const migrated = await requireFit(database)
+      .then(() =>
+        migrate(database, {
+          onBegun: () => onAwaited('migrations'),
+          stopping,
+          onBlocked: (waitsFor) => log('migration_blocked', { waits_for: waitsFor }),
+        }),
+      )
+      .catch((error) => {
+        throw isPassing(error) ? error : unusable(conninfo, error, settings);
+      });
     for (const name of migrated) log('migrated', { migration: name });
     if (settings.database.kind === 'embedded') await prepareServingRole(database);
     await checkConnectionBudget(database, settings);
@@ -116,7 +121,7 @@ export async function waitForLimiter(
   }
 }
 
-async function firstAdministrator(database: Database, settings: Settings, key: Buffer): Promise<string | null> {
+async function firstAdministrator(database: DatabasePool, settings: Settings, key: Buffer): Promise<string | null> {
   if (settings.AUTH_MODE === 'hosted') return null;
   await ensureAdministrator(database, settings);
   return setupAddress(database, key, settings.PUBLIC_URL);

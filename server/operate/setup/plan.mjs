@@ -13,6 +13,7 @@ const packageTable = [
   { package: 'prometheus', provides: ['prometheus', 'promtool'], neededFor: 'tests' },
   { package: 'faketime', provides: ['faketime'], neededFor: 'tests' },
   { package: 'chromium-headless-shell', provides: ['chromium-headless-shell'], neededFor: 'tests' },
+  { package: 'pgbouncer', provides: ['pgbouncer'], neededFor: 'tests' },
   { package: 'patroni', provides: ['patroni'], neededFor: 'tests', optional: true },
   { package: 'python3-etcd', provides: ['python3-etcd'], neededFor: 'tests', optional: true },
   { package: 'etcd-server', provides: ['etcd'], neededFor: 'tests', optional: true },

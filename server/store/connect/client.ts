@@ -2,12 +2,14 @@
 import pg from 'pg';
 import type NativeClient from 'pg-native';
 import { outliveClose } from './conninfo.ts';
+import { SETUP_TIMEOUT_MS, sessionSetup } from './session.ts';
 
 const IDLE_TIMEOUT_MS = 30_000;
 /** A connection keeps each prepared statement: with the days of claims (queries/claims/lease.ts), some more each day. */
 const LIFETIME_SECONDS = 86_400;
 /** A connection lost without a wake-up is detected within this time. */
 const POLL_EVERY_MS = 250;
+const SESSION_SETUP = sessionSetup();
 
 export class LibpqClient extends (pg.native as typeof pg).Client {
   #polling: NodeJS.Timeout | undefined;
@@ -17,6 +19,8 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
     const { native } = this as unknown as { native: NativeClient };
     keepReading(native);
     refuseBroken(native);
+    const read = native._read;
+    native._read = () => this.#read(native, read);
     // When the server closes a connection with unread bytes from us, no callback runs (see ../copy/connection.ts), and a query would wait
     // for its time limit. A timer therefore makes the connection read, as if its socket were readable.
     this.once('connect', () => {
@@ -25,6 +29,39 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
     // End it at once, whatever its user does: libpq has closed the socket, but libuv still watches its descriptor. The next socket with
     // that number would get no events, or abort the process (uv_poll_start on a handle that could not be created).
     this.on('error', () => void this.end().catch(() => {}));
+  }
+
+  /**
+   * libpq prints an error that arrives while no statement runs, such as that the server stops; otherwise the statement fails with it. So what
+   * arrives then is left for the next statement. A client that listens sends an empty one, and need not wait for its answer to be notified.
+   */
+  #read(native: NativeClient, read: () => void): void {
+    const { pq } = native;
+    if (native._queryCallback !== undefined) return read();
+    if (!pq.consumeInput()) return native._readError();
+    if (this.listenerCount('notification') === 0) return;
+    this.query('').catch((error) => native.emit('error', error));
+    pq.isBusy();
+    for (let notice = pq.notifies(); notice !== undefined; notice = pq.notifies()) native.emit('notification', notice);
+  }
+
+  override connect(): Promise<pg.Client>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {
+    const connected = super.connect().then(() => this.#setUp());
+    if (callback === undefined) return connected;
+    connected.then(() => (callback as () => void)(), callback);
+    return undefined;
+  }
+
+  async #setUp(): Promise<pg.Client> {
+    try {
+      await this.query({ text: SESSION_SETUP, query_timeout: SETUP_TIMEOUT_MS } as pg.QueryConfig);
+      return this;
+    } catch (error) {
+      await this.end();
+      throw error;
+    }
   }
 
   override end(): Promise<void>;

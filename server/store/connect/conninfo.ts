@@ -28,29 +28,20 @@ export function writableConninfo(conninfo: string): string {
 /**
  * Adds Weir's parameters: the application name, timeouts that detect a dead server within seconds, and with several hosts the search for
  * the host that accepts writes.
- * @param serverSettings further libpq options, each as ` -c name=value`.
  */
-export function weirConninfo(conninfo: string, applicationName: string, serverSettings = ''): string {
-  const options = `-c timezone=UTC -c client_min_messages=warning ${noStatementTimeout} ${serverKeepalives} ${jitOff}${serverSettings}`;
-  const complete = withParameters(findableConninfo(conninfo), {
+export function weirConninfo(conninfo: string, applicationName: string): string {
+  return withParameters(findableConninfo(conninfo), {
     application_name: applicationName,
     tcp_user_timeout: '10000',
     keepalives_idle: '10',
     client_encoding: 'UTF8',
-    options,
   });
-  // The schema that withSchema has set.
-  const schema = /search_path=(weir_cell_\w+)$/.exec(read(conninfo).get('options') ?? '')?.[1];
-  return schema === undefined ? complete : replaced(complete, { options: `${options} ${inSchema(schema)}` });
 }
 
 /** Makes a schema of the database that of the sessions. For cells on Citus: their tables (shards) are otherwise hidden there. */
 export function withSchema(conninfo: string, schema: string): string {
-  return replaced(conninfo, { options: inSchema(schema) });
-}
-
-function inSchema(schema: string): string {
-  return `-c citus.override_table_visibility=off -c search_path=${schema}`;
+  const options = `-c citus.override_table_visibility=off -c search_path=${schema}`;
+  return replaced(conninfo, { options: `${read(conninfo).get('options') ?? ''} ${options}`.trim() });
 }
 
 /** The same database for another role. */
@@ -83,15 +74,6 @@ export function splitPassword(conninfo: string): { withoutPassword: string; pass
   const { password, ...others } = Object.fromEntries(read(conninfo));
   return { withoutPassword: formatConninfo(Object.entries(others)), password };
 }
-
-/**
- * The server ends the session of a machine that is cut off within 25 seconds, and with it its locks. By default it waits two hours, during which
- * an open COPY would block the removal of old partitions, and a migration. Ignored on a socket of the machine.
- */
-const serverKeepalives = '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3';
-
-/** A limit that the role or the database sets would cancel claims and jobs. Weir limits the time of its statements itself, see pool.ts. */
-const noStatementTimeout = '-c statement_timeout=0';
 
 /**
  * Rebuilds a connection string for a cell, or says why it is refused. From another machine it must be a URI with a host, and name no file,
@@ -163,38 +145,6 @@ function targetOf(conninfo: string) {
   // One port applies to all hosts.
   const hosts = (parameters.get('host') ?? '').split(',').map((host, i) => ({ host, port: ports[i] ?? ports.at(-1)! }));
   return { hosts, user: parameters.get('user'), dbname: parameters.get('dbname') };
-}
-
-/**
- * Turns JIT compilation off on Weir's connections. Its statements are short, but over daily partitions Postgres estimates them as
- * expensive and compiles each one on every run. The activity of 40 agents with 40 webhooks each over 37 partitions (Postgres 15, a busy
- * machine, 10 alternating runs each): 2.0 to 4.6 s with JIT, 0.25 to 0.72 s without.
- *
- * JIT is turned off in two ways, because each has gaps. Every connection requests it at startup (weirConninfo). PgBouncer drops that
- * request if ignore_startup_parameters lists `options` (otherwise it rejects the connection), and the operator's own options replace
- * it. In addition it is set as the role's default in this database, which also applies to every new server connection of a pooler
- * (tested with PgBouncer 1.18 in transaction mode). A SET after connecting would reach only the server connection that the pooler has
- * assigned at that moment.
- */
-const jitOff = '-c jit=off';
-
-/** Sets the role's default unless it has one. If the role may not alter itself, only the startup option applies. Call in a transaction. */
-export async function turnOffJit(query: (statement: { text: string }) => Promise<unknown>): Promise<void> {
-  await query({
-    text: `
-      do $$
-      begin
-        if not exists (
-          select from pg_db_role_setting s, unnest(s.setconfig) setting
-          where s.setrole = (select oid from pg_roles where rolname = session_user) and setting like 'jit=%'
-            and s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
-        ) then
-          execute format('alter role %I in database %I set jit = off', session_user, current_database());
-        end if;
-      exception when insufficient_privilege then null;
-      end
-      $$`,
-  });
 }
 
 /** How long a closed libpq connection is protected from garbage collection. */

@@ -1,5 +1,5 @@
 /**
- * LISTEN on one direct connection (not through a transaction pooler), held by the primary for all its processes.
+ * LISTEN on one connection, held by the primary for all its processes.
  * While the database answers, the primary sends a heartbeat every HEARTBEAT_MS; processes that miss it check the database themselves.
  */
 import { setTimeout as delay } from 'node:timers/promises';

@@ -27,9 +27,11 @@ declare module 'pg-native' {
     startReader(): void;
     stopReader(): void;
     writable(callback: () => void): this;
+    /** The next notification that was read. */
+    notifies(): object | undefined;
   }
 
-  export default class Client {
+  export default class Client extends EventEmitter {
     readonly pq: Libpq;
     /** Sends what `send` passes to libpq. */
     _dispatchQuery: (pq: Libpq, send: () => boolean, sent: (error?: Error | string) => void) => void;
@@ -38,6 +40,12 @@ declare module 'pg-native' {
     /** Fails the statement in progress. */
     _queryError: Error;
     _stopReading(): void;
+    /** Of the statement whose result is awaited. */
+    _queryCallback: unknown;
+    /** Called when the socket is readable. */
+    _read: () => void;
+    /** Reports the connection as lost. */
+    _readError(): void;
     /** Calls back when the socket has taken all that was sent. */
     _waitForDrain(pq: Libpq, sent: (error?: Error | string) => void): void;
   }

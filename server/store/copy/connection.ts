@@ -11,6 +11,7 @@
  */
 import Native, { type Libpq } from 'pg-native';
 import { outliveClose, weirConninfo, writableConninfo } from '../connect/conninfo.ts';
+import { SETUP_TIMEOUT_MS, sessionSetup } from '../connect/session.ts';
 import { sqlStateKind } from '../connect/sql-states.ts';
 
 export type CopyOutcome =
@@ -26,13 +27,13 @@ const SLICE_BYTES = 262_144;
 const CHECK_EVERY_MS = 250;
 
 /** The fan-out reads the rows of a COPY, including bodies, from memory; the default of 4 MB would spill a full batch to disk. */
-const copySettings = ' -c work_mem=32MB';
+const SESSION_SETUP = sessionSetup([{ name: 'work_mem', value: '32MB' }]);
 
 class ConnectionLost extends Error {}
 
 export class CopyConnection {
   readonly #pq: Libpq;
-  readonly #onClosed: (reason: string) => void;
+  #onClosed: (reason: string) => void = () => {};
   #closed = false;
   /** A COPY started before its data, and whether the server is ready for the data. */
   #beginning: Promise<CopyOutcome | null> | null = null;
@@ -41,9 +42,8 @@ export class CopyConnection {
   #wake: (() => void) | null = null;
   readonly #checkTimer: NodeJS.Timeout;
 
-  private constructor(pq: Libpq, onClosed: (reason: string) => void) {
+  private constructor(pq: Libpq) {
     this.#pq = pq;
-    this.#onClosed = onClosed;
     pq.setNonBlocking(true);
     pq.on('readable', () => this.#wakeOrRead());
     pq.startReader();
@@ -54,20 +54,31 @@ export class CopyConnection {
    * Rejects with libpq's message, which never contains the password.
    * @param onClosed called once when either side ends the connection, with the reason.
    */
-  static connect(
+  static async connect(
     conninfo: string,
     onClosed: (reason: string) => void,
     applicationName = 'weir-copy',
   ): Promise<CopyConnection> {
     const { pq } = new Native();
-    return new Promise((resolve, reject) => {
-      pq.connect(writableConninfo(weirConninfo(conninfo, applicationName, copySettings)), (error) => {
-        if (!error) return resolve(new CopyConnection(pq, onClosed));
+    const connection = await new Promise<CopyConnection>((resolve, reject) => {
+      pq.connect(writableConninfo(weirConninfo(conninfo, applicationName)), (error) => {
+        if (!error) return resolve(new CopyConnection(pq));
         pq.finish();
         outliveClose(pq);
         reject(error);
       });
     });
+    const timer = setTimeout(() => connection.close('timeout expired'), SETUP_TIMEOUT_MS);
+    try {
+      await connection.run(SESSION_SETUP);
+    } catch (error) {
+      connection.close();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+    connection.#onClosed = onClosed;
+    return connection;
   }
 
   /** Sends the bytes with the COPY statement and waits for the commit. Never rejects. One call at a time. */

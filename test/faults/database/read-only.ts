@@ -54,13 +54,13 @@ export function readOnlyTests(chain: Chain): void {
 
     test('read-only sessions are replaced: 503, few log lines, and recovery without a restart', async () => {
       const sender = await chain.startLoad({ lanes: 20, first: 100 });
-      await change('alter role weir set default_transaction_read_only = on');
+      await change('alter database weir set default_transaction_read_only = on');
       const beganMs = performance.now();
       await cutSessions();
       await until(async () => JSON.stringify(await writes()) === JSON.stringify(refused));
       expect((await readiness(chain.weir.port))?.status).toBe(503);
       expect(await writes()).toEqual(refused);
-      await change('alter role weir reset default_transaction_read_only');
+      await change('alter database weir reset default_transaction_read_only');
       await until(isServed);
       await sender.acceptMore(100);
       await sender.stop();

@@ -195,7 +195,6 @@ describe('the doctor checks the database', () => {
   test.each([
     ['fsync', 'system'],
     ['full_page_writes', 'system'],
-    ['synchronous_commit', 'role weir'],
   ])('whose setting %s could lose committed events', async (setting, where) => {
     /** A reload takes effect after the statement that asks for it. */
     const changed = async (change: string, state: string) => {
@@ -265,6 +264,7 @@ test.each([
   const good = {
     version: '17.2',
     version_number: 170_002,
+    encoding: 'UTF8',
     standby: false,
     read_only: 'off',
     may_create: true,

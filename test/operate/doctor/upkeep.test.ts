@@ -6,14 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { readSettings } from '../../../server/base/settings/read.ts';
 import { checkConnections } from '../../../server/operate/doctor/connections.ts';
 import { checkDatabase } from '../../../server/operate/doctor/database.ts';
-import {
-  checkAutovacuum,
-  checkClock,
-  checkJit,
-  checkJobs,
-  checkStatementTimeout,
-  jitAdvice,
-} from '../../../server/operate/doctor/upkeep.ts';
+import { checkAutovacuum, checkClock, checkJobs } from '../../../server/operate/doctor/upkeep.ts';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { connectionsNeeded, type OpenedDatabase, openMigrated } from '../../../server/store/open.ts';
 import { someKey } from '../../helpers/settings.ts';
@@ -77,22 +70,6 @@ describe('the doctor checks autovacuum', () => {
   }
 });
 
-describe('the doctor checks JIT', () => {
-  test('that is off on connections of Weir', async () => {
-    expect(await checkJit(attached.database)).toEqual([]);
-  });
-
-  test('that the options of the operator turn on', () => {
-    expect(jitAdvice({ active: true, role: 'weir in database weir' })).toMatchObject([
-      {
-        name: 'jit',
-        state: 'advice',
-        fix: expect.stringContaining('alter role weir in database weir set jit = off;'),
-      },
-    ]);
-  });
-});
-
 describe('the doctor compares the clock with that of the database', () => {
   test.each([
     ['agrees', 0, 'ok', /agree/],
@@ -109,32 +86,6 @@ describe('the doctor compares the clock with that of the database', () => {
   test('and does not report a slow response as a clock error', async () => {
     const times = [Date.now() - 60_000, Date.now() + 60_000];
     expect((await checkClock(attached.database, () => times.shift()!)).state).toBe('ok');
-  });
-});
-
-describe('the doctor names a statement_timeout', () => {
-  const limit = (sql: string) => run(`alter ${sql}`);
-  const withoutOptions = () =>
-    openDatabase(`${attached.conninfo} options='-c timezone=UTC'`, { connectionsMax: 1, applicationName: 'upkeep' });
-
-  test('of the role or the database, which does not apply to connections of Weir', async () => {
-    expect(await checkStatementTimeout(attached.database)).toEqual([]);
-    await limit("role weir in database weir set statement_timeout = '7s'");
-    await limit("database weir set statement_timeout = '9s'");
-    onTestFinished(async () => {
-      await limit('role weir in database weir reset statement_timeout');
-      await limit('database weir reset statement_timeout');
-    });
-    const [check] = await checkStatementTimeout(attached.database);
-    expect(check!.state).toBe('ok');
-    expect(check!.finding).toMatch(/role weir in database weir sets 7s/);
-    expect(check!.finding).toMatch(/database weir sets 9s/);
-    const database = withoutOptions();
-    onTestFinished(() => database.close());
-    const [active] = await checkStatementTimeout(database);
-    expect(active!.state).toBe('problem');
-    expect(active!.finding).toMatch(/^statements are cancelled after 7s \(/);
-    expect(active!.fix).toMatch(/^alter (role weir in database weir|database weir) reset statement_timeout; /);
   });
 });
 

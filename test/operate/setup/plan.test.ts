@@ -14,6 +14,7 @@ const required = [
   'promtool',
   'faketime',
   'chromium-headless-shell',
+  'pgbouncer',
 ];
 const optional = ['patroni', 'python3-etcd', 'etcd', 'postgres', 'haproxy', 'ip', 'nft'];
 const tools = [...required, ...optional];
@@ -80,6 +81,7 @@ describe('the plan', () => {
           'prometheus',
           'faketime',
           'chromium-headless-shell',
+          'pgbouncer',
         ],
         sudo: false,
         optional: false,

@@ -13,7 +13,8 @@ afterAll(() => fresh.drop());
 const noRows = new CopyEncoder().encode([]);
 
 test('a COPY that is begun ahead of its data and refused fails once; the next COPY commits', async () => {
-  const connection = await CopyConnection.connect(`${fresh.conninfo} options='-c lock_timeout=50'`, () => {});
+  const connection = await CopyConnection.connect(fresh.conninfo, () => {});
+  await connection.run('set lock_timeout = 50');
   await fresh.database.transaction(async (query) => {
     await query({ text: 'lock table events' });
     connection.begin(copyEventsSql);

@@ -2,20 +2,24 @@
 import { citusTables } from '../../../store/cells/address.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
-import type { Database } from '../../../store/connect/pool.ts';
+import type { Database, DatabasePool } from '../../../store/connect/pool.ts';
 import { hasTable, migrate } from '../../../store/migrate.ts';
 import { openCell } from '../../../store/open.ts';
 import { type CellSelf, isEmpty, nameSelf, readSelf } from '../../../store/queries/cells/cells.ts';
 import { createCitusSchema, distribute, flatten } from '../../../store/queries/cells/citus.ts';
 import { allowCopies } from '../../../store/queries/cells/copies.ts';
 import { createPartitions } from '../../../store/retention/partitions.ts';
-import { checkVersion, checkWritable, readServer } from '../../../store/server-checks.ts';
+import { checkFit, checkVersion, checkWritable, readServer } from '../../../store/server-checks.ts';
 
 /** Why the server cannot be a cell; null: it can. */
-export async function readUnfit(pool: Database, self: CellSelf, cells: Pick<Cells, 'find'>): Promise<string | null> {
+export async function readUnfit(
+  pool: DatabasePool,
+  self: CellSelf,
+  cells: Pick<Cells, 'find'>,
+): Promise<string | null> {
   const facts = await readServer(pool);
   // Whether commits are durable is a finding of the doctor, as it is at home.
-  for (const check of [checkVersion(facts, 'the server'), ...checkWritable(facts)])
+  for (const check of [checkVersion(facts, 'the server'), ...(await checkFit(pool, facts)), ...checkWritable(facts)])
     if (check.state !== 'ok') return `${check.finding}: ${check.fix}`;
   if (!(await hasTable(pool, 'schema_migrations'))) return null;
   const found = await readSelf(pool).catch(() => null);

@@ -7,7 +7,7 @@ import { ON_CITUS } from '../../../store/cells/address.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { copyTo } from '../../../store/cells/copy.ts';
 import { cellConninfo, describeConninfo, withoutSecrets } from '../../../store/connect/conninfo.ts';
-import type { Database, Query } from '../../../store/connect/pool.ts';
+import type { Database, DatabasePool, Query } from '../../../store/connect/pool.ts';
 import { openCell } from '../../../store/open.ts';
 import {
   type CellSelf,
@@ -75,7 +75,7 @@ export class CellService {
   async #withServer<T>(
     database: string,
     { name, number }: { name: string; number?: number },
-    work: (pool: Database, conninfo: string) => Promise<Result<T>>,
+    work: (pool: DatabasePool, conninfo: string) => Promise<Result<T>>,
   ): Promise<Result<T>> {
     const read = cellConninfo(database, this.#isLocal);
     const result = 'fault' in read ? invalid('/database', read.fault) : await this.#tryServer(read.conninfo, work);
@@ -90,7 +90,7 @@ export class CellService {
 
   async #tryServer<T>(
     conninfo: string,
-    work: (pool: Database, conninfo: string) => Promise<Result<T>>,
+    work: (pool: DatabasePool, conninfo: string) => Promise<Result<T>>,
   ): Promise<Result<T>> {
     const pool = openCell(conninfo);
     try {

@@ -1,0 +1,68 @@
+/** What the sessions of Weir are like, whatever the role, the database or the options of the connection string set. */
+
+export interface OwnSetting {
+  name: string;
+  value: string;
+  /** Only this value is replaced; absent: every other one. */
+  instead?: string;
+}
+
+/**
+ * Left to the operator: search_path, role and default_tablespace (where the tables are), default_transaction_read_only (how providers end writes to
+ * a full disk; see session-renewal.ts), memory, the planner and the log.
+ */
+export const ownSettings: readonly OwnSetting[] = [
+  // First: it ends the session also when another setting is refused.
+  { name: 'exit_on_error', value: 'off' },
+  // Limits of Weir's own end its statements, see pool.ts. Its sessions are idle for long, and COPY waits in a transaction.
+  ...['statement', 'lock', 'idle_in_transaction_session', 'idle_session', 'transaction'].map((what) => ({
+    name: `${what}_timeout`,
+    value: '0',
+  })),
+  // The server ends the session of a machine that is cut off within 25 seconds, and with it its locks. By default it waits two hours, during
+  // which an open COPY would block the removal of old partitions, and a migration. Ignored on a socket of the machine.
+  { name: 'tcp_keepalives_idle', value: '10' },
+  { name: 'tcp_keepalives_interval', value: '5' },
+  { name: 'tcp_keepalives_count', value: '3' },
+  // How statements are read.
+  { name: 'standard_conforming_strings', value: 'on' },
+  { name: 'backslash_quote', value: 'safe_encoding' },
+  { name: 'array_nulls', value: 'on' },
+  { name: 'transform_null_equals', value: 'off' },
+  // How values are read and written.
+  { name: 'client_encoding', value: 'UTF8' },
+  { name: 'TimeZone', value: 'UTC' },
+  { name: 'DateStyle', value: 'ISO, MDY' },
+  { name: 'IntervalStyle', value: 'postgres' },
+  { name: 'bytea_output', value: 'hex' },
+  { name: 'extra_float_digits', value: '1' },
+  // What a commit means. Other levels of synchronous_commit than off are durable, and may be stronger than on.
+  { name: 'default_transaction_isolation', value: 'read committed' },
+  { name: 'default_transaction_deferrable', value: 'off' },
+  { name: 'synchronous_commit', value: 'on', instead: 'off' },
+  // Triggers fan out events and announce changes. Only a superuser may set it: another role is refused here rather than serve without them.
+  { name: 'session_replication_role', value: 'origin' },
+  // libpq writes notices to stderr, as text.
+  { name: 'client_min_messages', value: 'error' },
+  // Its statements are short, but over daily partitions Postgres estimates them as expensive and compiles each one on every run. The activity
+  // of 40 agents with 40 webhooks each over 37 partitions (Postgres 15, a busy machine, 10 alternating runs each): 2.0 to 4.6 s with JIT, 0.25
+  // to 0.72 s without.
+  { name: 'jit', value: 'off' },
+];
+
+/**
+ * The first statement of a session. Startup options would save its round trip. But a server refuses those that its version does not have,
+ * PgBouncer refuses or drops all of them, and those of the operator would have to be merged.
+ * @param more settings of this kind of session
+ */
+export function sessionSetup(more: readonly OwnSetting[] = []): string {
+  const literal = (text: string | undefined) => (text === undefined ? 'null' : `'${text}'`);
+  const rows = [...ownSettings, ...more].map(
+    ({ name, value, instead }) => `('${name}', '${value}', ${literal(instead)})`,
+  );
+  return `select count(set_config(name, value, false)) from (values ${rows.join(', ')}) own (name, value, instead)
+    where current_setting(name, true) <> value and current_setting(name, true) = coalesce(instead, current_setting(name, true))`;
+}
+
+/** A server that has accepted a connection and does not answer this statement in time counts as away. */
+export const SETUP_TIMEOUT_MS = 5_000;

@@ -1,0 +1,27 @@
+/** libpq writes to stderr what a server says between statements. */
+import { expect, onTestFinished, test } from 'vitest';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { someKey } from '../../helpers/settings.ts';
+import { until } from '../../helpers/wait.ts';
+import { startWeir } from '../../helpers/weir.ts';
+
+test('notices, warnings and ends of sessions write nothing but lines of the log', async () => {
+  const fresh = await freshDatabase();
+  await fresh.database.query({ text: `alter database ${fresh.name} set client_min_messages = notice` });
+  const weir = await startWeir({ DATABASE_URL: fresh.conninfo, SECRETS_KEY: someKey, WORKERS: 1 });
+  onTestFinished(async () => {
+    await weir.stop();
+    await fresh.drop();
+  });
+  await until(() => weir.events('listener_up').length === 1);
+  await weir.addWebhook();
+  await fresh.cutOff();
+  await until(() => weir.events('listener_down').length > 0);
+  await fresh.restore();
+  await until(() => weir.events('listener_up').length === 2);
+  expect(weir.events('listener_down')[0]).toMatchObject({
+    reason: expect.stringContaining('terminating connection due to administrator command'),
+  });
+  expect(weir.stderr()).toBe('');
+  expect(weir.events('process_output')).toEqual([]);
+});

@@ -1,0 +1,114 @@
+/** Databases that Weir cannot use, and ways to one. */
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Log } from '../../server/base/telemetry/log.ts';
+import { readUnfit } from '../../server/manage/api/cells/make.ts';
+import { checkDatabase } from '../../server/operate/doctor/database.ts';
+import { prepareDatabase } from '../../server/operate/primary/prepare.ts';
+import { openCell } from '../../server/store/open.ts';
+import { startTestApp } from '../helpers/app.ts';
+import { startPgBouncer } from '../helpers/pgbouncer.ts';
+import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { signedRequest } from '../helpers/requests.ts';
+import { settingsOf, someKey } from '../helpers/settings.ts';
+
+/** Who looks at a database before it is used. Each resolves with what was found, or null. */
+const lookers: Record<string, (conninfo: string) => Promise<string | null>> = {
+  async start(conninfo) {
+    const database = openCell(conninfo);
+    const parts = {
+      conninfo,
+      database,
+      settings: () => settings(conninfo),
+      keys: [someKey],
+      log: (() => {}) as unknown as Log,
+      onAwaited: () => {},
+    };
+    const prepared = prepareDatabase(parts, new AbortController().signal);
+    return prepared
+      .then(
+        () => null,
+        ({ finding, fix }) => `${finding}; ${fix}`,
+      )
+      .finally(() => database.close());
+  },
+  async doctor(conninfo) {
+    const checks = await checkDatabase({
+      settings: settings(conninfo),
+      keys: [someKey],
+      running: false,
+      nowMs: Date.now,
+      log: () => {},
+    });
+    const found = checks.find(({ name, state }) => name === 'database' && state === 'problem');
+    return found === undefined ? null : `${found.finding}; ${found.fix}`;
+  },
+  async 'a new cell'(conninfo) {
+    const pool = openCell(conninfo);
+    const self = { installation: 'x', number: 0, mark: 0 };
+    return readUnfit(pool, self, { find: () => undefined }).finally(() => pool.close());
+  },
+};
+const settings = (conninfo: string) =>
+  settingsOf({ DATABASE_URL: conninfo, SECRETS_KEY: someKey, WORKERS: '1', AUTH_MODE: 'local' });
+const everyone = Object.keys(lookers);
+
+async function encoded(encoding: string): Promise<FreshDatabase> {
+  const fresh = await emptyDatabase();
+  const name = `${fresh.name}_${encoding.toLowerCase()}`;
+  await fresh.database.query({ text: `create database ${name} encoding '${encoding}' template template0 locale 'C'` });
+  onTestFinished(async () => {
+    await fresh.database.query({ text: `drop database ${name} with (force)` });
+    await fresh.drop();
+  });
+  return { ...fresh, name, conninfo: fresh.conninfo.replace(fresh.name, name) };
+}
+
+describe.each(['LATIN1', 'EUC_JP'])('a database in %s is refused', (encoding) => {
+  test.each(everyone)('by %s', async (who) => {
+    const { conninfo } = await encoded(encoding);
+    expect(await lookers[who]!(conninfo)).toMatch(
+      new RegExp(`encoding of the database is ${encoding}.*encoding 'UTF8'`),
+    );
+  });
+});
+
+describe.each(['UTF8', 'SQL_ASCII'])('a database in %s is taken', (encoding) => {
+  test.each(everyone)('by %s', async (who) => {
+    const { conninfo } = await encoded(encoding);
+    expect(await lookers[who]!(conninfo)).toBe(null);
+  });
+
+  test('and keeps every character', async () => {
+    const database = openCell((await encoded(encoding)).conninfo);
+    const text = 'ü, 鐘, 🔔';
+    const rows = await database.query({ text: 'select $1 as text', values: [text] }).finally(() => database.close());
+    expect(rows).toEqual([{ text }]);
+  });
+});
+
+describe.each(['transaction', 'statement'])('a PgBouncer that pools each %s is refused', (mode) => {
+  test.each(everyone)('by %s', async (who) => {
+    const fresh = await emptyDatabase();
+    onTestFinished(fresh.drop);
+    const conninfo = await startPgBouncer(fresh, { pool_mode: mode });
+    expect(await lookers[who]!(conninfo)).toMatch(/a pooler lets several connections share.*pool_mode = session/);
+  });
+});
+
+test('a Weir behind a PgBouncer that pools sessions stores events and announces changes', async () => {
+  const fresh = await freshDatabase();
+  onTestFinished(fresh.drop);
+  const conninfo = await startPgBouncer(fresh, { pool_mode: 'session' });
+  expect(await lookers.start!(conninfo)).toBe(null);
+  const app = await startTestApp({ SECRETS_KEY: someKey }, { ...fresh, conninfo });
+  onTestFinished(() => app.stop());
+  const webhook = await app.addWebhook();
+  const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret }));
+  expect(response.status).toBe(202);
+  const sessions = await fresh.database.query<{ application_name: string }>({
+    text: `select distinct application_name from pg_stat_activity where datname = '${fresh.name}' and application_name like 'weir%'`,
+  });
+  expect(sessions.map(({ application_name: name }) => name)).toEqual(
+    expect.arrayContaining(['weir', 'weir-copy', 'weir-listener']),
+  );
+});
