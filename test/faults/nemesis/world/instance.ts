@@ -42,6 +42,7 @@ export class Instance {
   readonly earlierLines: string[] = [];
   #expected = false;
   #starting: Promise<void> | undefined;
+  #ending: Promise<void> | undefined;
 
   constructor(parts: InstanceParts) {
     this.parts = parts;
@@ -57,6 +58,7 @@ export class Instance {
 
   /** Starts it, unless it runs; resolves when it listens. */
   async start(): Promise<void> {
+    await this.#ending;
     if (this.isUp) return;
     this.#starting ??= this.#start().finally(() => {
       this.#starting = undefined;
@@ -66,7 +68,11 @@ export class Instance {
 
   /** The end of it that a fault causes. @param all also its processes at once @param signal TERM ends in time */
   async end(signal: 'SIGKILL' | 'SIGTERM', all = false): Promise<void> {
-    if (!this.isUp) return;
+    if (this.isUp) this.#ending = this.#end(signal, all);
+    await this.#ending;
+  }
+
+  async #end(signal: 'SIGKILL' | 'SIGTERM', all: boolean): Promise<void> {
     this.#expected = true;
     const processes = all ? await this.weir.servingPids() : [];
     for (const pid of [this.weir.pid, ...processes]) kill(pid, signal);

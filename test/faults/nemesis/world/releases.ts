@@ -11,9 +11,9 @@ export async function prepareReleases(folder: string, sabotage?: Sabotage) {
   const current = join(folder, 'current');
   let used = 0;
   const next = async () => {
-    used++;
-    await symlink(`release-${used % 2}`, `${current}-${used}`);
-    await rename(`${current}-${used}`, current);
+    const link = `${current}-${++used}`;
+    await symlink(`release-${used % 2}`, link);
+    await rename(link, current);
   };
   for (const number of [0, 1]) {
     const release = await installWeir(join(folder, `release-${number}`));
