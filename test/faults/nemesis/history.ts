@@ -164,7 +164,7 @@ export interface Webhook {
   /** More fields of the request that creates it. */
   more?: object;
   id: string;
-  /** Current one last. */
+  /** The one that senders use is the last. */
   secrets: string[];
 }
 

@@ -65,8 +65,9 @@ export async function sendOnce(
   { history, instances }: Pick<World, 'history' | 'instances'>,
   webhook: Webhook,
   key: string,
-  { instance = any(instances), forged = false, secret = webhook.secrets.at(-1)!, givesUp = false } = {},
+  { instance = any(instances), forged = false, givesUp = false } = {},
 ): Promise<SentRequest> {
+  const secret = webhook.secrets.at(-1)!;
   const batch = webhook.batches === true && Math.random() < BATCHES;
   const parts = Array.from({ length: batch ? 1 + Math.floor(Math.random() * 8) : 1 }, () =>
     newPart(key, webhook.batches === undefined),
@@ -101,6 +102,9 @@ export async function sendOnce(
   if (reply === null) return sent;
   sent.status = reply.status;
   sent.ids = reply.body?.ids ?? [reply.body?.id].filter(Boolean);
+  // After rotations without a response, one of the earlier secrets may be the current one.
+  if (sent.status === 403 && !forged && secret === webhook.secrets.at(-1))
+    webhook.secrets.unshift(webhook.secrets.pop()!);
   checkStatus(history, reply, `a request of ${webhook.name}`);
   return sent;
 }
