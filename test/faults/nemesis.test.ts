@@ -84,10 +84,10 @@ describe.skipIf(lackingForNemesis !== '')('random faults', () => {
         ),
       );
     const faults: Plan['faults'] = [
-      { name: 'Redis loses its data', atMs: 500, forMs: 0, seed: 1 },
-      { name: 'rolling restart', atMs: 1_000, forMs: 0, seed: 1 },
-      { name: 'Postgres ends at once', atMs: 2_000, forMs: 2_000, seed: 1 },
-      { name: 'TERM to a process', atMs: 5_000, forMs: 0, seed: 1 },
+      { name: 'Redis loses its data', sequence: 0, atMs: 500, forMs: 0, seed: 1 },
+      { name: 'rolling restart', sequence: 1, atMs: 1_000, forMs: 0, seed: 1 },
+      { name: 'Postgres ends at once', sequence: 2, atMs: 2_000, forMs: 2_000, seed: 1 },
+      { name: 'TERM to a process', sequence: 0, atMs: 5_000, forMs: 0, seed: 1 },
     ];
     const plan = { ...calm, seconds: 6, faults };
     const outcome = await runPlan(plan, sabotage);

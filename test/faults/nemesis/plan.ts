@@ -53,6 +53,9 @@ export interface Configuration {
 
 export interface PlannedFault {
   name: FaultName;
+  /** One after another within a sequence. */
+  sequence: number;
+  /** Not before this time of the load. */
   atMs: number;
   /** Until it heals. */
   forMs: number;
@@ -88,7 +91,7 @@ export function planOf(seed: number, seconds: number, only?: readonly FaultName[
     for (let atMs = draw.between(...FIRST_MS); atMs < seconds * 1_000; ) {
       const name = draw.of(bag);
       const forMs = draw.between(...(faults[name].forMs ?? [0, 0]));
-      planned.push({ name, atMs, forMs, seed: draw.between(1, 2 ** 31) });
+      planned.push({ name, sequence, atMs, forMs, seed: draw.between(1, 2 ** 31) });
       const pause: readonly [number, number] = draw.chance(SHORT_PAUSES) ? SHORT_PAUSE_MS : PAUSE_MS;
       atMs += forMs + draw.between(...pause);
     }

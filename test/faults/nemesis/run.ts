@@ -1,7 +1,7 @@
 /** One run of the nemesis: load and faults, then healing, then every delivery is settled, then the checker. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { until } from '../../helpers/wait.ts';
-import { check, type Seen } from './checker.ts';
+import { check, groups, type Seen } from './checker.ts';
 import { startConsumers } from './clients/agents.ts';
 import { sendOnce, startSenders } from './clients/senders.ts';
 import { command } from './faults/operations.ts';
@@ -37,8 +37,9 @@ export async function runPlan(plan: Plan, sabotage?: Sabotage): Promise<Outcome>
   try {
     const senders = startSenders(world);
     history.note(JSON.stringify(plan.configuration));
-    const running = plan.faults.map((fault) => runFault(world, fault, counts));
-    await Promise.all([delay(plan.seconds * 1_000), ...running]);
+    const sequences = [...groups(plan.faults, ({ sequence }) => String(sequence)).values()];
+    const endMs = plan.seconds * 1_000;
+    await Promise.all([delay(endMs), ...sequences.map((faults) => runSequence(world, faults, { endMs, counts }))]);
     history.note('every fault has healed');
     await senders.stop();
     await recover(world);
@@ -70,18 +71,27 @@ export async function runPlan(plan: Plan, sabotage?: Sabotage): Promise<Outcome>
   return { violations, summary, lines: history.lines, seen };
 }
 
-async function runFault(world: World, { name, atMs, forMs, seed }: PlannedFault, counts: Record<string, number>) {
-  await delay(atMs);
-  const { history } = world;
-  try {
-    const started = await faults[name].start(world, new Draw(seed));
-    history.note(`${name}: ${started?.what ?? 'nothing to do'}`);
-    if (started === null) return;
-    counts[name] = (counts[name] ?? 0) + 1;
-    await delay(forMs);
-    await started.heal?.();
-  } catch (error) {
-    history.observe('the nemesis itself works', `${name}: ${(error as Error).stack}`);
+/** Starts each fault at its time, or when the one before has healed, until the end of the load. */
+async function runSequence(
+  world: World,
+  planned: readonly PlannedFault[],
+  { endMs, counts }: { endMs: number; counts: Record<string, number> },
+): Promise<void> {
+  const beganMs = performance.now();
+  for (const { name, atMs, forMs, seed } of planned) {
+    await delay(beganMs + atMs - performance.now());
+    if (performance.now() - beganMs > endMs) return;
+    const { history } = world;
+    try {
+      const started = await faults[name].start(world, new Draw(seed));
+      history.note(`${name}: ${started?.what ?? 'nothing to do'}`);
+      if (started === null) continue;
+      counts[name] = (counts[name] ?? 0) + 1;
+      await delay(forMs);
+      await started.heal?.();
+    } catch (error) {
+      history.observe('the nemesis itself works', `${name}: ${(error as Error).stack}`);
+    }
   }
 }
 
