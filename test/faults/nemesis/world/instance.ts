@@ -91,8 +91,11 @@ export class Instance {
     if (spoolDir === null) return;
     const files = await readdir(spoolDir, { recursive: true, withFileTypes: true });
     for (const file of files.filter((each) => each.isFile() && /\.(open|draining)$/.test(each.name)))
-      if (draw.chance(0.7))
-        await appendFile(join(file.parentPath, file.name), Buffer.alloc(draw.between(1, 3_000), draw.between(0, 255)));
+      if (draw.chance(0.7)) {
+        const torn = Buffer.alloc(draw.between(1, 3_000), draw.between(0, 255));
+        // The disk may be full.
+        await appendFile(join(file.parentPath, file.name), torn).catch(() => {});
+      }
   }
 
   /** Throws without a response. */
@@ -107,11 +110,12 @@ export class Instance {
       await this.weir.forget();
     }
     const given = { ...settings, DATA_DIR: dataDir, PORT: port };
-    // The processes of a killed primary finish their requests, and hold the port.
+    // As a supervisor: a fault may make a start fail, and processes of a killed primary hold the port until they have finished.
     this.weir = await until(() =>
       startWeir(given, { conninfo, entry }).catch((error: Error) => {
-        if (/is in use by another program/.test(error.message)) return null;
-        throw error;
+        history.note(error.message);
+        this.earlierLines.push(...error.message.split('\n'));
+        return null;
       }),
     );
     this.#expected = false;
