@@ -11,8 +11,8 @@ import { lackingForNemesis } from './nemesis/world/postgres.ts';
 import type { Sabotage } from './nemesis/world/releases.ts';
 
 const SECONDS = Number(process.env.NEMESIS_SECONDS ?? 40);
-/** One instance with a spool, a cell and a standby; two with a cell and a small disk; two with nothing beside. */
-const SEEDS = process.env.NEMESIS_SEED === undefined ? [29, 19, 13] : [Number(process.env.NEMESIS_SEED)];
+/** A spool, a cell and a standby; a cell, a small disk and midnight; two instances with a standby. */
+const SEEDS = process.env.NEMESIS_SEED === undefined ? [33, 19, 27] : [Number(process.env.NEMESIS_SEED)];
 /** Healing, recovery, and the settlement of every delivery. */
 const REST_MS = 900_000;
 const HOURS_MS = 86_400_000;

@@ -47,6 +47,8 @@ export interface Configuration {
   standby: boolean;
   /** The clock of Weir and Postgres passes midnight in the middle of the load. */
   midnight: boolean;
+  /** The clock of the second instance less that of the first. */
+  skewMs: number;
   attemptsMax: number;
   commitTimeoutMs: number;
 }
@@ -99,9 +101,9 @@ export function planOf(seed: number, seconds: number, only?: readonly FaultName[
 }
 
 function configurationOf(draw: Draw): Configuration {
-  const [spool, smallDatabase] = [draw.chance(0.5), draw.chance(0.25)];
+  const [spool, smallDatabase, instances] = [draw.chance(0.5), draw.chance(0.25), draw.between(1, 2)];
   return {
-    instances: draw.chance(0.5) ? 2 : 1,
+    instances,
     workers: draw.between(1, 3),
     spool,
     cell: draw.chance(0.4),
@@ -109,6 +111,7 @@ function configurationOf(draw: Draw): Configuration {
     smallSpool: draw.chance(0.5) && spool,
     standby: draw.chance(0.3) && !smallDatabase,
     midnight: draw.chance(0.3),
+    skewMs: instances > 1 && draw.chance(0.3) ? draw.of([-2_000, 2_000]) : 0,
     attemptsMax: draw.between(3, 6),
     commitTimeoutMs: draw.of([1_000, 3_000, 10_000]),
   };

@@ -3,7 +3,7 @@ import { appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent as Library } from '../../../../server/deliver/client/index.ts';
-import type { Delivery } from '../../../helpers/agents.ts';
+import type { Delivery, Settled } from '../../../helpers/agents.ts';
 import type { Agent, Lease, Settlement } from '../history.ts';
 import type { World } from '../world/world.ts';
 import type { Order, Reply } from './http.ts';
@@ -114,7 +114,7 @@ class Consumer {
     ack.answeredAt = answeredAt;
     if (reply?.status === 503 && carried.length > 0) await this.#tell('ack', carried);
     if (reply?.status !== 200) return null;
-    if (carried.length > 0) ack.done = new Set(reply.body.settled?.done);
+    if (carried.length > 0) this.#settled(ack, reply.body.settled);
     return (reply.body.deliveries as Delivery[]).map(({ id, receipt, attempt, event }) => ({
       agent: this.#agent.name,
       delivery: id,
@@ -167,10 +167,18 @@ class Consumer {
     for (let tries = 0; tries < TRIES; tries++) {
       const reply = await this.#post(`deliveries/${how}`, body).catch(() => null);
       settlement.answeredAt = Date.now();
-      if (reply?.status === 200) settlement.done = new Set(reply.body.done);
+      if (reply?.status === 200) this.#settled(settlement, reply.body);
       if (reply?.status === 200 || reply?.status === 401) return;
       await delay(300);
     }
+  }
+
+  /** Each receipt has an outcome. */
+  #settled(settlement: Settlement, { done, gone, away = [] }: Settled): void {
+    settlement.done = new Set(done);
+    const known = new Set([...done, ...gone, ...away]);
+    const left = settlement.receipts.filter((receipt) => !known.has(receipt));
+    if (left.length > 0) this.#world.history.observe('each receipt has an outcome', `${settlement.how} ${left}`);
   }
 
   #begin(how: Settlement['how'], leases: readonly Lease[], seconds = 0): Settlement {

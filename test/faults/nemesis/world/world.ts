@@ -79,7 +79,6 @@ async function build(
   undo.push(() => rm(folder, { recursive: true, force: true }));
   await chmod(folder, 0o755);
   if (configuration.midnight) Object.assign(history, clockBeforeMidnight(STARTED_MS + (seconds * 1_000) / 2));
-  const clock = configuration.midnight ? clockEnvironment(history.offsetMs) : {};
   const library = await compileDiskFault(folder);
   const faultOf = (name: string) => diskFault(library, join(folder, `${name}.disk-fault`));
 
@@ -93,7 +92,7 @@ async function build(
       folder: join(folder, name),
       disk,
       small,
-      environment: joined(clock, disk?.environment),
+      environment: joined(clockEnvironment(history.offsetMs), disk?.environment),
     });
     undo.push(() => server.remove());
     servers.push(server);
@@ -120,7 +119,7 @@ async function build(
     }
     const settings = {
       ...settingsOf(configuration),
-      ...joined(clock, disk?.environment),
+      ...joined(clockEnvironment(history.offsetMs + number * configuration.skewMs), disk?.environment),
       DATABASE_URL: `postgres://weir@127.0.0.1:${databaseLink.port}/weir`,
       RATE_LIMIT_SHARED_URL: `redis://127.0.0.1:${redisLink.port}`,
       ...(spoolDir !== null && { INGEST_SPOOL_DIR: spoolDir }),
