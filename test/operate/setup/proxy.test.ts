@@ -1,0 +1,62 @@
+/** The proxy of compose.scale.yaml, with its configuration: which address of a client Weir gets. */
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { parse } from 'yaml';
+import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { freePort } from '../../helpers/ports.ts';
+import { signedRequest } from '../../helpers/requests.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { until } from '../../helpers/wait.ts';
+
+const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
+const { services } = parse(read('compose.scale.yaml'), { merge: true, logLevel: 'silent' });
+const nothing = /:-(.+)\}$/.exec(services.proxy.environment.FRONT_PROXY)![1]!;
+
+const lacking = spawnSync('which', ['haproxy']).status !== 0;
+if (lacking) console.warn('The test of the proxy is skipped: this machine lacks haproxy.');
+
+describe.skipIf(lacking)('through the proxy of compose.scale.yaml', () => {
+  let app: TestApp;
+  let webhook: TestWebhook;
+  beforeAll(async () => {
+    app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.0/8' });
+    webhook = await app.addWebhook();
+  });
+  afterAll(() => app.stop());
+
+  /** Starts it before the app instead of before containers. Returns its port. */
+  async function startProxy(frontProxy: string): Promise<number> {
+    const port = await freePort();
+    const configuration = read('containers/haproxy.cfg')
+      .replace(/^resolvers.*?(?=^frontend)/ms, '')
+      .replace('bind :8080', `bind 127.0.0.1:${port}`)
+      .replace(/ resolvers docker init-addr none$/m, '')
+      .replace(/^ {2}server-template.*$/m, `  server weir 127.0.0.1:${app.port}`);
+    const file = join(temporaryDirectory(), 'haproxy.cfg');
+    writeFileSync(file, configuration);
+    const environment = { PATH: process.env.PATH, FRONT_PROXY: frontProxy };
+    const proxy = spawn('haproxy', ['-db', '-f', file], { env: environment, stdio: 'ignore' });
+    onTestFinished(() => void proxy.kill());
+    const isReady = () => fetch(`http://127.0.0.1:${port}/readyz`).then(({ ok }) => ok);
+    await until(() => isReady().catch(() => false));
+    return port;
+  }
+
+  test.each([
+    ['is that of its connection, whatever it claims', nothing, '127.0.0.1'],
+    ['is what the proxy in front says', '10.0.0.0/8 127.0.0.1', '198.51.100.9'],
+  ])('the address of a client %s', async (_, frontProxy, address) => {
+    const port = await startProxy(frontProxy);
+    const headers = { 'x-forwarded-for': '203.0.113.7, 198.51.100.9', forwarded: 'for=203.0.113.8' };
+    const request = signedRequest({ secret: webhook.secret, headers });
+    const answer = await fetch(`http://127.0.0.1:${port}${webhook.path}`, request);
+    const { id } = (await answer.json()) as { id: string };
+    const [event] = await app.database.query({
+      text: 'select host(source_ip) as ip from events where id = $1',
+      values: [id],
+    });
+    expect(event).toEqual({ ip: address });
+  });
+});
