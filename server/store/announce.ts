@@ -36,7 +36,7 @@ export class Changes {
         values: [LISTENER_NAME],
       });
       const { listeners } = row!;
-      // The connection may have heard of an earlier change since it was used last.
+      // The connection may have received an earlier change since it was used last.
       applied = 0;
       const result = await work();
       if (!changed(result)) return result;

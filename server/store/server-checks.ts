@@ -40,7 +40,7 @@ export function checkVersion({ version, version_number }: ServerFacts, address: 
 /** SQL_ASCII keeps the bytes of UTF-8 as they are. Every other encoding lacks characters that events have. */
 const ENCODINGS: ReadonlySet<string> = new Set(['UTF8', 'SQL_ASCII']);
 
-/** What no change in the database mends: another one is needed, or another way to it. */
+/** Checks what no change in the database fixes: another database is needed, or another way to it. */
 export async function checkFit(
   database: Pick<DatabasePool, 'query' | 'listening'>,
   { encoding }: ServerFacts,

@@ -40,7 +40,7 @@ declare module 'pg-native' {
     /** Fails the statement in progress. */
     _queryError: Error;
     _stopReading(): void;
-    /** Of the statement whose result is awaited. */
+    /** Callback of the statement whose result is awaited. */
     _queryCallback: unknown;
     /** Called when the socket is readable. */
     _read: () => void;
