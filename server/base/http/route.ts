@@ -11,6 +11,6 @@ export interface Route {
   /** uWebSockets.js pattern: `:name` matches one segment. Also the route's label in metrics and logs. */
   path: string;
   handle: Handler;
-  /** Not named in Allow: it answers 405 itself, except to a few requests. */
-  unlisted?: boolean;
+  /** Methods in Allow; absent: its own. A route that answers most requests 405 itself names those that it serves. */
+  allows?: readonly string[];
 }

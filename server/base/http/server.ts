@@ -151,7 +151,7 @@ export class HttpServer implements ExchangeHost {
     const methodsOf = new Map<string, string[]>();
     for (const route of routes) {
       const methods = methodsOf.get(route.path) ?? [];
-      if (!route.unlisted) methods.push(...(route.method === 'GET' ? ['GET', 'HEAD'] : [route.method]));
+      methods.push(...(route.allows ?? (route.method === 'GET' ? ['GET', 'HEAD'] : [route.method])));
       methodsOf.set(route.path, methods);
       const parameters = parametersIn(route.path);
       const handler = (res: HttpResponse, req: HttpRequest) => this.#serve(route, parameters, res, req);

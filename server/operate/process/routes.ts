@@ -38,7 +38,8 @@ export function routeTable(
       method,
       path: name === 'clientPackage' ? clientPath : path,
       handle: handlers[name],
-      unlisted: name === 'handshake' || name === 'handshakeOptions',
+      ...(name === 'handshake' && { allows: ['HEAD'] }),
+      ...(name === 'handshakeOptions' && { allows: [] }),
     }),
   );
   const managed = operationRoutes.map(

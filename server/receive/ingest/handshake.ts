@@ -70,7 +70,7 @@ function existence(exchange: Exchange, webhook: Webhook | null): void {
 }
 
 function wrongMethod(exchange: Exchange): void {
-  exchange.setHeader('allow', 'HEAD, POST');
+  exchange.setHeader('allow', 'POST, HEAD');
   exchange.problem(problem('method_not_allowed'));
 }
 

@@ -19,10 +19,11 @@ describe('the response to HEAD', () => {
     expect(Object.keys(head!.headers).sort()).toEqual(Object.keys(get!.headers).sort());
   });
 
-  test('of an unknown path or method is the error without the body', async () => {
+  test('of an unknown path, webhook or method is the error without the body', async () => {
     for (const [path, status] of [
       ['/nowhere', 404],
-      ['/in/x', 405],
+      ['/in/x', 404],
+      ['/in/x/batch', 405],
     ] as const)
       expect((await rawRequest(app.port, `HEAD ${path} HTTP/1.1\r\nHost: x\r\n\r\n`))!.status).toBe(status);
   });
@@ -55,9 +56,10 @@ describe('another method of a known path', () => {
   test.each([
     ['POST', '/healthz', 'GET, HEAD'],
     ['DELETE', '/readyz', 'GET, HEAD'],
-    ['GET', '/in/2f1c0d7e-0000-4000-8000-000000000000', 'POST'],
-    ['PUT', '/in/nonsense', 'POST'],
-    ['OPTIONS', '/in/nonsense', 'POST'],
+    ['GET', '/in/2f1c0d7e-0000-4000-8000-000000000000', 'POST, HEAD'],
+    ['PUT', '/in/nonsense', 'POST, HEAD'],
+    ['OPTIONS', '/in/nonsense', 'POST, HEAD'],
+    ['GET', '/in/nonsense/batch', 'POST'],
   ])('%s %s is answered 405 with Allow', async (method, path, allow) => {
     const response = await fetch(app.url + path, { method });
     expect(response.status).toBe(405);

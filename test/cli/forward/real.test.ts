@@ -80,7 +80,7 @@ test.each(schemes)(
     const { ended } = await consume(agent, '--once', '--forward', receiver.url, ...key);
     const { exitCode, out, err } = await ended;
     expect(exitCode, err).toBe(0);
-    expect(out).toMatch(/^\d\d:\d\d:\d\d {2}POST .* 29 B .* 202 {2}test\n$/);
+    expect(out).toMatch(/^\d\d:\d\d:\d\d {2}POST .* 29 B .* 20[24] {2}test\n$/);
     const [event] = await weir.database.query<{ body: Buffer }>({
       text: 'select body from events where webhook_id = $1',
       values: [receiver.id],
