@@ -64,10 +64,11 @@ test('fix changes the webhook, and verifies the similar rejections again', async
   const other = await app.addWebhook({ secret: SECRET });
   const headers = { 'x-signature': signatureOf(SECRET, BODY) };
   expect((await fetch(other.url, { method: 'POST', body: BODY, headers })).status).toBe(403);
-  const found = await until(
-    async () =>
-      (await weirJson(app, 'rejection', 'list', '--webhook', other.id)).items[0] as { id: string } | undefined,
-  );
+  const rejected = async (reason: string): Promise<{ id: string } | undefined> => {
+    const { items } = await weirJson(app, 'rejection', 'list', '--webhook', other.id);
+    return items.find((item: { reason: string }) => item.reason === reason);
+  };
+  const found = await until(() => rejected('header_other'));
   const none = await weir(app, 'rejection', 'fix', found.id);
   expect([none.code, none.err]).toEqual([
     2,
@@ -80,7 +81,13 @@ test('fix changes the webhook, and verifies the similar rejections again', async
     verified: 1,
   });
   expect((await fetch(other.url, { method: 'POST', body: BODY, headers })).status).toBe(202);
-  expect((await weir(app, 'rejection', 'fix', found.id, '--secret', SECRET)).out).toMatch(
+  // It verifies now, so there is nothing to fix.
+  expect((await weir(app, 'rejection', 'fix', found.id, '--secret', SECRET)).code).not.toBe(0);
+
+  const changed = { 'x-signature': signatureOf('another secret', BODY) };
+  expect((await fetch(other.url, { method: 'POST', body: BODY, headers: changed })).status).toBe(403);
+  const { id } = await until(() => rejected('digest_differs'));
+  expect((await weir(app, 'rejection', 'fix', id, '--secret', 'another secret')).out).toMatch(
     /^Webhook [-0-9a-f]+ changed: /,
   );
 });
