@@ -11,6 +11,7 @@ import { COPY_CONNECTIONS } from './copy/link.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
 import { SERVING_ROLE } from './embedded/serving-role.ts';
 import { type Applied, appliedVersions, migrate, migrationFiles, versionProblem } from './migrate.ts';
+import { requireFit } from './server-checks.ts';
 
 /** The database cannot be used; the message is for users and contains no secrets. */
 export class DatabaseError extends OperatorError {}
@@ -72,6 +73,7 @@ export async function openMigrated(
 ): Promise<OpenedDatabase> {
   const attached = await openUnmigrated(settings, log, options);
   try {
+    await requireFit(attached.database);
     return {
       ...attached,
       migrated: await migrate(attached.database, {

@@ -4,7 +4,7 @@ import type { Log } from '../../server/base/telemetry/log.ts';
 import { readUnfit } from '../../server/manage/api/cells/make.ts';
 import { checkDatabase } from '../../server/operate/doctor/database.ts';
 import { prepareDatabase } from '../../server/operate/primary/prepare.ts';
-import { openCell } from '../../server/store/open.ts';
+import { openCell, openMigrated } from '../../server/store/open.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { startPgBouncer } from '../helpers/pgbouncer.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
@@ -30,6 +30,13 @@ const lookers: Record<string, (conninfo: string) => Promise<string | null>> = {
         ({ finding, fix }) => `${finding}; ${fix}`,
       )
       .finally(() => database.close());
+  },
+  async 'weir migrate'(conninfo) {
+    const opened = openMigrated(settings(conninfo), () => {}, { joinSmaller: true });
+    return opened.then(
+      ({ detach }) => detach().then(() => null),
+      ({ finding, fix }) => `${finding}; ${fix}`,
+    );
   },
   async doctor(conninfo) {
     const checks = await checkDatabase({
