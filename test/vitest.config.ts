@@ -1,12 +1,13 @@
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Starts the chains of test/faults first: each takes minutes, most of them in waits. */
+/** Starts the chains of test/faults first: each takes minutes, most of them in waits. The nemesis is last: it loads every core. */
 class FaultsFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const isFault = ({ moduleId }: TestSpecification) => moduleId.includes('/test/faults/');
-    return [...sorted.filter(isFault), ...sorted.filter((file) => !isFault(file))];
+    const rank = ({ moduleId }: TestSpecification) =>
+      moduleId.includes('/nemesis.test.') ? 2 : moduleId.includes('/test/faults/') ? 0 : 1;
+    return sorted.toSorted((one, other) => rank(one) - rank(other));
   }
 }
 
