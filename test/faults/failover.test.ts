@@ -60,6 +60,31 @@ describe.skipIf(lacking !== '')('a failover', () => {
     await patroni?.stop();
   });
 
+  test('cannot be caused without the password of Patroni, or of etcd', async () => {
+    const { leader, standby } = await patroni.settled();
+    const answers = await Promise.all([
+      ...(['failover', 'switchover', 'restart', 'reinitialize'] as const).map((path) =>
+        fetch(`http://127.0.0.1:${leader.restPort}/${path}`, {
+          method: 'POST',
+          body: JSON.stringify({ leader: leader.name, candidate: standby.name }),
+        }),
+      ),
+      fetch(`http://127.0.0.1:${leader.restPort}/config`, { method: 'PATCH', body: '{"pause":true}' }),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([401, 401, 401, 401, 401]);
+    const etcd = (path: string, body: object) =>
+      fetch(`http://127.0.0.1:${patroni.etcdPort}/v3/${path}`, { method: 'POST', body: JSON.stringify(body) });
+    const key = Buffer.from('/service/weir/leader').toString('base64');
+    for (const answer of [
+      await etcd('kv/range', { key }),
+      await etcd('kv/put', { key, value: key }),
+      await etcd('auth/disable', {}),
+      await etcd('auth/authenticate', { name: 'root', password: 'x' }),
+    ])
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect((await patroni.settled()).leader).toBe(leader);
+  });
+
   test('by kill -9 of the leader under load', { timeout: FAILOVER_MS * FAILOVERS }, async () => {
     for (let round = 0; round < FAILOVERS; round++) await failOver();
   });

@@ -1,8 +1,9 @@
 /** A Postgres made highly available by Patroni: a leader, a synchronous standby and an etcd, all real, on ports of 127.0.0.1. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { appendFile, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, chown, copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { hasEtcdClient, postgresServerFolder } from '../../server/operate/setup/debian.mjs';
 import { lookUpUser } from '../../server/store/embedded/account.ts';
@@ -12,6 +13,8 @@ import { until } from './wait.ts';
 import { kill, makeDataDir } from './weir.ts';
 
 const ADDRESS = '127.0.0.1';
+/** Password of Patroni's REST interface and of etcd. */
+const PASSWORD = 'a password of the tests';
 /** A frozen Patroni does not answer. */
 const ANSWER_MS = 2_000;
 /** Lines of Patroni's log in the message when it does not start. */
@@ -29,6 +32,8 @@ export function lackingForPatroni(): string {
 export interface Node {
   readonly name: string;
   readonly port: number;
+  /** Port of Patroni's REST interface. */
+  readonly restPort: number;
   /** SIGKILL of its Patroni and of every process of its Postgres at once, as when the machine loses power. */
   kill(): Promise<void>;
   /** Starts Patroni (again), which starts Postgres. */
@@ -49,6 +54,7 @@ const RUNNING = new Set(['running', 'streaming']);
 
 export interface Patroni {
   readonly nodes: readonly [Node, Node];
+  readonly etcdPort: number;
   /** Connection string of an empty database. It names both hosts, with target_session_attrs. */
   readonly conninfo: string;
   /** Waits for a leader and a synchronous standby that may be promoted; returns both. */
@@ -108,6 +114,7 @@ export async function startPatroni(): Promise<Patroni> {
   });
   return {
     nodes,
+    etcdPort: place.etcdPort,
     stop,
     conninfo: `postgresql://weir@${hosts}/weir?target_session_attrs=read-write`,
     settled,
@@ -139,17 +146,23 @@ async function startEtcd(place: Place): Promise<void> {
     'heartbeat-interval': '1000',
     'election-timeout': '10000',
   };
-  launch(
-    place,
-    'etcd',
-    Object.entries(options).map(([name, value]) => `--${name}=${value}`),
+  const script = fileURLToPath(new URL('../../containers/etcd.py', import.meta.url));
+  // For the account: the installation may be in a directory of root.
+  await copyFile(script, join(place.directory, 'etcd.py'));
+  const words = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
+  launch(place, 'python3', [join(place.directory, 'etcd.py'), ...words]);
+  // Before that, etcd has no user, and listens for its script alone.
+  const isRefused = () => fetch(`${clients}/v3/kv/range`, { method: 'POST', body: '{"key":"Lw=="}' });
+  await until(() =>
+    isRefused().then(
+      ({ status }) => status >= 400,
+      () => false,
+    ),
   );
-  await until(async () => (await fetch(`${clients}/health`).catch(() => null))?.ok);
 }
 
 async function prepareNode(name: string, place: Place): Promise<Node> {
   const port = await freePort();
-  /** Port of Patroni's REST interface. */
   const restPort = await freePort();
   const home = join(place.directory, name);
   await mkdir(home);
@@ -167,6 +180,7 @@ async function prepareNode(name: string, place: Place): Promise<Node> {
   return {
     name,
     port,
+    restPort,
     start() {
       patroni = launch(place, 'patroni', [configuration]);
     },
@@ -202,8 +216,12 @@ function configure(
   return {
     ...published,
     name,
-    restapi: { listen: `${ADDRESS}:${restPort}`, connect_address: `${ADDRESS}:${restPort}` },
-    etcd3: { host: `${ADDRESS}:${etcdPort}` },
+    restapi: {
+      listen: `${ADDRESS}:${restPort}`,
+      connect_address: `${ADDRESS}:${restPort}`,
+      authentication: { username: 'weir', password: PASSWORD },
+    },
+    etcd3: { host: `${ADDRESS}:${etcdPort}`, username: 'root', password: PASSWORD },
     // A short loop for a quick start of the standby; the lease, which decides on failovers, stays.
     bootstrap: { ...bootstrap, dcs: { ...bootstrap.dcs, loop_wait: 1 } },
     postgresql: {
@@ -225,7 +243,7 @@ function configure(
 function launch({ directory, account }: Place, program: string, words: string[]): ChildProcess {
   const child = spawn(program, words, {
     cwd: directory,
-    env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8', HOME: directory },
+    env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8', HOME: directory, ETCD_PASSWORD: PASSWORD },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(account ?? {}),
   });

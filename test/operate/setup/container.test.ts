@@ -169,6 +169,8 @@ describe('compose.failover.yaml', () => {
         PATRONI_POSTGRESQL_CONNECT_ADDRESS: `${name}:5432`,
         PATRONI_RESTAPI_CONNECT_ADDRESS: `${name}:8008`,
         PATRONI_SUPERUSER_PASSWORD: `\${POSTGRES_PASSWORD}`,
+        PATRONI_RESTAPI_PASSWORD: `\${POSTGRES_PASSWORD}`,
+        PATRONI_ETCD3_PASSWORD: `\${POSTGRES_PASSWORD}`,
       });
     expect(failover.services.weir.environment.DATABASE_URL).toContain(
       '@postgres-one,postgres-two/weir?target_session_attrs=read-write',
@@ -176,7 +178,10 @@ describe('compose.failover.yaml', () => {
   });
 
   test('mounts the configuration as a file: Compose copies inline content, which a read-only file system refuses', () => {
-    expect(failover.configs).toEqual({ patroni: { file: 'containers/patroni.yml' } });
+    expect(failover.configs).toEqual({
+      patroni: { file: 'containers/patroni.yml' },
+      etcd: { file: 'containers/etcd.py' },
+    });
     expect(scale.configs).toEqual({ proxy: { file: 'containers/haproxy.cfg' } });
   });
 });
