@@ -30,7 +30,10 @@ export interface TrialOrder {
 export type TrialResult = { failed: null } | { failed: 'database' | 'file' | 'port'; reason: string };
 
 /** Started by root, Weir never serves as root unless SERVE_AS_ROOT says so: what keeps the user from serving ends the start. */
-class ServingUserError extends OperatorError {}
+export class ServingUserError extends OperatorError {
+  /** The database refused the user. It may refuse everyone. */
+  byDatabase = false;
+}
 
 /** The user of the serving processes; null: that of the primary. Throws ServingUserError when it does not exist. */
 export async function findServingUser({ SERVE_AS_ROOT }: Pick<Settings, 'SERVE_AS_ROOT'>): Promise<ServingUser | null> {
@@ -71,11 +74,11 @@ export async function tryServingUser(
   stopping?: AbortSignal,
 ): Promise<void> {
   const result = await runTrial(trialFile, user, { conninfo, host: settings.HOST, port: settings.PORT }, stopping);
-  if (result.failed !== null && stopping?.aborted !== true)
-    throw new ServingUserError(
-      describe(result),
-      `${fixFor(result.failed, settings)} (SERVE_AS_ROOT=true makes the processes serve as root instead)`,
-    );
+  if (result.failed === null || stopping?.aborted === true) return;
+  const fix = `${fixFor(result.failed, settings)} (SERVE_AS_ROOT=true makes the processes serve as root instead)`;
+  const error = new ServingUserError(describe(result), fix);
+  error.byDatabase = result.failed === 'database';
+  throw error;
 }
 
 type Failure = Exclude<TrialResult, { failed: null }> | { failed: 'become' | 'node' | 'load'; reason: string };

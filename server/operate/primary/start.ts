@@ -23,7 +23,7 @@ import { waitForPort } from './orphans.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
 import { Release } from './release.ts';
 import { openServing, type State } from './serving.ts';
-import { findServingUser, servingUserName, tryServingUser } from './serving-user.ts';
+import { findServingUser, ServingUserError, servingUserName, tryServingUser } from './serving-user.ts';
 import type { Ending } from './signals.ts';
 import { openSpool } from './spool.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -108,7 +108,11 @@ export async function start(parts: StartParts): Promise<Started | null> {
   );
   // A rejection is handled below, when the processes exist.
   preparing.catch(() => {});
-  await trying;
+  await trying?.catch(async (error: unknown) => {
+    // A database that refuses the primary too has a cause that is not the user's.
+    if (error instanceof ServingUserError && error.byDatabase) await Promise.race([preparing, ended]);
+    throw error;
+  });
   if (stopping.aborted) return null;
 
   const shared = { state, conninfo, database, cells, keys, log, undo };
