@@ -162,9 +162,15 @@ export class PostgresServer {
     if (standby === null || !isUp(standby) || !this.isUp) return false;
     this.#standby = null;
     await this.end('SIGKILL');
-    await this.#run('pg_ctl', 'promote', '-w', '-D', standby.data);
+    // A fault of the disk that both have may end it at any moment of the promotion.
+    await until(async () => {
+      if (!isUp(standby)) this.#spawn(standby);
+      const text = `select case when pg_is_in_recovery() then pg_promote(true, 5) else true end as promoted`;
+      const rows = await this.#query(standby, text).catch(() => []);
+      return rows[0]?.promoted === true;
+    });
     this.#leader = standby;
-    this.#isWanted = true;
+    await this.start();
     this.#front.target = standby.port;
     this.#front.reset();
     await rm(leader.data, { recursive: true, force: true });
@@ -185,10 +191,14 @@ export class PostgresServer {
     return ['-h', '127.0.0.1', '-p', String(port), '-U', 'weir'];
   }
 
-  async #queryLeader(text: string): Promise<object[]> {
-    const conninfo = `host=127.0.0.1 port=${this.#leader.port} user=weir dbname=postgres connect_timeout=5`;
+  #queryLeader(text: string): Promise<Record<string, unknown>[]> {
+    return this.#query(this.#leader, text);
+  }
+
+  async #query({ port }: Place, text: string): Promise<Record<string, unknown>[]> {
+    const conninfo = `host=127.0.0.1 port=${port} user=weir dbname=postgres connect_timeout=5`;
     const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'nemesis', onError: () => {} });
-    return database.query({ text }).finally(() => database.close());
+    return database.query<Record<string, unknown>>({ text }).finally(() => database.close());
   }
 
   async #run(program: string, ...words: string[]): Promise<void> {
