@@ -2,6 +2,7 @@
 import { advice, type Check, ok, problem } from '../model/check.ts';
 import { OperatorError } from '../model/fault.ts';
 import type { Database, DatabasePool, Query } from './connect/pool.ts';
+import { WAL_POOL_MB } from './embedded/settings.ts';
 
 /** Values as Postgres reports them. */
 interface ServerFacts {
@@ -14,6 +15,7 @@ interface ServerFacts {
   fsync: string;
   synchronous_commit: string;
   full_page_writes: string;
+  min_wal_mb: number;
 }
 
 export async function readServer({ query }: Pick<Database, 'query'>): Promise<ServerFacts> {
@@ -26,7 +28,8 @@ export async function readServer({ query }: Pick<Database, 'query'>): Promise<Se
              coalesce(has_schema_privilege(current_schema(), 'create'), false) as may_create,
              current_setting('fsync') as fsync,
              current_setting('synchronous_commit') as synchronous_commit,
-             current_setting('full_page_writes') as full_page_writes`,
+             current_setting('full_page_writes') as full_page_writes,
+             pg_size_bytes(current_setting('min_wal_size')) / 1048576::float8 as min_wal_mb`,
   });
   return row!;
 }
@@ -123,5 +126,17 @@ export function checkDurability(facts: ServerFacts): Check {
     'durability',
     `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: a power failure may lose events that were answered 202`,
     `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf();`,
+  );
+}
+
+/** A server keeps the WAL files up to min_wal_size to use them again. While it makes one, every commit waits. */
+export function checkWal({ min_wal_mb }: ServerFacts): Check {
+  const name = 'wal';
+  const finding = `Postgres keeps ${min_wal_mb} MB of WAL files to use them again (min_wal_size)`;
+  if (min_wal_mb >= WAL_POOL_MB) return ok(name, finding);
+  return advice(
+    name,
+    `${finding}: when the rate rises it makes new ones, and commits wait for each, some 100 ms`,
+    `where the disk has the room: alter system set min_wal_size = '${WAL_POOL_MB / 1024}GB'; alter system set max_wal_size = '4GB'; select pg_reload_conf();`,
   );
 }

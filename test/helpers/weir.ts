@@ -1,6 +1,6 @@
 /** A complete Weir as an operator runs it: `weir start` as a child, with its own DATA_DIR, ports and processes. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { appendFile, chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -142,6 +142,8 @@ async function makeTemplate(): Promise<string> {
   const migrate = spawnWeir({ DATA_DIR: dataDir }, { command: ['migrate'] });
   const code = await migrate.ended;
   if (code !== 0) throw new Error(`weir migrate ended with ${code}: ${migrate.stderr()}`);
+  // Not 2 GB for each test that takes longer than some seconds.
+  await appendFile(join(dataDir, 'postgres/postgresql.auto.conf'), `min_wal_size = '96MB'\n`);
   // Each Weir creates its own key.
   await rm(join(dataDir, 'secrets.key'));
   return dataDir;

@@ -34,6 +34,11 @@ export const logEvents = {
     'warn',
     'a migration waits for the lock in this line, held by a backup for example. It was rolled back, so that ingest does not wait behind it, and is tried again every 10 seconds',
   ],
+  wal_files_made: ['info', 'the embedded database got WAL files in advance, which it uses again and again'],
+  wal_files_failed: [
+    'warn',
+    'the embedded database got no WAL files in advance: commits wait while it makes one. The next start tries again',
+  ],
   partitions_created: ['info', 'partitions for the next days were created'],
   partitions_dropped: ['info', 'partitions older than RETENTION_DAYS were dropped'],
   days_indexed: ['info', 'days that are over got an index of their events by webhook'],

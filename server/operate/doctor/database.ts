@@ -12,7 +12,14 @@ import { joinEmbeddedPostgres } from '../../store/embedded/join.ts';
 import { embeddedConnections } from '../../store/open.ts';
 import { readDatabaseBytes } from '../../store/queries/server-state.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
-import { checkDurability, checkFit, checkVersion, checkWritable, readServer } from '../../store/server-checks.ts';
+import {
+  checkDurability,
+  checkFit,
+  checkVersion,
+  checkWal,
+  checkWritable,
+  readServer,
+} from '../../store/server-checks.ts';
 import { checkAlerts } from './alerts.ts';
 import { checkConnections } from './connections.ts';
 import { checkSchema } from './schema.ts';
@@ -61,6 +68,7 @@ async function checkServer(conninfo: string, circumstances: Circumstances): Prom
       await checkConnections(database, circumstances.settings),
       ...(await checkSize(database, circumstances.settings)),
       checkDurability(facts),
+      checkWal(facts),
       await checkAutovacuum(database),
       await checkClock(database, circumstances.nowMs),
       ...(await checkJobs(database)),

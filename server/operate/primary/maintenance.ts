@@ -27,6 +27,7 @@ import { deleteOldFailures } from '../../store/queries/users/sign-in-failures.ts
 import { deleteOldHistory } from '../../store/queries/webhooks/history.ts';
 import { deleteOldLatency } from '../../store/queries/webhooks/latency.ts';
 import { indexPastDays } from '../../store/retention/day-indexes.ts';
+import { planVacuums } from '../../store/retention/day-vacuum.ts';
 import { dropOldPartitions } from '../../store/retention/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../../store/retention/partitions.ts';
 import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention/retention.ts';
@@ -127,9 +128,10 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     const keys = await deleteExpiredKeys(at, isStopping);
     if (keys > 0) log('dedupe_keys_expired', { keys });
   };
-  const indexDays = async ({ database: at, tables }: Cell) => {
+  const tendDays = async ({ database: at, tables }: Cell) => {
     // Not in a cell on Citus.
     if (tables !== at) return;
+    await planVacuums(at, Date.now());
     const indexes = await indexPastDays(at, Date.now(), isStopping);
     if (indexes.length > 0) log('days_indexed', { indexes });
   };
@@ -146,7 +148,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
         log('maintenance_failed', { reason: error.message });
       });
     for (const cell of cells.all())
-      await indexDays(cell).catch((error: Error) => log('maintenance_failed', { reason: error.message }));
+      await tendDays(cell).catch((error: Error) => log('maintenance_failed', { reason: error.message }));
     await warnOfExpiry();
     const rejections = await deleteOldRejections(database, RETENTION_DAYS);
     if (rejections > 0) log('rejections_expired', { rejections });

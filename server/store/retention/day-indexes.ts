@@ -8,7 +8,7 @@ import type { Database } from '../connect/pool.ts';
 import { dayMs, LOCK_TIMEOUT } from './partitions.ts';
 
 /** Events of the last seconds of a day are stored after its end. */
-const SETTLED_MS = 3_600_000;
+export const SETTLED_MS = 3_600_000;
 /** A day of 20,000,000 events takes about 20 s. */
 const BUILD_TIMEOUT_MS = 600_000;
 

@@ -12,7 +12,7 @@ export type PartitionedTable = (typeof partitionedTables)[number];
  * takes no partitions of partitions, deliveries_finished is one table.
  */
 export const parents = { events: 'events', deliveries: 'deliveries_finished' } as const;
-const ALL_PARENTS = `{${Object.values(parents).join(',')}}`;
+export const ALL_PARENTS = `{${Object.values(parents).join(',')}}`;
 
 /** Clocks of several machines differ, so yesterday's partition is needed too. */
 const DAYS_BEHIND = 1;

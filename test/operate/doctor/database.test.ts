@@ -1,7 +1,7 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readSettings } from '../../../server/base/settings/read.ts';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { checkDatabase } from '../../../server/operate/doctor/database.ts';
@@ -43,6 +43,7 @@ describe('the doctor checks the database', () => {
       'database ok',
       'connections ok',
       'durability ok',
+      'wal ok',
       'autovacuum ok',
       'clock ok',
       'migrations ok',
@@ -208,6 +209,17 @@ describe('the doctor checks the database', () => {
     expect(check.fix).toContain(`alter system set ${setting} = on;`);
   });
 
+  test('that keeps few WAL files', async () => {
+    await run(`alter system set min_wal_size = '80MB'`);
+    onTestFinished(async () => void (await run('alter system reset min_wal_size')));
+    await run('select pg_reload_conf()');
+    const check = await until(async () =>
+      (await examine({})).find(({ name, state }) => name === 'wal' && state === 'advice'),
+    );
+    expect(check.finding).toContain('keeps 80 MB of WAL files');
+    expect(check.fix).toContain(`alter system set min_wal_size = '2GB';`);
+  });
+
   test.each([
     ['the key that they were stored under', [someKey], 'ok'],
     ['that key as the previous one', [otherKey, someKey], 'advice'],
@@ -271,6 +283,7 @@ test.each([
     fsync: 'on',
     synchronous_commit: 'on',
     full_page_writes: 'on',
+    min_wal_mb: 2_048,
   };
   expect(checkWritable(good)).toEqual([]);
   expect(checkWritable({ ...good, ...facts })).toMatchObject([{ state: 'problem' }]);

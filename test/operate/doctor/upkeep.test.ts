@@ -123,11 +123,12 @@ test('on a server database the doctor reports all of this, and its size', async 
     nowMs: () => Date.now() + 60_000,
     log: () => {},
   });
-  expect(checks.slice(0, 6).map(({ name, state }) => `${name} ${state}`)).toEqual([
+  expect(checks.slice(0, 7).map(({ name, state }) => `${name} ${state}`)).toEqual([
     'database ok',
     'connections ok',
     'database_size ok',
     'durability ok',
+    'wal ok',
     'autovacuum ok',
     'clock problem',
   ]);

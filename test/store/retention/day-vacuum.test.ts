@@ -1,0 +1,35 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS } from '../../../server/base/time/durations.ts';
+import { planVacuums } from '../../../server/store/retention/day-vacuum.ts';
+import { createDays } from '../../../server/store/retention/partitions.ts';
+import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+
+/** Far from the days of the template. */
+const FIRST_MS = Date.parse('2020-01-01T00:00:00Z');
+const END_MS = FIRST_MS + DAY_MS;
+
+let fresh: FreshDatabase;
+beforeEach(async () => {
+  fresh = await freshDatabase();
+  await createDays(fresh.database, [FIRST_MS]);
+});
+afterEach(() => fresh.drop());
+
+test('a day is vacuumed for its inserts only after its end, and then its rows are frozen', async () => {
+  const { database } = fresh;
+  const options = async () =>
+    database.query({
+      text: `select c.relname as name, c.reloptions as table, t.reloptions as toast
+             from pg_class c join pg_class t on t.oid = c.reltoastrelid
+             where c.relname in ('events_20200101', 'deliveries_20200101') order by 1`,
+    });
+  const all = (reloptions: string[]) =>
+    ['deliveries_20200101', 'events_20200101'].map((name) => ({ name, table: reloptions, toast: reloptions }));
+  const during = all(['autovacuum_vacuum_insert_threshold=-1', 'autovacuum_freeze_min_age=0']);
+  await planVacuums(database, FIRST_MS);
+  expect(await options()).toEqual(during);
+  await planVacuums(database, END_MS + HOUR_MS - 1);
+  expect(await options()).toEqual(during);
+  await planVacuums(database, END_MS + HOUR_MS);
+  expect(await options()).toEqual(all(['autovacuum_freeze_min_age=0']));
+});
