@@ -4,10 +4,12 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DAY_MS } from '../../server/base/time/durations.ts';
 import { ClaimDays } from '../../server/deliver/claims/claim-marks.ts';
-import type { Query } from '../../server/store/connect/pool.ts';
+import type { Database, Query } from '../../server/store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../server/store/ids.ts';
+import { readAgentActivity, readWaiting } from '../../server/store/queries/agents/activity.ts';
 import { claimAndAck, claimDeliveries } from '../../server/store/queries/claims/claim.ts';
 import type { ClaimOrder } from '../../server/store/queries/claims/order.ts';
+import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 const randomReceipt = () => ({ deliveryId: uuidText(uuidv7(Date.now(), randomBytes(16))), lease: 1 });
@@ -95,4 +97,45 @@ test.each([
     { plan: 'keyed' },
   );
   expect(locked).toEqual([{ name: `events_${order.days.from.slice(0, 10).replaceAll('-', '')}` }]);
+});
+
+test('what waits for an agent of many webhooks, and what it has under lease, is found without a look at each webhook', async () => {
+  const { database } = fresh;
+  const agentId = randomUUID();
+  await database.query({
+    text: `
+      with agent as (
+        insert into agents (id, name, lookup_id, secret_hash, max_leased) values ($1, 'wide', 'abcdefghijkl', sha256(''), 10) returning id
+      ), hooks as (insert into webhooks (id, name) select gen_random_uuid(), 'w' || n from generate_series(1, 500) n returning id), subscribed as (
+        insert into subscriptions (webhook_id, agent_id) select hooks.id, agent.id from hooks, agent
+      )
+      insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, available_at, state)
+      select gen_random_uuid(), h.id, $1, gen_random_uuid(), now(), 1, now() + make_interval(secs => n * 60), 'leased'
+      from hooks h, generate_series(1, 4) n`,
+    values: [agentId],
+  });
+  const plans: string[] = [];
+  const explained: Database = {
+    ...database,
+    query: async ({ text, values = [], plan }) => {
+      const rows = await database.query<{ 'QUERY PLAN': string }>({
+        text: `explain (analyze) ${text}`,
+        values,
+        ...(plan && { plan }),
+      });
+      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+      return [];
+    },
+  };
+  await agentsWithWork(explained, [{ id: agentId, claimableFrom: '-infinity' }]);
+  await readWaiting(explained, [agentId]);
+  await readAgentActivity(explained, [agentId]);
+  await readAgentActivity(explained, null);
+  for (const plan of plans) {
+    const scans = plan.split(/(?=->)/).filter((node) => /Scan.* on (deliveries_live|subscriptions)/.test(node));
+    const read = scans.filter((node) => !/never executed/.test(node.split('\n')[0]!));
+    expect(read.length).toBeGreaterThan(0);
+    for (const node of read)
+      expect(node).toMatch(/using (deliveries_due|subscriptions_filtered).* rows=(\d|10) loops=1\)/);
+  }
 });

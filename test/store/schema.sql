@@ -767,9 +767,9 @@ CREATE INDEX deliveries_dead_of_agent ON ONLY public.deliveries_finished USING b
 
 CREATE INDEX deliveries_dismissed ON ONLY public.deliveries_finished USING btree (received_at, id) WHERE (state = 'dismissed'::text);
 
-CREATE INDEX deliveries_last_lease ON public.deliveries_live USING btree (available_at) WHERE ((state = 'leased'::text) AND last_lease);
+CREATE INDEX deliveries_due ON public.deliveries_live USING btree (agent_id, available_at) WHERE (bytes >= 0);
 
-CREATE INDEX deliveries_live_of_agent ON public.deliveries_live USING btree (agent_id, received_at, id);
+CREATE INDEX deliveries_last_lease ON public.deliveries_live USING btree (available_at) WHERE ((state = 'leased'::text) AND last_lease);
 
 CREATE INDEX deliveries_of_agent ON ONLY public.deliveries_finished USING btree (agent_id, received_at, id);
 
@@ -791,9 +791,13 @@ CREATE INDEX outages_by_end ON public.outages USING btree (ended_at);
 
 CREATE INDEX rejections_of_webhook ON public.rejections USING btree (webhook_id, id);
 
+CREATE INDEX replay_targets_filtered ON public.replay_targets USING btree (agent_id) WHERE (filter IS NOT NULL);
+
 CREATE INDEX sessions_expiry ON public.sessions USING btree (expires_at);
 
 CREATE INDEX sessions_of_user ON public.sessions USING btree (user_id);
+
+CREATE INDEX subscriptions_filtered ON public.subscriptions USING btree (agent_id) WHERE (filter IS NOT NULL);
 
 CREATE INDEX subscriptions_of_agent ON public.subscriptions USING btree (agent_id);
 

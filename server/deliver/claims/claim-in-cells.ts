@@ -95,8 +95,7 @@ export async function claimInCell(
     : await claimUnfiltered(database, order, acks, events);
   if (lastWebhookId !== null) turns.record(id, lastWebhookId);
   // A claim that looks at some webhooks only does not move the watermark: the other webhooks may have older deliveries.
-  if (order.webhookIds === null && !hasManyWebhooks && oldestMs !== null)
-    watermarks.learn(id, oldestMs, performance.now());
+  if (order.webhookIds === null && oldestMs !== null) watermarks.learn(id, oldestMs, performance.now());
   days.record(
     id,
     claimed.map(({ eventId }) => eventId),

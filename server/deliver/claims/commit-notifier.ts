@@ -9,8 +9,8 @@ import { after, type ClaimWaiters } from './waiters.ts';
  * the claim waits in another process, now 2.0 to 2.3, for the same processor time.
  */
 const NOTIFY_GAP_MS = 5;
-/** Ids of webhooks in one NOTIFY, whose payload has at most 7,999 bytes. One of more webhooks has none. */
-const WEBHOOKS_MAX = 200;
+/** Ids in one NOTIFY, whose payload has at most 7,999 bytes. One of more has none. */
+const CONCERNED_MAX = 200;
 
 /** Notifies waiting claims of commits: directly in this process, and in other processes by a NOTIFY outside the commit. */
 export class CommitNotifier {
@@ -19,9 +19,8 @@ export class CommitNotifier {
   readonly #database: Database;
   readonly #waiters: ClaimWaiters;
   readonly #isWanted: () => boolean;
-  readonly #webhooks = new Set<string>();
-  /** What was committed has no webhooks, or more than a NOTIFY takes. */
-  #webhooksUnknown = false;
+  /** Webhooks of commits, and agents that have room again; with more than CONCERNED_MAX, all are notified. */
+  readonly #concerned = new Set<string>();
   #scheduled = false;
   #lastMs = 0;
 
@@ -35,27 +34,20 @@ export class CommitNotifier {
   /** Events of this webhook were stored: `committed` is called in the same turn. */
   stored(webhookId: string): void {
     if (!this.#isWanted()) return;
-    this.#waiters.stored(webhookId);
-    if (this.#webhooksUnknown) return;
-    this.#webhooks.add(webhookId);
-    if (this.#webhooks.size > WEBHOOKS_MAX) this.#webhooksUnknown = true;
+    this.#waiters.concerns(webhookId);
+    if (this.#concerned.size <= CONCERNED_MAX) this.#concerned.add(webhookId);
   }
 
-  /** Reports a commit of events, whose webhooks `stored` gets. */
+  /** Reports that an agent at its limit has room again. */
+  freed(agentId: string): void {
+    this.stored(agentId);
+    this.committed();
+  }
+
+  /** Reports a commit of events, whose webhooks `stored` gets. The first one after a pause is notified immediately; the following ones share a NOTIFY. */
   committed(): void {
-    this.#report(false);
-  }
-
-  /** Reports that an agent at its limit has room again: its deliveries may be of any webhook. */
-  freed(): void {
-    this.#report(true);
-  }
-
-  /** The first commit after a pause is notified immediately; the following ones share a NOTIFY. */
-  #report(webhooksUnknown: boolean): void {
     if (!this.#isWanted()) return;
-    this.#waiters.committed(webhooksUnknown);
-    this.#webhooksUnknown ||= webhooksUnknown;
+    this.#waiters.committed(false);
     if (this.#scheduled) return;
     this.#scheduled = true;
     after(Math.max(0, this.#lastMs + NOTIFY_GAP_MS - performance.now()), () => this.#notify());
@@ -63,22 +55,21 @@ export class CommitNotifier {
 
   /**
    * A process has notified the others of its commits.
-   * @param payload its name and, unless any agent may have work, the ids of the webhooks: of this process's own, the claims here know already
+   * @param payload its name and, unless any agent may have work, ids of webhooks and agents: of this process's own, the claims here know already
    */
   arrived(payload: string): void {
-    const [by, webhooks] = payload.split(' ');
+    const [by, ids] = payload.split(' ');
     if (by === this.#name) return;
-    for (const webhookId of webhooks?.split(',') ?? []) this.#waiters.stored(webhookId);
-    this.#waiters.committed(webhooks === undefined);
+    for (const id of ids?.split(',') ?? []) this.#waiters.concerns(id);
+    this.#waiters.committed(ids === undefined);
   }
 
   #notify(): void {
     this.#scheduled = false;
     this.#lastMs = performance.now();
-    const webhooksUnknown = this.#webhooksUnknown || this.#webhooks.size === 0;
-    const payload = webhooksUnknown ? this.#name : `${this.#name} ${[...this.#webhooks].join(',')}`;
-    this.#webhooks.clear();
-    this.#webhooksUnknown = false;
+    const names = this.#concerned.size > 0 && this.#concerned.size <= CONCERNED_MAX;
+    const payload = names ? `${this.#name} ${[...this.#concerned].join(',')}` : this.#name;
+    this.#concerned.clear();
     // A lost NOTIFY delays claims by at most a second, because waiting claims query once a second anyway. So its commit need not wait for
     // the disk or a standby.
     const text = `select set_config('synchronous_commit', 'off', true), pg_notify('${ARRIVALS_CHANNEL}', '${payload}')`;

@@ -18,7 +18,7 @@ interface SettleParts {
   database: Database;
   metrics: Pick<Metrics, 'settled'>;
   /** Called when an agent with `max_leased` may claim again. */
-  freed: () => void;
+  freed: (agentId: string) => void;
   onAcknowledged: (agentId: string, acknowledged: readonly Acknowledged[]) => void;
 }
 
@@ -34,7 +34,7 @@ export function createSettle({ database, metrics, freed, onAcknowledged }: Settl
       known.length === 0
         ? nothingSettled
         : await settleDeliveries(database, agent.id, known, settlement, agent.maxLeased !== null);
-    if (agent.maxLeased !== null && changed.some((state) => state !== 'leased')) freed();
+    if (agent.maxLeased !== null && changed.some((state) => state !== 'leased')) freed(agent.id);
     // A released delivery was not attempted.
     if (settlement.kind !== 'release')
       for (const [state, outcome] of Object.entries(outcomes))

@@ -1,10 +1,7 @@
 /**
- * Wakes waiting claims. One query finds which of their agents have deliveries to claim. It runs after each notified commit, and
- * at least once a second: a lost notification, an expired lease or the end of a nack's delay costs at most one second. If one agent alone
- * had work after the last two commits, the next one wakes its claims without a query.
- *
- * With more than ALL_CHECKED_MAX agents, a commit asks only for those that are subscribed to its webhooks, beside a query for all agents
- * that may be under way: with 5,000 waiting claims and 50 events a second, queries for all agents took 0.3 of a core of Postgres.
+ * Wakes waiting claims. A query finds which of the agents that a notified commit concerns have deliveries to claim; a commit that concerns none of
+ * them needs no query. A query for all agents runs once a second: a lost notification, an expired lease or the end of a nack's delay costs at
+ * most one second. If one agent alone had work after the last two commits, the next one wakes its claims without a query.
  */
 
 import type { Database } from '../../store/connect/pool.ts';
@@ -16,9 +13,8 @@ const CHECK_EVERY_MS = 1_000;
 /** Minimum time between two queries, whatever the number of commits, and what each agent adds to it for a query for all agents. */
 const CHECK_GAP_MS = 5;
 const GAP_MS_PER_AGENT = 0.03;
-const ALL_CHECKED_MAX = 100;
-/** Webhooks of one query; for more, all agents are checked. */
-const WEBHOOKS_MAX = 1_000;
+/** Webhooks and agents of one query; for more, all agents are checked. */
+const CONCERNED_MAX = 1_000;
 /** Interval of queries that ignore the watermarks, for deliveries before an agent's watermark; see watermarks.ts. */
 const FULL_SCAN_EVERY_MS = 15_000;
 
@@ -42,11 +38,12 @@ export class ClaimWaiters {
   #commitsChecked = 0;
   /** When all agents are checked, whatever was notified. */
   #allDueMs = 0;
-  /** A commit was notified without its webhooks. */
-  #webhooksUnknown = false;
-  /** Webhooks of notified commits, and agents whose claims overlapped with one. */
-  #webhooks = new Set<string>();
-  #agents = new Set<string>();
+  /** A commit was notified without what it concerns. */
+  #concernsAll = false;
+  /** Webhooks of notified commits, and agents: those that have room again, or whose claims overlapped with a commit. */
+  #concerned = new Set<string>();
+  /** Subscribers of webhooks, as read since the last check of all agents: a subscription that is made later waits for the next one. */
+  #subscribers = new Map<string, string[]>();
 
   constructor(database: Database, marks: Pick<ClaimMarks, 'forCheck' | 'forget'>) {
     this.#database = database;
@@ -92,23 +89,26 @@ export class ClaimWaiters {
       wakes.add(wake);
       giveUp(wake);
       if (this.#commits === commitsBefore) return this.#checkWithin(CHECK_EVERY_MS);
-      this.#agents.add(agentId);
+      this.#concerned.add(agentId);
       this.#checkSoon();
     });
   }
 
-  /** Events of this webhook were stored, by this process or another: `committed` is called in the same turn. */
-  stored(webhookId: string): void {
+  /**
+   * Events of this webhook were stored, or this agent at its limit has room again, by this process or another: `committed` is called in the same
+   * turn.
+   */
+  concerns(id: string): void {
     if (this.#waiting.size === 0) return;
-    if (this.#webhooks.size < WEBHOOKS_MAX) this.#webhooks.add(webhookId);
-    else this.#webhooksUnknown ||= !this.#webhooks.has(webhookId);
+    if (this.#concerned.size < CONCERNED_MAX) this.#concerned.add(id);
+    else this.#concernsAll ||= !this.#concerned.has(id);
   }
 
-  /** Reports a commit, of this process or another. @param webhooksUnknown false: `stored` has the webhooks */
-  committed(webhooksUnknown = true): void {
+  /** Reports a commit, of this process or another. @param concernsAll false: `concerns` has what it concerns */
+  committed(concernsAll = true): void {
     this.#commits++;
     if (this.#waiting.size === 0) return;
-    this.#webhooksUnknown ||= webhooksUnknown;
+    this.#concernsAll ||= concernsAll;
     if (!this.#wakeBusy() || this.#waiting.size > 0) this.#checkSoon();
   }
 
@@ -130,13 +130,12 @@ export class ClaimWaiters {
     if (this.#waiting.size > 0) return true;
     this.#lastMs = nowMs;
     this.#commitsChecked = this.#commits;
-    this.#webhooksUnknown = false;
+    this.#concernsAll = false;
     return true;
   }
 
   #checkSoon(): void {
-    const checksMany = this.#webhooksUnknown && this.#waiting.size > ALL_CHECKED_MAX;
-    const gapMs = CHECK_GAP_MS + (checksMany ? GAP_MS_PER_AGENT * this.#waiting.size : 0);
+    const gapMs = CHECK_GAP_MS + (this.#concernsAll ? GAP_MS_PER_AGENT * this.#waiting.size : 0);
     this.#checkWithin(Math.max(0, this.#lastMs + gapMs - performance.now()));
   }
 
@@ -151,10 +150,9 @@ export class ClaimWaiters {
 
   async #check(): Promise<void> {
     this.#dueAtMs = Number.POSITIVE_INFINITY;
-    const fewWait = this.#waiting.size <= ALL_CHECKED_MAX;
-    const wantsAll = this.#webhooksUnknown || fewWait || performance.now() >= this.#allDueMs;
+    const wantsAll = this.#concernsAll || performance.now() >= this.#allDueMs;
     // A query for many agents takes long, so those of commits go on beside it.
-    const checksAll = wantsAll && (fewWait || !this.#checking.all);
+    const checksAll = wantsAll && !this.#checking.all;
     const kind = checksAll ? 'all' : 'some';
     if (this.#checking[kind]) return this.#checkWithin(CHECK_GAP_MS);
     this.#checking[kind] = true;
@@ -175,7 +173,7 @@ export class ClaimWaiters {
       this.#wake(agentId);
     }
     if (this.#waiting.size === 0) return;
-    if (this.#webhooksUnknown) this.#checkSoon();
+    if (this.#concernsAll) this.#checkSoon();
     else this.#checkWithin(Math.max(0, this.#allDueMs - performance.now()));
   }
 
@@ -187,21 +185,36 @@ export class ClaimWaiters {
   }
 
   /**
-   * The waiting agents that may have deliveries to claim, of all or of those that the notified commits concern; null: none waits, so none
-   * was asked for.
+   * The waiting agents that may have deliveries to claim, of all or of those that the notified commits concern; null: the claims of the only one
+   * that had work do not wait, so it was not asked for.
    */
   async #withWork(checksAll: boolean, isFullScan: boolean): Promise<string[] | null> {
-    const [webhooks, agents] = [this.#webhooks, this.#agents];
-    [this.#webhooks, this.#agents] = [new Set(), new Set()];
-    if (checksAll) this.#webhooksUnknown = false;
-    if (!checksAll && webhooks.size > 0)
-      for (const id of await readSubscribers(this.#database, webhooks)) agents.add(id);
-    const waiting = [...(checksAll ? this.#waiting.keys() : agents)].filter((id) => this.#waiting.has(id));
-    if (waiting.length === 0) return null;
+    const concerned = this.#concerned;
+    this.#concerned = new Set();
+    if (checksAll) {
+      this.#concernsAll = false;
+      this.#subscribers = new Map();
+    }
+    const asked = checksAll ? [...this.#waiting.keys()] : await this.#concernedBy(concerned);
+    const waiting = asked.filter((id) => this.#waiting.has(id));
+    if (waiting.length === 0) return checksAll || asked.includes(this.#onlyReady!) ? null : [];
     return agentsWithWork(
       this.#database,
       waiting.map((id) => ({ id, claimableFrom: isFullScan ? '-infinity' : this.#marks.forCheck(id) })),
     );
+  }
+
+  /** The waiting agents among these ids, and the subscribers of the others. */
+  async #concernedBy(ids: ReadonlySet<string>): Promise<string[]> {
+    const subscribers = this.#subscribers;
+    const webhooks = [...ids].filter((id) => !this.#waiting.has(id));
+    const unknown = webhooks.filter((id) => !subscribers.has(id));
+    if (unknown.length > 0) {
+      const read = await readSubscribers(this.#database, unknown);
+      for (const id of unknown) subscribers.set(id, []);
+      for (const { webhookId, agentId } of read) subscribers.get(webhookId)!.push(agentId);
+    }
+    return [...new Set([...ids, ...webhooks.flatMap((id) => subscribers.get(id)!)])];
   }
 
   #wake(agentId: string): void {

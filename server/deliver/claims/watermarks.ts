@@ -16,7 +16,7 @@
  * keep Postgres's default settings: without a snapshot, the first claim to scan 300,000 finished deliveries took 70 ms more and marked
  * their index entries, the next claims 1.3 ms more each until a VACUUM, which itself took 211 ms.
  *
- * A claim reads the oldest claimable delivery of each webhook, so deliveries older than all of these were not claimable. Deliveries
+ * A claim reads the oldest claimable delivery of its agent, so older ones were not claimable. Deliveries
  * that become claimable later have a later time, with three exceptions: slow commits, claims that were rolled back, and webhooks
  * that are subscribed again. A margin and a periodic full scan cover these.
  */

@@ -149,8 +149,11 @@ test('deliveries below the watermark are not queried, except once in 15 seconds;
   };
   const waiters = new ClaimWaiters({ ...fresh.database, query }, watermarks);
   onTestFinished(() => waiters.close());
-  const waiting = () =>
-    waiters.wait(agentId, { timeoutMs: WAIT_MS, commitsBefore: waiters.commits, inVain: false }, () => {});
+  const waiting = () => {
+    const woken = waiters.wait(agentId, { ...order, commitsBefore: waiters.commits }, () => {});
+    clock.forward(CHECK_EVERY_MS);
+    return woken;
+  };
   await waiting();
 
   watermarks.learn(agentId, Date.now(), performance.now());
@@ -164,7 +167,8 @@ test('deliveries below the watermark are not queried, except once in 15 seconds;
   expect(watermarks.forClaim(agentId, performance.now())).toBe('-infinity');
 });
 
-test('of more than 100 waiting agents, a commit asks only for those that are subscribed to its webhooks', async () => {
+/** Waiters whose statements are recorded: their names, and the first value of each. */
+function recordedWaiters() {
   holdTimers(CHECK_EVERY_MS);
   const asked: unknown[] = [];
   const query: Database['query'] = async (statement) => {
@@ -174,31 +178,67 @@ test('of more than 100 waiting agents, a commit asks only for those that are sub
   const waiters = new ClaimWaiters({ ...fresh.database, query }, new ClaimWatermarks());
   onTestFinished(() => waiters.close());
   const wait = (id: string) => waiters.wait(id, { ...order, commitsBefore: waiters.commits }, () => {});
-  for (let i = 0; i < 100; i++) void wait(randomUUID());
+  const commit = (id: string) => {
+    waiters.concerns(id);
+    waiters.committed(false);
+  };
+  return { asked, waiters, wait, commit };
+}
+
+test('a commit asks only for the waiting agents that are subscribed to its webhooks, and once a second who is', async () => {
+  const { asked, waiters, wait, commit } = recordedWaiters();
+  for (let i = 0; i < 10; i++) void wait(randomUUID());
   const woken = wait(agentId);
-  waiters.committed(false);
-  waiters.stored(webhookId);
+  commit(webhookId);
   await woken;
+  const again = wait(agentId);
+  commit(webhookId);
+  await again;
   expect(asked).toEqual([
     ['read-subscribers', `{${webhookId}}`],
     ['agents-with-work', `{${agentId}}`],
+    ['agents-with-work', `{${agentId}}`],
   ]);
-  expect(waiters.size).toBe(100);
+  expect(waiters.size).toBe(10);
 });
 
-test('of more than 100 waiting agents, a commit without its webhooks asks for all', async () => {
-  holdTimers(CHECK_EVERY_MS);
-  const waiters = new ClaimWaiters(fresh.database, new ClaimWatermarks());
-  onTestFinished(() => waiters.close());
-  const wait = (id: string) => waiters.wait(id, { ...order, commitsBefore: waiters.commits }, () => {});
-  for (let i = 0; i < 100; i++) void wait(randomUUID());
+test('a commit that concerns no waiting agent asks for none', async () => {
+  const { asked, waiters, wait, commit } = recordedWaiters();
+  for (let i = 0; i < 10; i++) void wait(randomUUID());
+  const woken = wait(agentId);
+  const other = randomUUID();
+  commit(other);
+  await until(() => asked.length > 0);
+  commit(other);
+  commit(webhookId);
+  await woken;
+  expect(asked).toEqual([
+    ['read-subscribers', `{${other}}`],
+    ['read-subscribers', `{${webhookId}}`],
+    ['agents-with-work', `{${agentId}}`],
+  ]);
+  expect(waiters.size).toBe(10);
+});
+
+test('an agent that has room again is asked for itself', async () => {
+  const { asked, wait, commit } = recordedWaiters();
+  void wait(randomUUID());
+  const woken = wait(agentId);
+  commit(agentId);
+  await woken;
+  expect(asked).toEqual([['agents-with-work', `{${agentId}}`]]);
+});
+
+test('a commit without its webhooks asks for all waiting agents', async () => {
+  const { waiters, wait } = recordedWaiters();
+  for (let i = 0; i < 10; i++) void wait(randomUUID());
   const woken = wait(agentId);
   waiters.committed();
   await woken;
-  expect(waiters.size).toBe(100);
+  expect(waiters.size).toBe(10);
 });
 
-test('a query for more than 100 waiting agents holds up no query for those of a commit', async () => {
+test('a query for all waiting agents holds up no query for those of a commit', async () => {
   holdTimers(CHECK_EVERY_MS);
   let answerAll = () => {};
   const held = new Promise<void>((resolve) => {
@@ -219,7 +259,7 @@ test('a query for more than 100 waiting agents holds up no query for those of a 
   waiters.committed();
   await until(() => asksAll);
   const woken = wait(agentId);
-  waiters.stored(webhookId);
+  waiters.concerns(webhookId);
   waiters.committed(false);
   await woken;
   expect(waiters.size).toBe(101);

@@ -65,7 +65,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
         settle: createSettle({
           database,
           metrics: counts.ofSettlements(metrics),
-          freed: () => notifier.freed(),
+          freed: (agentId) => notifier.freed(agentId),
           onAcknowledged: (agentId, acknowledged) => latency.acknowledged(agentId, acknowledged),
         }),
         onOtherClient: (id, release) => log('agent_client_differs', { agent_id: id, client_release: release }),

@@ -6,7 +6,8 @@ import { lesser, summedBy } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
 import { arrayOf, isoText, selectList } from '../../sql.ts';
 import { unjudged } from '../claims/filter.ts';
-import { subscribedWebhooks } from './subscriptions.ts';
+import { due, underLease } from '../claims/room.ts';
+import { hasFilters, subscribedWebhooks } from './subscriptions.ts';
 
 /** Limit on the agents in one result; equals the page size of the agent list. */
 export const ACTIVE_AGENTS_MAX = 200;
@@ -36,13 +37,9 @@ export async function readAgentActivity(
   ids: readonly string[] | null,
 ): Promise<AgentActivity[]> {
   if (ids === null) return readActivitySlice(database, null);
-  return inSlices(ids, (some) => readActivitySlice(database, some));
-}
-
-async function inSlices<T>(ids: readonly string[], read: (some: readonly string[]) => Promise<T[]>): Promise<T[]> {
-  const all: T[] = [];
+  const all: AgentActivity[] = [];
   for (let from = 0; from < ids.length; from += ACTIVE_AGENTS_MAX)
-    all.push(...(await read(ids.slice(from, from + ACTIVE_AGENTS_MAX))));
+    all.push(...(await readActivitySlice(database, ids.slice(from, from + ACTIVE_AGENTS_MAX))));
   return all;
 }
 
@@ -58,23 +55,25 @@ const together = summedBy<AgentActivity>(
 );
 
 /**
- * SQL: since when a delivery that can be claimed waits for the agent `a`. Reads one index entry per webhook, and of one with a filter up to
- * UNJUDGED_READ_MAX: its filter may drop what it has not judged.
+ * SQL: since when a delivery that can be claimed waits for the agent `a`: one index entry. Of an agent with filters, an entry of each webhook, and
+ * up to UNJUDGED_READ_MAX of one with a filter, which may drop what it has not judged. `offset 0`: else Postgres looks twice for what it selects by.
  */
 const waiting = `(
-  select min(due.available_at) as since
-  from ${subscribedWebhooks('a.id')} s
-  cross join lateral (
-    select min(d.available_at) as available_at
-    from (
-      select state, leases, history, available_at from deliveries
-      where agent_id = a.id and webhook_id = s.webhook_id
-        and state in ('pending', 'leased') and available_at <= now()
-      order by available_at
-      limit case when s.filter is null or s.suspended then 1 else ${UNJUDGED_READ_MAX} end
-    ) d
-    where s.filter is null or s.suspended or not (${unjudged('d')})
-  ) due
+  select case when not ${hasFilters('a.id')} then (select min(available_at) ${due('a.id')}) else (
+    select min(first.available_at)
+    from ${subscribedWebhooks('a.id')} s
+    cross join lateral (
+      select min(d.available_at) as available_at
+      from (
+        select state, leases, history, available_at from deliveries
+        where agent_id = a.id and webhook_id = s.webhook_id and state in ('pending', 'leased') and available_at <= now()
+        order by available_at
+        limit case when s.filter is null or s.suspended then 1 else ${UNJUDGED_READ_MAX} end
+      ) d
+      where s.filter is null or s.suspended or not (${unjudged('d')})
+    ) first
+  ) end as since
+  offset 0
 ) waiting`;
 
 interface Waiting {
@@ -82,19 +81,18 @@ interface Waiting {
   since: string;
 }
 
-/** Reads since when deliveries wait for these agents, in slices of ACTIVE_AGENTS_MAX. Agents for which none waits are omitted. */
-export function readWaiting({ query }: Pick<Database, 'query'>, ids: readonly string[]): Promise<Waiting[]> {
-  return inSlices(ids, (some) =>
-    query<Waiting>({
-      name: 'agents-waiting',
-      text: `
-        select a.id as agent_id, ${isoText('waiting.since')} as since
-        from unnest($1::uuid[]) a (id) cross join lateral ${waiting}
-        where waiting.since is not null`,
-      values: [arrayOf(some)],
-      place: { each: longestWaiting, lenient: true },
-    }),
-  );
+/** Reads since when deliveries wait for these agents (null: for all). Agents for which none waits are omitted. */
+export function readWaiting({ query }: Pick<Database, 'query'>, ids: readonly string[] | null): Promise<Waiting[]> {
+  return query<Waiting>({
+    name: ids === null ? 'all-agents-waiting' : 'agents-waiting',
+    plan: 'keyed',
+    text: `
+      select a.id as agent_id, ${isoText('waiting.since')} as since
+      from ${ids === null ? '(select id from agents)' : 'unnest($1::uuid[])'} a (id) cross join lateral ${waiting}
+      where waiting.since is not null`,
+    values: ids === null ? [] : [arrayOf(ids)],
+    place: { each: longestWaiting, lenient: true },
+  });
 }
 
 const longestWaiting = summedBy<Waiting>(
@@ -109,25 +107,20 @@ function readActivitySlice(
   return query<AgentActivity>({
     // Two statements: a plan for any ids would read all agents before it takes the newest.
     name: ids === null ? 'activity-of-newest-agents' : 'agent-activity',
-    plan: 'once',
+    plan: 'keyed',
     text: `
       select ${activity}
-      from agents a
+      from ${ids === null ? 'agents a' : 'unnest($1::uuid[]) given join agents a on a.id = given'}
       cross join lateral ${waiting}
-      cross join lateral (
-        select exists (
-          select from ${subscribedWebhooks('a.id')} s
-          join deliveries d on d.agent_id = a.id and d.webhook_id = s.webhook_id and d.state = 'leased' and d.available_at > now()
-        ) as found
-      ) working
+      cross join lateral (select count(*) > 0 as found from (${underLease('a.id')} limit 1) leased) working
       cross join lateral (
         select count(*)::int as count
         from (select from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}) d
       ) dead
-      where ${ids === null ? 'a.revoked_at is null and not a.temporary' : 'a.id = any ($1::uuid[])'}
+      where ${ids === null ? 'a.revoked_at is null and not a.temporary' : 'true'}
       order by a.created_at desc, a.id desc
       limit ${ACTIVE_AGENTS_MAX}`,
-    values: ids === null ? [] : [arrayOf(ids)],
+    values: ids === null ? [] : [arrayOf(new Set(ids))],
     place: { each: together, lenient: true },
   });
 }

@@ -38,15 +38,25 @@ export function subscribedWebhooks(agentId: string): string {
   )`;
 }
 
-/** Reads the ids of the agents that are subscribed to these webhooks; one of several webhooks may be repeated. */
-export async function readSubscribers({ query }: { query: Query }, webhookIds: Iterable<string>): Promise<string[]> {
-  const rows = await query<{ id: string }>({
+/** SQL condition: one of these webhooks has a filter. @param agentId SQL expression of the agent's id */
+export function hasFilters(agentId: string): string {
+  const has = (table: string) => `exists (select from ${table} where agent_id = ${agentId} and filter is not null)`;
+  return `(${has('subscriptions')} or ${has('replay_targets')})`;
+}
+
+interface Subscriber {
+  webhookId: string;
+  agentId: string;
+}
+
+/** Reads the agents that are subscribed to these webhooks. */
+export function readSubscribers({ query }: { query: Query }, webhookIds: Iterable<string>): Promise<Subscriber[]> {
+  return query<Subscriber>({
     name: 'read-subscribers',
     plan: 'keyed',
-    text: 'select agent_id as id from subscriptions where webhook_id = any ($1::uuid[])',
+    text: 'select webhook_id as "webhookId", agent_id as "agentId" from subscriptions where webhook_id = any ($1::uuid[])',
     values: [arrayOf(webhookIds)],
   });
-  return rows.map(({ id }) => id);
 }
 
 /** Returns the array indexes of webhooks that do not exist and of agents that are not active. */

@@ -7,7 +7,7 @@ import { unjudged } from './filter.ts';
 import { daysOfClaim, lease, leasedColumns, leaseValues, mayClaim, millisecondsOf, withEventOf } from './lease.ts';
 import type { ClaimOrder, JudgedDeliveries } from './order.ts';
 import type { Receipt } from './receipts.ts';
-import { shareOf, shareOfDue } from './room.ts';
+import { due, shareOf, shareOfDue } from './room.ts';
 
 const withHorizons = `
   select webhook_id, filter is not null as filtered, up_to
@@ -64,9 +64,8 @@ const firstOfRound = `(
 const SPARE_WEBHOOKS = 10;
 
 /**
- * SQL: the same for an agent of fewer webhooks, with a few more webhooks, and since when the oldest delivery of all of its webhooks can be claimed.
- * CPU of Postgres for a claim, ms, from webhooks that all have a backlog; before, a claim locked deliveries of all of them. Medians of 25 to 60 in
- * turns at a load of 15:
+ * SQL: the same for an agent of fewer webhooks, with a few more webhooks. CPU of Postgres for a claim, ms, from webhooks that all have a backlog;
+ * before, a claim locked deliveries of all of them. Medians of 25 to 60 in turns at a load of 15:
  *
  *     deliveries per claim        1              10             100
  *     5 webhooks            1.7 and 1.9    3.0 and 3.0    7.5 and 7.6
@@ -74,19 +73,24 @@ const SPARE_WEBHOOKS = 10;
  *     100 webhooks          3.5 and 2.5   13.3 and 4.1   41.8 and 15.6
  */
 const dueInTurn = `(
-  select w.webhook_id, min(due.available_at) over () as oldest
-  from ${subscribedWebhooks('$1')} w
+  select w.webhook_id
+  from (
+    select webhook_id from ${subscribedWebhooks('$1')} s
+    where $10::uuid[] is null or webhook_id = any ($10)
+    order by webhook_id <= $11::uuid, webhook_id
+  ) w
   cross join lateral (
-    select d.available_at from deliveries d
+    select from deliveries d
     where d.agent_id = $1 and d.webhook_id = w.webhook_id
       and d.state in ('pending', 'leased') and d.available_at <= now() and d.available_at >= $7::timestamptz
     order by d.available_at
     limit 1
   ) due
-  where $10::uuid[] is null or w.webhook_id = any ($10)
-  order by w.webhook_id <= $11::uuid, w.webhook_id
   limit $2::bigint + ${SPARE_WEBHOOKS}
 )`;
+
+/** SQL: since when the oldest delivery of all webhooks of the agent can be claimed. */
+const oldest = `(select min(available_at) ${due('$1')} and available_at >= $7::timestamptz)`;
 
 /** @param judged null: the agent has no filters */
 export function claimInRound(
@@ -97,8 +101,6 @@ export function claimInRound(
 ): Promise<ClaimedRows> {
   const looksAtSome = judged === null && order.hasManyWebhooks;
   const webhooks = looksAtSome ? firstOfRound : judged === null ? dueInTurn : `(${withHorizons})`;
-  // The oldest of all webhooks, if the claim looks at all.
-  const since = looksAtSome || judged !== null ? 'd.available_at' : 's.oldest';
   const values = [
     ...leaseValues(order),
     order.webhookIds && arrayOf(order.webhookIds),
@@ -118,7 +120,7 @@ export function claimInRound(
     text: (leftOut: string) => `
       with candidates as materialized (
         select d.received_at, d.id, d.event_id, d.webhook_id, d.available_at, d.bytes, d.state, w.name as webhook_name,
-          ${since} as since
+          ${judged === null ? oldest : 'd.available_at'} as since
         from agents a
         cross join (
           select *, count(*) over () as of_all

@@ -12,7 +12,6 @@ import { repeatConflicts } from '../../connect/conflicts.ts';
 import { summed, summedBy } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
-import { subscribedWebhooks } from '../agents/subscriptions.ts';
 
 /**
  * Minimum of the limit on the rows that a claim reads per webhook, however small an even share of `max` is. When one of many webhooks
@@ -34,25 +33,14 @@ export function shareOfDue(max: string, webhooks: string): string {
   return `least(${shareOf(max, webhooks)}, greatest(1, 1 + ${max} - ${webhooks}))`;
 }
 
-/**
- * SQL: the number of deliveries that the agent has under lease now, counted up to `max`. Reads the index entries of its deliveries that
- * become claimable later: those under lease and those whose delay after a nack has not ended.
- * @param agentId SQL expression of the agent's id
- * @param max SQL expression of a number
- */
-function underLease(agentId: string, max: string): string {
-  return `(
-    select count(*)::int
-    from (
-      select from ${subscribedWebhooks(agentId)} s
-      cross join lateral (
-        select from deliveries
-        where agent_id = ${agentId} and webhook_id = s.webhook_id and state = 'leased' and available_at > now()
-      ) leased
-      limit ${max}
-    ) counted
-  )`;
-}
+/** SQL condition that has Postgres read the index deliveries_due, which has each delivery. */
+const byTime = 'bytes >= 0';
+/** SQL: from the deliveries that the agent can claim now, in the order of that index. @param agentId SQL expression of the agent's id */
+export const due = (agentId: string) =>
+  `from deliveries where ${byTime} and agent_id = ${agentId} and state in ('pending', 'leased') and available_at <= now()`;
+/** SQL: one row for each delivery that the agent has under lease now. */
+export const underLease = (agentId: string) =>
+  `select from deliveries where ${byTime} and agent_id = ${agentId} and state = 'leased' and available_at > now()`;
 
 /**
  * Runs `work`, repeatedly after a conflict, in a transaction with the number of deliveries that the agent may still lease: 0 or less at its limit, Infinity without one.
@@ -70,7 +58,7 @@ export function withRoom<T>(
         if (max === null) return work(query, Number.POSITIVE_INFINITY);
         const [row] = await query<{ leased: number }>({
           name: 'count-leased',
-          text: `select ${underLease('$1', '$2')} as leased`,
+          text: `select count(*)::int as leased from (${underLease('$1')} limit $2) counted`,
           values: [agentId, max],
           // Leases in a cell that is away are not counted: the agent would get nothing from the others.
           place: { each: summed, lenient: true },
@@ -92,7 +80,10 @@ export async function lockMaxLeased(query: Query, agentId: string): Promise<numb
   return row?.max ?? null;
 }
 
-/** Returns those of the given agents that can claim something now and are below `max_leased`, in one query. `claimableFrom` as in ClaimOrder. */
+/**
+ * Returns those of the given agents that can claim something now and are below `max_leased`, in one query, with a probe or two of an index for
+ * each. `claimableFrom` as in ClaimOrder.
+ */
 export async function agentsWithWork(
   database: Database,
   agents: readonly { id: string; claimableFrom: string }[],
@@ -103,18 +94,9 @@ export async function agentsWithWork(
     text: `
       select a.id
       from unnest($1::uuid[], $2::timestamptz[]) a (id, claimable_from)
-      where exists (
-        select from ${subscribedWebhooks('a.id')} s
-        cross join lateral (
-          select from deliveries
-          where agent_id = a.id and webhook_id = s.webhook_id
-            and state in ('pending', 'leased') and available_at <= now() and available_at >= a.claimable_from
-          limit 1
-        ) due
-      ) and (
-        select case when max_leased is null then true else max_leased > ${underLease('agents.id', 'max_leased')} end
-        from agents where agents.id = a.id
-      )`,
+      join agents on agents.id = a.id
+      where exists (select ${due('a.id')} and available_at >= a.claimable_from)
+        and (max_leased is null or max_leased > (select count(*) from (${underLease('a.id')} limit max_leased) counted))`,
     values: [arrayOf(agents.map(({ id }) => id)), arrayOf(agents.map(({ claimableFrom }) => claimableFrom))],
     place: { each: summedBy(({ id }) => id), lenient: true },
   });

@@ -22,12 +22,7 @@ interface Scope {
 }
 
 /** Deliveries to count at most: pending and leased ones, and dead letters. */
-export interface Limits {
-  waiting: number;
-  dead: number;
-}
-
-const limits: Limits = { waiting: WAITING_COUNTED_MAX, dead: COUNTED_MAX };
+export const limits = { waiting: WAITING_COUNTED_MAX as number, dead: COUNTED_MAX as number };
 
 /** SQL: in a scope. @param agentId placeholder; its value null: of all agents */
 const inScope = (agentId: string, webhookId: string) =>
