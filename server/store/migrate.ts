@@ -1,6 +1,6 @@
 /**
- * Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. The first file,
- * 0039_schema.sql, creates the whole schema: it replaced versions 1 to 39, which made the same schema in steps.
+ * Forward-only SQL migrations: `migrations/NNNN_slug.sql`, applied in one transaction under one advisory lock. The first file creates the
+ * whole schema.
  *
  * A change of a table waits for every transaction that has read it, such as a backup, and ingest waits behind the change. So a try waits
  * briefly; then it is rolled back, all its locks are released, and the migration is tried again after a pause.
@@ -12,6 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { weirCommand } from '../base/command/name.ts';
 import { builtFile } from '../base/files/build.ts';
 import { OperatorError } from '../model/fault.ts';
+import { adopt, EARLIER_COMMIT, FIRST, isAdopted } from './adopt.ts';
 import { advisoryLocks } from './advisory-locks.ts';
 import { readBlocker } from './blocked.ts';
 import type { Database, Query } from './connect/pool.ts';
@@ -26,26 +27,34 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 const MIGRATIONS = 'server/store/migrations';
 
-/** The last commit whose migrations end at the version of the first file: an older database is migrated by its build first. */
-const BASE_COMMIT = 'a9e3153';
-
 /**
  * Versions of applied migrations, each with the oldest version whose release can serve the schema after it. Null: only releases that have
- * the migration can.
+ * the migration can. A negative version is that of a migration of before the first file.
  */
 export type Applied = ReadonlyMap<number, number | null>;
+
+interface AppliedRow {
+  version: number;
+  name: string;
+  compatibleFrom: number | null;
+}
+
+/** @param rows of schema_migrations */
+export function appliedOf(rows: readonly AppliedRow[]): Applied {
+  const sign = rows.some(({ name }) => name === FIRST) ? 1 : -1;
+  return new Map(rows.map(({ version, compatibleFrom }) => [sign * version, compatibleFrom]));
+}
+
+/** The schema version, also of an earlier database. */
+export function newestOf(applied: Applied): number {
+  return Math.max(...[...applied.keys()].map(Math.abs));
+}
 
 /** Reads what a migration states in its file, for a rolling update and a roll-back: `-- Compatible from: 42`, or `none`. */
 export function compatibleFrom(text: string): number | null {
   const version = /^-- Compatible from: (\d+)$/m.exec(text)?.[1];
   return version === undefined ? null : Number(version);
 }
-
-/** Schemas of before this column are upgraded with their next migration. */
-const ADD_COMPATIBLE_FROM = `
-  alter table schema_migrations add column if not exists compatible_from integer;
-  comment on column schema_migrations.compatible_from is
-    'Oldest version whose release can serve the schema after this migration; null: only releases that have it.'`;
 
 /** Versions and names of all migrations in this release, oldest first. */
 export function migrationFiles(): { version: number; name: string }[] {
@@ -110,15 +119,18 @@ async function migrateIn(query: Query, lockWaitMs: number): Promise<string[]> {
   await query({ text: `set local lock_timeout = ${lockWaitMs}` });
   await query({
     text: `create table if not exists schema_migrations (
-      version integer primary key, name text not null, applied_at timestamptz not null default now())`,
+      version integer primary key, name text not null, applied_at timestamptz not null default now(), compatible_from integer)`,
   });
   const applied = await appliedVersions({ query });
   const files = migrationFiles();
   const problem = versionProblem(applied, 'the database', files);
   if (problem !== null) throw problem;
   const pending = files.filter((file) => !applied.has(file.version));
-  if (pending.length > 0) await query({ text: ADD_COMPATIBLE_FROM });
   for (const { version, name } of pending) {
+    if (name === FIRST && applied.size > 0) {
+      await adopt(query, newestOf(applied));
+      continue;
+    }
     const text = readFileSync(join(builtFile(MIGRATIONS), name), 'utf8');
     await query({ text, timeoutMs: TIMEOUT_MS });
     await query({
@@ -156,11 +168,11 @@ export async function hasTable({ query }: Pick<Database, 'query'>, name: string)
 /** The applied migrations; none if the database was never migrated. */
 export async function appliedVersions({ query }: Pick<Database, 'query'>): Promise<Applied> {
   if (!(await hasTable({ query }, 'schema_migrations'))) return new Map();
-  // The column may be missing.
-  const rows = await query<{ version: number; compatibleFrom: number | null }>({
-    text: `select version, (to_jsonb(m) ->> 'compatible_from')::integer as "compatibleFrom" from schema_migrations m`,
+  // The column is missing in an early one.
+  const rows = await query<AppliedRow>({
+    text: `select version, name, (to_jsonb(m) ->> 'compatible_from')::integer as "compatibleFrom" from schema_migrations m`,
   });
-  return new Map(rows.map(({ version, compatibleFrom }) => [version, compatibleFrom]));
+  return appliedOf(rows);
 }
 
 /**
@@ -172,20 +184,21 @@ export function versionProblem(
   subject = 'the database',
   files = migrationFiles(),
 ): OperatorError | null {
-  const newest = Math.max(...applied.keys());
+  const newest = newestOf(applied);
   const own = files.at(-1)!.version;
   const finding = `${subject} is at schema version ${newest}`;
+  const isEarlier = [...applied.keys()].some((version) => version < 0);
+  if (isEarlier && !isAdopted(newest))
+    return new OperatorError(
+      `${finding} of before 1.0, which this release does not upgrade`,
+      `first run ${weirCommand()} migrate of commit ${EARLIER_COMMIT}`,
+    );
   const newer = [...applied].filter(([version]) => version > own);
   const oldestFit = Math.max(...newer.map(([version, from]) => from ?? version));
   if (newer.length > 0 && oldestFit > own)
     return new OperatorError(
       `${finding}, newer than this release (${own}) and not compatible with it`,
       'run the newer release or restore the backup made before the upgrade',
-    );
-  if (applied.size > 0 && newest < files[0]!.version)
-    return new OperatorError(
-      `${finding}, and this release upgrades from version ${files[0]!.version}`,
-      `first run ${weirCommand()} migrate of commit ${BASE_COMMIT}`,
     );
   return null;
 }

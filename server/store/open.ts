@@ -110,10 +110,10 @@ export async function openCurrent(
 const noSchema = new OperatorError('it has no schema of Weir', `create it: ${weirCommand()} start`);
 
 function outdated(applied: Applied): OperatorError | null {
-  const files = migrationFiles();
-  if (files.every(({ version }) => applied.has(version))) return null;
+  const lacking = migrationFiles().filter(({ version }) => !applied.has(version));
+  if (lacking.length === 0) return null;
   return new OperatorError(
-    `it is at schema version ${Math.max(...applied.keys())}, and this command needs version ${files.at(-1)!.version}`,
+    `it lacks migrations of this release (${lacking.map(({ name }) => name).join(', ')})`,
     `restart Weir with this release, or upgrade it first: ${weirCommand()} migrate`,
   );
 }

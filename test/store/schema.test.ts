@@ -1,103 +1,63 @@
-/**
- * The schema, compared with a checked-in dump, and the upgrade of a database that earlier builds made.
- *
- * schema.sql is pg_dump's output for a new database. After a new migration, regenerate it and review the difference:
- *     npx vitest run --config test/vitest.config.ts test/store/schema.test.ts --update
- *
- * version-39.sql is a database that migrations 1 to 39 made before one file replaced them, the schema of commit a9e3153. Most rows were
- * written by the build of version 25 under the key `someKey` and migrated; rows of the later tables and columns were inserted. It is
- * never regenerated.
- */
-import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+/** The objects of the schema, and the adoption of a database that the commit before 0001_schema.sql made. */
+import { createHash } from 'node:crypto';
+import { expect, onTestFinished, test } from 'vitest';
+import { createCredential } from '../../server/model/credential.ts';
 import { verifyAudit } from '../../server/store/audit/verify.ts';
+import type { Database } from '../../server/store/connect/pool.ts';
 import { prepareServingRole } from '../../server/store/embedded/serving-role.ts';
-import { migrate, migrationFiles } from '../../server/store/migrate.ts';
-import { request, signIn, TestAgent } from '../helpers/agents.ts';
+import { uuidAt, uuidv7Milliseconds } from '../../server/store/ids.ts';
+import {
+  appliedVersions,
+  migrate,
+  migrationFiles,
+  pendingMigrations,
+  versionProblem,
+} from '../../server/store/migrate.ts';
+import { createPartitions } from '../../server/store/retention/partitions.ts';
+import { signIn, TestAgent } from '../helpers/agents.ts';
 import { startTestApp } from '../helpers/app.ts';
+import { earlierDatabase } from '../helpers/earlier.ts';
 import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
-import { signedRequest } from '../helpers/requests.ts';
-import { someKey } from '../helpers/settings.ts';
 
-/** Major version of pg_dump; it refuses a server newer than itself, and the embedded one is 15. 0: not installed. */
-const pgDumpMajor = Number(
-  /\d+/.exec(spawnSync('pg_dump', ['--version'], { encoding: 'utf8' }).stdout ?? '')?.[0] ?? 0,
-);
+/** Hash of what `objectsOf` returns for a database that migrations 39 to 58 of commit b8d87c17 made. */
+const EARLIER_OBJECTS = '31ff19fafea50df4d08ff33119a7d3de366f5dbad2952ca28a334a48f252aba7';
 
-const earlier = {
-  dump: readFileSync(new URL('version-39.sql', import.meta.url), 'utf8'),
-  webhook: '/in/9ee7bda0-3c68-48bc-bb37-6d2086c887bc',
-  secret: 'a secret between friends',
-  agent: {
-    id: 'c7bc77c0-d58e-49e6-982a-0b0e68c216b8',
-    credential: 'wa_rnCSG31nh3jA_bOSFJMeE3soKz6PMAceZ3ExoJFihzNBKPJ0Lleo1La0jj024g',
-  },
-  token: 'wu_rPnkOS4NHoDx_Im3rAPEVgucr7shRoZP5fsPzNDRAM2faht3ahvtNXMOLAKd6w',
-  /** Stored under the dedupe key `same`. */
-  deduped: '01a20294-70a5-7a69-8c1d-e052f6c99d73',
-  bodies: ['{"order":2}\n', '{"deduped":true}'],
-};
-
-let fresh: FreshDatabase;
-beforeEach(async () => {
-  fresh = await emptyDatabase();
-});
-afterEach(() => fresh.drop());
-
-/** pg_dump's output without partitions, comments, and lines that depend on its version. */
-function dumpSchema({ conninfo }: FreshDatabase): string {
-  const options = ['--schema-only', '--no-owner', '--no-comments', '--exclude-table=(events|deliveries)_2*'];
-  const dump = execFileSync('pg_dump', [...options, conninfo], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const lines = dump.split('\n').filter((line) => !/^(--|SET |SELECT pg_catalog\.set_config|\\)/.test(line));
-  return `${lines
-    .join('\n')
-    .trim()
-    .replace(/\n{2,}/g, '\n\n')}\n`;
+async function of(made: Promise<FreshDatabase>): Promise<FreshDatabase> {
+  const fresh = await made;
+  onTestFinished(() => fresh.drop());
+  return fresh;
 }
 
-/** The rows of every table that the dump fills, except the list of applied migrations. */
-async function rowsOf({ database }: FreshDatabase): Promise<Record<string, object[]>> {
-  const filled = [...earlier.dump.matchAll(/^INSERT INTO public\.(\w+)/gm)].map(([, name]) => name!);
-  // A migration may move rows of a day to another partition.
-  const tables = new Set(filled.map((name) => name.replace(/_\d+$/, '')));
-  tables.delete('schema_migrations');
-  const rows: Record<string, object[]> = {};
-  for (const table of tables) {
-    const found = await database.query<{ row: object }>({
-      text: `select to_jsonb(t) as row from ${table} t order by to_jsonb(t) ->> 'id', to_jsonb(t) ->> 'number'`,
-    });
-    rows[table] = found.map(({ row }) => row);
-  }
-  return rows;
+/** Columns, constraints, indexes, triggers, functions, partitions and options of all objects, without their comments. */
+async function objectsOf({ query }: Database): Promise<string> {
+  const rows = await query<{ object: string }>({
+    text: `
+      with ours as (select * from pg_class where relnamespace = 'public'::regnamespace),
+      objects as (
+        select format('column %s.%s %s %s %s %s %s %s', relname, attname, format_type(atttypid, atttypmod), attnotnull, attstorage,
+          attidentity, attgenerated, pg_get_expr(adbin, adrelid)) as object
+        from ours join pg_attribute on attrelid = ours.oid and attnum > 0 and not attisdropped
+        left join pg_attrdef on adrelid = ours.oid and adnum = attnum where relkind in ('r', 'p')
+        union all
+        select format('constraint %s.%s %s', coalesce(relname, typname), conname, replace(pg_get_constraintdef(c.oid), ' NOT VALID', ''))
+        from pg_constraint c left join ours on ours.oid = conrelid left join pg_type t on t.oid = contypid
+        where connamespace = 'public'::regnamespace
+        union all
+        select format('index %s', pg_get_indexdef(oid)) from ours where relkind in ('i', 'I')
+        union all
+        select format('trigger %s', pg_get_triggerdef(t.oid)) from pg_trigger t join ours on ours.oid = tgrelid where not tgisinternal
+        union all
+        select format('function %s', pg_get_functiondef(oid)) from pg_proc where pronamespace = 'public'::regnamespace
+        union all
+        select format('table %s %s %s %s %s', relname, relkind, reloptions, pg_get_partkeydef(oid), pg_get_expr(relpartbound, oid)) from ours
+      )
+      select object from objects order by object collate "C"`,
+  });
+  return rows.map(({ object }) => object).join('\n');
 }
-
-describe.runIf(pgDumpMajor >= 15)('the dump', () => {
-  test('of a new database equals the checked-in file', async () => {
-    await migrate(fresh.database);
-    await expect(dumpSchema(fresh)).toMatchFileSnapshot('schema.sql');
-  });
-
-  test('of a database of earlier builds is the same after the upgrade', async () => {
-    await migrate(fresh.database);
-    const made = dumpSchema(fresh);
-    const upgraded = await emptyDatabase();
-    try {
-      await upgraded.database.query({ text: earlier.dump });
-      await migrate(upgraded.database);
-      // Its first subscription has enabled the fan-out.
-      await upgraded.database.query({ text: 'drop trigger events_fan_out on events' });
-      expect(dumpSchema(upgraded)).toBe(made);
-    } finally {
-      await upgraded.drop();
-    }
-  });
-});
 
 test('every table, column, index, function, trigger and domain has a comment', async () => {
+  const fresh = await of(emptyDatabase());
   await migrate(fresh.database);
   const rows = await fresh.database.query<{ object: string }>({
     text: `
@@ -122,45 +82,115 @@ test('every table, column, index, function, trigger and domain has a comment', a
   expect(rows.map(({ object }) => object)).toEqual([]);
 });
 
-describe('a database of version 39', () => {
-  beforeEach(() => fresh.database.query({ text: earlier.dump }));
+test('the first file makes the objects that the migrations before it made', async () => {
+  const { database } = await of(earlierDatabase(58));
+  const objects = await objectsOf(database);
+  expect(createHash('sha256').update(objects).digest('hex')).toBe(EARLIER_OBJECTS);
+});
 
-  test('is migrated by the later files only, and its contents are served', async () => {
-    const later = migrationFiles().filter(({ version }) => version > 39);
-    const before = await rowsOf(fresh);
-    expect(await migrate(fresh.database)).toEqual(later.map(({ name }) => name));
-    await prepareServingRole(fresh.database);
+const webhook = '9ee7bda0-3c68-48bc-bb37-6d2086c887bc';
+const deduped = uuidAt(Date.now());
+const agent = { id: 'c7bc77c0-d58e-49e6-982a-0b0e68c216b8', credential: createCredential('wa') };
+const sha256 = (text: string) => createHash('sha256').update(text).digest();
+
+/** Rows that the build of the commit before may have written. */
+async function fill({ query }: Database): Promise<void> {
+  await query({
+    text: `insert into webhooks (id, name, dedupe_header) values ($1, 'shop', 'x-id')`,
+    values: [webhook],
+  });
+  await query({
+    text: `insert into agents (id, name, lookup_id, secret_hash) values ($1, 'shipping', $2, $3)`,
+    values: [agent.id, agent.credential.lookupId, agent.credential.secretHash],
+  });
+  await query({
+    text: 'insert into subscriptions (webhook_id, agent_id) values ($1, $2)',
+    values: [webhook, agent.id],
+  });
+  await query({
+    text: `
+      insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes)
+      values ($1, $2, to_timestamp($3::float8 / 1000), '203.0.113.9', 'x-id: same', '{"order":1}', 11)`,
+    values: [deduped, webhook, uuidv7Milliseconds(deduped)],
+  });
+  await query({
+    text: `insert into dedupe_keys (webhook_id, key, event_id, expires_at) values ($1, $2, $3, now() + interval '1 day')`,
+    values: [webhook, sha256('same'), deduped],
+  });
+}
+
+const tables = ['webhooks', 'agents', 'subscriptions', 'events', 'dedupe_keys', 'deliveries'];
+
+async function rowsOf({ query }: Database): Promise<object[][]> {
+  const read = (table: string) =>
+    query<{ row: object }>({ text: `select to_jsonb(t) as row from ${table} t order by 1` });
+  return Promise.all(tables.map(async (table) => (await read(table)).map(({ row }) => row)));
+}
+
+test.each([56, 57, 58])(
+  'a database of version %i of the commits before is adopted with its rows, and serves',
+  async (version) => {
+    const fresh = await of(earlierDatabase(version));
+    const { database } = fresh;
+    await createPartitions(database, Date.now());
+    await fill(database);
+    const [rows, made] = [
+      await rowsOf(database),
+      await database.query({ text: 'select min(applied_at)::text as at from schema_migrations' }),
+    ];
+    expect(await migrate(database)).toEqual(migrationFiles().map(({ name }) => name));
+    expect(await migrate(database)).toEqual([]);
+    expect([...(await appliedVersions(database)).keys()]).toEqual(migrationFiles().map((file) => file.version));
     // Later migrations add columns.
-    expect(await rowsOf(fresh)).toMatchObject(before);
-    expect(await verifyAudit(fresh.database, null)).toMatchObject({ intact: true, entries: 5 });
+    expect(await rowsOf(database)).toMatchObject(rows);
+    expect(
+      await database.query({ text: 'select applied_at::text as at from schema_migrations where version = 1' }),
+    ).toEqual(made);
+    expect(await verifyAudit(database, null)).toMatchObject({ intact: true });
 
-    const app = await startTestApp({ SECRETS_KEY: someKey }, fresh);
+    await prepareServingRole(database);
+    const app = await startTestApp({}, fresh);
     try {
-      const send = (body: string, headers = {}) =>
-        fetch(app.url + earlier.webhook, signedRequest({ secret: earlier.secret, body, headers }));
-      expect((await send('{"order":3}')).status).toBe(202);
+      const send = (body: string, headers = {}) => fetch(`${app.url}/in/${webhook}`, { method: 'POST', body, headers });
+      expect((await send('{"order":2}')).status).toBe(202);
       const repeated = await send('{}', { 'x-id': 'same' });
-      expect(repeated.status).toBe(200);
-      expect(await repeated.json()).toMatchObject({ id: earlier.deduped, duplicate: true });
-
-      const agent = new TestAgent(app.url, earlier.agent, await signIn(app, earlier.agent.credential));
-      const deliveries = await agent.claim();
-      expect(deliveries.map(({ event }) => event.body)).toEqual([...earlier.bodies, '{"order":3}']);
-      expect((await agent.ack(deliveries.map(({ receipt }) => receipt))).done).toHaveLength(3);
-
-      const list = await request(`${app.url}/api/v1/events`, earlier.token);
-      expect(list.body.items).toHaveLength(4);
-      const refused = await request(`${app.url}/api/v1/rejections`, earlier.token);
-      expect(refused.body.items).toMatchObject([{ reason: 'digest_differs' }]);
+      expect([repeated.status, await repeated.json()]).toMatchObject([200, { id: deduped, duplicate: true }]);
+      const credential = agent.credential.text;
+      const consumer = new TestAgent(app.url, { id: agent.id, credential }, await signIn(app, credential));
+      const deliveries = await consumer.claim();
+      expect(deliveries.map(({ event }) => event.body)).toEqual(['{"order":1}', '{"order":2}']);
+      expect((await consumer.ack(deliveries.map(({ receipt }) => receipt))).done).toHaveLength(2);
+      expect((await fetch(`${app.url}/readyz`)).status).toBe(200);
     } finally {
       await app.stop();
     }
-  });
+  },
+);
 
-  test.each([38, 25, 22])('of version %i is refused with the commit to go through', async (version) => {
-    await fresh.database.query({ text: 'delete from schema_migrations where version > $1', values: [version] });
-    await expect(migrate(fresh.database)).rejects.toThrow(
-      `the database is at schema version ${version}, and this release upgrades from version 39; first run npx --no weir migrate of commit a9e3153`,
-    );
-  });
+test('a database of each adopted version has the same objects afterwards', async () => {
+  const current = await of(earlierDatabase(58));
+  await migrate(current.database);
+  const objects = await objectsOf(current.database);
+  for (const version of [56, 57]) {
+    const earlier = await of(earlierDatabase(version));
+    await migrate(earlier.database);
+    expect(await objectsOf(earlier.database)).toBe(objects);
+  }
+});
+
+test.each([55, 39])('a database of version %i is refused with the commit to go through', async (version) => {
+  const { database } = await of(earlierDatabase(version));
+  await expect(migrate(database)).rejects.toThrow(
+    `the database is at schema version ${version} of before 1.0, which this release does not upgrade; first run npx --no weir migrate of commit b8d87c17`,
+  );
+});
+
+test('a release of the commit before refuses to start beside an adopted database, and its processes report the missing migrations', async () => {
+  const { database } = await of(earlierDatabase(58));
+  await migrate(database);
+  const files = Array.from({ length: 20 }, (_, index) => ({ version: 39 + index, name: `${39 + index}_earlier.sql` }));
+  expect(await pendingMigrations(database, files)).toEqual(files.map(({ name }) => name));
+  // Its own function refuses for the reason that the newest version, 1, is below its first.
+  expect(Math.max(...(await appliedVersions(database)).keys())).toBeLessThan(files[0]!.version);
+  expect(versionProblem(await appliedVersions(database))).toBeNull();
 });

@@ -2,7 +2,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import type { Database } from '../../store/connect/pool.ts';
-import { type Applied, migrate, versionProblem } from '../../store/migrate.ts';
+import { type Applied, appliedOf, migrate, versionProblem } from '../../store/migrate.ts';
 import { forgetMarks } from '../../store/queries/cells/cells.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
 import { listTables, reportTable, serverMajor, type TableWatcher } from './backup.ts';
@@ -130,8 +130,14 @@ async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Applied> 
       for await (const part of stdout.setEncoding('utf8')) text += part;
     },
   });
-  const rows = text.matchAll(/^(\d+)\t[^\t\n]*\t[^\t\n]*(?:\t(\d+)$)?/gm);
-  return new Map([...rows].map(([, version, from]) => [Number(version), from === undefined ? null : Number(from)]));
+  const rows = text.matchAll(/^(\d+)\t([^\t\n]*)\t[^\t\n]*(?:\t(\d+)$)?/gm);
+  return appliedOf(
+    [...rows].map(([, version, name, from]) => ({
+      version: Number(version),
+      name: name!,
+      compatibleFrom: from === undefined ? null : Number(from),
+    })),
+  );
 }
 
 /**

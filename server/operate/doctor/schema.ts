@@ -6,7 +6,7 @@ import { DAY_MS } from '../../base/time/durations.ts';
 import { advice, type Check, conditionCheck, ok, problem, problemOf } from '../../model/check.ts';
 import { PARTITIONS_AHEAD_MIN } from '../../model/conditions.ts';
 import type { Database } from '../../store/connect/pool.ts';
-import { appliedVersions, migrationFiles, versionProblem } from '../../store/migrate.ts';
+import { appliedVersions, migrationFiles, newestOf, versionProblem } from '../../store/migrate.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
 import { readSealedSecrets } from '../../store/queries/webhooks/secrets.ts';
 import { missingPartitions, partitionName, readHorizon } from '../../store/retention/partitions.ts';
@@ -50,7 +50,7 @@ export async function checkSchema(
       ),
     ];
   return [
-    ok('migrations', `the schema is at version ${Math.max(...applied.keys())}, which this release can serve`),
+    ok('migrations', `the schema is at version ${newestOf(applied)}, which this release can serve`),
     await checkPartitions(database, running, nowMs),
     ...(accepts ? await checkCommit(database, nowMs) : []),
     ...(await checkCells({ conninfo, database }, { settings, keys, nowMs })),

@@ -41,6 +41,8 @@ const RETRY = { firstMs: 2_000, maxMs: 60_000 };
 /** Waits after a failed read. They are short, so that the copy follows soon on the end of an outage. */
 const RETRY_READ = { firstMs: 2_000, maxMs: 10_000 };
 const PURPOSE = 'saved-webhooks';
+/** The last schema of before the first migration file: its rows are the same. */
+const EARLIER_SCHEMA = 58;
 
 export class SavedWebhooks {
   readonly #parts: SavedParts;
@@ -62,7 +64,7 @@ export class SavedWebhooks {
       const plain = unseal(readFileSync(this.#path), derivedKeys(this.#parts.keys, PURPOSE), PURPOSE);
       const { schema, savedAtMs, rows } = deserialize(plain!) as Saved;
       const ageMs = this.#parts.nowMs() - savedAtMs;
-      return schema === this.#schema && ageMs <= this.#parts.ageMaxMs() ? rows : null;
+      return [this.#schema, EARLIER_SCHEMA].includes(schema) && ageMs <= this.#parts.ageMaxMs() ? rows : null;
     } catch {
       return null;
     }

@@ -3,7 +3,7 @@
 -- The index replaces deliveries_live_of_agent, which the list of an agent's live deliveries read: the list sorts them now. The partial indexes
 -- find the agents with filters, for which the oldest delivery is not enough.
 --
--- Compatible from: 42
+-- Compatible from: 1
 
 create index deliveries_due on deliveries_live (agent_id, available_at) where bytes >= 0;
 comment on index deliveries_due is

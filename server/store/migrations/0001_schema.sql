@@ -1,4 +1,6 @@
--- The whole schema at version 39. A new database starts here; later migrations are 0040 and up.
+-- The whole schema, from which a new database starts.
+--
+-- Compatible from: none
 --
 -- Rules that hold for every table:
 -- * Ids are uuid: random for what users create, UUIDv7 for events, deliveries and rejections, so that an id contains its time.
@@ -8,10 +10,11 @@
 -- * What Weir must read back (secrets of webhooks, kept answers) is sealed: AES-256-GCM under a key derived from SECRETS_KEY.
 -- * Every table, column, function, index and trigger has a comment; a test checks it.
 
-comment on table schema_migrations is 'Applied migrations. In a new database version 39 is the first: it creates the schema.';
+comment on table schema_migrations is 'Applied migrations. The first one creates the whole schema.';
 comment on column schema_migrations.version is 'Number of the file in server/store/migrations.';
 comment on column schema_migrations.name is 'Name of that file.';
 comment on column schema_migrations.applied_at is 'Start of the transaction that applied it. The oldest one is the age of the installation.';
+comment on column schema_migrations.compatible_from is 'Oldest version whose release can serve the schema after this migration; null: only releases that have it.';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Webhooks and their secrets
@@ -40,6 +43,11 @@ create table webhooks (
   undelivered_removed_before timestamptz,
   expect_every_seconds integer check (expect_every_seconds between 60 and 31536000),
   enabled_at timestamptz,
+  cell smallint not null default 0 check (cell between 0 and 4095),
+  moving_from smallint,
+  moving_since timestamptz,
+  answer jsonb,
+  refused_status smallint check (refused_status in (401, 403)),
   constraint webhooks_scheme_definition_check check ((signature_scheme = 'custom') = (scheme_definition is not null))
 );
 comment on table webhooks is 'Configured endpoints. Deleting one sets deleted_at, so that its events keep their webhook.';
@@ -70,11 +78,22 @@ comment on column webhooks.event_type_from is
 comment on column webhooks.undelivered_removed_before is
   'Undelivered events received before this time were removed by retention_days and KEEP_UNDELIVERED_DAYS; null: none yet.';
 comment on column webhooks.expect_every_seconds is 'An alert begins when the last event is older; null: none is expected.';
-comment on column webhooks.enabled_at is 'When it was enabled again; null: never since migration 39. While it was disabled no event was expected.';
+comment on column webhooks.enabled_at is 'When it was enabled again; null: never. While it was disabled no event was expected.';
+comment on column webhooks.cell is 'Where its new events are stored: a cell, or 0 for home. Older events stay where they were stored.';
+comment on column webhooks.moving_from is 'The cell that it leaves: until its deduplication keys have followed, no event with a key is stored. Null: it does not move.';
+comment on column webhooks.moving_since is 'When the copy of its keys began; null: it does not move.';
+comment on column webhooks.answer is 'Response to a request that was stored; null: as the scheme says.';
+comment on column webhooks.refused_status is 'Status of the response to a request whose signature is refused; null: as the scheme says.';
 
 create index webhooks_changed on webhooks (updated_at) where deleted_at is null;
 comment on index webhooks_changed is
   'The webhooks changed last: their secrets are tried when a signature does not verify, because a sender confuses new webhooks most often.';
+create index webhooks_moving on webhooks (id) where moving_from is not null;
+comment on index webhooks_moving is 'For the primary, which ends a move that was interrupted.';
+create index webhooks_newest on webhooks (created_at, id) where deleted_at is null;
+comment on index webhooks_newest is 'For the list, and for the webhooks that a process reads when it starts.';
+create index webhooks_expecting on webhooks (id) where expect_every_seconds is not null and deleted_at is null;
+comment on index webhooks_expecting is 'For the webhooks that are overdue, which every page with conditions looks for. Most webhooks expect nothing and are not in it.';
 
 create table webhook_secrets (
   webhook_id uuid not null references webhooks (id) on delete cascade,
@@ -111,7 +130,7 @@ comment on function announce_webhook is 'Announces a changed webhook to every pr
 create trigger webhooks_announce
   after insert or delete
     or update of name, description, enabled, signature_header, dedupe_header, max_payload_bytes, rate_limit_max, retention_days,
-      signature_scheme, scheme_definition, tolerance_seconds, public_key, verify_token, event_type_from, updated_at, deleted_at
+      signature_scheme, scheme_definition, tolerance_seconds, public_key, verify_token, event_type_from, updated_at, deleted_at, cell, moving_from
   on webhooks for each row execute function announce_webhook('id');
 comment on trigger webhooks_announce on webhooks is 'All columns except last_event_at and events_removed_before.';
 
@@ -181,7 +200,14 @@ create table agents (
   last_seen_at timestamptz,
   last_seen_from inet,
   temporary boolean not null default false,
-  max_leased integer check (max_leased between 1 and 10000)
+  max_leased integer check (max_leased between 1 and 10000),
+  previous_lookup_id text check (previous_lookup_id ~ '^[0-9A-Za-z]{12}$'),
+  previous_secret_hash bytea check (length(previous_secret_hash) = 32),
+  previous_generation integer,
+  previous_expires_at timestamptz,
+  previous_used_at timestamptz,
+  constraint agents_previous_check
+    check (num_nulls(previous_lookup_id, previous_secret_hash, previous_generation, previous_expires_at) in (0, 4))
 );
 comment on table agents is 'Programs that consume events.';
 comment on column agents.id is 'Random.';
@@ -197,6 +223,16 @@ comment on column agents.last_seen_from is 'Client address of that request.';
 comment on column agents.temporary is
   'Removed with its deliveries when it is revoked, and an hour after it was last seen. Once revoked it is no longer shown.';
 comment on column agents.max_leased is 'Deliveries under lease at a time; null: no limit. Counted by claims, see claim-room.ts.';
+comment on column agents.previous_lookup_id is 'lookup_id before the last rotation, if that has an overlap.';
+comment on column agents.previous_secret_hash is 'secret_hash before the last rotation, if that has an overlap.';
+comment on column agents.previous_generation is
+  'generation before the last rotation. The previous credential and its sessions are valid only while this is one less than generation: a later rotation or a revocation ends them.';
+comment on column agents.previous_expires_at is 'End of the overlap: the previous credential and its sessions are valid until then.';
+comment on column agents.previous_used_at is 'The last request with the previous credential or a session of it, to the minute; null: none since the rotation.';
+create unique index agents_previous on agents (previous_lookup_id) where previous_lookup_id is not null;
+comment on index agents_previous is 'By which the row of a previous credential is found. Most agents have none.';
+create index agents_newest on agents (created_at, id);
+comment on index agents_newest is 'For the list.';
 
 create function announce_agent() returns trigger language plpgsql as $$
 begin
@@ -218,6 +254,8 @@ create table subscriptions (
   filter_failures bigint not null default 0,
   filter_failure text check (length(filter_failure) <= 500),
   filter_failed_at timestamptz,
+  filter_slow int not null default 0,
+  filter_slow_at timestamptz,
   primary key (webhook_id, agent_id)
 );
 comment on table subscriptions is 'Which agents receive the events of which webhooks. Read when events are stored, never cached.';
@@ -228,6 +266,9 @@ comment on column subscriptions.filter is 'CEL expression, see server/model/filt
 comment on column subscriptions.filter_failures is 'Events for which this filter failed since it was set. They are delivered.';
 comment on column subscriptions.filter_failure is 'Why it failed last; null: it has not failed.';
 comment on column subscriptions.filter_failed_at is 'When it failed last.';
+comment on column subscriptions.filter_slow is
+  'Events on which this filter took too long or ended its thread, since it was saved; it counts again from 0 after an hour without one.';
+comment on column subscriptions.filter_slow_at is 'When it did so last.';
 create index subscriptions_of_agent on subscriptions (agent_id);
 comment on index subscriptions_of_agent is 'For claims and for the page of an agent.';
 
@@ -235,6 +276,8 @@ create table replay_targets (
   agent_id uuid not null references agents (id) on delete cascade,
   webhook_id uuid not null references webhooks (id) on delete cascade,
   filter text,
+  filter_slow int not null default 0,
+  filter_slow_at timestamptz,
   primary key (agent_id, webhook_id)
 );
 comment on table replay_targets is
@@ -243,6 +286,23 @@ comment on column replay_targets.agent_id is 'The agent.';
 comment on column replay_targets.webhook_id is 'The webhook.';
 comment on column replay_targets.filter is
   'Filter of the subscription when it ended, for its deliveries that were waiting; null: none. The filter of a subscription comes first.';
+comment on column replay_targets.filter_slow is 'As in subscriptions.';
+comment on column replay_targets.filter_slow_at is 'As in subscriptions.';
+
+-- Processes cache of which webhooks an agent may have deliveries (Agent in queries/agents.ts), so every change of that announces the agent.
+create function announce_agent_of_webhooks() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('weir_changes', 'agent:' || case when tg_op = 'DELETE' then old.agent_id else new.agent_id end);
+  return null;
+end
+$$;
+comment on function announce_agent_of_webhooks is 'Announces the agent of a subscription or a replay target to every process.';
+create trigger subscriptions_announce after insert or delete or update of filter on subscriptions
+  for each row execute function announce_agent_of_webhooks();
+comment on trigger subscriptions_announce on subscriptions is 'All columns except the counts of failed filters.';
+create trigger replay_targets_announce after insert or delete or update of filter on replay_targets
+  for each row execute function announce_agent_of_webhooks();
+comment on trigger replay_targets_announce on replay_targets is 'All columns except the counts of slow filters.';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Deliveries: partitioned by day like events, and dropped with them
@@ -264,24 +324,23 @@ create table deliveries (
   bytes integer not null,
   state text not null default 'pending',
   available_at timestamptz not null default now(),
-  attempts integer not null default 0 check (attempts >= 0),
+  attempts integer not null default 0,
   leases integer not null default 0,
   finished_at timestamptz,
-  reason text check (length(reason) <= 500),
+  reason text,
   last_lease boolean not null default false,
   leased_at timestamptz,
   leased_from inet,
-  history jsonb,
-  primary key (received_at, id, webhook_id)
-) partition by range (received_at);
-comment on table deliveries is 'One event on its way to one agent.';
+  history jsonb
+) partition by list (state);
+comment on table deliveries is 'One event on its way to one agent. Partitioned by state.';
 comment on column deliveries.id is 'UUIDv7 of received_at, from delivery_id().';
 comment on column deliveries.webhook_id is 'Webhook of the event.';
 comment on column deliveries.agent_id is 'The agent.';
 comment on column deliveries.event_id is 'The event.';
 comment on column deliveries.received_at is 'Of the event, and the millisecond in both ids.';
 comment on column deliveries.bytes is 'Length of the body of the event: a claim is limited in bytes before it reads any.';
-comment on column deliveries.state is 'See the drawing in the migration that created the table.';
+comment on column deliveries.state is 'See the drawing above the table in the file of its migration.';
 comment on column deliveries.available_at is 'pending: claimable from then on. leased: the lease expires then, and the delivery is claimable again.';
 comment on column deliveries.attempts is 'Claims that count against DELIVERY_MAX_ATTEMPTS; zero again after a replay.';
 comment on column deliveries.leases is 'All claims ever. With the id it makes the receipt, so that no receipt is given twice.';
@@ -289,7 +348,7 @@ comment on column deliveries.finished_at is 'When it became done, dead or filter
 comment on column deliveries.reason is 'Why the last attempt that failed did: what the agent stated with its nack, or that the last lease expired.';
 comment on column deliveries.last_lease is
   'This lease used up DELIVERY_MAX_ATTEMPTS. When it expires without an answer, the delivery becomes a dead letter.';
-comment on column deliveries.leased_at is 'Start of the last lease; null: none yet, or leased by an earlier version.';
+comment on column deliveries.leased_at is 'Start of the last lease; null: none yet.';
 comment on column deliveries.leased_from is 'Address of the agent that got the last lease.';
 comment on column deliveries.history is
   'Ended leases, replays and dismissals, oldest first, limited in number; see queries/delivery-history.ts. The last lease is added when it ends without an acknowledgement, or at a replay. Null: none.';
@@ -297,32 +356,49 @@ comment on column deliveries.history is
 -- A first attempt that succeeds is fully described by leased_at, leased_from, available_at and finished_at, which a claim and an ack
 -- write anyway: history stays null. Only what ends otherwise is added to it. Figures are in queries/delivery-history.ts.
 
--- Not valid, as in databases of earlier releases: there the check replaced a narrower one without reading the rows again.
-alter table deliveries
-  add constraint deliveries_state_check
-    check (state in ('pending', 'leased', 'done', 'dead', 'dismissed', 'filtered')) not valid,
-  add constraint deliveries_check
-    check ((finished_at is not null) = (state in ('done', 'dead', 'dismissed', 'filtered'))) not valid;
+-- Pending and leased deliveries live in one small table, apart from those that are finished: a claim reads one table however many days are
+-- kept. The update that finishes a delivery moves its row into the partition of its day, and a replay moves it back. A statement that names
+-- the states in its conditions is planned for one of the two. Postgres ends a statement that waited for a row that was moved (40001):
+-- pool.ts repeats it. A claim with its ack takes 0.36 (max 1) to 0.69 (max 100) of the CPU that it took in one table a day for all states.
+--
+-- No CHECK constraints: Postgres plans each of them again in each statement that writes the table (a claim with its ack took 1.14 times the
+-- CPU). The partitions allow no other states. Attempts are counted up from zero, a reason has at most 500 characters
+-- (manage/api/agent/schema.ts), and a state that ends sets finished_at.
+create table deliveries_live (like deliveries including defaults including comments);
+comment on table deliveries_live is 'Deliveries that are pending or leased, of all days.';
+-- Half of what claims and acks write is dead a moment later. Vacuum of a table this small is cheap, and a large one would slow each claim.
+alter table deliveries_live set (
+  autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_analyze_threshold = 1000, autovacuum_analyze_scale_factor = 0.2
+);
+alter table deliveries_live add constraint deliveries_live_pkey primary key (received_at, id, webhook_id);
+create index deliveries_claimable on deliveries_live (agent_id, webhook_id, available_at);
+comment on index deliveries_claimable is 'For claims, from the oldest delivery on.';
+create index deliveries_live_of_agent on deliveries_live (agent_id, received_at, id);
+comment on index deliveries_live_of_agent is 'For the list of deliveries of one agent.';
+create index deliveries_last_lease on deliveries_live (available_at) where state = 'leased' and last_lease;
+comment on index deliveries_last_lease is 'For maintenance, which ends expired last leases. Almost always empty: claims and acks touch it at the last attempt only.';
 
--- No update of a delivery can be HOT (0 of 120,000): claims and acks change state and available_at, which deliveries_claimable has in its
--- predicate and its key.
-create index deliveries_claimable on deliveries (agent_id, webhook_id, available_at) where state in ('pending', 'leased');
-comment on index deliveries_claimable is 'For claims, from the oldest delivery on. A finished delivery leaves it.';
-
+create table deliveries_finished (
+  like deliveries including defaults including comments,
+  primary key (received_at, id, webhook_id)
+) partition by range (received_at);
+comment on table deliveries_finished is 'Deliveries that are done, dead, dismissed or filtered, by day.';
 -- Without this index a claim and ack write 880 bytes of WAL instead of 1,110, but an agent with few deliveries among millions could not be
 -- listed. Without id in it, it is a third smaller, but Postgres uses it for acks: with 1,000 deliveries of one millisecond, as a batch
 -- makes them, an ack took 336 us per delivery instead of 43.
-create index deliveries_of_agent on deliveries (agent_id, received_at, id);
+create index deliveries_of_agent on deliveries_finished (agent_id, received_at, id);
 comment on index deliveries_of_agent is 'For the list of deliveries of one agent.';
 
-create index deliveries_dead on deliveries (received_at, id) where state = 'dead';
+create index deliveries_dead on deliveries_finished (received_at, id) where state = 'dead';
 comment on index deliveries_dead is 'Dead letters are few among millions: counting or listing them must not scan all deliveries.';
-create index deliveries_dead_of_agent on deliveries (agent_id, webhook_id, received_at, id) where state = 'dead';
+create index deliveries_dead_of_agent on deliveries_finished (agent_id, webhook_id, received_at, id) where state = 'dead';
 comment on index deliveries_dead_of_agent is 'For counting and replaying the dead letters of one agent. Written only when a delivery dies or is replayed.';
-create index deliveries_last_lease on deliveries (available_at) where state = 'leased' and last_lease;
-comment on index deliveries_last_lease is 'For maintenance, which ends expired last leases. Almost always empty: claims and acks touch it at the last attempt only.';
-create index deliveries_dismissed on deliveries (received_at, id) where state = 'dismissed';
-comment on index deliveries_dismissed is 'For the list of dismissed deliveries. Days from before version 28 lack it: their lists read all deliveries.';
+create index deliveries_dismissed on deliveries_finished (received_at, id) where state = 'dismissed';
+comment on index deliveries_dismissed is 'For the list of dismissed deliveries.';
+
+alter table deliveries attach partition deliveries_live for values in ('pending', 'leased');
+alter table deliveries attach partition deliveries_finished for values in ('done', 'dead', 'dismissed', 'filtered');
 
 -- CPU of one Postgres 15 backend in us per delivery, medians of 21 alternating rounds, full page images off:
 --
@@ -340,7 +416,7 @@ comment on function delivery_id is 'A UUIDv7 of the same millisecond as the even
 
 create function fan_out() returns trigger language plpgsql as $$
 begin
-  insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes)
+  insert into deliveries_live (id, webhook_id, agent_id, event_id, received_at, bytes)
   select delivery_id(arrived.id), arrived.webhook_id, subscriptions.agent_id, arrived.id, arrived.received_at, arrived.bytes
   from arrived
   join subscriptions using (webhook_id)
@@ -355,7 +431,7 @@ comment on function fan_out is 'Creates the deliveries of the events of one stat
 -- A trigger with a transition table costs a COPY its multi-row inserts and a copy of each row, also while the trigger is disabled. CPU of
 -- one Postgres 15 backend in us per event of 1 KiB, COPYs of 128 rows, medians of 7 alternating rounds (quartiles of the ratio):
 --
---     trigger disabled, as before this version                 7.2
+--     trigger disabled                                         7.2
 --     no trigger                                               6.2   0.84 (0.83 to 0.90)
 --     COPY into the day's partition, no trigger on it          5.8   0.81 (0.80 to 0.84)
 --     COPY into the partition, a disabled trigger on it              1.07 (1.00 to 1.22), 64 rows a COPY
@@ -403,11 +479,11 @@ create domain rejection_reason as text check (
   value in (
     'header_missing', 'header_other', 'header_repeated', 'secret_sent', 'malformed_empty', 'malformed_no_prefix',
     'malformed_prefix', 'malformed_around', 'malformed_base64', 'malformed_algorithm', 'malformed_length', 'malformed',
-    'signature_encoding', 'clock_apart', 'previous_secret', 'other_webhook', 'secret_space', 'secret_decoded', 'secret_undecoded',
-    'secret_unset', 'secret_mode', 'not_hmac', 'url_differs', 'body_empty', 'body_line_end', 'body_trimmed', 'body_line_breaks',
-    'body_reencoded', 'body_form_decoded', 'body_charset', 'digest_differs', 'body_too_large', 'scheme_stripe', 'scheme_slack',
-    'scheme_zoom', 'scheme_standard_webhooks', 'scheme_shopify', 'scheme_paddle', 'scheme_github_sha1', 'scheme_gitlab',
-    'scheme_twilio', 'scheme_ed25519', 'scheme_other', 'verifies_now'
+    'key_kind', 'signature_encoding', 'clock_apart', 'previous_secret', 'other_webhook', 'secret_space', 'secret_decoded',
+    'secret_undecoded', 'secret_unset', 'secret_mode', 'not_hmac', 'url_differs', 'body_empty', 'body_line_end', 'body_trimmed',
+    'body_line_breaks', 'body_reencoded', 'body_form_decoded', 'body_charset', 'digest_differs', 'body_too_large',
+    'body_too_complex', 'scheme_stripe', 'scheme_slack', 'scheme_zoom', 'scheme_standard_webhooks', 'scheme_shopify',
+    'scheme_paddle', 'scheme_github_sha1', 'scheme_gitlab', 'scheme_twilio', 'scheme_ed25519', 'scheme_other', 'verifies_now'
   ));
 comment on domain rejection_reason is 'Why a signature was rejected: /docs/reference#reasons-of-refused-signatures lists the reasons. Mirrors model/signatures/diagnosis/reasons.ts.';
 
@@ -465,27 +541,75 @@ alter table rejections alter column body set storage external;
 
 create table history (
   webhook_id uuid not null,
-  step integer not null check (step in (60, 3600)),
+  step integer not null check (step in (60, 900, 3600)),
   at timestamptz not null,
   accepted bigint not null,
   duplicates bigint not null,
   rejected bigint not null,
   limited bigint not null,
   bytes bigint not null,
+  disabled bigint not null default 0,
+  length_required bigint not null default 0,
+  too_large bigint not null default 0,
+  unavailable bigint not null default 0,
   primary key (webhook_id, step, at)
 ) with (fillfactor = 70);
 comment on table history is
   'Requests to webhooks. Each process adds its counts every few seconds. The free space of the pages lets the additions keep their place.';
 comment on column history.webhook_id is 'Its webhook, which may be deleted by now; the nil UUID: all webhooks together.';
-comment on column history.step is 'Seconds of the span: a minute (kept for two days) or an hour.';
+comment on column history.step is 'Seconds of the span: a minute or a quarter of an hour (kept for two days), or an hour.';
 comment on column history.at is 'Start of the span.';
 comment on column history.accepted is 'Events stored.';
 comment on column history.duplicates is 'Events that were stored before.';
 comment on column history.rejected is 'Requests refused for their signature.';
 comment on column history.limited is 'Requests refused by the rate limit.';
 comment on column history.bytes is 'Bytes of the bodies of accepted events.';
+comment on column history.disabled is 'Requests refused because the webhook is disabled (410).';
+comment on column history.length_required is 'Requests refused because they had no Content-Length (411).';
+comment on column history.too_large is 'Requests refused because their body is too large (413).';
+comment on column history.unavailable is 'Requests refused because they could not be stored or checked (503).';
 create index history_age on history (step, at);
 comment on index history_age is 'For the last hour of all webhooks, and for maintenance.';
+create index history_refused on history (step, at)
+  where step = 60 and rejected + limited + length_required + too_large + unavailable > 0;
+comment on index history_refused is 'For the webhooks with refused requests in the last hour. Most minutes have none and are not in it.';
+
+create table agent_history (
+  agent_id uuid not null,
+  at timestamptz not null,
+  acknowledged bigint not null,
+  failed bigint not null,
+  primary key (agent_id, at)
+) with (fillfactor = 70);
+comment on table agent_history is
+  'Attempts of agents by quarter of an hour, kept for two days. Each process adds its counts every few seconds. The free space of the pages lets the additions keep their place.';
+comment on column agent_history.agent_id is 'The agent, which may be removed by now.';
+comment on column agent_history.at is 'Start of the quarter of an hour.';
+comment on column agent_history.acknowledged is 'Deliveries that it acknowledged.';
+comment on column agent_history.failed is 'Attempts that it rejected, or whose lease expired.';
+create index agent_history_age on agent_history (at);
+comment on index agent_history_age is 'For maintenance.';
+
+-- A row a bucket that occurred: latencies of a webhook or an agent fall into few of the 128 buckets, and additions are plain sums.
+create table latency (
+  subject_id uuid not null,
+  step integer not null check (step in (3600, 86400)),
+  at timestamptz not null,
+  stage smallint not null check (stage between 0 and 3),
+  bucket smallint not null check (bucket between 0 and 127),
+  count bigint not null,
+  primary key (subject_id, step, at, stage, bucket)
+) with (fillfactor = 70);
+comment on table latency is
+  'Times from the receipt of events to their commit, first claim and acknowledgement, counted by length. Each process adds its counts every minute. The free space of the pages lets the additions keep their place.';
+comment on column latency.subject_id is 'The webhook or the agent, which may be deleted by now.';
+comment on column latency.step is 'Seconds of the span: an hour (kept for two days) or a day (kept for 31).';
+comment on column latency.at is 'Start of the span.';
+comment on column latency.stage is '0: stored, 1: first claim, 2: acknowledged, 3: claimed again after a failed attempt, which is counted and not timed.';
+comment on column latency.bucket is 'See server/model/latency.ts; 0 for stage 3.';
+comment on column latency.count is 'How many took so long.';
+create index latency_age on latency (step, at);
+comment on index latency_age is 'For the latency of all webhooks and agents, and for maintenance.';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Jobs: work that outlives a request. A primary runs them one at a time (see server/deliver/replay/run.ts)
@@ -508,6 +632,7 @@ create table jobs (
   started_at timestamptz,
   updated_at timestamptz not null default now(),
   finished_at timestamptz,
+  beyond_subscriptions boolean not null default false,
   check ((state in ('done', 'cancelled', 'failed')) = (finished_at is not null)),
   check ((state = 'failed') = (reason is not null))
 );
@@ -529,10 +654,19 @@ comment on column jobs.created_at is 'When it was created.';
 comment on column jobs.started_at is 'When its first batch began.';
 comment on column jobs.updated_at is 'When its last batch was committed.';
 comment on column jobs.finished_at is 'When it was done, cancelled or failed. Deleted 30 days later.';
+comment on column jobs.beyond_subscriptions is 'Also what subscriptions and filters exclude.';
 create index jobs_newest on jobs (created_at, id);
 comment on index jobs_newest is 'For the list.';
 create index jobs_unfinished on jobs (created_at) where state in ('queued', 'running');
 comment on index jobs_unfinished is 'For the next job, looked up every few seconds.';
+
+create table job_progress (
+  job_id uuid primary key,
+  upto uuid not null
+);
+comment on table job_progress is 'How far a replay job is in this database. It is committed with the deliveries, the cursor of the job only at home.';
+comment on column job_progress.job_id is 'The job; its row is at home.';
+comment on column job_progress.upto is 'The last event that was replayed.';
 
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Alerts: conditions that need a person, and the requests that report them to ALERT_URL
@@ -542,7 +676,7 @@ comment on index jobs_unfinished is 'For the next job, looked up every few secon
 --                                             +--------> failed   (no attempts left, or too old)
 create table alerts (
   id uuid primary key,
-  condition text not null check (condition in ('pending', 'dead_letters', 'rejections', 'silent', 'spool')),
+  condition text not null check (condition in ('pending', 'dead_letters', 'rejections', 'silent', 'spool', 'cell')),
   subject_id text not null,
   subject_name text not null,
   since timestamptz not null,
@@ -551,7 +685,8 @@ create table alerts (
   threshold double precision,
   checked_at timestamptz not null,
   calm_since timestamptz,
-  ended_at timestamptz
+  ended_at timestamptz,
+  undelivered integer
 );
 comment on table alerts is 'Conditions that need a person. Each row begins and ends once; kept for RETENTION_DAYS after its end.';
 comment on column alerts.id is 'UUIDv7 of began_at.';
@@ -565,6 +700,7 @@ comment on column alerts.threshold is 'The value above which it began; null: any
 comment on column alerts.checked_at is 'When it was last found to hold.';
 comment on column alerts.calm_since is 'Since when it no longer holds; null: it does. It ends when that has lasted.';
 comment on column alerts.ended_at is 'When it ended; null: it is active.';
+comment on column alerts.undelivered is 'Unfinished deliveries of its agent when it ended, if the agent was revoked; null: it was not. Counted once: deliveries may be away.';
 create unique index alerts_active on alerts (condition, subject_id) where ended_at is null;
 comment on index alerts_active is 'A condition of a subject is active once, whichever machine notices it.';
 create index alerts_ended_at on alerts (ended_at);
@@ -603,6 +739,40 @@ comment on column alert_requests.last_error is 'Why the latest attempt failed; n
 create index alert_requests_pending on alert_requests (next_attempt_at) where state = 'pending';
 comment on index alert_requests_pending is 'For the requests that are due.';
 
+create table condition_snoozes (
+  condition_id text primary key check (length(condition_id) <= 300),
+  until timestamptz not null,
+  state text,
+  count double precision,
+  snoozed_at timestamptz not null default now(),
+  snoozed_by text not null
+);
+comment on table condition_snoozes is 'Conditions that the overview does not show for a while. A row goes at its end.';
+comment on column condition_snoozes.condition_id is 'Kind of the condition, and the id of its subject.';
+comment on column condition_snoozes.until is 'End at the latest.';
+comment on column condition_snoozes.state is 'It ends when the condition differs from this; null: at `until` alone.';
+comment on column condition_snoozes.count is 'With a state: it ends when more are counted; null: nothing is counted.';
+comment on column condition_snoozes.snoozed_at is 'When it began.';
+comment on column condition_snoozes.snoozed_by is 'Name of the user, as in the audit log.';
+
+create table outages (
+  id uuid primary key,
+  machine text not null check (length(machine) <= 300),
+  began_at timestamptz not null,
+  ended_at timestamptz not null,
+  refused bigint not null,
+  spooled bigint not null
+);
+create index outages_by_end on outages (ended_at);
+comment on table outages is 'Outages of the database, as each machine saw them. Kept as long as the hours of history.';
+comment on column outages.id is 'Made by the machine, so that it may add the outage again.';
+comment on column outages.machine is 'Name of the machine.';
+comment on column outages.began_at is 'When the database stopped answering the machine.';
+comment on column outages.ended_at is 'When the database answered again, or when Weir was stopped before.';
+comment on column outages.refused is 'Requests to webhooks that were answered 5xx.';
+comment on column outages.spooled is 'Events that were written to the spool.';
+comment on index outages_by_end is 'For lists of a time span and for retention.';
+
 ---------------------------------------------------------------------------------------------------------------------------------------
 -- Users, their sessions and API tokens
 
@@ -619,8 +789,11 @@ create table users (
   updated_at timestamptz not null default now(),
   signed_in_at timestamptz,
   role_until timestamptz,
+  invitation_hash bytea,
+  invited_until timestamptz,
   unique (issuer, subject),
-  check ((issuer is null) = (subject is null))
+  check ((issuer is null) = (subject is null)),
+  constraint users_invitation_check check ((invitation_hash is null) = (invited_until is null))
 );
 comment on table users is 'Users of the pages and the management API.';
 comment on column users.id is 'Random.';
@@ -636,6 +809,8 @@ comment on column users.updated_at is 'Last change.';
 comment on column users.signed_in_at is 'Last sign-in; null: never.';
 comment on column users.role_until is
   'How long the role that the identity provider last stated is valid. API tokens are suspended from then until the next sign-in. Null: Weir manages the role.';
+comment on column users.invitation_hash is 'SHA-256 of the token of the invitation link; null: no link was made, or it was used or revoked.';
+comment on column users.invited_until is 'Until when the invitation link is valid.';
 create unique index users_email on users (lower(email));
 comment on index users_email is 'Two users cannot have addresses that differ in case only.';
 
@@ -819,3 +994,88 @@ comment on column secrets_keys.fingerprint is 'Derived from the key by HKDF with
 comment on column secrets_keys.first_used_at is
   'When the key was first SECRETS_KEY; null: at the first start that recorded keys it was SECRETS_KEY_PREVIOUS.';
 comment on column secrets_keys.replaced_at is 'When another key replaced it, at a start of Weir or by weir keys rotate; null: in use.';
+
+---------------------------------------------------------------------------------------------------------------------------------------
+-- Cells: other Postgres servers that hold the events, deliveries and dedupe keys of some webhooks. Everything else is at home, in this
+-- database. A cell has this schema too; of the configuration it has copies of the rows that its statements join, without secrets.
+
+create table cells (
+  number smallint primary key check (number between 1 and 4095),
+  id uuid not null unique default gen_random_uuid(),
+  name text not null unique check (length(name) between 1 and 200),
+  sealed bytea not null,
+  state text not null check (state in ('adding', 'active', 'draining')),
+  mark bigint not null default 0,
+  created_at timestamptz not null default now()
+);
+comment on table cells is 'Postgres servers beside this one. Empty: all events are in this database.';
+comment on column cells.number is 'In the ids of its events, in the 12 bits after the version.';
+comment on column cells.id is 'Random; the sealed connection string is bound to it.';
+comment on column cells.name is 'For users.';
+comment on column cells.sealed is 'Connection string, sealed.';
+comment on column cells.state is 'adding: not used before its copies are complete; active; draining: gets no new webhooks.';
+comment on column cells.mark is 'The last mark that was written to the cell: a cell with a lower one was restored from a backup.';
+comment on column cells.created_at is 'Events received before are not in it.';
+
+create table cell_self (
+  one boolean primary key default true check (one),
+  installation uuid not null,
+  number smallint not null,
+  mark bigint not null default 0
+);
+comment on table cell_self is 'What this database is: the home of an installation, or one of its cells. Empty: a home without cells.';
+comment on column cell_self.one is 'There is one row.';
+comment on column cell_self.installation is 'Random id of the installation.';
+comment on column cell_self.number is '0: home.';
+comment on column cell_self.mark is 'Rises every few seconds, and is noted at home too.';
+
+create table cell_copies (
+  cell smallint not null references cells (number) on delete cascade,
+  kind text not null check (kind in ('webhook', 'agent')),
+  id uuid not null,
+  version bigint not null default 1,
+  since timestamptz not null default now(),
+  primary key (cell, kind, id)
+);
+comment on table cell_copies is 'Configuration that a cell does not have yet. A row goes when it was copied.';
+comment on column cell_copies.cell is 'The cell.';
+comment on column cell_copies.kind is 'A webhook, or an agent with its subscriptions and replay targets.';
+comment on column cell_copies.id is 'Which one.';
+comment on column cell_copies.version is 'Rises with each change, so that a change during the copy is copied too.';
+comment on column cell_copies.since is 'When the first of these changes was made.';
+
+create function note_cell_copy() returns trigger language plpgsql as $$
+declare
+  changed jsonb := case when tg_op = 'DELETE' then to_jsonb(old) else to_jsonb(new) end;
+begin
+  insert into cell_copies (cell, kind, id)
+  select number, tg_argv[0], (changed ->> tg_argv[1])::uuid from cells
+  on conflict (cell, kind, id) do update set version = cell_copies.version + 1;
+  return null;
+end
+$$;
+comment on function note_cell_copy is 'Notes for every cell that a webhook or an agent changed. Arguments: the kind, and the column with the id.';
+
+create trigger webhooks_copy after insert or delete or update of name, retention_days, deleted_at, cell, moving_from on webhooks
+  for each row execute function note_cell_copy('webhook', 'id');
+comment on trigger webhooks_copy on webhooks is 'The columns that statements in a cell join.';
+create trigger agents_copy after insert or delete or update of name, generation, max_leased, revoked_at on agents
+  for each row execute function note_cell_copy('agent', 'id');
+comment on trigger agents_copy on agents is 'The columns that statements in a cell join.';
+create trigger subscriptions_copy after insert or delete or update of filter, filter_slow, filter_slow_at on subscriptions
+  for each row execute function note_cell_copy('agent', 'agent_id');
+comment on trigger subscriptions_copy on subscriptions is 'A subscription is copied with its agent.';
+create trigger replay_targets_copy after insert or delete or update of filter, filter_slow, filter_slow_at on replay_targets
+  for each row execute function note_cell_copy('agent', 'agent_id');
+comment on trigger replay_targets_copy on replay_targets is 'A replay target is copied with its agent.';
+
+create function announce_cell() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('weir_changes', 'cell:all');
+  return null;
+end
+$$;
+comment on function announce_cell is 'Announces to every process that the cells changed: it reads all of them.';
+create trigger cells_announce after insert or delete or update of name, sealed, state on cells
+  for each row execute function announce_cell();
+comment on trigger cells_announce on cells is 'All columns except the mark.';
