@@ -8,10 +8,11 @@ import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { openCell } from '../../../server/store/open.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
 import { type CellApp, startCellApp } from '../../helpers/cells.ts';
-import { listEarlier } from '../../helpers/earlier.ts';
 import { until } from '../../helpers/wait.ts';
 
-const MIGRATION = '0001_schema.sql';
+/** A migration that can be taken back. */
+const MIGRATION = '0002_due_deliveries.sql';
+const INDEXES = ['deliveries_due', 'replay_targets_filtered', 'subscriptions_filtered'];
 
 let app: CellApp;
 beforeAll(async () => {
@@ -19,8 +20,20 @@ beforeAll(async () => {
 });
 afterAll(() => app.stop());
 
-/** Replaces the list of migrations by that of the commit before the first one. */
-const makeEarlier = () => listEarlier(app.cells[0]!.database, 58);
+async function indexes(): Promise<string[]> {
+  const text = 'select indexname as name from pg_indexes where indexname = any ($1) order by 1';
+  const rows = await app.cells[0]!.database.query<{ name: string }>({ text, values: [`{${INDEXES.join(',')}}`] });
+  return rows.map(({ name }) => name);
+}
+
+/** Takes MIGRATION back. */
+async function makeEarlier(): Promise<void> {
+  const { database } = app.cells[0]!;
+  expect(await indexes()).toEqual(INDEXES);
+  for (const index of INDEXES) await database.query({ text: `drop index ${index}` });
+  await database.query({ text: 'create index deliveries_live_of_agent on deliveries_live (agent_id)' });
+  await database.query({ text: 'delete from schema_migrations where name = $1', values: [MIGRATION] });
+}
 
 test('weir migrate migrates the cells', async () => {
   await makeEarlier();
@@ -61,7 +74,7 @@ test('a cell of an earlier release is not used before it is migrated', async () 
   const { log, logged } = collect();
   await migrateCells(cells, loggedMigrations(log, true, never));
   expect(logged).toEqual([['migrated', { migration: MIGRATION, cell: 1 }]]);
-  expect([cell.outdated, cell.away]).toEqual([false, null]);
+  expect([cell.outdated, cell.away, await indexes()]).toEqual([false, null, INDEXES]);
 });
 
 test('a migration of a cell that waits for a lock is logged with its holder, and ended by the end of Weir', async () => {
@@ -70,7 +83,7 @@ test('a migration of a cell that waits for a lock is logged with its holder, and
   const { log, logged } = collect();
   const stopping = new AbortController();
   await app.cells[0]!.database.transaction(async (query) => {
-    await query({ text: 'lock table schema_migrations in access exclusive mode' });
+    await query({ text: 'lock table subscriptions in access exclusive mode' });
     const migrating = migrateCells(cells, loggedMigrations(log, true, stopping.signal));
     await until(() => logged.length > 0);
     stopping.abort();
@@ -78,7 +91,7 @@ test('a migration of a cell that waits for a lock is logged with its holder, and
     // A start does not wait at all.
     await migrateCells(cells, loggedMigrations(log, false, never));
   });
-  const waits_for = expect.stringMatching(/^the lock of schema_migrations, held by session \d+/);
+  const waits_for = expect.stringMatching(/^the lock of subscriptions, held by session \d+/);
   const line = ['migration_blocked', { waits_for, cell: 1 }];
   expect(logged).toEqual([line, line]);
   expect(cell.outdated).toBe(true);
