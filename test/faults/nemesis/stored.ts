@@ -17,8 +17,9 @@ export async function readStored(conninfos: readonly string[]): Promise<Stored> 
     );
     const text = `select id, webhook_id, agent_id, event_id, state, attempts, leases, coalesce(history::text, '') as history
       from deliveries`;
-    stored.events.push(...events);
-    stored.deliveries.push(...(await readAll<StoredDelivery>(database, text)));
+    stored.events = stored.events.concat(events);
+    // There may be more than a call takes arguments.
+    stored.deliveries = stored.deliveries.concat(await readAll<StoredDelivery>(database, text));
     await database.close();
   }
   return stored;

@@ -111,6 +111,8 @@ export const leaseInvariants: Readonly<Record<string, Invariant>> = {
       const own = seen.history.leases.filter(({ agent }) => agent === name);
       for (const leases of groups(own, ({ delivery }) => String(uuidv7Cell(delivery))).values()) {
         const held = leases
+          // Retention removes a delivery, and the claim that follows takes its place.
+          .filter((lease) => !Number.isFinite(seen.requestByEvent.get(lease.event)?.expiresAt))
           .map((lease) => [lease.answeredAt, endOf(lease, seen)] as const)
           .filter(([from, to]) => to > from);
         const steps = held.flatMap(([from, to]) => [[from, 1] as const, [to, -1] as const]);
