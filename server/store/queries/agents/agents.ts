@@ -51,16 +51,17 @@ export async function listAgents(
   before: string | null,
   limit: number | null,
 ): Promise<AgentRecord[]> {
-  const values: unknown[] = [revoked, limit, ...(before === null ? [] : [before])];
+  const values: unknown[] = [limit, ...(before === null ? [] : [before])];
+  const state = revoked === null ? '' : revoked ? '-revoked' : '-active';
   const rows = await query<z.output<typeof storedSchema>>({
-    name: `list-agents${before === null ? '' : '-before'}${contains === null ? '' : '-named'}`,
+    name: `list-agents${state}${before === null ? '' : '-before'}${contains === null ? '' : '-named'}`,
     text: `
       select ${record}
       from ${contains === null ? 'agents' : rowsNamed('agents', `$${values.push(contains)}`)} a
-      where ${isShown} and ($1::boolean is null or (a.revoked_at is not null) = $1)
-        ${before === null ? '' : 'and (a.created_at, a.id) < ((select l.created_at from agents l where l.id = $3), $3)'}
+      where ${isShown} ${revoked === null ? '' : `and a.revoked_at is ${revoked ? 'not ' : ''}null`}
+        ${before === null ? '' : 'and (a.created_at, a.id) < ((select l.created_at from agents l where l.id = $2), $2)'}
       order by a.created_at desc, a.id desc
-      limit $2`,
+      limit $1`,
     values,
   });
   return rows.map(withWebhookIds);

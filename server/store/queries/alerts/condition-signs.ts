@@ -87,8 +87,7 @@ const newDead = summedBy<NewDead>(
 );
 
 /**
- * Counts the dead letters of each agent since a time, among those of the DEAD_READ_MAX newest deliveries of all agents that are dead. One
- * scan: 40,000 take 0.2 s, and a look-up in each day's partition for each of 10,000 agents took 5 s.
+ * Counts the dead letters of each agent since a time, up to DEAD_READ_MAX of all agents.
  * @param sinceMs Unix milliseconds.
  */
 export function readNewDeadLetters({ query }: Pick<Database, 'query'>, sinceMs: number): Promise<NewDead[]> {
@@ -96,11 +95,7 @@ export function readNewDeadLetters({ query }: Pick<Database, 'query'>, sinceMs: 
     name: 'read-new-dead-letters',
     text: `
       select agent_id, count(*)::int as count, ${isoText('min(finished_at)')} as first_at
-      from (
-        select agent_id, finished_at from deliveries where state = 'dead'
-        order by received_at desc limit ${DEAD_READ_MAX}
-      ) d
-      where finished_at > $1
+      from (select agent_id, finished_at from deliveries where state = 'dead' and finished_at > $1 limit ${DEAD_READ_MAX}) d
       group by agent_id`,
     values: [new Date(sinceMs).toISOString()],
     place: { each: newDead, lenient: true },
