@@ -23,6 +23,9 @@ const PATIENCE_MS = 500;
 const RETRY_EVERY_MS = 500;
 /** Rows that are read at the start: the newest. */
 const PRELOADED_MAX = 20_000;
+/** Rows of one query of `readAhead`. The event loop takes them at once, so they are few. */
+const PART_ROWS = 100;
+const UUID_CHARS = 36;
 /**
  * Rows in memory. Beyond it, each request for another row is a query, and evicts one: with requests for one row more than fit, each in turn, each
  * request is a query. So 100,000 webhooks fit with room to spare. A webhook takes 1.5 to 2 KB (bench/NOTES.md).
@@ -43,6 +46,7 @@ export class Directory<Row extends { readonly id: string }> {
   /** Running preloads: the ids announced as changed since their start, and whether announcements may have been missed. */
   readonly #preloads = new Set<{ changed: Set<string>; missed: boolean }>();
   #heartbeatAtMs = Number.NEGATIVE_INFINITY;
+  readonly #readIds: (rowsMax: number) => Promise<string>;
   readonly #keepsServing: () => boolean;
   /** Time of the last check that was not answered; null: the last one was. */
   #unansweredAtMs: number | null = null;
@@ -50,9 +54,17 @@ export class Directory<Row extends { readonly id: string }> {
   /**
    * @param keepsServing while the database does not answer, a row is used as it was last read, unless it was announced as changed. A
    * change that was not announced to this process is then not applied.
+   * @param readIds for `readAhead`: ids joined by commas, those that are needed first at the beginning
    */
-  constructor(read: ReadRows<Row>, { keepsServing = () => false }: { keepsServing?: () => boolean } = {}) {
+  constructor(
+    read: ReadRows<Row>,
+    {
+      keepsServing = () => false,
+      readIds = async () => '',
+    }: { keepsServing?: () => boolean; readIds?: (rowsMax: number) => Promise<string> } = {},
+  ) {
     this.#read = read;
+    this.#readIds = readIds;
     this.#keepsServing = keepsServing;
   }
 
@@ -64,6 +76,24 @@ export class Directory<Row extends { readonly id: string }> {
     const unchanged = rows.filter(({ id }) => !since.changed.has(id));
     if (since.missed) this.seed(unchanged.filter(({ id }) => !this.#rows.has(id) && !this.#absent.has(id)));
     else for (const row of unchanged) this.#keep(row.id, row);
+  }
+
+  /**
+   * Reads the rows that `preload` left out, in parts, until memory has ROWS_MAX. Look-ups that find none beside it are not held up. Rejects on
+   * failure.
+   */
+  async readAhead(): Promise<void> {
+    if (this.#rows.size < PRELOADED_MAX) return;
+    const ids = await this.#readIds(ROWS_MAX);
+    // Not split: 200,000 strings at once would be a pause of the event loop.
+    for (let at = 0; at < ids.length && this.#rows.size < ROWS_MAX; ) {
+      const part: Promise<unknown>[] = [];
+      for (; at < ids.length && part.length < PART_ROWS; at += UUID_CHARS + 1) {
+        const id = ids.slice(at, at + UUID_CHARS);
+        if (!this.#rows.has(id)) part.push(this.#load(id));
+      }
+      await Promise.all(part);
+    }
   }
 
   /** Adds rows that were read in the past, by another process. They are checked before use, as after a lost connection. */

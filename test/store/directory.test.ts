@@ -125,6 +125,28 @@ test('lookups of unknown ids beyond the limit fail, others succeed', async () =>
   expect(finds.filter((found) => found === undefined)).toHaveLength(500);
 });
 
+describe('the rows that the start left out', () => {
+  const many = Array.from({ length: 20_250 }, () => row());
+
+  test('are read ahead in parts, in the order of the ids', async () => {
+    const { directory, asked } = table(many, { readIds: async () => many.map(({ id }) => id).join(',') });
+    await directory.preload();
+    await directory.readAhead();
+    expect(asked.slice(1).map((ids) => ids!.length)).toEqual([100, 100, 50]);
+    expect(asked.slice(1).flat()).toEqual(many.slice(20_000).map(({ id }) => id));
+    directory.recordHeartbeat(now());
+    expect(directory.find(many.at(-1)!.id, now())).toEqual(many.at(-1));
+    expect(directory.size).toBe(many.length);
+  });
+
+  test('are not looked for when the start read all', async () => {
+    const { directory, asked } = table([row()], { readIds: () => Promise.reject(new Error('not needed')) });
+    await directory.preload();
+    await directory.readAhead();
+    expect(asked).toEqual([null]);
+  });
+});
+
 describe('a change', () => {
   test('takes effect when its announcement resolves', async () => {
     const a = row('before');

@@ -6,6 +6,7 @@ import { nullUntilFirstRead, sizedByWebhooks } from '../../server/store/many-web
 import { readSilentWebhooks, readUsualPauses } from '../../server/store/queries/alerts/silent-webhooks.ts';
 import { addHistory } from '../../server/store/queries/webhooks/history.ts';
 import { readLargestWebhooks } from '../../server/store/queries/webhooks/usage.ts';
+import { readWebhookIds } from '../../server/store/queries/webhooks/webhooks.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 
 const nowMs = Date.now();
@@ -24,6 +25,20 @@ beforeAll(async () => {
   });
 });
 afterAll(() => fresh.drop());
+
+test('the ids for the read-ahead begin with the newest events', async () => {
+  const { database, drop } = await freshDatabase();
+  const ids = [idAt(1), idAt(2), idAt(3), idAt(4)];
+  await database.query({
+    text: `insert into webhooks (id, name, created_at, last_event_at, deleted_at)
+           values ($1, 'a', now() - interval '3 days', null, null), ($2, 'b', now() - interval '2 days', null, null),
+             ($3, 'c', now() - interval '9 days', now() - interval '1 hour', null), ($4, 'd', now(), now(), now())`,
+    values: ids,
+  });
+  expect(await readWebhookIds(database, 10)).toBe([ids[2], ids[1], ids[0]].join(','));
+  expect(await readWebhookIds(database, 2)).toBe([ids[2], ids[1]].join(','));
+  await drop();
+});
 
 test('what is read of more than 1,000 webhooks is kept', async () => {
   expect(await sizedByWebhooks(fresh.database, Promise.resolve('read'))).toEqual({ value: 'read', isLarge: true });

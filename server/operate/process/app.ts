@@ -171,6 +171,7 @@ export async function startApp(
       while (ingest.directory.size === 0 && !(await knowsWebhooks())) await delay(START_RETRY_MS);
   }
   port = await server.listen(settings.HOST, settings.PORT);
+  if (base.usesDatabase()) void ingest.directory.readAhead().catch(() => {});
 
   return {
     port,
@@ -203,6 +204,7 @@ export async function startApp(
       if (base.usesDatabase()) return;
       base.useDatabase();
       await Promise.race([Promise.all([ingest.start(), ...preload()]), delay(START_WAIT_MS)]);
+      void ingest.directory.readAhead().catch(() => {});
     },
     metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
     sample: () =>

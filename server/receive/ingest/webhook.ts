@@ -14,7 +14,7 @@ import type { Database } from '../../store/connect/pool.ts';
 import { Directory } from '../../store/directory.ts';
 import { uuidBytes } from '../../store/ids.ts';
 import { verifyTokenContext } from '../../store/queries/secrets/sealed-rows.ts';
-import { readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
+import { readWebhookIds, readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import { unseal } from '../../store/secrets/seal.ts';
 import { Slot } from '../../store/write-behind.ts';
 
@@ -108,7 +108,7 @@ export function webhookDirectory(source: WebhookSource, saved: readonly WebhookR
   };
   const directory = new Directory<Webhook>(
     async (ids, rowsMax) => openAll(await readWebhooks(source.database, ids, rowsMax), ids),
-    source,
+    { ...source, readIds: (rowsMax) => readWebhookIds(source.database, rowsMax) },
   );
   directory.seed(openAll(saved, null));
   return { directory, unreadable };

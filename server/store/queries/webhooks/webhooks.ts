@@ -196,6 +196,17 @@ export async function readWebhooks(
   return rows.map((row) => ({ ...row, sealed: row.sealed.map((hex) => Buffer.from(hex, 'hex')) }));
 }
 
+/** Ids of webhooks, those with the newest events first, joined by commas. */
+export async function readWebhookIds({ query }: Pick<Database, 'query'>, rowsMax: number): Promise<string> {
+  const [row] = await query<{ ids: string | null }>({
+    text: `
+      select string_agg(id::text, ',' order by last_event_at desc nulls last, created_at desc) as ids
+      from (select * from webhooks where deleted_at is null order by last_event_at desc nulls last, created_at desc limit $1) w`,
+    values: [rowsMax],
+  });
+  return row!.ids ?? '';
+}
+
 /** Limit on the webhooks in one result; equals the page size of the webhook list. */
 export const ACTIVE_WEBHOOKS_MAX = 200;
 
