@@ -22,12 +22,14 @@ import { receive } from './receive.ts';
 import { retention } from './retention.ts';
 import { search } from './search.ts';
 import { steady } from './steady.ts';
+import { tail } from './tail.ts';
 import { volume } from './volume.ts';
 
 export const scenarios: readonly Scenario[] = [
   receive,
   peers,
   steady,
+  tail,
   batch,
   fanOut,
   filled,

@@ -1,5 +1,6 @@
 /**
- * Thread entry point of `weir bench`: a closed loop. Each connection sends the same request again as soon as it has the response.
+ * Thread entry point of `weir bench`: a closed loop. Each connection sends the same request again as soon as it has the response. With a rate, an
+ * open loop: requests are sent when they are due, as far as a connection is free, and latency counts from then.
  *
  * Uses plain sockets and request bytes built once, because CPU used by the sender is missing for a Weir on the same machine. CPU time
  * per request of 1 KiB over 256 connections to a bare server (3 rounds, Node 20): this file 13 to 18 us, autocannon (64 packages)
@@ -15,6 +16,8 @@ export interface SenderOrder {
   /** The complete request, head and body. */
   request: Uint8Array;
   connections: number;
+  /** Requests a second of an open loop. */
+  perSecond?: number;
 }
 
 /** `measure` opens the measuring window. `stop` closes it; each connection closes after its last answer. */
@@ -29,7 +32,13 @@ export interface SenderReport {
   windowMs: number;
   /** Latencies of the 202 answers in the window, in microseconds. */
   latenciesUs: RecordableHistogram;
+  /** Latencies of an open loop, by SLICE_MS of the time when a request was due. */
+  slicesUs?: RecordableHistogram[];
 }
+
+const SLICE_MS = 10_000;
+/** Interval of an open loop: what is due within it is sent at once. */
+const TICK_MS = 1;
 
 const ACCEPTED = 202;
 /** Connections without a response this long after `stop` are closed with ETIMEDOUT. */
@@ -38,7 +47,7 @@ const ANSWER_TIMEOUT_MS = 10_000;
 /** Read buffer shared by all connections: each read is copied out before the next one. */
 const inbox = Buffer.allocUnsafe(16_384);
 
-const { port, request, connections } = workerData as SenderOrder;
+const { port, request, connections, perSecond } = workerData as SenderOrder;
 const open = new Set<Socket>();
 const statuses: Record<string, number> = {};
 const errors: Record<string, number> = {};
@@ -46,12 +55,19 @@ let latenciesUs = newHistogram();
 let windowFromMs = performance.now();
 let windowMs = 0;
 let stopping = false;
+let slicesUs: RecordableHistogram[] = [];
+/** Connections of an open loop without a request; the first has waited longest. */
+const free: ((dueMs: number) => void)[] = [];
+const firstDueMs = performance.now();
+let due = 0;
 
+if (perSecond !== undefined) setInterval(sendDue, TICK_MS).unref();
 for (let i = 0; i < connections; i++) openConnection();
 
 parentPort!.on('message', (command: SenderCommand) => {
   if (command === 'measure') {
     latenciesUs = newHistogram();
+    slicesUs = [];
     windowFromMs = performance.now();
     return;
   }
@@ -61,6 +77,7 @@ parentPort!.on('message', (command: SenderCommand) => {
     for (const socket of open) socket.destroy(Object.assign(new Error('no response in time'), { code: 'ETIMEDOUT' }));
   };
   setTimeout(late, ANSWER_TIMEOUT_MS).unref();
+  for (const send of free.splice(0)) send(0);
   reportAtEnd();
 });
 
@@ -68,9 +85,14 @@ function openConnection(): void {
   let sentMs = 0;
   let answer = '';
   let error: string | null = 'ECONNRESET';
-  const send = () => {
-    sentMs = performance.now();
+  const send = (dueMs = performance.now()) => {
+    if (stopping) return end();
+    sentMs = dueMs;
     socket.write(request);
+  };
+  const end = () => {
+    error = null;
+    socket.end();
   };
   const read = (bytes: number) => {
     answer += inbox.toString('latin1', 0, bytes);
@@ -78,16 +100,17 @@ function openConnection(): void {
     if (status === null) return true;
     answer = '';
     add(statuses, status);
-    if (!stopping) {
-      if (Number(status) === ACCEPTED) latenciesUs.record(Math.max(1, Math.round((performance.now() - sentMs) * 1000)));
-      send();
-    } else {
-      error = null;
-      socket.end();
+    if (Number(status) === ACCEPTED && !(stopping && perSecond === undefined)) record(sentMs);
+    if (perSecond === undefined || stopping) send();
+    else {
+      free.push(send);
+      sendDue();
     }
     return true;
   };
-  const socket = connect({ host: '127.0.0.1', port, onread: { buffer: inbox, callback: read } }, send);
+  const socket = connect({ host: '127.0.0.1', port, onread: { buffer: inbox, callback: read } }, () =>
+    perSecond === undefined || stopping ? send() : free.push(send),
+  );
   open.add(socket);
   socket.once('error', (cause: NodeJS.ErrnoException) => {
     error &&= cause.code ?? cause.name;
@@ -97,6 +120,25 @@ function openConnection(): void {
     open.delete(socket);
     reportAtEnd();
   });
+}
+
+/** Sends what is due on free connections. What finds none keeps its time, and is sent by the next one. */
+function sendDue(): void {
+  while (free.length > 0 && !stopping) {
+    const dueMs = firstDueMs + (due / perSecond!) * 1000;
+    if (dueMs > performance.now()) return;
+    due++;
+    free.shift()!(dueMs);
+  }
+}
+
+function record(fromMs: number): void {
+  const us = Math.max(1, Math.round((performance.now() - fromMs) * 1000));
+  latenciesUs.record(us);
+  if (perSecond === undefined || fromMs < windowFromMs) return;
+  const slice = Math.floor((fromMs - windowFromMs) / SLICE_MS);
+  slicesUs[slice] ??= newHistogram();
+  slicesUs[slice].record(us);
 }
 
 /** The status of a complete answer, null if bytes are missing. */
@@ -109,7 +151,7 @@ function statusOf(answer: string): string | null {
 
 function reportAtEnd(): void {
   if (!stopping || open.size > 0) return;
-  const report: SenderReport = { statuses, errors, windowMs, latenciesUs };
+  const report: SenderReport = { statuses, errors, windowMs, latenciesUs, slicesUs };
   parentPort!.postMessage(report);
   parentPort!.close();
 }

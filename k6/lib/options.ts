@@ -4,7 +4,7 @@ import type { AgentsSettings, LoadSettings, OverloadSettings, ScaleSettings, Soa
 
 const common = {
   discardResponseBodies: true,
-  summaryTrendStats: ['min', 'med', 'p(90)', 'p(99)', 'max'],
+  summaryTrendStats: ['min', 'med', 'p(90)', 'p(99)', 'p(99.9)', 'max'],
 };
 
 /** One iteration by one virtual user; every check must pass. */

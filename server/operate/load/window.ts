@@ -35,7 +35,7 @@ interface WindowOrder {
 
 /** Resolves when every request has been answered. Rejects with AbortError when `stop` aborts. */
 export async function measureWindow(order: WindowOrder, stop: AbortSignal): Promise<Window> {
-  const senders = openSenders(order.senders, order.load);
+  const senders = openSenders(shares(order.load, order.senders));
   const ticking = setInterval(order.onSecond, 1000);
   try {
     await delay(WARM_UP_SECONDS * 1000, undefined, { signal: stop });
@@ -85,13 +85,17 @@ interface Senders {
   terminate: () => Promise<unknown>;
 }
 
-/** Starts `senders` threads. They share the connections and start at the same time. */
-function openSenders(senders: number, { connections, ...order }: SenderOrder): Senders {
-  const threads = Array.from({ length: senders }, (_, index) => {
-    const share = Math.floor(connections / senders) + (index < connections % senders ? 1 : 0);
-    const workerData: SenderOrder = { ...order, connections: share };
-    return new Worker(builtFile('workers/sender.js'), { workerData });
-  });
+/** The load of each of so many threads. */
+function shares({ connections, ...order }: SenderOrder, senders: number): SenderOrder[] {
+  return Array.from({ length: senders }, (_, index) => ({
+    ...order,
+    connections: Math.floor(connections / senders) + (index < connections % senders ? 1 : 0),
+  }));
+}
+
+/** Starts a thread for each order, at the same time. */
+export function openSenders(orders: readonly SenderOrder[]): Senders {
+  const threads = orders.map((workerData) => new Worker(builtFile('workers/sender.js'), { workerData }));
   const reports = Promise.all(
     threads.map(
       (thread) => new Promise<SenderReport>((resolve, reject) => thread.once('message', resolve).once('error', reject)),
