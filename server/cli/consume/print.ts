@@ -1,7 +1,7 @@
 /** Processes deliveries by printing each as one line of JSON. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { jsonLine } from '../../base/command/io.ts';
-import { NotBegun } from '../../deliver/client/errors.ts';
+import { NotBegun } from '../../deliver/client/delivery.ts';
 import type { Delivery, Handler } from '../../deliver/client/index.ts';
 
 /** Resolves with null when the whole text was passed to the system, otherwise with the error. */

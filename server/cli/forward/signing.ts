@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import { withoutByteOrderMark } from '../../base/files/text.ts';
-import { type ApiClient, repeat, unexpected } from '../../deliver/client/http.ts';
+import { type ApiClient, repeater, unexpected } from '../../deliver/client/http.ts';
 import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
@@ -84,9 +84,9 @@ export async function readWebhook(
   signal: AbortSignal,
 ): Promise<ForwardedWebhook> {
   const path = `api/v1/webhooks/${id}`;
-  const repetition = { base: client.base, attemptsMax: ATTEMPTS_MAX, trouble: { waiting: () => {}, over: () => {} } };
+  const repeat = repeater({ base: client.base, attemptsMax: ATTEMPTS_MAX });
   const call = { method: 'GET', path, token, timeoutMs: ANSWER_TIMEOUT_MS, signal } as const;
-  const reply = await repeat(() => client.send(call), repetition, signal);
+  const reply = await repeat(() => client.send(call), signal);
   if (reply.kind === 'answered' && reply.status === 200) return reply.document as ForwardedWebhook;
   throw reply.kind === 'answered'
     ? unexpected(client, path, reply.status, reply.document)

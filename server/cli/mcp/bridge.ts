@@ -5,8 +5,7 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage, JSONRPCRequest } from '@modelcontextprotocol/sdk/types.js';
 import type { CredentialReader } from '../../deliver/client/credential.ts';
-import { WeirError } from '../../deliver/client/errors.ts';
-import { type Answer, type ApiClient, openApiClient } from '../../deliver/client/http.ts';
+import { type Answer, type ApiClient, openApiClient, repeater, WeirError } from '../../deliver/client/http.ts';
 import { AgentSession } from '../../deliver/client/session.ts';
 
 /** wait_for_events takes at most 30 seconds. */
@@ -45,19 +44,18 @@ export class Bridge {
   constructor(url: URL, readCredential: CredentialReader, transport: Transport, report: (message: string) => void) {
     this.#client = openApiClient(url);
     // Each call is tried once: the model decides whether to try again, and its client does not wait for long.
-    const repetition = {
+    const repeat = repeater({
       base: this.#client.base,
       attemptsMax: 1,
-      trouble: { waiting: () => {}, over: () => {} },
-      wait: async (ms: number) => {
+      wait: async (ms) => {
         throw new WeirError('request_refused', this.#busy(ms), 'Wait, then call again.', {
           status: 429,
           problemCode: 'rate_limited',
         });
       },
-    };
+    });
     this.#readCredential = readCredential;
-    this.#session = new AgentSession({ client: this.#client, readCredential, repetition, notify: null });
+    this.#session = new AgentSession({ client: this.#client, readCredential, repeat, notify: null });
     this.#transport = transport;
     this.#report = report;
     transport.onmessage = (message: JSONRPCMessage) => this.#take(message);

@@ -2,8 +2,7 @@
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
 import { openCredentialFile } from '../../deliver/client/credential.ts';
-import { WeirError } from '../../deliver/client/errors.ts';
-import { deferred } from '../../deliver/client/work.ts';
+import { WeirError } from '../../deliver/client/http.ts';
 import { parseAddress } from '../command/arguments.ts';
 import { Bridge } from './bridge.ts';
 
@@ -33,7 +32,10 @@ async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo
   const { StdioServerTransport } = await import('@modelcontextprotocol/sdk/server/stdio.js');
   const transport = new StdioServerTransport(io.stdin as NodeJS.ReadStream, io.stdout as NodeJS.WriteStream);
   const bridge = new Bridge(url, read, transport, (message) => printLine(io, `weir mcp: ${message}`));
-  const { promise: ended, resolve: end } = deferred();
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
   for (const event of ['end', 'close', 'error']) io.stdin.once(event, end);
   io.stdout.once('error', end);
   for (const signal of SIGNALS) process.once(signal, end);

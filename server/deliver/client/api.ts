@@ -1,112 +1,201 @@
-/** API calls of an agent. Each call uses the agent's session. */
-import { type Backoff, backoffMs, pause } from '../../base/time/backoff.ts';
-import { type ClaimedDelivery, isClaimedDelivery } from './delivery.ts';
-import { type ApiClient, type Repetition, repeat, unexpected, unknownDocument } from './http.ts';
+/**
+ * The requests about deliveries. Acks, nacks and extensions are sent in batches: the next claim takes the acks that wait along, which saves a
+ * request. What no claim takes within GROUP_MS is sent alone, and the next batch collects while that request is in flight.
+ */
+import { type ClaimedDelivery, isClaimedDelivery, type Settlement, type Verdict } from './delivery.ts';
 import type { AgentSession } from './session.ts';
 
-const ANSWER_TIMEOUT_MS = 30_000;
+const PATH = 'api/v1/agent/deliveries';
 
-/** Delay between sign-ins while new sessions are refused. Causes: a wrong clock, or a process that does not know the agent yet. */
-const backoff: Backoff = { firstMs: 250, maxMs: 10_000 };
+/** Maximum receipts in one request, as in the API. */
+const RECEIPTS_MAX = 1_000;
 
-export interface ClaimRequest {
+/** How long a verdict waits for a claim that takes it along, and for others. Longer would delay an acknowledgement, which is then repeated work after a crash. */
+const GROUP_MS = 5;
+
+/** Longest wait of acknowledgements for the answer of a claim, with the next of which they are sent. */
+const KEEP_MS_MAX = 100;
+
+/** Receipts whose database does not answer are sent again after this time. */
+const AWAY_MS = 1_000;
+
+/** `stopped`: the outcome is unknown. */
+export type Outcome = Settlement | 'stopped';
+
+interface ClaimRequest {
   max: number;
   lease_seconds: number;
   /** How long the server waits for a delivery when none is ready. */
   wait_seconds: number;
-  webhook_ids?: readonly string[];
-  /** Receipts that the server acknowledges before it looks for deliveries. */
-  ack?: readonly string[];
+  webhook_ids: readonly string[] | undefined;
 }
 
-export type SettlePath = 'ack' | 'nack' | 'extend';
+/** A claim that was sent. */
+export interface Claim {
+  max: number;
+  startMs: number;
+  /** It took acknowledgements along, so it did not wait for deliveries: handlers wait for its outcome. */
+  withAcks: boolean;
+  /** Empty when the signal ended the claim: the server releases deliveries that it claimed for a disconnected client. */
+  deliveries: Promise<ClaimedDelivery[]>;
+}
+
+/** Outcomes reject with WeirError when the API refuses the call permanently. */
+export class DeliveryApi {
+  readonly #session: AgentSession;
+  readonly #acks: Lane;
+  readonly #nacks: Lane;
+  readonly #extensions: Lane;
+
+  /** @param signal ends every request except claims; outcomes are then `stopped` */
+  constructor(session: AgentSession, signal: AbortSignal) {
+    this.#session = session;
+    this.#acks = new Lane('ack', session, signal);
+    this.#nacks = new Lane('nack', session, signal);
+    this.#extensions = new Lane('extend', session, signal);
+  }
+
+  /** Sends a claim with the acknowledgements that wait to be sent. Nacks are few, and have a request of their own. */
+  claim(request: ClaimRequest, signal: AbortSignal): Claim {
+    const acks = this.#acks.take();
+    const deliveries = this.#claim(request, acks, signal);
+    // They are awaited later, after the work on others has begun.
+    deliveries.catch(() => {});
+    return { max: request.max, startMs: performance.now(), withAcks: acks !== null, deliveries };
+  }
+
+  async #claim(request: ClaimRequest, acks: Entry[] | null, signal: AbortSignal): Promise<ClaimedDelivery[]> {
+    const waitSeconds = acks === null ? request.wait_seconds : 0;
+    const body = { ...request, wait_seconds: waitSeconds, ack: acks?.map(({ receipt }) => receipt) };
+    const call = { path: `${PATH}/claim`, body, waitSeconds, understand: claimAnswer };
+    let answer: ClaimAnswer | null = null;
+    try {
+      answer = await this.#session.call(call, signal);
+      return answer?.deliveries ?? [];
+    } finally {
+      // Without an answer it is unknown whether the claim was received: they are sent again.
+      if (answer === null) this.#acks.put(acks ?? []);
+      else this.#acks.answered(acks ?? [], answer.settled);
+    }
+  }
+
+  /** True: acknowledgements wait for a claim that takes them along, for KEEP_MS_MAX at most. */
+  keepAcks(isKept: boolean): void {
+    this.#acks.keptUntilMs = isKept ? performance.now() + KEEP_MS_MAX : 0;
+  }
+
+  settle(receipt: string, verdict: Verdict): Promise<Outcome> {
+    if (verdict.kind === 'done') return this.#acks.add(receipt, {});
+    if (verdict.kind === 'released') return this.#nacks.add(receipt, { release: true });
+    return this.#nacks.add(receipt, { reason: verdict.reason, delay_seconds: verdict.delaySeconds });
+  }
+
+  /** Extends the lease to `seconds` from now. */
+  extend(receipt: string, seconds: number): Promise<Outcome> {
+    return this.#extensions.add(receipt, { lease_seconds: seconds });
+  }
+}
+
+interface Entry {
+  receipt: string;
+  fields: object;
+  resolve: (outcome: Outcome) => void;
+  reject: (error: unknown) => void;
+}
+
+/** The requests to one path, one at a time. Entries with equal fields share a request. */
+class Lane {
+  readonly #name: string;
+  readonly #session: AgentSession;
+  readonly #signal: AbortSignal;
+  /** Entries by their fields as JSON, ordered by the first entry. */
+  readonly #waiting = new Map<string, Entry[]>();
+  #busy = false;
+  /** Nothing is sent before this time, as performance.now(). */
+  keptUntilMs = 0;
+
+  constructor(name: string, session: AgentSession, signal: AbortSignal) {
+    this.#name = name;
+    this.#session = session;
+    this.#signal = signal;
+  }
+
+  add(receipt: string, fields: object): Promise<Outcome> {
+    return new Promise((resolve, reject) => this.put([{ receipt, fields, resolve, reject }]));
+  }
+
+  put(entries: readonly Entry[]): void {
+    for (const entry of entries) {
+      const key = JSON.stringify(entry.fields);
+      const queued = this.#waiting.get(key);
+      if (queued === undefined) this.#waiting.set(key, [entry]);
+      else queued.push(entry);
+    }
+    if (this.#busy || this.#waiting.size === 0) return;
+    this.#busy = true;
+    setTimeout(() => void this.#run(), GROUP_MS);
+  }
+
+  /** Takes entries with equal fields, at most RECEIPTS_MAX; null: none waits. */
+  take(): Entry[] | null {
+    for (const [key, entries] of this.#waiting) {
+      const taken = entries.splice(0, RECEIPTS_MAX);
+      if (entries.length === 0) this.#waiting.delete(key);
+      return taken;
+    }
+    return null;
+  }
+
+  /** Those of a database that does not answer are sent again, so that they do not hold up the others. */
+  answered(entries: readonly Entry[], { done, away }: Settled): void {
+    const again = entries.filter(({ receipt }) => away.has(receipt));
+    for (const { receipt, resolve } of entries) if (!away.has(receipt)) resolve(done.has(receipt) ? 'done' : 'gone');
+    if (again.length > 0) setTimeout(() => this.put(again), AWAY_MS);
+  }
+
+  async #run(): Promise<void> {
+    if (performance.now() < this.keptUntilMs && this.#waiting.size > 0)
+      return void setTimeout(() => void this.#run(), GROUP_MS);
+    for (let next = this.take(); next !== null; next = this.take()) await this.#send(next);
+    this.#busy = false;
+  }
+
+  async #send(entries: readonly Entry[]): Promise<void> {
+    const path = `${PATH}/${this.#name}`;
+    const body = { receipts: entries.map(({ receipt }) => receipt), ...entries[0]!.fields };
+    try {
+      const settled = await this.#session.call({ path, body, understand: settledOf }, this.#signal);
+      if (settled !== null) return this.answered(entries, settled);
+      for (const { resolve } of entries) resolve('stopped');
+    } catch (error) {
+      for (const { reject } of entries) reject(error);
+    }
+  }
+}
 
 /** What became of receipts: the leases of those in neither set are lost. */
-export interface SettledReceipts {
+interface Settled {
   done: ReadonlySet<string>;
-  /** Their database does not answer now: they are sent again after AWAY_PAUSE_MS. */
+  /** Their database does not answer now. */
   away: ReadonlySet<string>;
 }
-
-export const AWAY_PAUSE_MS = 1_000;
-
-type SettleAnswer = ({ kind: 'settled' } & SettledReceipts) | { kind: 'stopped' };
 
 interface ClaimAnswer {
   deliveries: ClaimedDelivery[];
   /** What became of the receipts that the claim took along. */
-  settled: SettledReceipts;
+  settled: Settled;
 }
 
-/** The agent, as `GET /api/v1/agent/me` returns it. */
-export interface AgentStatus {
-  readonly id: string;
-  readonly name: string;
-  /** Deliveries that wait for a claim, counted up to 10,000. */
-  readonly pending: number;
-  /** Null when none is pending. */
-  readonly oldest_pending_seconds: number | null;
+/** Undefined: not a document of the API. */
+function settledOf({ done, away = [] }: { done?: unknown; away?: unknown }): Settled | undefined {
+  return Array.isArray(done) && Array.isArray(away) ? { done: new Set(done), away: new Set(away) } : undefined;
 }
 
-/** Every call is retried until it is answered (http.ts). Rejects with WeirError when a retry cannot help. */
-export interface AgentApi {
-  /** Null when `signal` ended the call. The server releases deliveries that it claimed for a disconnected client. */
-  claim: (order: ClaimRequest, signal: AbortSignal) => Promise<ClaimAnswer | null>;
-  /** @param fields request fields besides the receipts, such as `lease_seconds` */
-  settle: (path: SettlePath, receipts: readonly string[], fields: object, signal: AbortSignal) => Promise<SettleAnswer>;
-  /** Null when `signal` ended the call. */
-  me: (signal: AbortSignal) => Promise<AgentStatus | null>;
-}
-
-type Call = { method: 'GET'; path: string } | { method: 'POST'; path: string; body: object };
-
-export function agentApi(client: ApiClient, session: AgentSession, repetition: Repetition): AgentApi {
-  async function call(request: Call, waitMs: number, signal: AbortSignal): Promise<object | null> {
-    for (let refusals = 0; ; refusals++) {
-      const token = await session.token(signal);
-      if (token === null) return null;
-      const timeoutMs = waitMs + ANSWER_TIMEOUT_MS;
-      const reply = await repeat(() => client.send({ ...request, token, timeoutMs, signal }), repetition, signal);
-      if (reply.kind === 'stopped') return null;
-      if (reply.status === 200 && typeof reply.document === 'object' && reply.document !== null) return reply.document;
-      if (reply.status !== 401) throw unexpected(client, request.path, reply.status, reply.document);
-      session.refused(token);
-      // The first refusal is normal: the session has expired.
-      if (refusals > 0) await pause(backoffMs(refusals - 1, backoff, Math.random()), signal);
-    }
-  }
-
-  const post = (name: string, body: object, waitMs: number, signal: AbortSignal) =>
-    call({ method: 'POST', path: `api/v1/agent/deliveries/${name}`, body }, waitMs, signal);
-
-  return {
-    async claim(order, signal) {
-      const document = await post('claim', order, order.wait_seconds * 1000, signal);
-      if (document === null) return null;
-      const { deliveries, settled = { done: [] } } = document as { deliveries?: unknown; settled?: object };
-      const known = settledOf(settled);
-      if (Array.isArray(deliveries) && deliveries.every(isClaimedDelivery) && known !== null)
-        return { deliveries, settled: known };
-      throw unknownDocument(client, 'a claim', 'an unknown document');
-    },
-    async settle(path, receipts, fields, signal) {
-      const document = await post(path, { receipts, ...fields }, 0, signal);
-      if (document === null) return { kind: 'stopped' };
-      const known = settledOf(document);
-      if (known !== null) return { kind: 'settled', ...known };
-      throw unknownDocument(client, 'receipts', 'an unknown document');
-    },
-    async me(signal) {
-      const document = await call({ method: 'GET', path: 'api/v1/agent/me' }, 0, signal);
-      if (document === null || typeof (document as Partial<AgentStatus>).id === 'string')
-        return document as AgentStatus | null;
-      throw unknownDocument(client, 'api/v1/agent/me', 'an unknown document');
-    },
-  };
-}
-
-/** Null: an unknown document. */
-function settledOf(document: { done?: unknown; away?: unknown }): SettledReceipts | null {
-  const { done, away = [] } = document;
-  return Array.isArray(done) && Array.isArray(away) ? { done: new Set(done), away: new Set(away) } : null;
+/** Undefined: not a document of the API. */
+function claimAnswer(document: { deliveries?: unknown; settled?: object }): ClaimAnswer | undefined {
+  const { deliveries } = document;
+  const settled = settledOf(document.settled ?? { done: [] });
+  return settled !== undefined && Array.isArray(deliveries) && deliveries.every(isClaimedDelivery)
+    ? { deliveries, settled }
+    : undefined;
 }

@@ -2,7 +2,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type CredentialKind, parseCredential } from '../../model/credential.ts';
-import { WeirError } from './errors.ts';
+import { WeirError } from './http.ts';
 
 /** Far more than the length of a credential. */
 const FILE_BYTES_MAX = 4_096;
@@ -66,14 +66,10 @@ export type CredentialSource =
 /** Throws WeirError when `credential` is a text that is not a credential. A file is read by the first call. */
 export function credentialReader({ credential, credentialFile }: CredentialSource): CredentialReader {
   if (credentialFile !== undefined) {
-    let file: Promise<CredentialFile> | null = null;
+    let file: CredentialFile | null = null;
     return async () => {
-      file ??= openCredentialFile(credentialFile, process.cwd()).catch((error) => {
-        // The next call tries again: the file may be there by then.
-        file = null;
-        throw error;
-      });
-      return (await file).read();
+      file ??= await openCredentialFile(credentialFile, process.cwd());
+      return file.read();
     };
   }
   if (typeof credential === 'function') return async () => checked(await credential());
@@ -104,18 +100,12 @@ function noCredential(name: string): WeirError {
   );
 }
 
+const causes: Record<string, string> = { ENOENT: 'there is no such file', EISDIR: 'it is a directory' };
+
 function unreadable(name: string): (error: NodeJS.ErrnoException) => never {
-  return (error) => {
-    const why =
-      error.code === 'ENOENT'
-        ? 'there is no such file'
-        : error.code === 'EISDIR'
-          ? 'it is a directory'
-          : (error.code ?? error.message);
-    throw new WeirError(
-      'credential_unreadable',
-      `${name} cannot be read: ${why}.`,
-      'Give the path of a readable file.',
-    );
+  return ({ code = '', message }) => {
+    const why = causes[code] ?? (code || message);
+    const fix = 'Give the path of a readable file.';
+    throw new WeirError('credential_unreadable', `${name} cannot be read: ${why}.`, fix);
   };
 }

@@ -1,5 +1,4 @@
-/** A claimed delivery, and the event in it. Members have the names of the HTTP API. */
-import { DELAY_SECONDS_MAX } from './errors.ts';
+/** What a handler sees: a claimed delivery, the event in it, and how it fails. Members have the names of the HTTP API. */
 
 /** Headers of the sender's request, names in lower case. Signatures and credentials are never stored. */
 export type EventHeaders = Readonly<Record<string, string>>;
@@ -76,9 +75,19 @@ export class DeliveredEvent implements EventFields {
 /** `done`, or `gone`: the lease was lost before, so the delivery is delivered again. */
 export type Settlement = 'done' | 'gone';
 
-interface Settling {
-  ack: () => Promise<Settlement>;
-  nack: (reason: string, delaySeconds: number | undefined) => Promise<Settlement>;
+/**
+ * What became of the work on a delivery. `failed` without `delaySeconds`: the server increases the delay with every attempt. `released`: the
+ * work was not begun, so the attempt does not count.
+ */
+export type Verdict =
+  | { kind: 'done' }
+  | { kind: 'failed'; reason: string; delaySeconds: number | undefined }
+  | { kind: 'released' };
+
+/** The work of which a delivery is a part. */
+export interface DeliveryWork {
+  readonly signal: AbortSignal;
+  settle: (verdict: Verdict) => Promise<Settlement>;
   extend: (seconds: number) => Promise<Settlement>;
 }
 
@@ -90,28 +99,26 @@ export class Delivery {
   /** Starts at 1. */
   readonly attempt: number;
   readonly event: DeliveredEvent;
-  readonly #stop: { readonly signal: AbortSignal };
   readonly #claimed: ClaimedDelivery;
-  readonly #settling: Settling;
+  readonly #work: DeliveryWork;
 
-  constructor(claimed: ClaimedDelivery, stop: { readonly signal: AbortSignal }, settling: Settling) {
+  constructor(claimed: ClaimedDelivery, work: DeliveryWork) {
     this.id = claimed.id;
     this.receipt = claimed.receipt;
     this.attempt = claimed.attempt;
     this.event = new DeliveredEvent(claimed.event);
-    this.#stop = stop;
     this.#claimed = claimed;
-    this.#settling = settling;
+    this.#work = work;
   }
 
   /** Aborts when the work should stop: the lease was lost, the time to drain ended, or the agent was closed. */
   get signal(): AbortSignal {
-    return this.#stop.signal;
+    return this.#work.signal;
   }
 
   /** The work is done: the delivery is finished. Rejects with WeirError. */
   ack(): Promise<Settlement> {
-    return this.#settling.ack();
+    return this.#work.settle({ kind: 'done' });
   }
 
   /**
@@ -121,7 +128,7 @@ export class Delivery {
   async nack(reason: string, { delaySeconds }: { delaySeconds?: number } = {}): Promise<Settlement> {
     if (delaySeconds !== undefined && !(delaySeconds >= 0 && delaySeconds <= DELAY_SECONDS_MAX))
       throw new RangeError(`delaySeconds is ${delaySeconds}; allowed: 0 to ${DELAY_SECONDS_MAX}.`);
-    return this.#settling.nack(reason, delaySeconds);
+    return this.#work.settle({ kind: 'failed', reason: reasonOf(reason), delaySeconds });
   }
 
   /**
@@ -129,11 +136,44 @@ export class Delivery {
    * before work that blocks the loop for longer than a third of the lease. Rejects with WeirError.
    */
   extend(seconds: number): Promise<Settlement> {
-    return this.#settling.extend(seconds);
+    return this.#work.extend(seconds);
   }
 
   /** The delivery as the API returned it. */
   toJSON(): ClaimedDelivery {
     return this.#claimed;
   }
+}
+
+/** The longest delay before the next attempt that the API accepts, in seconds. */
+export const DELAY_SECONDS_MAX = 86_400;
+
+/**
+ * Thrown by a handler: the delivery is attempted again, after `delaySeconds`, which is limited to 0 to 86,400. Without it the server doubles
+ * the wait with each attempt, as for every other error; also when it is not a number, which the reason then says.
+ */
+export class Retry extends Error {
+  override readonly name = 'Retry';
+  readonly delaySeconds: number | undefined;
+
+  constructor(reason: string, { delaySeconds }: { delaySeconds?: number } = {}) {
+    const isUsable = delaySeconds === undefined || delaySeconds >= 0 || delaySeconds < 0;
+    super(isUsable ? reason : `${reason} (delaySeconds is ${delaySeconds})`);
+    this.delaySeconds =
+      isUsable && delaySeconds !== undefined ? Math.min(Math.max(delaySeconds, 0), DELAY_SECONDS_MAX) : undefined;
+  }
+}
+
+/** Thrown by handlers of this package: the work was not begun, so the delivery is released and the attempt does not count. */
+export class NotBegun extends Error {}
+
+/** The API accepts 500. */
+const REASON_CHARACTERS_MAX = 400;
+
+/** The reason of a failed delivery, from anything that a handler may throw. Truncated between characters, never inside one. */
+export function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? error.message || error.name : String(error);
+  if (text.length <= REASON_CHARACTERS_MAX) return text;
+  const cut = text.slice(0, REASON_CHARACTERS_MAX - 1);
+  return `${/[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut}…`;
 }

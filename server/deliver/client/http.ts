@@ -1,10 +1,55 @@
-/** JSON calls to the Weir API, over keep-alive connections, with retries until the server gives a final response. */
-import type { IncomingMessage } from 'node:http';
+/** JSON calls to the Weir API, over keep-alive connections, with retries until the server gives a final response; and the errors of these calls. */
 import { errorName, keepAlive } from '../../base/net/keep-alive.ts';
 import { CLIENT_FIELD, updateOf, userAgent } from '../../base/net/releases.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 import { type Backoff, backoffMs, parseRetryAfter, pause } from '../../base/time/backoff.ts';
-import { WeirError } from './errors.ts';
+import type { Notify } from './options.ts';
+
+/**
+ * - `credential_invalid`: the text or the file is not an agent credential
+ * - `credential_unreadable`: the credential file cannot be read, or the function that returns the credential failed `attemptsMax` times
+ * - `credential_refused`: Weir answered 401: the credential was rotated or revoked, or belongs to another Weir
+ * - `not_weir`: the URL answers, but not as Weir's API
+ * - `unreachable`: no answer, or only server errors, in `attemptsMax` attempts
+ * - `request_refused`: Weir refused the request; `problemCode` is the code of its answer
+ * - `lease_lost`, `drain_ended`: reasons of `delivery.signal`
+ * - `closed`: the agent was closed before the answer arrived, so the outcome is unknown
+ */
+export type WeirErrorCode =
+  | 'credential_invalid'
+  | 'credential_unreadable'
+  | 'credential_refused'
+  | 'not_weir'
+  | 'unreachable'
+  | 'request_refused'
+  | 'lease_lost'
+  | 'drain_ended'
+  | 'closed';
+
+interface WeirErrorDetails {
+  /** HTTP status of the answer. */
+  status?: number;
+  /** `code` of the problem document (RFC 9457) that Weir answered; /docs/reference#errors of the server lists these codes. */
+  problemCode?: string;
+}
+
+export class WeirError extends Error {
+  override readonly name = 'WeirError';
+  readonly code: WeirErrorCode;
+  /** What to do about it, as one sentence. */
+  readonly fix: string;
+  readonly status: number | undefined;
+  readonly problemCode: string | undefined;
+
+  /** @param message never contains any part of a credential */
+  constructor(code: WeirErrorCode, message: string, fix: string, { status, problemCode }: WeirErrorDetails = {}) {
+    super(message);
+    this.code = code;
+    this.fix = fix;
+    this.status = status;
+    this.problemCode = problemCode;
+  }
+}
 
 /** A claim is limited to 16 MiB of bodies plus one body; JSON escapes and base64 make them longer. */
 const ANSWER_BYTES_MAX = 268_435_456;
@@ -69,14 +114,24 @@ export function openApiClient(url: URL): ApiClient {
       };
       const options = { method, agent, headers, timeout: timeoutMs, signal };
       const failed = (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) });
+      // By events: an async iterator of the response takes 0.1 ms more.
       const call = request(new URL(path, base), options, (response) => {
         serverClient = response.headers[CLIENT_FIELD] as string | undefined;
-        read(
-          response,
-          bytes && response.statusCode === 200,
-          (document) => settle(answered(response, document)),
-          failed,
-        );
+        const { statusCode: status = 0 } = response;
+        const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now());
+        const chunks: Buffer[] = [];
+        let size = 0;
+        response.on('data', (chunk: Buffer) => {
+          size += chunk.length;
+          if (size > ANSWER_BYTES_MAX) response.destroy(fault('a response that is too large'));
+          else chunks.push(chunk);
+        });
+        response.on('error', failed);
+        response.on('end', () => {
+          const whole = Buffer.concat(chunks);
+          const document = bytes && status === 200 ? whole : jsonOf(whole);
+          settle({ kind: 'answered', status, retryAfterMs, document });
+        });
       });
       call.once('timeout', () => call.destroy(fault('ETIMEDOUT')));
       call.on('error', failed);
@@ -86,39 +141,13 @@ export function openApiClient(url: URL): ApiClient {
   return { base, send, update, close: () => agent.destroy() };
 }
 
-/** By events: an async iterator of the response takes 0.1 ms more. */
-function read(
-  response: IncomingMessage,
-  raw: boolean,
-  ended: (document: unknown) => void,
-  failed: (error: Error) => void,
-): void {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  response.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) response.destroy(fault('a response that is too large'));
-    else chunks.push(chunk);
-  });
-  response.on('error', failed);
-  response.on('end', () => {
-    const whole = Buffer.concat(chunks);
-    ended(raw ? whole : documentOf(whole));
-  });
-}
-
 /** Null: it is not JSON. */
-function documentOf(whole: Buffer): unknown {
+function jsonOf(whole: Buffer): unknown {
   try {
     return JSON.parse(whole.toString('utf8'));
   } catch {
     return null;
   }
-}
-
-function answered(response: IncomingMessage, document: unknown): Answer {
-  const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now());
-  return { kind: 'answered', status: response.statusCode ?? 0, retryAfterMs, document };
 }
 
 function fault(code: string): NodeJS.ErrnoException {
@@ -128,58 +157,55 @@ function fault(code: string): NodeJS.ErrnoException {
 /** Delay between attempts without Retry-After. */
 const backoff: Backoff = { firstMs: 200, maxMs: 10_000 };
 
-/** Callbacks for failing attempts; must not throw. */
-export interface Trouble {
-  /** An attempt failed; the next one follows in `afterMs`. */
-  waiting: (cause: string, afterMs: number) => void;
-  /** A request was answered after failures. */
-  over: () => void;
-}
-
-export interface Repetition {
-  /** Address of the request, for the final error message. */
+interface Repetition {
+  /** Address of the requests, for messages. */
   base: string;
   /** Maximum attempts that end in a lost connection or a 5xx, including the first. */
   attemptsMax: number;
-  trouble: Trouble;
+  /** Gets one notice for each outage, which may have many attempts, and one when it ends. */
+  notify?: Notify;
   /** Waits between attempts; tests pass their own clock. */
   wait?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 /** `stopped`: the signal ended the request; whether the server received the last attempt is unknown. */
-type RepeatOutcome = { kind: 'answered'; status: number; document: unknown } | { kind: 'stopped' };
+type Reply = { kind: 'answered'; status: number; document: unknown } | { kind: 'stopped' };
 
 /**
  * Retries until the response is neither 408, 429 nor 5xx: lost connections and server errors with back-off, or after the delay that
  * Retry-After requests. Throws WeirError `unreachable` when no attempts are left. 429 does not count as an attempt.
  */
-export async function repeat(
-  attempt: () => Promise<Answer>,
-  { base, attemptsMax, trouble, wait = pause }: Repetition,
-  signal: AbortSignal,
-): Promise<RepeatOutcome> {
-  let attempts = 0;
-  for (let waits = 0; !signal.aborted; waits++) {
-    const answer = await attempt();
-    if (signal.aborted && answer.kind === 'failed') break;
-    if (answer.kind === 'answered' && answer.status !== 408 && answer.status !== 429 && answer.status < 500) {
-      trouble.over();
-      return { kind: 'answered', status: answer.status, document: answer.document };
+export type Repeat = (attempt: () => Promise<Answer>, signal: AbortSignal) => Promise<Reply>;
+
+export function repeater({ base, attemptsMax, notify = () => {}, wait = pause }: Repetition): Repeat {
+  let isOutage = false;
+  return async (attempt, signal) => {
+    let attempts = 0;
+    for (let waits = 0; !signal.aborted; waits++) {
+      const answer = await attempt();
+      if (signal.aborted && answer.kind === 'failed') break;
+      if (answer.kind === 'answered' && answer.status !== 408 && answer.status !== 429 && answer.status < 500) {
+        if (isOutage) notify({ kind: 'recovered', message: 'The server is available again.' });
+        isOutage = false;
+        return { kind: 'answered', status: answer.status, document: answer.document };
+      }
+      const cause = answer.kind === 'failed' ? answer.name : String(answer.status);
+      if (cause !== '429') attempts += 1;
+      if (attempts >= attemptsMax)
+        throw new WeirError(
+          'unreachable',
+          `${base} did not answer: ${cause}, after ${attempts} attempts.`,
+          `Check that Weir runs and that this machine reaches ${base}readyz.`,
+        );
+      const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : null;
+      const afterMs = retryAfterMs ?? backoffMs(waits, backoff, Math.random());
+      const message = `${base}: ${cause}: next attempt in ${(afterMs / 1000).toFixed(1)} s.`;
+      if (!isOutage) notify({ kind: 'retrying', message, cause, afterMs });
+      isOutage = true;
+      await wait(afterMs, signal);
     }
-    const cause = answer.kind === 'failed' ? answer.name : String(answer.status);
-    if (cause !== '429') attempts += 1;
-    if (attempts >= attemptsMax)
-      throw new WeirError(
-        'unreachable',
-        `${base} did not answer: ${cause}, after ${attempts} attempts.`,
-        `Check that Weir runs and that this machine reaches ${base}readyz.`,
-      );
-    const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : null;
-    const afterMs = retryAfterMs ?? backoffMs(waits, backoff, Math.random());
-    trouble.waiting(cause, afterMs);
-    await wait(afterMs, signal);
-  }
-  return { kind: 'stopped' };
+    return { kind: 'stopped' };
+  };
 }
 
 const DETAIL_CHARACTERS_MAX = 300;
@@ -203,11 +229,9 @@ export function unexpected({ base, update }: ApiClient, path: string, status: nu
   );
 }
 
-/** Error for a response of status 200 whose document is not the documented one. @param what for example `a claim` */
-export function unknownDocument({ base, update }: ApiClient, what: string, instead: string): WeirError {
+/** Error for a response of status 200 whose document is not the documented one. */
+export function unknownDocument({ base, update }: ApiClient, path: string): WeirError {
   const change = update(200);
-  const end = change === null ? '; is it a Weir server?' : `. ${change}`;
-  return new WeirError('not_weir', `${base} answered ${what} with ${instead}${end}`, change ? UPDATE : GIVE_BASE_URL, {
-    status: 200,
-  });
+  const message = `${base} answered ${path} with an unknown document${change === null ? '; is it a Weir server?' : `. ${change}`}`;
+  return new WeirError('not_weir', message, change === null ? GIVE_BASE_URL : UPDATE, { status: 200 });
 }

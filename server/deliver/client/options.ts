@@ -1,5 +1,5 @@
-/** Options and counts of a run. */
-import type { DeliveredEvent } from './delivery.ts';
+/** Options and counts of a run, and what an agent reports. */
+import type { DeliveredEvent, Delivery } from './delivery.ts';
 
 export interface RunOptions {
   /** Starts a drain: no more claims; running handlers may finish for `drainSeconds`, and their deliveries are settled. */
@@ -67,3 +67,19 @@ export function completeOptions({
     throw new RangeError(`max is ${max}; allowed: a whole number from 1, or Infinity.`);
   return { ...bounded, max, once, filter, counts, signal, webhookIds };
 }
+
+/**
+ * - `retrying`: a call failed and is repeated, or the credential was refused and another one is waited for; reported once for each outage
+ * - `recovered`: a call was answered again, or another credential was accepted
+ * - `failed`: a handler failed; the delivery is attempted again, or becomes a dead letter after the last attempt
+ * - `lease_lost`: the lease ended before the delivery was settled, so the delivery is delivered again
+ */
+export type AgentNotice = { message: string } & (
+  | { kind: 'retrying'; cause: string; afterMs: number }
+  | { kind: 'recovered' }
+  | { kind: 'failed'; delivery: Delivery; reason: string }
+  | { kind: 'lease_lost'; delivery: Delivery }
+);
+
+/** Must not throw. */
+export type Notify = (notice: AgentNotice) => void;

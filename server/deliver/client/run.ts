@@ -1,18 +1,23 @@
 /** The main loop of an agent: claims deliveries up to the free capacity, works on them and settles them, and drains on request. */
 import { setMaxListeners } from 'node:events';
-import type { AgentApi } from './api.ts';
-import { claimAll } from './claims.ts';
-import type { ClaimedDelivery, Delivery } from './delivery.ts';
-import { NotBegun, Retry, reasonOf, WeirError } from './errors.ts';
-import { Leases } from './leases.ts';
-import type { Notify } from './notices.ts';
-import type { CompleteOptions, RunCounts } from './options.ts';
-import { type Outcome, Settler, type Verdict } from './settle.ts';
-import { Slots } from './slots.ts';
-import { openWork, type Work } from './work.ts';
+import { setImmediate as turn } from 'node:timers/promises';
+import { backoffMs, pause } from '../../base/time/backoff.ts';
+import { type Claim, DeliveryApi } from './api.ts';
+import type { ClaimedDelivery } from './delivery.ts';
+import { WeirError } from './http.ts';
+import type { CompleteOptions, Notify, RunCounts } from './options.ts';
+import { Pace } from './pace.ts';
+import type { AgentSession } from './session.ts';
+import { type Shop, Work, type WorkHandler } from './work.ts';
 
 /** Maximum number of claimed but unsettled deliveries. It limits how many wait for responses to acks when the work is fast. */
 const UNSETTLED_MAX = 10_000;
+
+/** A delivery that still waits for a slot after this time is released, so that slow work takes nothing from an idle consumer. */
+const WAIT_MS_MAX = 1_000;
+
+/** How often deliveries that wait and leases that end are looked for. */
+const TICK_MS = 250;
 
 /** Maximum time to settle after the last work of a drain has ended. */
 const SETTLE_MS_MAX = 10_000;
@@ -20,59 +25,53 @@ const SETTLE_MS_MAX = 10_000;
 /** A handler that still runs this long after its signal aborted, at the end of a drain, is no longer waited for. */
 const HANDLER_GRACE_MS = 10_000;
 
-const released: Verdict = { kind: 'released' };
-
-interface RunParts {
-  api: AgentApi;
-  notify: Notify;
-  /** Ends all calls and asks all work to stop. */
-  closed: AbortSignal;
-  /** Returns: ack. Throws: nack, or release for NotBegun. `settled` resolves when the delivery was settled by one of its methods. */
-  handler: (delivery: Delivery, settled: Promise<void>) => unknown;
-}
+/** Delay before the next claim when the server answers a long poll early and empty. */
+const emptyBackoff = { firstMs: 100, maxMs: 1_000 };
 
 export class Run {
   readonly #options: CompleteOptions;
-  readonly #parts: RunParts;
+  readonly #shop: Shop;
+  readonly #pace: Pace;
+  /** Ends claims. */
   readonly #stop = new AbortController();
+  /** Ends every request. */
   readonly #cut = new AbortController();
-  readonly #settler: Settler;
-  readonly #leases: Leases;
-  readonly #slots: Slots;
-  /** Work that was begun and has not ended. */
-  readonly #works = new Set<Work>();
-  readonly #unsettled = new Set<Promise<void>>();
+  /** All work that was claimed and is not settled: it waits for a slot, runs in one, or is being settled. */
+  readonly #unsettled = new Set<Work>();
+  #waiting: Work[] = [];
+  readonly #running = new Set<Work>();
   readonly #timers: NodeJS.Timeout[] = [];
-  #settlingBounded = false;
+  #isSettlingBounded = false;
   #failure: unknown = null;
   #changed = () => {};
 
-  constructor(options: CompleteOptions, parts: RunParts) {
+  constructor(options: CompleteOptions, session: AgentSession, handler: WorkHandler, notify: Notify) {
     this.#options = options;
-    this.#parts = parts;
-    this.#settler = new Settler(parts.api, this.#cut.signal);
-    this.#leases = new Leases(parts.api, options.leaseSeconds, (error) => this.#fail(error), this.#cut.signal);
-    this.#slots = new Slots(options.concurrency, this.#stop.signal);
-    setMaxListeners(0, this.#stop.signal, this.#cut.signal);
+    const cut = this.#cut.signal;
+    this.#shop = { options, handler, notify, cut, api: new DeliveryApi(session, cut) };
+    this.#pace = new Pace(options.concurrency);
+    setMaxListeners(0, this.#stop.signal, cut);
   }
 
-  /** Resolves when every delivery is settled or all work was cut off. Rejects with WeirError on a permanent failure. Call it once. */
-  async run(): Promise<RunCounts> {
+  /**
+   * Resolves when every delivery is settled or all work was cut off. Rejects with WeirError on a permanent failure. Call it once.
+   * @param closed ends all calls and asks all work to stop
+   */
+  async run(closed: AbortSignal): Promise<RunCounts> {
     const { signal, counts } = this.#options;
-    const { closed } = this.#parts;
     const onStop = () => this.#drain();
     const onClosed = () => this.#cutOff(new WeirError('closed', 'The agent was closed.', 'Create a new Agent.'));
     signal?.addEventListener('abort', onStop);
     closed.addEventListener('abort', onClosed);
+    this.#timers.push(setInterval(() => this.#tick(), TICK_MS));
     try {
       if (closed.aborted) onClosed();
       else if (signal?.aborted) onStop();
       await this.#claimAll().catch((error) => this.#fail(error));
-      while (this.#unsettled.size > 0) await Promise.all(this.#unsettled);
+      while (this.#unsettled.size > 0) await this.#change();
     } finally {
       signal?.removeEventListener('abort', onStop);
       closed.removeEventListener('abort', onClosed);
-      this.#leases.close();
       for (const timer of this.#timers) clearTimeout(timer);
       this.#stop.abort();
       this.#cut.abort();
@@ -81,133 +80,115 @@ export class Run {
     return counts;
   }
 
-  #claimAll(): Promise<void> {
-    const { once, leaseSeconds, waitSeconds, webhookIds, max, counts } = this.#options;
-    const settled = () => counts.done + counts.failed;
-    return claimAll({
-      api: this.#parts.api,
-      order: {
-        lease_seconds: leaseSeconds,
-        wait_seconds: waitSeconds,
-        ...(webhookIds !== undefined && { webhook_ids: webhookIds }),
-      },
-      once,
-      room: () =>
-        Math.min(this.#slots.room(), UNSETTLED_MAX - this.#unsettled.size, max - settled() - this.#unsettled.size),
-      enough: () => settled() >= max,
-      changed: () =>
-        new Promise((resolve) => {
-          this.#changed = resolve;
-        }),
-      begin: (claimed) => this.#begin(claimed),
-      batch: () => this.#slots.batch(),
-      takeAcks: () => this.#settler.takeAcks(),
-      keepAcks: (isKept) => this.#settler.keepAcks(isKept),
-      signal: this.#stop.signal,
+  /** Resolves when work has ended or is settled, or when the run is to stop. */
+  #change(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#changed = resolve;
     });
+  }
+
+  /**
+   * Claims until enough are settled or the run is to stop. After a claim that got all that it asked for, the next one is sent before the
+   * work on these begins: the server and the handlers then work at the same time.
+   */
+  async #claimAll(): Promise<void> {
+    const { once, waitSeconds } = this.#options;
+    const stop = this.#stop.signal;
+    let empty = 0;
+    let next: Claim | null = null;
+    while (!stop.aborted && this.#wanted() > 0) {
+      const claim: Claim | null = next ?? this.#claim(0);
+      if (claim === null) {
+        await this.#change();
+        // Wait for other deliveries that end in this turn, so that one claim replaces all of them.
+        await turn();
+        continue;
+      }
+      const deliveries: ClaimedDelivery[] = await claim.deliveries;
+      next = once || deliveries.length < claim.max || stop.aborted ? null : this.#claim(deliveries.length);
+      // The request is written before the handlers take the turn.
+      if (next !== null) await turn();
+      this.#shop.api.keepAcks(next !== null);
+      for (const delivery of deliveries) this.#begin(delivery);
+      if (once) return;
+      // This claim did not wait for deliveries; the next one does.
+      if (claim.withAcks) continue;
+      const early = waitSeconds === 0 || performance.now() - claim.startMs < waitSeconds * 1000;
+      empty = deliveries.length === 0 && early ? empty + 1 : 0;
+      if (empty > 0) await pause(backoffMs(empty - 1, emptyBackoff, Math.random()), stop);
+    }
+    // These deliveries are released, because the run has stopped.
+    for (const delivery of (await next?.deliveries) ?? []) this.#begin(delivery);
+  }
+
+  /** Number of deliveries that are still to be settled. */
+  #wanted(): number {
+    const { max, counts } = this.#options;
+    return max - counts.done - counts.failed;
+  }
+
+  /** Sends a claim. Null: there is no room. @param claimed deliveries that are about to begin */
+  #claim(claimed: number): Claim | null {
+    const { room, batch } = this.#pace.room(this.#running.size, this.#waiting.length);
+    const unsettledMax = Math.min(UNSETTLED_MAX, this.#wanted());
+    const max = Math.min(batch, Math.min(room, unsettledMax - this.#unsettled.size) - claimed);
+    if (max < 1) return null;
+    const { leaseSeconds, waitSeconds, webhookIds } = this.#options;
+    return this.#shop.api.claim(
+      { max, lease_seconds: leaseSeconds, wait_seconds: waitSeconds, webhook_ids: webhookIds },
+      this.#stop.signal,
+    );
   }
 
   #begin(claimed: ClaimedDelivery): void {
     this.#options.counts.claimed += 1;
-    const work = openWork(
-      claimed,
-      (verdict) => this.#settle(work, verdict),
-      (seconds) => this.#leases.extend(claimed.receipt, seconds),
-    );
-    const settled = this.#follow(work)
-      .catch((error) => this.#fail(error))
-      .finally(() => {
-        this.#unsettled.delete(settled);
-        this.#changed();
-      });
-    this.#unsettled.add(settled);
+    const work = new Work(claimed, this.#shop);
+    this.#unsettled.add(work);
+    this.#waiting.push(work);
+    this.#fillSlots();
   }
 
-  async #follow(work: Work): Promise<void> {
-    const { delivery } = work;
-    this.#leases.hold(delivery.receipt, () => {
-      work.lost = true;
-      const message = `Delivery ${delivery.id}: its lease was lost, so its work is stopped; it will be delivered again.`;
-      this.#parts.notify({ kind: 'lease_lost', message, delivery });
-      work.stop.abort(new WeirError('lease_lost', message, 'Stop the work on this delivery.'));
-    });
-    const mayBegin = await this.#slots.enter();
-    const verdict = mayBegin ? await this.#workInSlot(work) : released;
-    this.#leases.release(delivery.receipt);
+  /** Begins the work that waits, as far as slots are free. After a stop it is released. */
+  #fillSlots(): void {
+    while (this.#waiting.length > 0 && (this.#stop.signal.aborted || this.#running.size < this.#options.concurrency)) {
+      const work = this.#waiting.shift()!;
+      void (this.#stop.signal.aborted ? this.#release(work) : this.#work(work));
+    }
+  }
+
+  async #work(work: Work): Promise<void> {
+    const startMs = performance.now();
+    this.#pace.began(this.#running.size);
+    this.#running.add(work);
+    const verdict = await work.perform();
+    this.#running.delete(work);
+    this.#pace.ended(performance.now() - startMs);
+    this.#fillSlots();
+    await this.#ended(work, work.end(verdict));
+  }
+
+  #release(work: Work): Promise<void> {
+    return this.#ended(work, work.end({ kind: 'released' }));
+  }
+
+  async #ended(work: Work, settled: Promise<void>): Promise<void> {
     this.#changed();
     this.#boundSettling();
-    if (work.settling !== null) {
-      await work.settling;
-      if (verdict?.kind === 'failed' && !this.#cut.signal.aborted) this.#reportFailure(delivery, verdict.reason);
-    } else if (work.lost) this.#options.counts.gone += 1;
-    else if (verdict !== undefined && verdict.kind !== 'failed') await this.#settle(work, verdict);
-    else if (work.cutShort || verdict === undefined) {
-      const reason = `stopped: it still ran ${this.#options.drainSeconds} s after the agent was asked to stop`;
-      await this.#settle(work, { kind: 'failed', reason, delaySeconds: 0 });
-    } else await this.#settle(work, verdict);
+    await settled.catch((error) => this.#fail(error));
+    this.#unsettled.delete(work);
+    this.#changed();
   }
 
-  /** Undefined: the handler is no longer waited for. */
-  async #workInSlot(work: Work): Promise<Verdict | undefined> {
-    const startMs = performance.now();
-    this.#works.add(work);
-    // A lease can be lost while its delivery waits for a slot.
-    const ended = work.lost ? released : this.#perform(work);
-    const verdict = await Promise.race([ended, work.abandoned.promise.then(() => undefined)]);
-    this.#works.delete(work);
-    this.#slots.leave(performance.now() - startMs);
-    return verdict;
-  }
-
-  async #perform({ delivery, settled }: Work): Promise<Verdict> {
-    try {
-      if (this.#options.filter(delivery.event)) await this.#parts.handler(delivery, settled.promise);
-      return { kind: 'done' };
-    } catch (error) {
-      if (error instanceof NotBegun) return released;
-      const delaySeconds = error instanceof Retry ? error.delaySeconds : undefined;
-      return { kind: 'failed', reason: reasonOf(error), delaySeconds };
-    }
-  }
-
-  /** The first verdict counts. */
-  #settle(work: Work, verdict: Verdict): Promise<Outcome> {
-    if (work.settling === null) {
-      this.#leases.release(work.delivery.receipt);
-      work.settling = this.#send(work.delivery, verdict);
-      work.settling.then(
-        () => work.settled.resolve(),
-        () => work.settled.resolve(),
-      );
-    }
-    return work.settling;
-  }
-
-  async #send(delivery: Delivery, verdict: Verdict): Promise<Outcome> {
-    const { counts } = this.#options;
-    if (this.#cut.signal.aborted) return 'stopped';
-    if (verdict.kind === 'failed') this.#reportFailure(delivery, verdict.reason);
-    const outcome = await this.#settler.settle(delivery.receipt, verdict);
-    if (outcome === 'gone') {
-      counts.gone += 1;
-      const message = `Delivery ${delivery.id}: its lease was lost before it was settled, so it will be delivered again.`;
-      this.#parts.notify({ kind: 'lease_lost', message, delivery });
-    } else if (outcome === 'done') {
-      if (verdict.kind === 'released') counts.claimed -= 1;
-      else counts[verdict.kind] += 1;
-    }
-    return outcome;
-  }
-
-  #reportFailure(delivery: Delivery, reason: string): void {
-    const message = `Delivery ${delivery.id}, attempt ${delivery.attempt}: ${reason}`;
-    this.#parts.notify({ kind: 'failed', message, delivery, reason });
+  #tick(): void {
+    const lateMs = performance.now() - WAIT_MS_MAX;
+    while (this.#waiting.length > 0 && this.#waiting[0]!.claimedMs <= lateMs)
+      void this.#release(this.#waiting.shift()!);
+    for (const work of this.#unsettled) work.keepLease().catch((error) => this.#fail(error));
   }
 
   #drain(): void {
     if (this.#stop.signal.aborted) return;
-    this.#stop.abort();
-    this.#changed();
+    this.#stopClaims();
     const { drainSeconds } = this.#options;
     const over = () =>
       this.#stopWorks(new WeirError('drain_ended', `${drainSeconds} s to drain are over.`, 'Stop the work.'));
@@ -215,27 +196,29 @@ export class Run {
     this.#boundSettling();
   }
 
+  #stopClaims(): void {
+    this.#stop.abort();
+    this.#fillSlots();
+    this.#changed();
+  }
+
   #boundSettling(): void {
-    if (!this.#stop.signal.aborted || this.#works.size > 0 || this.#settlingBounded) return;
-    this.#settlingBounded = true;
+    if (!this.#stop.signal.aborted || this.#running.size > 0 || this.#isSettlingBounded) return;
+    this.#isSettlingBounded = true;
     this.#timers.push(setTimeout(() => this.#cutOff(new Error('the server does not respond')), SETTLE_MS_MAX));
   }
 
   #cutOff(reason: unknown): void {
     this.#cut.abort(reason);
-    this.#stop.abort();
-    this.#changed();
+    this.#stopClaims();
     this.#stopWorks(reason);
   }
 
   #stopWorks(reason: unknown): void {
-    const works = [...this.#works];
-    for (const work of works) {
-      work.cutShort = true;
-      work.stop.abort(reason);
-    }
+    const works = [...this.#running];
+    for (const work of works) work.stop(reason);
     const abandon = () => {
-      for (const work of works) work.abandoned.resolve();
+      for (const work of works) work.abandon();
     };
     this.#timers.push(setTimeout(abandon, HANDLER_GRACE_MS));
   }

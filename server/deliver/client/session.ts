@@ -1,18 +1,20 @@
-/** An agent's session with Weir: created with the credential, and renewed before it expires and when the server refuses it. */
+/** The session of an agent: opened with its credential, renewed before it expires and when the server refuses it; and the calls that use it. */
 import { type Backoff, backoffMs, pause } from '../../base/time/backoff.ts';
 import type { CredentialReader } from './credential.ts';
-import { reasonOf, WeirError } from './errors.ts';
-import { type Answer, type ApiClient, type Repetition, repeat, unexpected, unknownDocument } from './http.ts';
-import type { Notify } from './notices.ts';
+import { reasonOf } from './delivery.ts';
+import { type Answer, type ApiClient, type Repeat, unexpected, unknownDocument, WeirError } from './http.ts';
+import type { Notify } from './options.ts';
 
 const PATH = 'api/v1/agent/session';
 const ANSWER_TIMEOUT_MS = 30_000;
-const CHECK_IT = 'Check what the function credential reads.';
 
 /** How long an agent whose credential was rotated waits for the new one to be stored. */
 export const CREDENTIAL_WAIT_MS = 300_000;
 /** Delay between two looks whether another credential is stored. */
 const look: Backoff = { firstMs: 1_000, maxMs: 10_000 };
+
+/** Delay between sign-ins while new sessions are refused. Causes: a wrong clock, or a process that does not know the agent yet. */
+const refusal: Backoff = { firstMs: 250, maxMs: 10_000 };
 
 /** A session is renewed after this share of its lifetime, so that calls are normally not refused. */
 const RENEWED_AT = 0.8;
@@ -20,44 +22,78 @@ const RENEWED_AT = 0.8;
 interface SessionParts {
   client: ApiClient;
   readCredential: CredentialReader;
-  repetition: Repetition;
+  repeat: Repeat;
   /** Gets the wait for another credential, and its end. Null: no other one is waited for. */
   notify: Notify | null;
+  /** Waits; tests pass their own clock. */
+  wait?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-/** A sign-in in progress. It is cancelled when each caller that joined it has stopped waiting. */
-interface SignIn {
-  done: Promise<void>;
-  cancel: AbortController;
-  joined: number;
+interface AgentCall<T> {
+  path: string;
+  /** Sent by POST; without it the call is a GET. */
+  body?: object;
+  /** How long the server may wait before it answers. */
+  waitSeconds?: number;
+  /** Undefined: not the document of the API. */
+  understand: (document: object) => T | undefined;
 }
 
 export class AgentSession {
-  readonly #parts: SessionParts;
+  readonly #parts: Required<SessionParts>;
   #token: string | null = null;
   #renewAtMs = 0;
   #endsAtMs = 0;
-  #signIn: SignIn | null = null;
+  #signIn: Promise<void> | null = null;
   /** Waited for another credential since the last one was accepted. */
   #waitedMs = 0;
 
   constructor(parts: SessionParts) {
-    this.#parts = parts;
+    this.#parts = { wait: pause, ...parts };
+  }
+
+  /** Repeats the call until it is answered. Null when `signal` ended it. Rejects with WeirError when repeating it cannot help. */
+  async call<T>({ path, body, waitSeconds = 0, understand }: AgentCall<T>, signal: AbortSignal): Promise<T | null> {
+    const { client, repeat, wait } = this.#parts;
+    const request = body === undefined ? { method: 'GET' as const, path } : { method: 'POST' as const, path, body };
+    const timeoutMs = waitSeconds * 1000 + ANSWER_TIMEOUT_MS;
+    for (let refusals = 0; ; refusals++) {
+      const token = await this.token(signal);
+      if (token === null) return null;
+      const reply = await repeat(() => client.send({ ...request, token, timeoutMs, signal }), signal);
+      if (reply.kind === 'stopped') return null;
+      if (reply.status === 401) {
+        this.refused(token);
+        // The first refusal is normal: the session has expired.
+        if (refusals > 0) await wait(backoffMs(refusals - 1, refusal, Math.random()), signal);
+        continue;
+      }
+      if (reply.status !== 200) throw unexpected(client, path, reply.status, reply.document);
+      const understood = understand(Object(reply.document));
+      if (understood === undefined) throw unknownDocument(client, path);
+      return understood;
+    }
   }
 
   /**
-   * Returns a token that has not expired by the local clock; null when a signal stopped the wait. Concurrent callers share
+   * Returns a token that has not expired by the local clock; null when the signal stopped the wait. Concurrent callers share
    * one sign-in. Rejects with WeirError when the credential is refused: after CREDENTIAL_WAIT_MS, if an earlier one was accepted.
-   * @param signal ends the wait of this caller only
    */
   async token(signal: AbortSignal): Promise<string | null> {
-    if (signal.aborted) return null;
-    const token = this.#token;
-    const nowMs = performance.now();
-    if (token === null || nowMs >= this.#endsAtMs) await unless(signal, this.#renew(signal));
-    // An early renewal runs in the background. When it fails, the next call signs in.
-    else if (nowMs >= this.#renewAtMs) this.#renew(signal).catch(() => this.refused(token));
-    return signal.aborted ? null : this.#token;
+    while (!signal.aborted) {
+      const token = this.#token;
+      const nowMs = performance.now();
+      if (token !== null && nowMs < this.#endsAtMs) {
+        // An early renewal runs in the background. When it fails, the next call signs in.
+        if (nowMs >= this.#renewAtMs) this.#renew(signal).catch(() => this.refused(token));
+        return token;
+      }
+      this.#token = null;
+      await unless(signal, this.#renew(signal));
+      if (this.#token !== null) return signal.aborted ? null : this.#token;
+      // The sign-in was that of another caller, and ended with its signal.
+    }
+    return null;
   }
 
   /** The server refused this token. The next call signs in, unless the token has already been replaced. */
@@ -66,30 +102,14 @@ export class AgentSession {
   }
 
   #renew(signal: AbortSignal): Promise<void> {
-    this.#signIn ??= this.#startSignIn();
-    const signIn = this.#signIn;
-    signIn.joined += 1;
-    const leave = () => {
-      signIn.joined -= 1;
-      if (signIn.joined > 0) return;
-      signIn.cancel.abort();
-      if (this.#signIn === signIn) this.#signIn = null;
-    };
-    signal.addEventListener('abort', leave);
-    return signIn.done.finally(() => signal.removeEventListener('abort', leave));
-  }
-
-  #startSignIn(): SignIn {
-    const cancel = new AbortController();
-    const done = this.#open(cancel.signal).finally(() => {
-      if (this.#signIn === signIn) this.#signIn = null;
+    this.#signIn ??= this.#open(signal).finally(() => {
+      this.#signIn = null;
     });
-    const signIn: SignIn = { done, cancel, joined: 0 };
-    return signIn;
+    return this.#signIn;
   }
 
   async #open(signal: AbortSignal): Promise<void> {
-    const { client, readCredential, repetition, notify } = this.#parts;
+    const { client, readCredential, repeat, notify } = this.#parts;
     const startMs = performance.now();
     let unread: WeirError | null = null;
     let credential = '';
@@ -97,27 +117,22 @@ export class AgentSession {
       try {
         credential = await readCredential();
         unread = null;
-        return client.send({
-          method: 'POST',
-          path: PATH,
-          token: credential,
-          body: {},
-          timeoutMs: ANSWER_TIMEOUT_MS,
-          signal,
-        });
+        const timeoutMs = ANSWER_TIMEOUT_MS;
+        return client.send({ method: 'POST', path: PATH, token: credential, body: {}, timeoutMs, signal });
       } catch (error) {
         if (error instanceof WeirError) throw error;
         // The function of the user failed, for example because its store of secrets did not answer.
-        unread = new WeirError('credential_unreadable', `The function credential failed: ${reasonOf(error)}`, CHECK_IT);
-        return { kind: 'failed', name: unread.message };
+        const message = `The function credential failed: ${reasonOf(error)}`;
+        unread = new WeirError('credential_unreadable', message, 'Check what the function credential reads.');
+        return { kind: 'failed', name: message };
       }
     };
-    const reply = await repeat(attempt, repetition, signal).catch((error) => {
+    const reply = await repeat(attempt, signal).catch((error) => {
       throw unread ?? error;
     });
     if (reply.kind === 'stopped') return;
     if (reply.status === 401) {
-      if (await this.#another(credential, signal)) return this.#open(signal);
+      if (await this.#isReplaced(credential, signal)) return this.#open(signal);
       if (signal.aborted) return;
       throw new WeirError(
         'credential_refused',
@@ -127,10 +142,9 @@ export class AgentSession {
         { status: 401 },
       );
     }
-    const { access_token: token, expires_in: seconds } = (reply.document ?? {}) as Record<string, unknown>;
     if (reply.status !== 200) throw unexpected(client, PATH, reply.status, reply.document);
-    if (typeof token !== 'string' || typeof seconds !== 'number')
-      throw unknownDocument(client, PATH, 'something other than a session');
+    const { access_token: token, expires_in: seconds } = Object(reply.document);
+    if (typeof token !== 'string' || typeof seconds !== 'number') throw unknownDocument(client, PATH);
     this.#token = token;
     this.#renewAtMs = startMs + seconds * 1000 * RENEWED_AT;
     this.#endsAtMs = startMs + seconds * 1000;
@@ -139,10 +153,9 @@ export class AgentSession {
   }
 
   /** Waits for another credential than the refused one. A credential that was never accepted is not waited for: it is a mistake. */
-  async #another(refused: string, signal: AbortSignal): Promise<boolean> {
-    const { client, readCredential, repetition, notify } = this.#parts;
+  async #isReplaced(refused: string, signal: AbortSignal): Promise<boolean> {
+    const { client, readCredential, notify, wait } = this.#parts;
     if (notify === null || this.#endsAtMs === 0) return false;
-    const { wait = pause } = repetition;
     const message = `${client.base} refused the credential; waiting up to ${CREDENTIAL_WAIT_MS / 60_000} minutes for another one.`;
     if (this.#waitedMs === 0) notify({ kind: 'retrying', message, cause: '401', afterMs: look.firstMs });
     for (let looks = 0; this.#waitedMs < CREDENTIAL_WAIT_MS; looks++) {
@@ -157,15 +170,9 @@ export class AgentSession {
 }
 
 /** Waits for the promise or for the signal, whichever comes first. */
-async function unless(signal: AbortSignal, promise: Promise<void>): Promise<void> {
-  let stop = () => {};
-  const stopped = new Promise<void>((resolve) => {
-    stop = resolve;
+function unless(signal: AbortSignal, promise: Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    promise.then(resolve, reject);
   });
-  signal.addEventListener('abort', stop);
-  try {
-    await Promise.race([promise, stopped]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
 }

@@ -1,85 +1,181 @@
-/** The work on one claimed delivery. */
+/** The work on one claimed delivery: its handler, its lease, and its settlement. */
 import { setMaxListeners } from 'node:events';
-import { type ClaimedDelivery, Delivery, type Settlement } from './delivery.ts';
-import { reasonOf, WeirError } from './errors.ts';
-import type { Outcome, Verdict } from './settle.ts';
-
-export interface Work {
-  delivery: Delivery;
-  /** Its signal is `delivery.signal`. */
-  stop: Stop;
-  /** The server reported that the lease is lost. */
-  lost: boolean;
-  /** The handler was asked to stop, because a drain ended or the agent was closed. */
-  cutShort: boolean;
-  /** The first settlement; null before it. */
-  settling: Promise<Outcome> | null;
-  settled: Deferred;
-  /** Resolves when the handler is no longer waited for. */
-  abandoned: Deferred;
-}
+import type { DeliveryApi, Outcome } from './api.ts';
+import {
+  type ClaimedDelivery,
+  Delivery,
+  type DeliveryWork,
+  NotBegun,
+  Retry,
+  reasonOf,
+  type Settlement,
+  type Verdict,
+} from './delivery.ts';
+import { WeirError } from './http.ts';
+import type { CompleteOptions, Notify } from './options.ts';
 
 /**
- * @param settle called for each settlement by the delivery's own methods
- * @param extend extends the lease to so many seconds from now
+ * Works on a delivery. Returns: ack. Throws: nack, or release for NotBegun.
+ * @param onSettled its argument is called when the delivery was settled by one of its methods
  */
-export function openWork(
-  claimed: ClaimedDelivery,
-  settle: (verdict: Verdict) => Promise<Outcome>,
-  extend: (seconds: number) => Promise<Outcome>,
-): Work {
-  const stop = new Stop();
-  const delivery = new Delivery(claimed, stop, {
-    ack: async () => settlementOf(await settle({ kind: 'done' })),
-    nack: async (reason, delaySeconds) =>
-      settlementOf(await settle({ kind: 'failed', reason: reasonOf(reason), delaySeconds })),
-    extend: async (seconds) => settlementOf(await extend(seconds)),
-  });
-  return {
-    delivery,
-    stop,
-    lost: false,
-    cutShort: false,
-    settling: null,
-    settled: deferred(),
-    abandoned: deferred(),
-  };
+export type WorkHandler = (delivery: Delivery, onSettled: (settled: () => void) => void) => unknown;
+
+/** What the work of a run has in common. */
+export interface Shop {
+  options: CompleteOptions;
+  api: DeliveryApi;
+  /** Nothing is settled after it. */
+  cut: AbortSignal;
+  handler: WorkHandler;
+  notify: Notify;
 }
 
-/** An AbortController that is created when its signal is first read: most handlers never do, and it costs a third of the work on a delivery. */
-class Stop {
+export class Work implements DeliveryWork {
+  readonly delivery: Delivery;
+  readonly claimedMs = performance.now();
+  readonly #shop: Shop;
+  /** Start of a lease of the usual length that ends when this one does, as performance.now(). */
+  #leasedMs = this.claimedMs;
+  #isExtending = false;
+  /** False: the lease is lost, or no longer needed. */
+  #isLeased = true;
+  /** The server reported that the lease is lost. */
+  #isLost = false;
+  /** The first settlement; null before it. */
+  #settling: Promise<Outcome> | null = null;
+  #onSettled = () => {};
+  #abandoned = () => {};
   #controller: AbortController | null = null;
-  /** Reason of an abort before the signal was read. */
-  #aborted: { reason: unknown } | null = null;
+  /** Why the handler was asked to stop. */
+  #stopped: { reason: unknown } | null = null;
 
+  constructor(claimed: ClaimedDelivery, shop: Shop) {
+    this.#shop = shop;
+    this.delivery = new Delivery(claimed, this);
+  }
+
+  /** Created when it is first read: most handlers never do, and it costs a third of the work on a delivery. */
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
       setMaxListeners(0, this.#controller.signal);
-      if (this.#aborted !== null) this.#controller.abort(this.#aborted.reason);
+      if (this.#stopped !== null) this.#controller.abort(this.#stopped.reason);
     }
     return this.#controller.signal;
   }
 
-  /** The first reason counts. */
-  abort(reason: unknown): void {
-    this.#aborted ??= { reason };
+  /** Asks the handler to stop. The first reason counts. */
+  stop(reason: unknown): void {
+    this.#stopped ??= { reason };
     this.#controller?.abort(reason);
   }
-}
 
-export interface Deferred {
-  promise: Promise<void>;
-  resolve: () => void;
-}
+  /** Ends the wait for the handler. */
+  abandon(): void {
+    this.#abandoned();
+  }
 
-/** A promise and its resolve function. Promise.withResolvers needs Node 22. */
-export function deferred(): Deferred {
-  let resolve = () => {};
-  const promise = new Promise<void>((settle) => {
-    resolve = settle;
-  });
-  return { promise, resolve };
+  /** Calls the handler. Null: it is no longer waited for. */
+  perform(): Promise<Verdict | null> {
+    return new Promise((resolve) => {
+      this.#abandoned = () => resolve(null);
+      void this.#handle().then(resolve);
+    });
+  }
+
+  async #handle(): Promise<Verdict> {
+    // A lease can be lost while its delivery waits for a slot.
+    if (this.#isLost) return { kind: 'released' };
+    try {
+      if (this.#shop.options.filter(this.delivery.event))
+        await this.#shop.handler(this.delivery, (settled) => {
+          this.#onSettled = settled;
+        });
+      return { kind: 'done' };
+    } catch (error) {
+      if (error instanceof NotBegun) return { kind: 'released' };
+      const delaySeconds = error instanceof Retry ? error.delaySeconds : undefined;
+      return { kind: 'failed', reason: reasonOf(error), delaySeconds };
+    }
+  }
+
+  /** Settles the delivery by what `perform` returned, unless its own methods have settled it. Rejects with WeirError. */
+  async end(verdict: Verdict | null): Promise<void> {
+    const { options, cut } = this.#shop;
+    this.#isLeased = false;
+    if (this.#settling !== null) {
+      await this.#settling;
+      if (verdict?.kind === 'failed' && !cut.aborted) this.#reportFailure(verdict.reason);
+    } else if (this.#isLost) options.counts.gone += 1;
+    else if (verdict === null || (verdict.kind === 'failed' && this.#stopped !== null)) {
+      const reason = `stopped: it still ran ${options.drainSeconds} s after the agent was asked to stop`;
+      await this.#settleOnce({ kind: 'failed', reason, delaySeconds: 0 });
+    } else await this.#settleOnce(verdict);
+  }
+
+  async settle(verdict: Verdict): Promise<Settlement> {
+    return settlementOf(await this.#settleOnce(verdict));
+  }
+
+  async extend(seconds: number): Promise<Settlement> {
+    return settlementOf(await this.#extend(seconds));
+  }
+
+  /** Extends the lease when a third of it has passed. Rejects with WeirError. */
+  async keepLease(): Promise<void> {
+    const { leaseSeconds } = this.#shop.options;
+    const isDue = performance.now() - this.#leasedMs >= (leaseSeconds * 1000) / 3;
+    if (!this.#isLeased || this.#isExtending || !isDue) return;
+    this.#isExtending = true;
+    const outcome = await this.#extend(leaseSeconds);
+    this.#isExtending = false;
+    // A delivery that was settled during the request has no lease to lose.
+    if (outcome !== 'gone' || !this.#isLeased) return;
+    this.#isLeased = false;
+    this.#isLost = true;
+    const message = this.#reportLoss('its lease was lost, so its work is stopped; it will be delivered again.');
+    this.stop(new WeirError('lease_lost', message, 'Stop the work on this delivery.'));
+  }
+
+  async #extend(seconds: number): Promise<Outcome> {
+    const askedMs = performance.now();
+    const outcome = await this.#shop.api.extend(this.delivery.receipt, seconds);
+    if (outcome === 'done') this.#leasedMs = askedMs + (seconds - this.#shop.options.leaseSeconds) * 1000;
+    return outcome;
+  }
+
+  /** The first verdict counts. */
+  #settleOnce(verdict: Verdict): Promise<Outcome> {
+    this.#settling ??= this.#send(verdict).finally(() => this.#onSettled());
+    return this.#settling;
+  }
+
+  async #send(verdict: Verdict): Promise<Outcome> {
+    const { options, cut, api } = this.#shop;
+    this.#isLeased = false;
+    if (cut.aborted) return 'stopped';
+    if (verdict.kind === 'failed') this.#reportFailure(verdict.reason);
+    const outcome = await api.settle(this.delivery.receipt, verdict);
+    if (outcome === 'gone') {
+      options.counts.gone += 1;
+      this.#reportLoss('its lease was lost before it was settled, so it will be delivered again.');
+    } else if (outcome === 'done') {
+      if (verdict.kind === 'released') options.counts.claimed -= 1;
+      else options.counts[verdict.kind] += 1;
+    }
+    return outcome;
+  }
+
+  #reportLoss(what: string): string {
+    const message = `Delivery ${this.delivery.id}: ${what}`;
+    this.#shop.notify({ kind: 'lease_lost', message, delivery: this.delivery });
+    return message;
+  }
+
+  #reportFailure(reason: string): void {
+    const message = `Delivery ${this.delivery.id}, attempt ${this.delivery.attempt}: ${reason}`;
+    this.#shop.notify({ kind: 'failed', message, delivery: this.delivery, reason });
+  }
 }
 
 /** Throws WeirError `closed` when the outcome is unknown. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Answer, openApiClient, repeat } from '../../../server/deliver/client/http.ts';
+import { type Answer, openApiClient, repeater } from '../../../server/deliver/client/http.ts';
 import {
   Agent,
   type AgentNotice,
@@ -286,16 +286,8 @@ test('429, 503 and lost connections are repeated, after Retry-After where the an
     answered(200, null),
   ];
   const waits: number[] = [];
-  const reply = await repeat(
-    async () => answers.shift()!,
-    {
-      base: url,
-      attemptsMax: 4,
-      trouble: { waiting: () => {}, over: () => {} },
-      wait: async (ms) => void waits.push(ms),
-    },
-    new AbortController().signal,
-  );
+  const repeat = repeater({ base: url, attemptsMax: 4, wait: async (ms) => void waits.push(ms) });
+  const reply = await repeat(async () => answers.shift()!, new AbortController().signal);
   expect(reply).toMatchObject({ kind: 'answered', status: 200 });
   expect(waits.slice(0, 2)).toEqual([17_000, 60_000]);
   for (const ms of waits.slice(2)) expect(ms).toBeLessThanOrEqual(10_000);
@@ -372,12 +364,8 @@ describe('a credential that is rotated while the agent runs', () => {
         if (reads++ % 4 === 3) throw new Error('the store is away');
         return reads % 10 === 0 ? createCredential('wa').text : first;
       },
-      repetition: {
-        base: url,
-        attemptsMax: Number.POSITIVE_INFINITY,
-        trouble: { waiting: () => {}, over: () => {} },
-        wait: async (ms) => void waits.push(ms),
-      },
+      repeat: repeater({ base: url, attemptsMax: Number.POSITIVE_INFINITY }),
+      wait: async (ms) => void waits.push(ms),
       notify: (notice) => notices.push(notice),
     });
     const { signal } = new AbortController();
@@ -440,6 +428,26 @@ test('options that are undefined have their defaults', async () => {
   const none = { max: undefined, counts: undefined, leaseSeconds: undefined, concurrency: undefined } as object;
   expect(await agent.run(() => {}, { ...none, once: true })).toMatchObject({ done: 1 });
   expect(weir.calls('claim')[0]!.body).toEqual({ max: 1, lease_seconds: 60, wait_seconds: 20 });
+});
+
+test('a sign-in whose first caller stops waiting is begun again for the others', async () => {
+  const client = openApiClient(new URL(url));
+  const repeat = repeater({
+    base: url,
+    attemptsMax: Number.POSITIVE_INFINITY,
+    notify: (notice) => notices.push(notice),
+  });
+  const session = new AgentSession({ client, readCredential: async () => weir.credential, repeat, notify: null });
+  weir.fault = () => ({ status: 503, headers: { 'Retry-After': '60' } });
+  const first = new AbortController();
+  const stopped = session.token(first.signal);
+  const other = session.token(new AbortController().signal);
+  await until(() => notices.length === 1);
+  weir.fault = () => undefined;
+  first.abort();
+  expect(await stopped).toBeNull();
+  expect(await other).toMatch(/^ws_/);
+  client.close();
 });
 
 test('a function credential that fails is called again, at most attemptsMax times', async () => {
