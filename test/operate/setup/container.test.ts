@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,9 @@ import { parse } from 'yaml';
 import { settingTable } from '../../../server/base/settings/table.ts';
 import { pathsOf, runtimePackages } from '../../../server/operate/setup/runtime-packages.mjs';
 import { recipe } from '../../../server/operate/setup/sources.mjs';
+import { settingsOf, someKey } from '../../helpers/settings.ts';
 
+const root = new URL('../../../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
 interface Service {
@@ -23,7 +25,8 @@ interface Service {
   security_opt: string[];
   read_only: boolean;
   tmpfs: string[];
-  healthcheck?: { test: string[] };
+  healthcheck?: { test: string[]; timeout: string };
+  init?: boolean;
   stop_grace_period: string;
 }
 type Services<Name extends string> = Record<Name, Service & { image?: string; command?: string[]; configs?: object[] }>;
@@ -34,7 +37,7 @@ const compose = <Name extends string>(file: string) =>
     services: Services<Name>;
     configs?: Record<string, { file: string }>;
   };
-const names = ['weir', 'settings', 'postgres', 'redis'] as const;
+const names = ['weir', 'password', 'postgres', 'redis'] as const;
 const { services } = compose<(typeof names)[number]>('compose.yaml');
 const failover = compose<'weir' | 'postgres-one' | 'postgres-two' | 'etcd'>('compose.failover.yaml');
 const scale = compose<'weir' | 'proxy'>('compose.scale.yaml');
@@ -99,7 +102,7 @@ describe('compose.yaml', () => {
   // The image of Weir has its own user, and so has that of the proxy.
   const users: [string, Service, string | undefined][] = [
     ['weir', services.weir, undefined],
-    ['settings', services.settings, undefined],
+    ['password', services.password, 'postgres'],
     ['postgres', services.postgres, 'postgres'],
     ['redis', services.redis, 'redis'],
     ['postgres-one', failover.services['postgres-one'], 'postgres'],
@@ -121,15 +124,44 @@ describe('compose.yaml', () => {
   test('gives Postgres and Redis every writable path that they need, and checks their health', () => {
     expect(services.postgres.tmpfs).toEqual(['/var/run/postgresql', '/tmp']);
     expect(services.redis.tmpfs).toEqual(['/data']);
-    expect(services.postgres.healthcheck?.test.join(' ')).toContain('pg_isready');
-    expect(services.redis.healthcheck?.test.join(' ')).toContain('redis-cli ping');
+    expect(services.postgres.healthcheck?.test).toContain('pg_isready');
+    expect(services.redis.healthcheck?.test).toContain('redis-cli');
   });
 
-  test('checks all settings before Postgres starts', () => {
-    expect(services.settings).toMatchObject({ command: ['start', '--check'], environment, image: services.weir.image });
-    expect(services.postgres).toMatchObject({
-      depends_on: { settings: { condition: 'service_completed_successfully' } },
-    });
+  test('runs nothing but a program of its own as process 1, and ends a health check before Docker kills it', () => {
+    for (const service of [services.postgres, services.redis]) {
+      const [kind, ...words] = service.healthcheck!.test;
+      expect(kind).toBe('CMD');
+      const limit = Number(/(?:--timeout=|^timeout )(\d+)/m.exec(words.join('\n').replace('\n', ' '))![1]);
+      expect(limit).toBeLessThan(Number.parseInt(service.healthcheck!.timeout, 10));
+    }
+    const others = [failover.services['postgres-one'], failover.services.etcd, scale.services.proxy];
+    for (const { init } of [services.postgres, services.redis, ...others]) expect(init).toBe(true);
+  });
+
+  test('checks the password before Postgres starts, and shares nothing with Weir that a setting or a release changes', () => {
+    const { password, postgres, weir } = services;
+    expect(postgres).toMatchObject({ depends_on: { password: { condition: 'service_completed_successfully' } } });
+    expect(password.image).toBe(postgres.image);
+    expect(password.image).not.toBe(weir.image);
+    expect(Object.keys(password.environment)).toEqual(['POSTGRES_DB', 'POSTGRES_USER', 'POSTGRES_PASSWORD']);
+  });
+
+  test.each([
+    'short',
+    'twelve chars',
+    'a-database-role',
+    'the-database',
+    'MyPostgres-secret',
+    'PASSWORD-of-mine',
+    'a strong one, "really"',
+  ])('the check of the password judges %s as Weir does', (POSTGRES_PASSWORD) => {
+    const own = { POSTGRES_PASSWORD, POSTGRES_USER: 'a-database-role', POSTGRES_DB: 'the-database' };
+    const { stderr } = spawnSync('sh', ['containers/password.sh'], { cwd: root, env: own, encoding: 'utf8' });
+    const settings = { ...own, POSTGRES_HOST: 'postgres', SECRETS_KEY: someKey };
+    const judged = () => settingsOf(settings);
+    if (stderr === '') expect(judged).not.toThrow();
+    else expect(judged).toThrow(stderr.trimEnd());
   });
 
   test('gives each image one name, with the release as its tag', () => {
@@ -158,7 +190,7 @@ describe('compose.yaml', () => {
 
 describe('compose.failover.yaml', () => {
   test('replaces Postgres by two members, each under its own name', () => {
-    expect(Object.keys(failover.services).sort()).toEqual(['etcd', 'postgres', 'postgres-one', 'postgres-two', 'weir']);
+    expect(Object.keys(failover.services).sort()).toEqual(['etcd', 'password', 'postgres', 'postgres-one', 'postgres-two', 'weir']);
     expect(read('compose.failover.yaml')).toContain('  postgres: !reset null\n');
     for (const [name, word] of [
       ['postgres-one', 'one'],
