@@ -160,8 +160,21 @@ async function drain(world: World): Promise<void> {
     return spoolsAreEmpty(world);
   };
   // What is not finished in time is a violation of its invariant.
-  await until(isDone, { timeoutMs: DRAIN_MAX_MS }).catch((error: Error) => history.note(error.message));
-  history.note('drained');
+  const done = await until(isDone, { timeoutMs: DRAIN_MAX_MS }).catch(() => null);
+  history.note(done === null ? `not drained in ${DRAIN_MAX_MS} ms: ${await whatIsLeft(world)}` : 'drained');
+}
+
+/** Unfinished deliveries by agent, and the sessions of Postgres that wait. */
+async function whatIsLeft({ servers, agents }: World): Promise<string> {
+  const deliveries = 'select agent_id as id, state, count(*)::int from deliveries_live group by 1, 2';
+  const sessions = `select state, wait_event, now() - xact_start as since, left(query, 80) as query from pg_stat_activity
+    where xact_start < now() - interval '5 seconds'`;
+  const parts = servers.map(async ({ name, database }) => {
+    const rows = await database.query<{ id: string }>({ text: deliveries }).catch(() => []);
+    const named = rows.map((row) => ({ ...row, id: agents.find(({ id }) => id === row.id)?.name }));
+    return `${name}: ${JSON.stringify(named)} ${JSON.stringify(await database.query({ text: sessions }).catch(() => []))}`;
+  });
+  return (await Promise.all(parts)).join('; ');
 }
 
 /** Lines of a log that a fault does not explain. */

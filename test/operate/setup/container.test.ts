@@ -190,7 +190,14 @@ describe('compose.yaml', () => {
 
 describe('compose.failover.yaml', () => {
   test('replaces Postgres by two members, each under its own name', () => {
-    expect(Object.keys(failover.services).sort()).toEqual(['etcd', 'password', 'postgres', 'postgres-one', 'postgres-two', 'weir']);
+    expect(Object.keys(failover.services).sort()).toEqual([
+      'etcd',
+      'password',
+      'postgres',
+      'postgres-one',
+      'postgres-two',
+      'weir',
+    ]);
     expect(read('compose.failover.yaml')).toContain('  postgres: !reset null\n');
     for (const [name, word] of [
       ['postgres-one', 'one'],
