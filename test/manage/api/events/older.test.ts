@@ -59,6 +59,37 @@ test('a range that ends more than a day ago has its own newest day', async () =>
   expect((await pagesOf(`to=${to}`)).flat()).toEqual(ids.slice(3));
 });
 
+test("a search for one webhook among other webhooks' events bounds its first slice by a query, and the next ones by time", async () => {
+  const { id } = await app.addWebhook();
+  const nowMs = Date.now();
+  const [oldest] = await storeEvents(app.database, id, 1, nowMs - 500_000);
+  const busy = await app.addWebhook();
+  for (let i = 1; i < 5; i++) await storeEvents(app.database, busy.id, 1_000, nowMs - i * 100_000);
+  let bounds = 0;
+  const query: typeof app.database.query = (statement) => {
+    if (/ offset /.test(statement.text)) bounds++;
+    return app.database.query(statement);
+  };
+  const filter = {
+    agentId: null,
+    deliveryState: null,
+    type: null,
+    source: null,
+    contentType: null,
+    header: null,
+    text: null,
+  };
+  const span = { from: new Date(nowMs - 600_000).toISOString(), to: null, before: null };
+  const search = new EventSearch({ ...app.database, query }, Number.POSITIVE_INFINITY);
+  const found = await search.find({ filter: { ...filter, webhookId: id }, span, limit: 50 });
+  expect(found!.rows.map((row) => row.id)).toEqual([oldest]);
+  expect(await search.count({ filter: { ...filter, webhookId: id }, span, limit: 50 })).toEqual({
+    count: 1,
+    exact: true,
+  });
+  expect(bounds).toBe(2);
+});
+
 test('a search for one webhook reads past days by index, also when its time is over and other webhooks had more than a slice', async () => {
   const dayMs = Math.floor(Date.now() / DAY_MS) * DAY_MS - 10 * DAY_MS;
   await createDays(app.database, [dayMs]);
