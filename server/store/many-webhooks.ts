@@ -21,28 +21,6 @@ export async function sizedByWebhooks<T>({ query }: Pick<Database, 'query'>, rea
   return { value, isLarge };
 }
 
-/**
- * Returns a function that reads as `read` does, but with many webhooks resolves with null until the first read has ended, well or not. A
- * page need not wait for what takes seconds.
- * @param read its calls share a read
- */
-export function nullUntilFirstRead<T>(
-  database: Pick<Database, 'query'>,
-  read: (nowMs: number) => Promise<T>,
-): (nowMs: number) => Promise<T | null> {
-  let hasEnded = false;
-  const end = () => {
-    hasEnded = true;
-  };
-  return async (nowMs) => {
-    if (hasEnded) return read(nowMs);
-    const isMany = await hasManyWebhooks(database);
-    const reading = read(nowMs);
-    reading.then(end, end);
-    return isMany ? null : reading;
-  };
-}
-
 async function hasManyWebhooks({ query }: Pick<Database, 'query'>): Promise<boolean> {
   const [row] = await query<{ isMany: boolean }>({
     text: `select count(*) > ${MANY_WEBHOOKS} as "isMany" from (select from webhooks limit ${MANY_WEBHOOKS + 1}) w`,

@@ -15,15 +15,10 @@ import type { Cells } from '../../store/cells/cells.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isoTime } from '../../store/ids.ts';
-import { keptOfManyWebhooks, nullUntilFirstRead } from '../../store/many-webhooks.ts';
 import { readAgentActivity } from '../../store/queries/agents/activity.ts';
 import { readNamesOfAgents, readRefusedRequests } from '../../store/queries/alerts/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
-import {
-  readOverdueWebhooks,
-  readSilentWebhooks,
-  readUsualPauses,
-} from '../../store/queries/alerts/silent-webhooks.ts';
+import { readOverdueWebhooks, readSilentWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';
 import type { History } from '../live/counters.ts';
@@ -34,8 +29,6 @@ import { refusalConditions } from './refusals.ts';
 /** How long a list read from the history is reused by a process. */
 const REFUSED_VALID_MS = 5_000;
 const SILENT_VALID_MS = 60_000;
-/** With many webhooks. A week of rows is read for it. */
-const PAUSES_VALID_MS = 3_600_000;
 const RETENTION_VALID_MS = 60_000;
 const FILTERS_VALID_MS = 60_000;
 /** Filters that are checked. weir doctor checks more. */
@@ -53,34 +46,21 @@ interface ReaderParts {
   cells: Pick<Cells, 'all'>;
 }
 
-interface ConditionsRead {
-  items: Condition[];
-  /** False: without webhooks that are silent by their history, as the first read of the usual pauses of many webhooks is under way. */
-  complete: boolean;
-}
-
 /**
- * Returns a function that reads the conditions, most lists from a cache. `nowMs`: Unix milliseconds. With `waits` it waits until they are
- * complete. Rejects with errors of the database.
+ * Returns a function that reads the conditions, most lists from a cache. `nowMs`: Unix milliseconds. Rejects with errors of the database.
  */
-export function conditionReader(
-  parts: ReaderParts,
-): (nowMs: number, options?: { waits: boolean }) => Promise<ConditionsRead> {
+export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<Condition[]> {
   const { settings, database, history, commitFailure, spoolFolder } = parts;
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const refused = keptFor(REFUSED_VALID_MS, (nowMs) => readRefusedRequests(database, nowMs));
-  const usual = keptOfManyWebhooks(database, PAUSES_VALID_MS, (nowMs: number) =>
-    readUsualPauses(database, nowMs, 2 * PAUSES_VALID_MS),
-  );
-  const silent = keptFor(SILENT_VALID_MS, async (nowMs) => readSilentWebhooks(database, nowMs, await usual(nowMs)));
-  const silentIfRead = nullUntilFirstRead(database, silent);
+  const silent = keptFor(SILENT_VALID_MS, (nowMs) => readSilentWebhooks(database, nowMs));
   const filters = keptFor(FILTERS_VALID_MS, () => readFilters(database, null, FILTERS_MAX));
   const expiring = keptFor(RETENTION_VALID_MS, (nowMs) => countExpiring(database, retention, nowMs));
   const unarchived = keptFor(RETENTION_VALID_MS, (nowMs) => countUnarchived(database, retention, nowMs));
   const spoolReader = spoolFolder === null ? null : new SpoolReader(realDisk, spoolFolder);
   const pendingSeconds = settings.ALERT_PENDING_SECONDS;
 
-  return async (nowMs, { waits } = { waits: false }) => {
+  return async (nowMs) => {
     const [failure, spool, agents, left, requests, silentWebhooks, overdueWebhooks, stored, leaving, waitingDays] =
       await Promise.all([
         commitFailure(),
@@ -88,7 +68,7 @@ export function conditionReader(
         readAgentActivity(database, null),
         readUndelivered(database),
         refused(nowMs),
-        waits ? silent(nowMs) : silentIfRead(nowMs),
+        silent(nowMs),
         readOverdueWebhooks(database, nowMs),
         filters(nowMs),
         expiring(nowMs),
@@ -122,7 +102,7 @@ export function conditionReader(
       ...filterConditions(stored),
       ...(leaving > 0 ? [{ kind: 'expiring', value: leaving } as const] : []),
       ...(waitingDays > 0 ? [{ kind: 'archive', value: waitingDays } as const] : []),
-      ...[...overdueWebhooks, ...(silentWebhooks ?? [])].map(
+      ...[...overdueWebhooks, ...silentWebhooks].map(
         (one): Held => ({
           kind: 'silent',
           subject: webhookOf(one),
@@ -132,8 +112,7 @@ export function conditionReader(
         }),
       ),
     ];
-    const items = held.map((one) => described(one, settings.PUBLIC_URL));
-    return { items, complete: silentWebhooks !== null };
+    return held.map((one) => described(one, settings.PUBLIC_URL));
   };
 }
 

@@ -49,7 +49,6 @@ export const overview: Page = async ({ call, query }) => {
   const named = await within(PART_MS_MAX, namesOf(call, 'webhooks', shown));
   return view('overview', 'Overview', {
     now: nowMs,
-    complete: conditions?.complete,
     conditions: cards?.filter(({ snoozed }) => snoozed === null),
     snoozed: cards?.filter(({ snoozed }) => snoozed !== null),
     traffic: traffic && trafficOf(traffic.points, ranges[range].text, outageList, null),

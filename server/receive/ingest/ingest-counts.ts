@@ -1,42 +1,52 @@
 /**
- * Counts requests of each webhook in memory and writes them every few seconds in one statement; those of many webhooks after the end of each
- * minute, so that a webhook has one write a minute. The request path adds to one object, which its cached webhook refers to: 1 ns of the
+ * Counts requests of each webhook in memory, with what they change of its state, and writes them every few seconds in one statement; those of
+ * many webhooks after the end of each minute, so that a webhook has one write a minute. The request path adds to one object, which its cached webhook refers to: 1 ns of the
  * 27.8 us that a request costs in the event loop. A process that is killed loses the counts since its last write.
  */
 
 import { MINUTE_MS } from '../../base/time/durations.ts';
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
-import type { HistoryRow } from '../../store/queries/webhooks/history.ts';
+import type { HistoryRow, StateChange } from '../../store/queries/webhooks/history.ts';
 import { VALUES_MAX, WriteBehind } from '../../store/write-behind.ts';
 
-const EVERY_MS = 10_000;
+/** What requests change of a webhook. */
+export type WebhookCounts = HistoryCounts & StateChange;
+
 /** Rows that wait for the database. Beyond it the objects go on counting, and their counts belong to a later minute. */
 export const ROWS_MAX = 100_000;
 
+type CountedRow = WebhookCounts & Pick<HistoryRow, 'webhookId' | 'minuteMs'>;
+
 export class IngestCounts {
   readonly #nowMs: () => number;
-  readonly #counts = new Map<string, HistoryCounts>();
+  readonly #isUrgent: boolean;
+  readonly #counts = new Map<string, WebhookCounts>();
   /** By minute and webhook. */
-  readonly #rows: WriteBehind<HistoryRow>;
+  readonly #rows: WriteBehind<CountedRow>;
   /** The last collection had rows of more than VALUES_MAX webhooks. */
   #hasMany = false;
   /** The minute of the last look, Unix milliseconds. */
   #minuteMs = 0;
 
-  /** @param nowMs Unix milliseconds */
-  constructor(write: (rows: readonly HistoryRow[]) => Promise<void>, nowMs: () => number = Date.now) {
+  /** @param options.nowMs Unix milliseconds @param options.isUrgent counts of many webhooks are written as often as those of few */
+  constructor(
+    write: (rows: readonly HistoryRow[]) => Promise<void>,
+    { nowMs = Date.now, isUrgent = false }: { nowMs?: () => number; isUrgent?: boolean } = {},
+  ) {
     this.#nowMs = nowMs;
+    this.#isUrgent = isUrgent;
     const collect = () => this.#collectInTime();
-    this.#rows = new WriteBehind((rows) => write([...rows.values()]), sumOf, { everyMs: EVERY_MS, collect });
+    this.#rows = new WriteBehind((rows) => write([...rows.values()]), sumOf, { isUrgent, collect });
   }
 
-  /** The counts of a webhook since the last write: always the same object, to be added to. */
-  of(webhookId: string): HistoryCounts {
+  /** The counts of a webhook since the last write: always the same object, to be added to. @param secretId its current secret */
+  of(webhookId: string, secretId: string | null = null): WebhookCounts {
     let counts = this.#counts.get(webhookId);
     if (counts === undefined) {
-      counts = noCounts();
+      counts = { ...noCounts(), lastEventMs: 0, secretId, uses: 0, previousUses: 0 };
       this.#counts.set(webhookId, counts);
     }
+    rotateTo(counts, secretId);
     return counts;
   }
 
@@ -54,7 +64,7 @@ export class IngestCounts {
   /** Collects the counts of many webhooks in a minute in the first seconds of the next one. */
   #collectInTime(): void {
     const minuteMs = this.#minuteOfNow();
-    if (!this.#hasMany) this.#collect(minuteMs);
+    if (!this.#hasMany || this.#isUrgent) this.#collect(minuteMs);
     else if (minuteMs !== this.#minuteMs) this.#collect(this.#minuteMs);
     this.#minuteMs = minuteMs;
   }
@@ -64,10 +74,12 @@ export class IngestCounts {
     let webhooks = 0;
     for (const [webhookId, counts] of this.#counts) {
       if (this.#rows.size >= ROWS_MAX) break;
-      if (historyColumns.every((name) => counts[name] === 0)) continue;
+      if (counts.uses === 0 && counts.previousUses === 0 && historyColumns.every((name) => counts[name] === 0))
+        continue;
       webhooks++;
       this.#rows.note(`${minuteMs} ${webhookId}`, { webhookId, minuteMs, ...counts });
       for (const name of historyColumns) counts[name] = 0;
+      counts.lastEventMs = counts.uses = counts.previousUses = 0;
     }
     this.#hasMany = webhooks > VALUES_MAX;
   }
@@ -77,8 +89,20 @@ export class IngestCounts {
   }
 }
 
-/** Adds the counts of the other row of the same webhook and minute. */
-function sumOf(row: HistoryRow, other: HistoryRow): HistoryRow {
-  for (const name of historyColumns) row[name] = (row[name] ?? 0) + (other[name] ?? 0);
+/** The secret of these counts is now this one: what it is not was verified by the previous one. */
+function rotateTo(counts: StateChange, secretId: string | null): void {
+  if (counts.secretId === secretId) return;
+  counts.previousUses += counts.uses;
+  counts.uses = 0;
+  counts.secretId = secretId;
+}
+
+/** Adds the counts of a later row of the same webhook and minute. */
+function sumOf(row: CountedRow, later: CountedRow): CountedRow {
+  for (const name of historyColumns) row[name] += later[name];
+  rotateTo(row, later.secretId);
+  row.lastEventMs = Math.max(row.lastEventMs, later.lastEventMs);
+  row.uses += later.uses;
+  row.previousUses += later.previousUses;
   return row;
 }

@@ -37,7 +37,7 @@ interface SignatureParts {
   verifier: Verifier;
   /** FRONTEND_PUBLIC_API_URL: signed URLs begin with it. */
   publicUrl: string;
-  /** Called when a request is accepted. `secretIndex` is the index of the secret in `secretUses` of the webhook. */
+  /** Called when a request is accepted. `secretIndex` is the index of the secret in `secretIds` of the webhook. */
   onVerified: (webhook: Webhook, secretIndex: number) => void;
 }
 

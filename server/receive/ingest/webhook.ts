@@ -1,7 +1,6 @@
 /** A webhook as the request path uses it. Its secrets are decrypted once, when its row is read. */
 
 import type { Policy } from '../../base/ratelimit/limiter.ts';
-import type { HistoryCounts } from '../../model/history.ts';
 import { type CompiledAnswer, compileAnswer, type RefusedStatus } from '../../model/signatures/answer.ts';
 import type { Keyring } from '../../model/signatures/check.ts';
 import { type EventTypeReader, eventTypeFromOf, eventTypeReader } from '../../model/signatures/event-type.ts';
@@ -17,6 +16,7 @@ import { verifyTokenContext } from '../../store/queries/secrets/sealed-rows.ts';
 import { readWebhookIds, readWebhooks, type WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import { unseal } from '../../store/secrets/seal.ts';
 import { Slot } from '../../store/write-behind.ts';
+import type { WebhookCounts } from './ingest-counts.ts';
 
 /** Different settings of presets that are kept compiled. At the limit all are dropped. */
 const SCHEMES_MAX = 1_000;
@@ -53,18 +53,14 @@ export interface Webhook {
   readonly keysPerSecret: number;
   /** SHA-256 of the token of a GET handshake; null: none. */
   readonly verifyToken: Uint8Array | null;
-  /** Uses of the secrets, in the order of their keys; empty for a public key. */
-  readonly secretUses: readonly Slot[];
+  /** Ids of the readable secrets, in the order of their keys; empty for a public key. */
+  readonly secretIds: readonly string[];
   /** When the last valid secret that no key decrypts expires: Infinity for the current secret; 0 if every secret is readable. */
   readonly unreadableUntilMs: number;
   /** When the previous secret expires; null without one. */
   readonly previousExpiresAtMs: number | null;
-  /** An alert begins when its last event is too old, so the time of that is written every few seconds. */
-  readonly expectsEvents: boolean;
-  /** Requests since the last write of the history; the same object after a change of the webhook. */
-  readonly counts: HistoryCounts;
-  /** When its last event was received, Unix milliseconds. */
-  readonly lastEvent: Slot;
+  /** Requests since the last write; the same object after a change of the webhook. */
+  readonly counts: WebhookCounts;
   /** Times of its events, see LatencyCounts. */
   readonly latency: Slot<number[]>;
 }
@@ -77,7 +73,7 @@ export interface WebhookSource {
   capBytes: number;
   /** Window of a webhook's own rate limit. */
   windowSeconds: number;
-  countsOf: (webhookId: string) => HistoryCounts;
+  countsOf: (row: WebhookRow) => WebhookCounts;
   /** Called when a stored secret becomes unreadable: no key decrypts it. */
   onUnreadable: (webhookId: string) => void;
   /** See Directory. */
@@ -123,7 +119,7 @@ export function keyringAt(webhook: Webhook, nowMs: number): Keyring {
   return webhook.keyring;
 }
 
-/** Whether the secret at this index of `secretUses` is the current one. */
+/** Whether the secret at this index of `secretIds` is the current one. */
 export function isCurrent(webhook: Webhook, index: number): boolean {
   return index === 0 && webhook.unreadableUntilMs !== Number.POSITIVE_INFINITY;
 }
@@ -186,12 +182,10 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
     keyring: { algorithm, keys: ownKeys },
     keysPerSecret: keysPerSecret(scheme.definition),
     verifyToken: verifyToken && sha256(verifyToken),
-    secretUses: readable.map(({ id }) => new Slot(id)),
+    secretIds: readable.map(({ id }) => id),
     unreadableUntilMs: Math.max(0, ...lost.map(({ untilMs }) => untilMs)),
     previousExpiresAtMs: row.previousExpiresAtMs,
-    expectsEvents: row.expectsEvents,
-    counts: countsOf(row.id),
-    lastEvent: new Slot(row.id),
+    counts: countsOf(row),
     latency: new Slot(row.id),
   };
 }

@@ -66,14 +66,13 @@ async function read(reported: Reported = {}): Promise<Condition[]> {
   const process_deaths = newest && { total: newest.length, newest };
   const latest =
     (live ?? newest) ? ({ processes: [{ pid: 77, ...live }], ...(newest && { process_deaths }) } as Live) : null;
-  const { items } = await conditionReader({
+  return conditionReader({
     ...parts(),
     ...(cell === undefined ? {} : { cells: { all: () => [cell] } }),
     history: { latest, seconds },
     commitFailure: async () => failure,
     spoolFolder,
   })(nowMs);
-  return items;
 }
 
 async function addWebhook(more = ''): Promise<string> {
@@ -421,5 +420,5 @@ test('a failed read is not kept', async () => {
   await expect(reader(nowMs)).rejects.toThrow();
   await fresh.restore();
   const held = await until(() => reader(nowMs).catch(() => null));
-  expect(held.items.some(({ webhook_id }) => webhook_id === id)).toBe(true);
+  expect(held.some(({ webhook_id }) => webhook_id === id)).toBe(true);
 });

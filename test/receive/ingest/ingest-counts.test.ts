@@ -17,7 +17,7 @@ function start(): IngestCounts {
       if (!works) throw new Error('no database');
       written.push(...rows);
     },
-    () => nowMs,
+    { nowMs: () => nowMs },
   );
   open.push(counts);
   return counts;
@@ -59,6 +59,24 @@ test('counts that could not be written are kept with their minute', async () => 
     [5, 3],
     [6, 4],
   ]);
+});
+
+test('uses belong to the secret that verified, also when it was rotated before the write', async () => {
+  const counts = start();
+  const of = counts.of('a', 'first');
+  works = false;
+  of.uses += 2;
+  of.lastEventMs = 7;
+  await counts.flush();
+  of.uses += 3;
+  expect(counts.of('a', 'second')).toBe(of);
+  of.uses += 4;
+  of.lastEventMs = 6;
+  works = true;
+  await counts.flush();
+  expect(written).toMatchObject([{ secretId: 'second', uses: 4, previousUses: 5, lastEventMs: 7 }]);
+  await counts.flush();
+  expect(written).toHaveLength(1);
 });
 
 test('a long outage holds a limited number of rows and loses no count', async () => {

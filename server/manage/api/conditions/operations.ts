@@ -7,19 +7,14 @@ import { snooze, withSnoozes } from '../../conditions/snooze.ts';
 import { done, operation } from '../operation.ts';
 import { listSchema } from '../paging.ts';
 
-const complete = z
-  .boolean()
-  .describe('false: webhooks that are silent by their usual pauses are still being looked for; repeat the request');
-
 export function conditionOperations(parts: Parameters<typeof conditionReader>[0]) {
   const read = conditionReader(parts);
   return {
     listConditions: operation({
-      answers: { 200: listSchema(conditionSchema).extend({ complete }) },
+      answers: { 200: listSchema(conditionSchema) },
       handle: async () => {
         const nowMs = Date.now();
-        const { items, complete } = await read(nowMs);
-        return done(200, { items: await withSnoozes(parts.database, items, nowMs), complete });
+        return done(200, { items: await withSnoozes(parts.database, await read(nowMs), nowMs) });
       },
     }),
 
@@ -29,8 +24,8 @@ export function conditionOperations(parts: Parameters<typeof conditionReader>[0]
       answers: { 200: conditionSchema },
       handle: async ({ actor, id, input }) => {
         const nowMs = Date.now();
-        const { items } = await read(nowMs, { waits: true });
-        const condition = (await withSnoozes(parts.database, items, nowMs)).find((one) => one.id === id);
+        const conditions = await withSnoozes(parts.database, await read(nowMs), nowMs);
+        const condition = conditions.find((one) => one.id === id);
         if (condition === undefined) return problem('condition_unknown');
         return done(200, await snooze(parts.database, actor, condition, input.for, nowMs));
       },

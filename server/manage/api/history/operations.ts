@@ -17,13 +17,7 @@ import { outageSchema } from '../../../model/outages.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { keptOfManyWebhooks } from '../../../store/many-webhooks.ts';
 import { readOutages } from '../../../store/queries/alerts/outages.ts';
-import {
-  HOUR,
-  readBusiestWebhooks,
-  readHistory,
-  readWebhookHistory,
-  readWebhookQuarters,
-} from '../../../store/queries/webhooks/history.ts';
+import { HOUR, readHistory, readWebhookHistory, readWebhookQuarters } from '../../../store/queries/webhooks/history.ts';
 import { readLatency } from '../../../store/queries/webhooks/latency.ts';
 import { done, operation } from '../operation.ts';
 import { flag, idList, listSchema } from '../paging.ts';
@@ -33,8 +27,7 @@ const OUTAGE_DAYS = 30;
 const POINTS_WANTED = 100;
 const WEBHOOKS_MAX = 100;
 const OUTAGES_MAX = 200;
-/** With many webhooks: which of them have most events, and the latency of all. Counts of the webhooks of an answer are always read. */
-const BUSIEST_VALID_MS = 60_000;
+/** With many webhooks. */
 const LATENCY_VALID_MS = 300_000;
 
 const [EARLIEST_MS, LATEST_MS] = [Date.UTC(1970), Date.UTC(9999)];
@@ -90,9 +83,6 @@ const webhookHistoryQuery = z.strictObject({
 });
 
 export function historyOperations(database: Database, nowMs: () => number = Date.now) {
-  const busiest = keptOfManyWebhooks(database, BUSIEST_VALID_MS, (sinceMs: number) =>
-    readBusiestWebhooks(database, sinceMs, WEBHOOKS_MAX),
-  );
   const latencyOf = (days: LatencyDays) =>
     keptOfManyWebhooks(database, LATENCY_VALID_MS, () => readLatency(database, days, nowMs()));
   const latencies = { 1: latencyOf(1), 7: latencyOf(7), 30: latencyOf(30) } satisfies Record<LatencyDays, unknown>;
@@ -150,10 +140,7 @@ export function historyOperations(database: Database, nowMs: () => number = Date
       answers: { 200: listSchema(webhookHistorySchema) },
       handle: async ({ query }) => {
         const sinceMs = Math.floor(nowMs() / HOUR_MS) * HOUR_MS - 23 * HOUR_MS;
-        const { limit, webhook_ids: given } = query;
-        const ids = given ?? (await busiest(sinceMs)).slice(0, limit);
-        // The newest fill a list of fewer with events.
-        const items = await readWebhookHistory(database, sinceMs, limit, ids, { withNewest: given === undefined });
+        const items = await readWebhookHistory(database, sinceMs, query.limit, query.webhook_ids ?? null);
         if (query.quarters !== 'true') return done(200, { items });
         const shown = items.map(({ webhook_id }) => webhook_id);
         const quarters = await readWebhookQuarters(database, quartersSince(nowMs()), shown);

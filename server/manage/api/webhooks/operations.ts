@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
+import { keptFor } from '../../../base/time/kept.ts';
 import { recordId, text } from '../../../model/fields.ts';
 import { webhookActivitySchema } from '../../../model/webhook-activity.ts';
 import { rotateInput, secretSchema } from '../../../model/webhook-secrets.ts';
@@ -9,6 +10,7 @@ import { usageSchema } from '../../../model/webhook-usage.ts';
 import { webhookInput, webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { readSecretUses } from '../../../store/queries/webhooks/secrets.ts';
+import { readTableBytes, readWebhookUsage } from '../../../store/queries/webhooks/usage.ts';
 import {
   ACTIVE_WEBHOOKS_MAX,
   findWebhook,
@@ -22,8 +24,9 @@ import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuer
 import { listEventTypes } from './event-types.ts';
 import { type WebhookParts, Webhooks } from './service.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';
-import { Usage } from './usage.ts';
 
+/** The list of webhooks refreshes itself, and the tables grow slowly. */
+const TABLES_VALID_MS = 10_000;
 const id = { schema: recordId, problem: 'webhook_unknown' } as const;
 const withSecret = webhookSchema.extend({
   secret: z.string().optional().describe('a generated secret, shown only in this response'),
@@ -42,7 +45,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
   const { database } = parts;
   const by = (actor: Actor) => new Webhooks(parts, actor);
   const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
-  const usage = new Usage(database, settings.RETENTION_DAYS);
+  const tableBytes = keptFor(TABLES_VALID_MS, () => readTableBytes(database));
 
   return {
     /** An agent sees only the webhooks that it is subscribed to. */
@@ -69,7 +72,13 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
     listWebhookUsage: operation({
       query: activityQuery,
       answers: { 200: usageSchema },
-      handle: async ({ query }) => done(200, await usage.read(query.webhook_ids ?? null)),
+      handle: async ({ query }) => {
+        const [items, tables] = await Promise.all([
+          readWebhookUsage(database, query.webhook_ids ?? null),
+          tableBytes(Date.now()),
+        ]);
+        return done(200, { items, tables });
+      },
     }),
 
     createWebhook: operation({

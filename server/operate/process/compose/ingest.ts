@@ -13,10 +13,7 @@ import { UnknownUrls } from '../../../receive/ingest/unknown-urls.ts';
 import { Verifier } from '../../../receive/ingest/verify.ts';
 import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '../../../receive/ingest/webhook.ts';
 import { addHistory } from '../../../store/queries/webhooks/history.ts';
-import { addSecretUses } from '../../../store/queries/webhooks/secrets.ts';
-import { writeLastEvents } from '../../../store/queries/webhooks/webhooks.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
-import { WriteBehind } from '../../../store/write-behind.ts';
 import type { Base } from '../base.ts';
 import type { LatencyCounts } from '../latency-counts.ts';
 import { composeStores } from './stores.ts';
@@ -53,25 +50,20 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
   });
   const stores = composeStores(base, clampMs, agents.committed);
   const { spool } = stores;
-  const counts = new IngestCounts((rows) => addHistory(database, rows));
+  const openCounts = (isUrgent: boolean) => new IngestCounts((rows) => addHistory(database, rows), { isUrgent });
+  // An alert begins when the last event of a webhook is older than it expects, so that is written every few seconds.
+  const [counts, expectedCounts] = [openCounts(false), openCounts(true)];
   const webhooks: WebhookSource = {
     database,
     keys: derivedKeys(keys, 'webhook-secrets'),
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
     windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
-    countsOf: (webhookId) => counts.of(webhookId),
+    countsOf: ({ id, expectsEvents, secretIds }) => (expectsEvents ? expectedCounts : counts).of(id, secretIds[0]),
     onUnreadable: observe.secretUnreadable,
     // Home holds the webhooks: while it is away, those of other cells are stored.
     keepsServing: () => spool !== null || cells.all().length > 1,
   };
   const { directory, unreadable } = webhookDirectory(webhooks, savedWebhooks);
-  const secretUses = new WriteBehind(
-    (uses) => addSecretUses(database, uses),
-    (one, other) => one + other,
-  );
-  const openLastEvents = (isUrgent: boolean) =>
-    new WriteBehind((lastMs) => writeLastEvents(database, lastMs), Math.max, { isUrgent });
-  const [lastEvents, expectedEvents] = [openLastEvents(false), openLastEvents(true)];
   const parts: IngestParts = {
     directory,
     limiter,
@@ -86,8 +78,10 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
       publicUrl: settings.FRONTEND_PUBLIC_API_URL,
       onVerified: (webhook, secretIndex) => {
         metrics.verified(isCurrent(webhook, secretIndex) ? 'current' : 'previous');
-        const uses = webhook.secretUses[secretIndex];
-        if (uses !== undefined) secretUses.noteIn(uses, 1);
+        const id = webhook.secretIds[secretIndex];
+        if (id === undefined) return;
+        if (id === webhook.counts.secretId) webhook.counts.uses++;
+        else webhook.counts.previousUses++;
       },
     }),
     onRejected,
@@ -97,7 +91,7 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
     events: stores.events,
     onStored: (webhook: Webhook, receivedAtMs: number) => {
       agents.stored(webhook.id);
-      (webhook.expectsEvents ? expectedEvents : lastEvents).noteIn(webhook.lastEvent, receivedAtMs);
+      if (receivedAtMs > webhook.counts.lastEventMs) webhook.counts.lastEventMs = receivedAtMs;
       latency.stored(webhook.latency, receivedAtMs);
     },
   };
@@ -148,14 +142,7 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
     checkSpool: async () => spool?.check(),
     start: stores.start,
     close: async () => {
-      await Promise.all([
-        stores.close(),
-        verifier.close(),
-        secretUses.close(),
-        lastEvents.close(),
-        expectedEvents.close(),
-        counts.close(),
-      ]);
+      await Promise.all([stores.close(), verifier.close(), counts.close(), expectedCounts.close()]);
     },
   };
 }

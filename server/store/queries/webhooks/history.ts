@@ -10,10 +10,10 @@ import {
   type WebhookQuarter,
   type webhookHistorySchema,
 } from '../../../model/history.ts';
-import type { Database } from '../../connect/pool.ts';
-import { ALL_WEBHOOKS_TIMEOUT_MS } from '../../many-webhooks.ts';
+import type { Database, Query } from '../../connect/pool.ts';
 import { deleteOldSteps } from '../../retention/old-steps.ts';
-import { arrayOf, isoColumn } from '../../sql.ts';
+import { arrayOf, isoColumn, isoText } from '../../sql.ts';
+import { addToState, HALF_LIFE_HOURS, hourOf, lastEventAt } from './state.ts';
 
 /** Webhook of the rows with the sums. */
 export const ALL_WEBHOOKS = '00000000-0000-0000-0000-000000000000';
@@ -22,9 +22,23 @@ const QUARTER = QUARTER_SECONDS;
 export const HOUR = 3_600;
 /** Hours of a webhook in readWebhookHistory. */
 const HOURS_SHOWN = 24;
+/** The busiest webhooks are chosen by a sum that fades with time, and ordered by their events of HOURS_SHOWN: so many are looked at for each one shown. */
+const CANDIDATES_FACTOR = 4;
+
+/** What requests change of the state of a webhook, beside the counts. */
+export interface StateChange {
+  /** Unix milliseconds; 0: no event. */
+  lastEventMs: number;
+  /** The current secret. A secret that is no longer the current one is the previous one. Null: none. */
+  secretId: string | null;
+  /** Requests that it verified. */
+  uses: number;
+  /** Requests that the previous secret verified. */
+  previousUses: number;
+}
 
 /** Counts of one webhook in one minute; those that are left out are 0. */
-export interface HistoryRow extends Partial<HistoryCounts> {
+export interface HistoryRow extends Partial<HistoryCounts>, Partial<StateChange> {
   webhookId: string;
   /** Start of the minute, Unix milliseconds. */
   minuteMs: number;
@@ -34,40 +48,57 @@ const columns = historyColumns.join(', ');
 const sums = historyColumns.map((name) => `sum(${name})::bigint as ${name}`).join(', ');
 const total = historyColumns.map((name) => `coalesce(sum(h.${name}), 0)::float8 as ${name}`).join(', ');
 
-/** SQL: the counts of each span. Rows of different minutes may be of one span. */
-const spans = `
-  select w.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${sums}
-  from given g, unnest(array[g.webhook_id, '${ALL_WEBHOOKS}']) w (webhook_id), steps s
-  group by 1, 2, 3`;
-/** SQL: as `spans`, for rows of one minute: only all webhooks together are added up. 19 to 24 us a row with its upserts, 25 to 29 with all sums. */
-const spansOfMinute = `
-  select g.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${columns}
-  from (select * from given union all select '${ALL_WEBHOOKS}', min(seconds), ${sums} from given) g, steps s`;
+/** Only all webhooks together are added up. 19 to 24 us a row with its upserts, 25 to 29 with sums of each webhook. */
+const addRows = `
+  with given as materialized (
+    select * from unnest($1::uuid[], $2::float8[], $3::timestamptz[], $4::uuid[], $5::bigint[], $6::bigint[],
+      ${historyColumns.map((_, i) => `$${i + 7}::bigint[]`).join(', ')})
+      g (webhook_id, seconds, last_event_at, secret_id, uses, previous_uses, ${columns})
+  ), steps (step) as (
+    values (${MINUTE}), (${QUARTER}), (${HOUR})
+  ), spans as (
+    select g.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${columns}
+    from (
+      select webhook_id, seconds, ${columns} from given
+      union all select '${ALL_WEBHOOKS}', min(seconds), ${sums} from given
+    ) g, steps s
+  ), state as (${addToState})
+  insert into history (webhook_id, step, at, ${columns})
+  select * from spans order by 1, 2, 3
+  on conflict (webhook_id, step, at) do update
+  set ${historyColumns.map((name) => `${name} = history.${name} + excluded.${name}`).join(', ')}`;
 
 /**
- * Adds counts to the spans of a minute, a quarter of an hour and an hour, of each webhook and of all together. Rows are locked in the order of the primary
- * key, so concurrent processes cannot deadlock.
+ * Adds counts to the spans of a minute, a quarter of an hour and an hour, of each webhook and of all together, and to the state of the webhook.
+ * Rows are locked in the order of their primary keys, so concurrent processes cannot deadlock; rows of several minutes, after an outage,
+ * are written in one transaction.
  * @param rows one for each webhook and minute
  */
-export async function addHistory({ query }: Pick<Database, 'query'>, rows: readonly HistoryRow[]): Promise<void> {
-  if (rows.length === 0) return;
-  const lists = historyColumns.map((name) => arrayOf(rows.map((row) => row[name] ?? 0)));
-  const ofOneMinute = rows.every(({ minuteMs }) => minuteMs === rows[0]!.minuteMs);
-  await query({
-    name: ofOneMinute ? 'add-history-of-minute' : 'add-history',
-    text: `
-      with given as (
-        select * from unnest($1::uuid[], $2::float8[], ${historyColumns.map((_, i) => `$${i + 3}::bigint[]`).join(', ')})
-          g (webhook_id, seconds, ${columns})
-      ), steps (step) as (
-        values (${MINUTE}), (${QUARTER}), (${HOUR})
-      ), spans as (${ofOneMinute ? spansOfMinute : spans})
-      insert into history (webhook_id, step, at, ${columns})
-      select * from spans order by 1, 2, 3
-      on conflict (webhook_id, step, at) do update
-      set ${historyColumns.map((name) => `${name} = history.${name} + excluded.${name}`).join(', ')}`,
-    values: [arrayOf(rows.map((row) => row.webhookId)), arrayOf(rows.map((row) => row.minuteMs / 1000)), ...lists],
-  });
+export async function addHistory(
+  database: Pick<Database, 'query' | 'transaction'>,
+  rows: readonly HistoryRow[],
+): Promise<void> {
+  const minutes = [...new Set(rows.map(({ minuteMs }) => minuteMs))].sort((one, other) => one - other);
+  const addMinutes = async (query: Query) => {
+    for (const minute of minutes) {
+      const values = valuesOf(rows.filter(({ minuteMs }) => minuteMs === minute));
+      await query({ name: 'add-history', text: addRows, values });
+    }
+  };
+  if (minutes.length > 1) await database.transaction(addMinutes);
+  else if (minutes.length === 1) await addMinutes(database.query);
+}
+
+function valuesOf(rows: readonly HistoryRow[]): string[] {
+  return [
+    rows.map(({ webhookId }) => webhookId),
+    rows.map(({ minuteMs }) => minuteMs / 1_000),
+    rows.map(({ lastEventMs = 0 }) => (lastEventMs === 0 ? 'null' : new Date(lastEventMs).toISOString())),
+    rows.map(({ secretId }) => secretId ?? 'null'),
+    rows.map(({ uses = 0 }) => uses),
+    rows.map(({ previousUses = 0 }) => previousUses),
+    ...historyColumns.map((name) => rows.map((row) => row[name] ?? 0)),
+  ].map(arrayOf);
 }
 
 interface HistorySpan {
@@ -113,62 +144,30 @@ export async function readHistory(
   }));
 }
 
-/**
- * SQL: the hours of all webhooks in a span, one after another by the index of times. For the span as a whole Postgres expects ten times the
- * rows and reads the whole table.
- * @param from expression of the start of an hour @param to expression
- */
-export const hoursSince = (from: string, to: string) => `(
-  select spans.* from generate_series(${from}, ${to}, interval '1 hour') hour
-  cross join lateral (select * from history where step = ${HOUR} and at = hour offset 0) spans)`;
-
 type WebhookHistory = z.output<typeof webhookHistorySchema>;
 
-/**
- * Reads the ids of the webhooks with most events since a time, most first. Reads a row for each webhook and hour: 130,000 rows of 100,000
- * webhooks take 130 ms of CPU, half of it to add them up by webhook.
- * @param sinceMs start of an hour, Unix milliseconds.
- */
-export async function readBusiestWebhooks(
-  { query }: Pick<Database, 'query'>,
-  sinceMs: number,
-  limit: number,
-): Promise<string[]> {
-  const rows = await query<{ id: string }>({
-    name: 'read-busiest-webhooks',
-    text: `
-      select w.id
-      from (
-        select h.webhook_id, sum(h.accepted::float8) as accepted
-        from ${hoursSince('$1::timestamptz', 'now()')} h
-        group by 1
-      ) h join webhooks w on w.id = h.webhook_id
-      where w.deleted_at is null
-      order by h.accepted desc, w.created_at desc, w.id
-      limit $2`,
-    values: [new Date(sinceMs).toISOString(), limit],
-    timeoutMs: ALL_WEBHOOKS_TIMEOUT_MS,
-  });
-  return rows.map(({ id }) => id);
-}
+/** SQL: `busiest` of all webhooks, and the newest, which fill a list of fewer with events. */
+const busiest = `
+  (select webhook_id as id from webhook_state where hour >= $3
+   order by recent * power(0.5, ($3 + ${HOURS_SHOWN - 1} - hour) / ${HALF_LIFE_HOURS}.0::float8) desc, webhook_id
+   limit ${CANDIDATES_FACTOR} * $2)
+  union (select id from webhooks where deleted_at is null order by created_at desc, id limit $2)`;
 
 /**
  * Reads the last 24 hours of webhooks, those with most events first.
- * @param sinceMs start of the first hour, Unix milliseconds. @param withNewest also the newest webhooks, as many as the limit
+ * @param sinceMs start of the first hour, Unix milliseconds. @param webhookIds null: of all
  */
 export async function readWebhookHistory(
   { query }: Pick<Database, 'query'>,
   sinceMs: number,
   limit: number,
-  webhookIds: readonly string[],
-  { withNewest = false } = {},
+  webhookIds: readonly string[] | null,
 ): Promise<WebhookHistory[]> {
-  const newest = 'union (select id from webhooks where deleted_at is null order by created_at desc, id limit $2)';
   const rows = await query<Omit<WebhookHistory, 'hours'> & { indexes: number[]; counts: number[] }>({
-    name: withNewest ? 'read-history-with-newest' : 'read-webhook-history',
+    name: webhookIds === null ? 'read-busiest-history' : 'read-webhook-history',
     text: `
-      with chosen as materialized (select unnest($3::uuid[]) as id ${withNewest ? newest : ''})
-      select w.id as webhook_id, w.name, w.enabled, ${isoColumn('w.last_event_at')},
+      with chosen as materialized (${webhookIds === null ? busiest : 'select unnest($3::uuid[]) as id'})
+      select w.id as webhook_id, w.name, w.enabled, ${isoText(lastEventAt)} as last_event_at,
         ${historyColumns.map((name) => `c.${name}`).join(', ')}, c.indexes, c.counts
       from chosen join webhooks w using (id)
       cross join lateral (
@@ -180,7 +179,7 @@ export async function readWebhookHistory(
       where w.deleted_at is null
       order by c.accepted desc, w.created_at desc, w.id
       limit $2`,
-    values: [new Date(sinceMs).toISOString(), limit, arrayOf(webhookIds)],
+    values: [new Date(sinceMs).toISOString(), limit, webhookIds === null ? hourOf(sinceMs) : arrayOf(webhookIds)],
   });
   return rows.map(({ indexes, counts, ...webhook }) => {
     const hours = Array.from({ length: HOURS_SHOWN }, () => 0);

@@ -1,8 +1,8 @@
-/** Secrets of webhooks, sealed: rotation, reading, and how many requests each verified. Statements lock them in the order of webhook and slot. */
+/** Secrets of webhooks, sealed: rotation and reading. Statements lock them in the order of webhook and slot. */
 import type { z } from 'zod';
 import { secretSchema } from '../../../model/webhook-secrets.ts';
 import type { Database, Query } from '../../connect/pool.ts';
-import { arrayOf, selectList } from '../../sql.ts';
+import { arrayOf, isoText, selectList } from '../../sql.ts';
 
 /** Stores a new current secret. The old one becomes `previous` for `overlapSeconds`, or is deleted when that is 0. */
 export async function replaceSecret(query: Query, id: string, sealed: Buffer, overlapSeconds: number): Promise<void> {
@@ -17,7 +17,11 @@ export async function replaceSecret(query: Query, id: string, sealed: Buffer, ov
     values: [id, overlapSeconds],
   });
   await query({
-    text: `insert into webhook_secrets (webhook_id, slot, sealed) values ($1, 'current', $2)`,
+    text: `
+      with secret as (insert into webhook_secrets (webhook_id, slot, sealed) values ($1, 'current', $2) returning id)
+      insert into webhook_state as s (webhook_id, secret_id) select $1, id from secret
+      on conflict (webhook_id) do update set secret_id = excluded.secret_id, uses = 0, used_at = null,
+        previous_uses = s.uses, previous_used_at = s.used_at`,
     values: [id, sealed],
   });
 }
@@ -31,32 +35,16 @@ export async function findSealedSecret({ query }: { query: Query }, id: string):
   return row?.sealed;
 }
 
-/**
- * Adds uses by secret id; ids of deleted secrets are ignored. Rows are locked in the same order as by a rotation (lockWebhook), so
- * processes and rotations cannot deadlock.
- */
-export async function addSecretUses({ query }: Database, uses: ReadonlyMap<string, number>): Promise<void> {
-  await query({
-    name: 'add-secret-uses',
-    text: `
-      with counted as (
-        select * from unnest($1::uuid[], $2::bigint[]) c (id, uses)
-      ), locked as (
-        select s.id from webhook_secrets s where s.id in (select id from counted)
-        order by s.webhook_id, s.slot for no key update
-      )
-      update webhook_secrets s set uses = s.uses + counted.uses, last_used_at = now()
-      from locked join counted using (id)
-      where s.id = locked.id`,
-    values: [arrayOf(uses.keys()), arrayOf(uses.values())],
-  });
-}
-
-/** Reads the active secrets of a webhook, current first, without the secrets themselves. */
+/** Reads the active secrets of a webhook, current first, without the secrets themselves. Releases before migration 4 counted their uses here. */
 export function readSecretUses({ query }: Database, webhookId: string): Promise<z.output<typeof secretSchema>[]> {
   return query({
-    text: `select ${selectList(secretSchema, 's', { uses: 's.uses::float8' })}
-           from webhook_secrets s
+    text: `select ${selectList(secretSchema, 's', {
+      uses: `(s.uses + coalesce(case s.slot when 'current' then w.uses else w.previous_uses end, 0))::float8`,
+      last_used_at: isoText(
+        `greatest(s.last_used_at, case s.slot when 'current' then w.used_at else w.previous_used_at end)`,
+      ),
+    })}
+           from webhook_secrets s left join webhook_state w using (webhook_id)
            where s.webhook_id = $1 and (s.expires_at is null or s.expires_at > now())
            order by s.slot`,
     values: [webhookId],

@@ -1,78 +1,92 @@
-/** Number and size of the stored events of webhooks, from the history: counting the events themselves would read all of them. */
+/** Number and size of the stored events of webhooks, by their state: counting the events themselves would read all of them. */
 
 import type { z } from 'zod';
 import { DAY_MS } from '../../../base/time/durations.ts';
 import type { webhookUsageSchema } from '../../../model/webhook-usage.ts';
 import { summed } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
-import { ALL_WEBHOOKS_TIMEOUT_MS } from '../../many-webhooks.ts';
+import { inParts } from '../../retention/in-parts.ts';
 import { arrayOf, isoText } from '../../sql.ts';
 import { HOUR } from './history.ts';
 import { ACTIVE_WEBHOOKS_MAX } from './webhooks.ts';
 
 type WebhookUsage = z.output<typeof webhookUsageSchema>;
 
-/** What retention keeps. */
-interface Kept {
-  retentionDays: number;
-  nowMs: number;
-}
+/** States that one statement counts again. */
+const RECOUNTED = 1_000;
 
-const keptFromMs = ({ retentionDays, nowMs }: Kept) => (Math.floor(nowMs / DAY_MS) - retentionDays) * DAY_MS;
-/** SQL: from which hour on the events of the webhook `w` are kept; $1: those of all. */
-const keptFrom = `date_trunc('hour', greatest($1::timestamptz, w.events_removed_before))`;
+/** SQL: the largest webhooks, and others for a list of fewer with events. */
+const largest = `
+  (select webhook_id as id from webhook_state order by bytes desc, webhook_id limit ${ACTIVE_WEBHOOKS_MAX})
+  union (select id from webhooks where deleted_at is null order by created_at desc, id limit ${ACTIVE_WEBHOOKS_MAX})`;
 
-/**
- * Reads the ids of the webhooks with most bytes, and of others for a list of fewer with events. Reads a row for each webhook and hour:
- * 20,000,000 rows of 100,000 webhooks take 7 s, and a statement for each part of the ids five times as long.
- */
-export async function readLargestWebhooks({ query }: Pick<Database, 'query'>, kept: Kept): Promise<string[]> {
-  const rows = await query<{ id: string }>({
-    name: 'largest-webhooks',
-    text: `
-      with summed as (
-        select h.webhook_id as id, sum(h.bytes::float8) as bytes
-        from history h join webhooks w on w.id = h.webhook_id
-        where h.step = ${HOUR} and h.at >= $1 and h.at >= ${keptFrom}
-        group by 1
-      )
-      select w.id
-      from webhooks w left join summed s using (id)
-      where w.deleted_at is null
-      order by coalesce(s.bytes, 0) desc, w.id
-      limit ${ACTIVE_WEBHOOKS_MAX}`,
-    values: [new Date(keptFromMs(kept)).toISOString()],
-    timeoutMs: ALL_WEBHOOKS_TIMEOUT_MS,
-  });
-  return rows.map(({ id }) => id);
-}
-
-/**
- * Adds up the hours of the history that retention keeps, of these webhooks, most bytes first. Exact to the hour, as long as
- * the history reaches back (400 days; it begins with migration 29). Reads a row for each webhook and hour: 100 webhooks over 30 days
- * take 350 to 1,100 ms on two cores with a load of 17, one webhook 3 ms.
- */
+/** Reads what webhooks have stored, most bytes first, exact to the hour after `recountUsage`. @param ids null: the largest webhooks */
 export function readWebhookUsage(
   { query }: Pick<Database, 'query'>,
-  ids: readonly string[],
-  kept: Kept,
+  ids: readonly string[] | null,
 ): Promise<WebhookUsage[]> {
   return query<WebhookUsage>({
-    name: 'webhook-usage',
+    name: ids === null ? 'largest-webhooks' : 'webhook-usage',
     text: `
-      select w.id as webhook_id, w.name, coalesce(kept.events, 0) as events, coalesce(kept.bytes, 0) as bytes,
-        ${isoText('kept.oldest')} as oldest_at
-      from webhooks w
+      with chosen as materialized (${ids === null ? largest : 'select unnest($1::uuid[]) as id'})
+      select w.id as webhook_id, w.name, coalesce(s.events, 0)::float8 as events, coalesce(s.bytes, 0)::float8 as bytes,
+        ${isoText('oldest.at')} as oldest_at
+      from chosen join webhooks w using (id)
+      left join webhook_state s on s.webhook_id = w.id
       left join lateral (
-        select sum(h.accepted)::float8 as events, sum(h.bytes)::float8 as bytes, min(h.at) filter (where h.accepted > 0) as oldest
-        from history h
-        where h.webhook_id = w.id and h.step = ${HOUR} and h.at >= ${keptFrom}
-      ) kept on true
-      where w.deleted_at is null and w.id = any ($2::uuid[])
+        select at from history h
+        where h.webhook_id = w.id and h.step = ${HOUR} and h.at >= s.kept_from and h.accepted > 0
+        order by at limit 1
+      ) oldest on true
+      where w.deleted_at is null
       order by bytes desc, w.id
       limit ${ACTIVE_WEBHOOKS_MAX}`,
-    values: [new Date(keptFromMs(kept)).toISOString(), arrayOf(ids)],
+    values: ids === null ? [] : [arrayOf(ids)],
   });
+}
+
+/**
+ * Counts again, by the hours of the history (400 days), what the webhooks have stored of which retention removed hours since the last time:
+ * once a day those of all webhooks. What is counted at the same time is added to the result.
+ * @param stopping see inParts
+ */
+export async function recountUsage(
+  { query }: Pick<Database, 'query'>,
+  { retentionDays, nowMs }: { retentionDays: number; nowMs: number },
+  stopping?: () => boolean,
+): Promise<void> {
+  const keptFrom = new Date((Math.floor(nowMs / DAY_MS) - retentionDays) * DAY_MS).toISOString();
+  let after = '00000000-0000-0000-0000-000000000000';
+  await inParts(async () => {
+    const rows = await query<{ webhook_id: string }>({
+      name: 'recount-usage',
+      text: `
+        with due as materialized (
+          select s.webhook_id, s.events, s.bytes, k.kept_from
+          from webhook_state s join webhooks w on w.id = s.webhook_id
+          cross join lateral (
+            select date_trunc('hour', greatest($1::timestamptz, w.events_removed_before)) as kept_from
+          ) k
+          where s.webhook_id > $2 and s.kept_from < k.kept_from
+          order by s.webhook_id limit ${RECOUNTED}
+        ), locked as materialized (
+          select s.webhook_id from webhook_state s where s.webhook_id in (select webhook_id from due) order by s.webhook_id for update
+        ), counted as materialized (
+          select d.webhook_id, d.kept_from, h.events - d.events as events, h.bytes - d.bytes as bytes
+          from due d join locked using (webhook_id)
+          cross join lateral (
+            select coalesce(sum(accepted), 0) as events, coalesce(sum(bytes), 0) as bytes from history
+            where webhook_id = d.webhook_id and step = ${HOUR} and at >= d.kept_from
+          ) h
+        )
+        update webhook_state s set events = s.events + c.events, bytes = s.bytes + c.bytes, kept_from = c.kept_from
+        from counted c where s.webhook_id = c.webhook_id
+        returning s.webhook_id`,
+      values: [keptFrom, after],
+    });
+    for (const { webhook_id } of rows) if (webhook_id > after) after = webhook_id;
+    return rows.length === RECOUNTED;
+  }, stopping);
 }
 
 const bytesOf = (table: string) =>

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readWebhookActivity, writeLastEvents } from '../../../../server/store/queries/webhooks/webhooks.ts';
 import { WriteBehind } from '../../../../server/store/write-behind.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
@@ -51,22 +50,6 @@ test('a refused signature sets the last rejection, not the last event', async ()
   expect((await send(webhook, 'a wrong secret')).status).toBe(403);
   await until(async () => (await of(webhook.id))[0].last_rejection_at !== null);
   expect((await of(webhook.id))[0].last_event_at).toBeNull();
-});
-
-test('a later value of another process is kept', async () => {
-  const { id } = await app.addWebhook();
-  const gone = randomUUID();
-  await writeLastEvents(
-    app.database,
-    new Map([
-      [id, Date.parse('2026-02-02T00:00:00Z')],
-      [gone, 0],
-    ]),
-  );
-  await writeLastEvents(app.database, new Map([[id, Date.parse('2026-01-01T00:00:00Z')]]));
-  expect(await readWebhookActivity(app.database, [id, gone])).toEqual([
-    { webhook_id: id, last_event_at: '2026-02-02T00:00:00.000Z', last_rejection_at: null, events_removed_before: null },
-  ]);
 });
 
 test('values that the database did not accept are written with the next ones', async () => {
