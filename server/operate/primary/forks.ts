@@ -23,14 +23,15 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
 }
 
 /**
- * Helper threads of the garbage collector take cores from Postgres: without them a request costs about 9 % less CPU. A larger nursery
- * (--max-semi-space-size=32) made no further difference, and cost 28 MB a process (A/B, 7 rounds each, two cores).
+ * Scavenges are short and many: threads that help with them take cores from Postgres. Marking the whole heap is long: left to the event loop
+ * (--single-threaded-gc), it stops a process with 100,000 webhooks for 119 ms at once, and 36 with threads, at the same CPU a request
+ * (bench/NOTES.md). A larger nursery (--max-semi-space-size=32) made no difference, and cost 28 MB a process.
  *
  * V8 pretenures allocation sites whose objects survive a scavenge: it allocates them in the old space. A short slowdown of the machine
  * causes this for objects of a request. Their garbage then waits for a mark-compact: 200 to 235 MB in 4 of 15 runs, 150 to 163 MB in
  * 9 of 9 without pretenuring.
  */
-export const gcFlags = ['--single-threaded-gc', '--no-allocation-site-pretenuring'];
+export const gcFlags = ['--no-parallel-scavenge', '--no-allocation-site-pretenuring'];
 
 /** Room for a request line beside as many headers as HEADER_BYTES_MAX allows. Beside fewer, it may be longer. */
 const REQUEST_LINE_BYTES = 2_048;
