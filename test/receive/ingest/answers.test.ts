@@ -2,7 +2,8 @@
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { answerFault } from '../../../server/model/signatures/answer.ts';
-import { presets } from '../../../server/model/signatures/presets.ts';
+import { presetNamed, presets } from '../../../server/model/signatures/presets.ts';
+import { signRequest } from '../../../server/model/signatures/sign.ts';
 import type { NewWebhook } from '../../../server/model/webhooks.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
@@ -170,6 +171,49 @@ describe('what a sender demands', () => {
     const hook = await app.addWebhook({ secret: 'user:password', signature_scheme: 'adyen' });
     const authorization = `Basic ${Buffer.from('user:password').toString('base64')}`;
     expect(await post(hook, '{}', { authorization })).toMatchObject({ status: 200, text: '[accepted]' });
+  });
+
+  // [preset, status, type, body]: its sender counts another answer as a failure.
+  test.each([
+    ['airtable', 204, 'text/plain', ''],
+    ['bigcommerce', 200, 'application/json', /^\{"id":/],
+    ['chargebee', 200, 'application/json', /^\{"id":/],
+    ['fourthwall', 200, 'application/json', /^\{"id":/],
+    ['linear', 200, 'application/json', /^\{"id":/],
+    ['meta', 200, 'application/json', /^\{"id":/],
+    ['nylas', 200, 'application/json', /^\{"id":/],
+    ['paystack', 200, 'application/json', /^\{"id":/],
+    ['quickbooks', 200, 'application/json', /^\{"id":/],
+    ['postmark', 200, 'application/json', /^\{"id":/],
+    ['revenuecat', 200, 'application/json', /^\{"id":/],
+    ['tiktok', 200, 'application/json', /^\{"id":/],
+    ['twilio', 200, 'application/xml', /^<Response\/>$/],
+    ['zoom', 200, 'application/json', /^\{"id":/],
+  ] as const)('%s, of an event and of its duplicate', async (signature_scheme, status, type, text) => {
+    const secret = Buffer.from('user:password').toString('base64');
+    const given = presetNamed(signature_scheme)!.definition;
+    const key = given.algorithm === 'basic' ? 'user:password' : secret;
+    const hook = await app.addWebhook({ secret: key, signature_scheme });
+    const url = `${app.settings.FRONTEND_PUBLIC_API_URL}${hook.path}`;
+    const signed = signRequest(given, Buffer.from(key), {
+      body: Buffer.from('{"hello":"world"}'),
+      method: 'POST',
+      url,
+      id: 'evt-1',
+      timeMs: Date.now(),
+    });
+    for (let i = 0; i < 2; i++) {
+      const answered = await fetch(app.url + hook.path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...signed.headers },
+        body: new Uint8Array(signed.body),
+      });
+      expect([answered.status, await answered.text()]).toEqual([
+        status,
+        typeof text === 'string' ? text : expect.stringMatching(text),
+      ]);
+      expect(answered.headers.get('content-type')).toBe(type);
+    }
   });
 
   test('of every preset fits together, and is in its table', () => {
