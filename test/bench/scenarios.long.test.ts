@@ -6,8 +6,8 @@ import { expect, test } from 'vitest';
 const bench = fileURLToPath(new URL('../../dist/bench/run.js', import.meta.url));
 
 test.each([
-  ['hmac', 'threads of the pool'],
-  ['deliver', 'a Weir with a database of its own'],
+  ['functions', 'code of a serving process'],
+  ['drain', 'a Weir with a database of its own'],
 ])(
   'the bundled scenario %s runs: %s',
   async (name) => {
