@@ -142,6 +142,22 @@ export const undeliveredSettled = z.object({
 
 export const agentSchema = z.object(outputShape(agentFields)).meta({ id: 'Agent' });
 
+/** Webhooks of an agent that lists name. */
+export const WEBHOOKS_LISTED = 3;
+
+/** An agent in a list: of its webhooks, which may be thousands, the number and the first ones. */
+export const listedAgentSchema = agentSchema
+  .omit({ webhook_ids: true, subscriptions: true })
+  .extend({
+    webhooks: z.int().min(0).describe('number of webhooks whose events the agent receives'),
+    filters: z.int().min(0).describe('how many of them have a filter'),
+    first_webhook_ids: z
+      .array(z.guid())
+      .max(WEBHOOKS_LISTED)
+      .describe('the first of them by id; the agent itself has all'),
+  })
+  .meta({ id: 'ListedAgent' });
+
 export type NewAgent = z.output<typeof agentInput.create>;
 export type AgentPatch = z.output<typeof agentInput.update>;
 

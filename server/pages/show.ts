@@ -64,10 +64,13 @@ export function shortId(id: string): string {
 /** Names in one cell of a table. */
 export const NAMES_SHOWN = 10;
 
-/** The names of some webhooks or agents, at most NAMES_SHOWN: `shop, mail and 3 more`. One without a name is shown by its id. */
-export function names(ids: readonly string[], byId: Readonly<Record<string, string>>): string {
+/**
+ * The names of some webhooks or agents, at most NAMES_SHOWN: `shop, mail and 3 more`. One without a name is shown by its id.
+ * @param all how many there are, if `ids` are the first of them
+ */
+export function names(ids: readonly string[], byId: Readonly<Record<string, string>>, all = ids.length): string {
   const shown = ids.slice(0, NAMES_SHOWN).map((id) => byId[id] ?? shortId(id));
-  const more = ids.length - shown.length;
+  const more = all - shown.length;
   return shown.join(', ') + (more > 0 ? ` and ${count(more)} more` : '');
 }
 

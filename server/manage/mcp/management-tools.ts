@@ -23,7 +23,8 @@ const webhook = z.object({
 const agent = z.object({
   agent_id: idOf('agent'),
   name: nameOf('agent'),
-  webhook_ids: z.array(z.string()).describe('webhooks whose events it gets'),
+  webhooks: z.int().describe('number of webhooks whose events it gets'),
+  first_webhook_ids: z.array(z.string()).describe('the first of them'),
 });
 
 type StoredWebhook = z.output<typeof webhookSchema>;
@@ -79,7 +80,12 @@ export const managementTools: readonly Tool[] = [
       const outcome = await operations.run('listAgents', { query: queryOf({ ...given, revoked: false }) });
       if (outcome.kind !== 'done') return outcome;
       const { items, next_cursor } = outcome.body;
-      const agents = items.map(({ id, name, webhook_ids }) => ({ agent_id: id, name, webhook_ids }));
+      const agents = items.map(({ id, name, webhooks, first_webhook_ids }) => ({
+        agent_id: id,
+        name,
+        webhooks,
+        first_webhook_ids,
+      }));
       const structured = { agents, next_cursor };
       return { kind: 'answer', structured, text: JSON.stringify(structured) };
     },

@@ -10,7 +10,6 @@ import { filtersOf } from '../forms/filters.ts';
 import { basis, confirmation, confirmationError, field, list, number, withVersion } from '../forms/form.ts';
 import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from '../names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
-import { NAMES_SHOWN } from '../show.ts';
 import { agentView, readWork } from './agent.ts';
 import { agentState } from './state.ts';
 import { agentStrip } from './strip.ts';
@@ -26,7 +25,7 @@ const agentList: Page = async ({ call, query }) => {
     namesOf(
       call,
       'webhooks',
-      list.page.items.flatMap(({ webhook_ids }) => webhook_ids.slice(0, NAMES_SHOWN)),
+      list.page.items.flatMap(({ first_webhook_ids }) => first_webhook_ids),
     ),
     agentActivity(call, ids),
     readOutagesSince(call, now - DAY_MS),

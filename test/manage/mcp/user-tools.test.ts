@@ -70,7 +70,7 @@ test('list_agents finds the active agents by name, in parts', async () => {
     ids.unshift((await operator.api('POST', '/api/v1/agents', { name: `listed ${n}` })).body.id);
   await operator.api('DELETE', `/api/v1/agents/${ids[0]}`);
   const first = await viewer.done('list_agents', { q: 'LISTED', limit: 1 });
-  expect(first.agents).toEqual([{ agent_id: ids[1], name: 'listed 2', webhook_ids: [] }]);
+  expect(first.agents).toEqual([{ agent_id: ids[1], name: 'listed 2', webhooks: 0, first_webhook_ids: [] }]);
   const rest = await viewer.done('list_agents', { q: 'LISTED', cursor: first.next_cursor });
   expect(rest).toMatchObject({ agents: [{ agent_id: ids[2] }], next_cursor: null });
 });

@@ -60,8 +60,8 @@ export const agentRows: readonly Row[] = [
         agent.id,
         agent.name,
         stateOf(agent),
-        String(agent.webhook_ids.length),
-        String(agent.subscriptions.filter(({ filter }) => filter !== null).length),
+        String(agent.webhooks),
+        String(agent.filters),
         limitOf(agent),
         activity?.last_seen_at ?? NEVER,
         agent.created_at,
@@ -147,7 +147,10 @@ function credentialText({ credential }: { credential: string }): string {
   return `  Credential  ${credential}   (shown once)\n`;
 }
 
-async function withActivity(call: Call, agents: readonly Agent[]): Promise<{ agent: Agent; activity?: Activity }[]> {
+async function withActivity<One extends { id: string }>(
+  call: Call,
+  agents: readonly One[],
+): Promise<{ agent: One; activity?: Activity }[]> {
   const found = new Map<string, Activity>();
   for (let from = 0; from < agents.length; from += IDS_MAX) {
     const ids = agents.slice(from, from + IDS_MAX).map(({ id }) => id);
@@ -190,10 +193,10 @@ function agentText(agent: Agent, { activity, webhooks }: Awaited<ReturnType<type
   return `${text}\n${table(['WEBHOOK', 'NAME', 'FAILURES', 'FILTER'], rows)}`;
 }
 
-function stateOf({ revoked, temporary }: Agent): string {
+function stateOf({ revoked, temporary }: Pick<Agent, 'revoked' | 'temporary'>): string {
   return revoked ? 'revoked' : temporary ? 'temporary' : 'active';
 }
 
-function limitOf({ max_leased }: Agent): string {
+function limitOf({ max_leased }: Pick<Agent, 'max_leased'>): string {
   return max_leased === null ? 'no limit' : String(max_leased);
 }

@@ -1,7 +1,13 @@
 /** /api/v1/agents. */
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
-import { agentActivitySchema, agentInput, agentSchema, undeliveredSettled } from '../../../model/agents.ts';
+import {
+  agentActivitySchema,
+  agentInput,
+  agentSchema,
+  listedAgentSchema,
+  undeliveredSettled,
+} from '../../../model/agents.ts';
 import { recordId, text } from '../../../model/fields.ts';
 import { filterProblem } from '../../../model/filters/expression.ts';
 import { quartersSince } from '../../../model/history.ts';
@@ -52,7 +58,7 @@ export function agentOperations(parts: ChangeParts) {
   return {
     listAgents: operation({
       query: listQuery,
-      answers: { 200: pageSchema(agentSchema) },
+      answers: { 200: pageSchema(listedAgentSchema) },
       handle: async ({ query: { revoked, q, cursor, limit } }) => {
         const filter = { revoked: flagValue(revoked), contains: q ?? null };
         const rows = await listAgents(database, filter, cursor ?? null, limit + 1);

@@ -1,6 +1,6 @@
 /** Agents: management, and the rows that authentication caches. */
 import type { z } from 'zod';
-import { agentSchema } from '../../../model/agents.ts';
+import { agentSchema, listedAgentSchema, WEBHOOKS_LISTED } from '../../../model/agents.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';
@@ -17,14 +17,31 @@ export type AgentRecord = z.output<typeof agentSchema>;
 
 /** Without the ids of the webhooks, which the subscriptions have: of 10,000 webhooks, each of the two lists takes 40 ms. */
 const storedSchema = agentSchema.omit({ webhook_ids: true });
-const record = selectList(storedSchema, 'a', {
+const computed = {
   revoked: 'a.revoked_at is not null',
   previous_credential_expires_at: `(select ${isoText('a.previous_expires_at')}
     where a.previous_generation = a.generation - 1 and a.previous_expires_at > now())`,
+};
+const record = selectList(storedSchema, 'a', {
+  ...computed,
   // Sorted first: json_agg with `order by` sorts the objects. 95 and 56 ms of a busy machine for 10,000, of which 45 find the webhooks.
   subscriptions: `(select coalesce(json_agg(json_build_object('webhook_id', id, 'filter', filter)), '[]') from (
       select w.id, s.filter from subscriptions s join webhooks w on w.id = s.webhook_id
       where s.agent_id = a.id and w.deleted_at is null order by w.created_at, w.id) sorted)`,
+});
+
+type ListedAgent = z.output<typeof listedAgentSchema>;
+
+const subscribed =
+  'from subscriptions s join webhooks w on w.id = s.webhook_id where s.agent_id = a.id and w.deleted_at is null';
+const listed = selectList(listedAgentSchema, 'a', {
+  ...computed,
+  // Counted in the index: of 10,000 webhooks, to look at each for whether it is deleted took 15 ms.
+  webhooks: `((select count(*) from subscriptions s where s.agent_id = a.id) - (select count(*)
+    from subscriptions s join webhooks w on w.id = s.webhook_id where s.agent_id = a.id and w.deleted_at is not null))::int`,
+  filters: `(select count(*)::int ${subscribed} and s.filter is not null)`,
+  first_webhook_ids: `(select coalesce(json_agg(webhook_id), '[]') from (
+    select s.webhook_id ${subscribed} order by s.webhook_id limit ${WEBHOOKS_LISTED}) first)`,
 });
 
 function withWebhookIds(stored: z.output<typeof storedSchema>): AgentRecord {
@@ -45,18 +62,18 @@ export async function findAgent(query: Query, id: string): Promise<AgentRecord |
 }
 
 /** Lists agents, newest first. `before`: id of the last agent of the previous page. Null limit: all. */
-export async function listAgents(
+export function listAgents(
   { query }: { query: Query },
   { revoked, contains }: AgentFilter,
   before: string | null,
   limit: number | null,
-): Promise<AgentRecord[]> {
+): Promise<ListedAgent[]> {
   const values: unknown[] = [limit, ...(before === null ? [] : [before])];
   const state = revoked === null ? '' : revoked ? '-revoked' : '-active';
-  const rows = await query<z.output<typeof storedSchema>>({
+  return query<ListedAgent>({
     name: `list-agents${state}${before === null ? '' : '-before'}${contains === null ? '' : '-named'}`,
     text: `
-      select ${record}
+      select ${listed}
       from ${contains === null ? 'agents' : rowsNamed('agents', `$${values.push(contains)}`)} a
       where ${isShown} ${revoked === null ? '' : `and a.revoked_at is ${revoked ? 'not ' : ''}null`}
         ${before === null ? '' : 'and (a.created_at, a.id) < ((select l.created_at from agents l where l.id = $2), $2)'}
@@ -64,7 +81,6 @@ export async function listAgents(
       limit $1`,
     values,
   });
-  return rows.map(withWebhookIds);
 }
 
 /** Locks the agent against changes until the transaction ends. Returns false when there is no active agent with this id. */

@@ -202,21 +202,26 @@ describe('the list', () => {
     expect(await next(older.id)).toMatchObject({ status: 200, body: { items: [], next_cursor: null } });
   });
 
-  test('has the webhooks of an agent oldest first, in both members, as the agent itself has them', async () => {
+  test('has the number and the first three webhooks of an agent, which itself has all, oldest first, in both members', async () => {
     const oldestFirst: string[] = [];
     for (let i = 0; i < 4; i++) oldestFirst.push((await app.addWebhook()).id);
     const { id, name } = await made({ webhook_ids: [...oldestFirst].sort() });
     const [listed] = (await viewer.api('GET', `${PATH}?q=${name}`)).body.items;
-    expect(listed.webhook_ids).toEqual(oldestFirst);
-    expect(listed.subscriptions).toEqual(oldestFirst.map((webhook_id) => ({ webhook_id, filter: null })));
-    expect(await show(id)).toEqual(listed);
+    const { webhook_ids, subscriptions, ...shown } = await show(id);
+    expect(webhook_ids).toEqual(oldestFirst);
+    expect(subscriptions).toEqual(oldestFirst.map((webhook_id) => ({ webhook_id, filter: null })));
+    const first_webhook_ids = [...oldestFirst].sort().slice(0, 3);
+    expect(listed).toEqual({ ...shown, webhooks: 4, filters: 0, first_webhook_ids });
   });
 
   test('contains no deleted webhooks', async () => {
     const webhook = await app.addWebhook();
     const { id } = await made({ webhook_ids: [webhook.id] });
     await app.webhooks.remove(webhook.id);
-    expect((await show(id)).webhook_ids).toEqual([]);
+    const { name, webhook_ids } = await show(id);
+    expect(webhook_ids).toEqual([]);
+    const [listed] = (await viewer.api('GET', `${PATH}?q=${name}`)).body.items;
+    expect(listed).toMatchObject({ webhooks: 0, first_webhook_ids: [] });
   });
 });
 
