@@ -24,7 +24,7 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
 
 /**
  * Scavenges are short and many: threads that help with them take cores from Postgres. Marking the whole heap is long: left to the event loop
- * (--single-threaded-gc), it stops a process with 100,000 webhooks for 119 ms at once, and 36 with threads, at the same CPU a request
+ * (--single-threaded-gc), it stops a process with 100,000 webhooks for 119 ms at once, and 36 with threads, which take 2 % more CPU a request
  * (bench/NOTES.md). A larger nursery (--max-semi-space-size=32) made no difference, and cost 28 MB a process.
  *
  * V8 pretenures allocation sites whose objects survive a scavenge: it allocates them in the old space. A short slowdown of the machine
