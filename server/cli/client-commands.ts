@@ -17,7 +17,7 @@ export const clientCommands: readonly CommandEntry[] = [
     name: 'listen',
     description:
       'for development: forward new events of webhooks to a local program, until Ctrl-C. A temporary agent receives them',
-    load: async () => (await import('./listen/listen.ts')).defineListen,
+    load: async () => (await import('./consume/listen.ts')).defineListen,
   },
   {
     name: 'mcp',

@@ -323,7 +323,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   'At least once: when the command or the target ends between the 2xx and the acknowledgement, the delivery is forwarded again after its lease.':
     [
       [
-        'cli/forward/real.test.ts',
+        'cli/consume/forward-real.test.ts',
         'an agent that is killed after the 2xx and before the acknowledgement delivers again',
       ],
     ],

@@ -1,24 +1,16 @@
 /** `weir consume`: an agent over plain HTTP. Claims deliveries, prints them, runs a command for each or forwards them, and settles them. */
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printJson, printMessage } from '../../base/command/io.ts';
+import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import { openCredentialFile } from '../../deliver/client/credential.ts';
 import { openApiClient } from '../../deliver/client/http.ts';
-import { Agent, type Handler, type RunOptions, WeirError } from '../../deliver/client/index.ts';
+import type { Handler } from '../../deliver/client/index.ts';
 import { parseAddress, uuids, wholeNumber } from '../command/arguments.ts';
-import { watchEnd } from '../command/end-watch.ts';
-import { type ForwardOptions, forwardDeliveries, withForwardOptions } from '../forward/command.ts';
-import { hasColour } from '../forward/lines.ts';
-import { readForwardKeys, readWebhook, signingReader } from '../forward/signing.ts';
-import { targetName } from '../forward/target.ts';
+import { type Running, runAgent } from './agent.ts';
 import { executor } from './exec.ts';
-import { OutputClosed, printer } from './print.ts';
-import {
-  type ConsumeProgress,
-  type ConsumeSummary,
-  ConsumeTally,
-  describeConsumed,
-  showConsumeProgress,
-} from './progress.ts';
+import { type ForwardOptions, openForwarding, withForwardOptions } from './forward.ts';
+import { printer } from './print.ts';
+import { readForwardKeys, readWebhook, signingReader } from './signing.ts';
+import { targetName } from './target.ts';
 
 interface ConsumeOptions extends Omit<ForwardOptions, 'forward'> {
   forward?: string;
@@ -98,122 +90,55 @@ export function defineConsume(command: Command, io: CommandIo): void {
 }
 
 async function consume(address: string, options: ConsumeOptions, io: CommandIo): Promise<void> {
-  try {
-    await runAgent(parseAddress(address), options, io);
-  } catch (error) {
-    throw error instanceof WeirError ? new CommandError(error.message) : error;
-  }
-}
-
-async function runAgent(url: URL, options: ConsumeOptions, io: CommandIo): Promise<void> {
+  const url = parseAddress(address);
   if (options.exec?.trim() === '') throw new CommandError('--exec is empty; give a command, or omit it.', 2);
   if (options.exec !== undefined && options.forward !== undefined)
     throw new CommandError('--exec and --forward were both given; give one of them.', 2);
-  const target = options.forward === undefined ? null : parseAddress(options.forward);
-  const keys = await readForwardKeys(options, io);
-  const { read, changes, advice } = await openCredentialFile(options.credentialFile, io.directory);
-
-  const stop = new AbortController();
-  const stopNow = new AbortController();
-  const tally = new ConsumeTally();
-  const progress = showConsumeProgress(tally, io.stderr);
-  if (advice !== null) progress.report(advice);
   const once = options.once === true;
-  const client = openApiClient(url);
-  const agent = new Agent({
-    url,
-    credential: changes ? read : await read(),
-    attemptsMax: once ? ONCE_ATTEMPTS_MAX : Number.POSITIVE_INFINITY,
-    notify: (notice) => {
-      if (notice.kind === 'retrying') tally.lastError = notice.cause;
-      if (notice.kind === 'failed') tally.lastError = notice.reason;
-      // With --forward, each attempt prints its own line.
-      if (target === null || notice.kind !== 'failed') progress.report(notice.message);
-    },
-  });
-  let broken: CommandError | null = null;
-  const counted =
-    (work: Handler): Handler =>
-    async (delivery, context) => {
-      tally.running += 1;
-      try {
-        await work(delivery, context);
-      } catch (error) {
-        if (error instanceof OutputClosed) {
-          broken = new CommandError(`${error.message}.`);
-          stop.abort();
-        }
-        throw error;
-      } finally {
-        tally.running -= 1;
-      }
+  const open = async (running: Running) => {
+    const { read, changes, advice } = await openCredentialFile(options.credentialFile, io.directory);
+    if (advice !== null) running.progress.report(advice);
+    const { handler, close } = await openHandler(url, options, read, running);
+    return {
+      agent: {
+        url,
+        credential: changes ? read : await read(),
+        attemptsMax: once ? ONCE_ATTEMPTS_MAX : Number.POSITIVE_INFINITY,
+      },
+      handler,
+      options: { ...options, once, webhookIds: options.webhook },
+      reportsFailures: options.forward === undefined,
+      close,
     };
+  };
+  await runAgent(io, open, { json: options.json === true && options.exec !== undefined });
+}
 
-  // The reader may close the pipe at any time; the failing write reports it.
-  const onOutputError = () => {};
-  io.stdout.on('error', onOutputError);
-  const ending = watchEnd(
-    () => stop.abort(),
-    () => {
-      stopNow.abort();
-      agent.close();
-    },
-  );
-  const startMs = performance.now();
-  try {
-    const runOptions = {
-      concurrency: options.concurrency,
-      leaseSeconds: options.leaseSeconds,
-      waitSeconds: options.waitSeconds,
-      drainSeconds: options.drainSeconds,
-      once,
-      ...(options.max !== undefined && { max: options.max }),
-      ...(options.webhook !== undefined && { webhookIds: options.webhook }),
+async function openHandler(
+  url: URL,
+  options: ConsumeOptions,
+  readCredential: () => Promise<string>,
+  running: Running,
+): Promise<{ handler: Handler; close: () => void }> {
+  const { io, progress, stopNow } = running;
+  const { exec, forward, json } = options;
+  if (forward !== undefined) {
+    const keys = await readForwardKeys(options, io);
+    const target = parseAddress(forward);
+    const client = openApiClient(url);
+    const signingOf = signingReader(keys, async (id) => readWebhook(client, await readCredential(), id, stopNow));
+    const forwarding = openForwarding({ ...options, forward: target }, { signingOf, names: true }, running);
+    progress.report(`Forwarding deliveries to ${targetName(target)}.`);
+    const close = () => {
+      forwarding.close();
+      client.close();
     };
-    if (target === null) {
-      const work = counted(handler(options, io, progress, stopNow.signal));
-      await agent.run(work, { ...runOptions, signal: stop.signal, counts: tally });
-    } else {
-      progress.report(`Forwarding deliveries to ${targetName(target)}.`);
-      const parts = {
-        agent: { run: (work: Handler, more: RunOptions) => agent.run(counted(work), more), me: agent.me.bind(agent) },
-        signingOf: signingReader(keys, async (id) => readWebhook(client, await read(), id, stopNow.signal)),
-        print: (line: string) => void progress.write(io.stdout, line),
-        lines: { json: options.json === true, colour: hasColour(io), names: true },
-      };
-      const { report } = progress;
-      const { timeoutSeconds } = options;
-      await forwardDeliveries(
-        { ...parts, url: target, timeoutSeconds, report, stop: stop.signal, counts: tally },
-        runOptions,
-      );
-    }
-  } finally {
-    ending.stop();
-    agent.close();
-    client.close();
-    progress.stop();
-    report(tally.summary(performance.now() - startMs), options, io);
-    io.stdout.removeListener('error', onOutputError);
+    return { handler: forwarding.handler, close };
   }
-  if (broken !== null) throw broken;
-  if (tally.unsettled > 0) throw new CommandError(notSettled(tally.unsettled));
-}
-
-function notSettled(count: number): string {
-  return count === 1
-    ? '1 claimed delivery was not settled; it is delivered again when its lease expires.'
-    : `${count} claimed deliveries were not settled; they are delivered again when their leases expire.`;
-}
-
-function handler(
-  { exec, json }: ConsumeOptions,
-  io: CommandIo,
-  progress: ConsumeProgress,
-  stopNow: AbortSignal,
-): Handler {
-  if (exec === undefined) return printer((line) => progress.write(io.stdout, line));
-  return executor({
+  const close = () => {};
+  if (exec === undefined)
+    return { handler: printer((line) => progress.write(io.stdout, line), running.breakOff), close };
+  const handler = executor({
     command: exec,
     directory: io.directory,
     environment: io.environment,
@@ -221,10 +146,5 @@ function handler(
     complaint: (chunk) => progress.write(io.stderr, chunk),
     stopNow,
   });
-}
-
-/** Prints the summary. Standard output is reserved for delivery lines or command output; only the `--json` document may be added. */
-function report(summary: ConsumeSummary, { exec, json }: ConsumeOptions, io: CommandIo): void {
-  if (json === true && exec !== undefined) printJson(io, summary);
-  else printMessage(io, describeConsumed(summary));
+  return { handler, close };
 }

@@ -3,8 +3,8 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
-import type { Handler } from '../../deliver/client/index.ts';
-import { environmentOf } from './delivery.ts';
+import { traceparentOf } from '../../base/telemetry/trace.ts';
+import type { ClaimedDelivery, Handler } from '../../deliver/client/index.ts';
 
 /** Time from the request to stop a command until it is killed. */
 const KILL_AFTER_MS = 5_000;
@@ -163,4 +163,33 @@ class LastLine {
 function failureReason(end: CommandEnd, lastLine: string): string {
   const how = end.code === null ? `signal ${end.signal}` : `exit ${end.code}`;
   return lastLine === '' ? how : `${how}: ${lastLine}`;
+}
+
+interface Described {
+  id: string;
+  attempt: number;
+  event: Omit<ClaimedDelivery['event'], 'body' | 'body_base64'>;
+}
+
+/**
+ * Environment variables for the command of a delivery. TRACEPARENT, TRACESTATE and BAGGAGE are those of the sender's request, as
+ * OpenTelemetry reads them. One that the request does not have is undefined: the command gets neither an empty one nor that of this process.
+ */
+export function environmentOf({ id, attempt, event }: Described): Record<string, string | undefined> {
+  const traceparent = traceparentOf(event.headers.traceparent);
+  return {
+    WEIR_DELIVERY_ID: id,
+    WEIR_EVENT_ID: event.id,
+    WEIR_WEBHOOK_ID: event.webhook_id,
+    WEIR_WEBHOOK_NAME: event.webhook_name,
+    WEIR_ATTEMPT: String(attempt),
+    WEIR_RECEIVED_AT: event.received_at,
+    WEIR_EVENT_TYPE: event.event_type ?? '',
+    WEIR_CONTENT_TYPE: event.content_type ?? '',
+    WEIR_REQUEST_ID: event.headers['x-request-id'] ?? '',
+    TRACEPARENT: traceparent,
+    TRACESTATE: traceparent && (event.headers.tracestate || undefined),
+    BAGGAGE: event.headers.baggage || undefined,
+    WEIR_HEADERS: JSON.stringify(event.headers),
+  };
 }

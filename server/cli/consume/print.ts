@@ -1,6 +1,6 @@
 /** Processes deliveries by printing each as one line of JSON. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { jsonLine } from '../../base/command/io.ts';
+import { CommandError, jsonLine } from '../../base/command/io.ts';
 import { NotBegun } from '../../deliver/client/delivery.ts';
 import type { Delivery, Handler } from '../../deliver/client/index.ts';
 
@@ -10,17 +10,13 @@ type Write = (text: string) => Promise<Error | null>;
 /** Maximum time of consecutive writes before the event loop runs other work. */
 const TURN_MS = 5;
 
-/** Standard output takes no more lines, so that every later delivery would fail in the same way. */
-export class OutputClosed extends Error {
-  override readonly name = 'OutputClosed';
-}
-
 /**
  * A delivery is done when its whole line was passed to the system. Those that wait for their turn when the handler should stop, or the output
  * is closed, were not begun: the handler throws NotBegun. Node writes to pipes synchronously; the breaks between
- * lines ensure that a slow reader delays signals and lease extensions by no more than one line. The handler throws OutputClosed.
+ * lines ensure that a slow reader delays signals and lease extensions by no more than one line.
+ * @param breakOff called when standard output takes no more lines, so that every later delivery would fail in the same way
  */
-export function printer(write: Write): Handler {
+export function printer(write: Write, breakOff: (error: CommandError) => void): Handler {
   let before: Promise<unknown> = Promise.resolve();
   let turnEndMs = 0;
   let isClosed = false;
@@ -34,7 +30,9 @@ export function printer(write: Write): Handler {
     const error: NodeJS.ErrnoException | null = await write(jsonLine(delivery));
     if (error === null) return;
     isClosed = true;
-    throw new OutputClosed(`standard output is not writable: ${error.code ?? error.message}`);
+    const reason = `standard output is not writable: ${error.code ?? error.message}`;
+    breakOff(new CommandError(`${reason}.`));
+    throw new Error(reason);
   };
   return async (delivery, { signal }) => {
     let isBegun = false;

@@ -6,7 +6,7 @@ import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
 import { CannotSign } from '../../model/signatures/sign.ts';
 import { parseAddress, wholeNumber } from '../command/arguments.ts';
-import { readKey } from '../forward/signing.ts';
+import { readKey } from '../consume/signing.ts';
 import { type Payload, readPayloads, type SignedPayload, signedBy, signedOnce } from './payloads.ts';
 import { showSendProgress } from './progress.ts';
 import { openClient, runSend } from './run.ts';

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { traceparentOf } from '../../../server/base/telemetry/trace.ts';
-import { environmentOf } from '../../../server/cli/consume/delivery.ts';
+import { environmentOf } from '../../../server/cli/consume/exec.ts';
 import { addAgent, startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { weirJson } from '../../helpers/command.ts';

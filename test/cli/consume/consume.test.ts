@@ -258,31 +258,6 @@ describe('the session', () => {
     for (const part of [lookupId, secret.slice(0, 8)]) expect(message + err).not.toContain(part);
     expect(weir.calls('session')).toHaveLength(1);
   });
-
-  test('waits for the credential that is stored after a rotation', async () => {
-    const { err } = consume(['--wait-seconds', '0']);
-    await until(() => weir.calls('claim').length > 0);
-    weir.credential = createCredential('wa').text;
-    weir.endSessions();
-    await until(() => err() !== '');
-    await writeFile(file('credential'), weir.credential);
-    weir.add();
-    await until(() => done() === 1);
-    expect(err()).toBe(
-      `${url}/ refused the credential; waiting up to 5 minutes for another one.\nThe other credential was accepted.\n`,
-    );
-  });
-
-  test('takes a rotated credential from the file without a restart', async () => {
-    const { err } = consume(['--wait-seconds', '0']);
-    await until(() => weir.calls('claim').length > 0);
-    weir.credential = createCredential('wa').text;
-    await writeFile(file('credential'), weir.credential);
-    weir.endSessions();
-    weir.add();
-    await until(() => done() === 1);
-    expect(err()).toBe('');
-  });
 });
 
 describe('faults', () => {
@@ -502,6 +477,10 @@ describe('usage', () => {
   test.each([
     [['ftp://a/'], '"ftp://a/" is not an http or https URL.'],
     [['http://a/', '--exec', ' '], '--exec is empty; give a command, or omit it.'],
+    [
+      ['http://a/', '--exec', 'true', '--forward', 'http://b/'],
+      '--exec and --forward were both given; give one of them.',
+    ],
     [['http://a/', '--max', '0'], '--max is "0"; allowed: a whole number from 1 to 1000000000.'],
     [['http://a/', '--concurrency', '1001'], '--concurrency is "1001"; allowed: a whole number from 1 to 1000.'],
     [['http://a/', '--lease-seconds', '4'], '--lease-seconds is "4"; allowed: a whole number from 5 to 3600.'],

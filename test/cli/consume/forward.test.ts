@@ -1,14 +1,16 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Breaker, FAILURES_MAX } from '../../../server/cli/forward/breaker.ts';
-import { type Attempted, forwarder } from '../../../server/cli/forward/forward.ts';
-import { attemptLine } from '../../../server/cli/forward/lines.ts';
-import { type ForwardedDelivery, forwardRequest, type Signing } from '../../../server/cli/forward/request.ts';
-import { signingReader } from '../../../server/cli/forward/signing.ts';
-import { openTarget, type Target } from '../../../server/cli/forward/target.ts';
+import { Breaker, FAILURES_MAX } from '../../../server/cli/consume/breaker.ts';
+import { type Attempted, attemptLine, forwarder } from '../../../server/cli/consume/forward.ts';
+import { type Signing, signingReader } from '../../../server/cli/consume/signing.ts';
+import { type ForwardedDelivery, forwardRequest, openTarget, type Target } from '../../../server/cli/consume/target.ts';
+import { NotBegun } from '../../../server/deliver/client/delivery.ts';
+import { Retry } from '../../../server/deliver/client/index.ts';
 import { keyOf } from '../../../server/model/signatures/keys.ts';
 import { presetNamed } from '../../../server/model/signatures/presets.ts';
 import { type Answering, ForwardTarget } from '../../helpers/forward-target.ts';
 import { verifies } from '../../helpers/signed.ts';
+import { until } from '../../helpers/wait.ts';
 
 const BODY = Buffer.from([0x7b, 0x00, 0xff, 0x0a, 0x7d]);
 
@@ -135,11 +137,18 @@ describe('a target', () => {
   let receiver: ForwardTarget;
   let target: Target;
   let breaker: Breaker;
+  let reports: string[];
   let attempts: Attempted[];
   beforeEach(async () => {
     receiver = new ForwardTarget();
     await receiver.start();
-    breaker = new Breaker();
+    reports = [];
+    breaker = new Breaker({
+      target: { name: 'target', probe: async () => false },
+      report: (line) => reports.push(line),
+      stop: new AbortController().signal,
+      wait: () => new Promise(() => {}),
+    });
     attempts = [];
   });
   afterEach(async () => {
@@ -147,16 +156,31 @@ describe('a target', () => {
     await receiver.stop();
   });
 
-  function forward(timeoutMs = 60_000, signal = new AbortController().signal, headers = {}) {
-    target = openTarget(new URL(receiver.url), { connectionsMax: 4, timeoutMs });
+  function open(url = new URL(receiver.url), timeoutMs = 60_000): void {
+    target = openTarget(url, { connectionsMax: 4, timeoutMs });
+  }
+
+  /** What becomes of a delivery: null: done. */
+  async function send(signal = new AbortController().signal): Promise<Retry | null> {
     const attempted = (attempt: Attempted) => attempts.push(attempt);
-    return forwarder({ target, breaker, signingOf: async () => null, attempted })(delivery(headers), signal);
+    const handler = forwarder({ target, breaker, signingOf: async () => null, attempted });
+    try {
+      await handler(delivery(), { signal });
+      return null;
+    } catch (error) {
+      if (error instanceof Retry) return error;
+      throw error;
+    }
+  }
+
+  function forward(timeoutMs = 60_000, signal = new AbortController().signal) {
+    open(new URL(receiver.url), timeoutMs);
+    return send(signal);
   }
 
   test('gets the method, the path and the exact bytes, over one connection', async () => {
-    expect(await forward()).toEqual({ kind: 'done' });
-    const again = forwarder({ target, breaker, signingOf: async () => null, attempted: () => {} });
-    await again(delivery(), new AbortController().signal);
+    open();
+    expect([await send(), await send()]).toEqual([null, null]);
     expect(receiver.arrived[0]).toMatchObject({ method: 'POST', path: '/hook', body: BODY });
     expect(receiver.connections).toBe(1);
   });
@@ -164,15 +188,13 @@ describe('a target', () => {
   test('gets the user and the password of its URL, which no message has', async () => {
     receiver.answering = (response) => response.writeHead(500).end();
     const secret = new URL(receiver.url.replace('//', '//user:a-password@').concat('?token=a-token'));
-    target = openTarget(secret, { connectionsMax: 1, timeoutMs: 60_000 });
-    const attempted = (attempt: Attempted) => attempts.push(attempt);
-    const send = forwarder({ target, breaker, signingOf: async () => null, attempted });
-    const verdict = await send(delivery(), new AbortController().signal);
+    open(secret);
+    const verdict = await send();
     expect(receiver.arrived[0]).toMatchObject({
       path: '/hook?token=a-token',
       headers: { authorization: `Basic ${Buffer.from('user:a-password').toString('base64')}` },
     });
-    expect(verdict).toMatchObject({ reason: `${receiver.url}: 500` });
+    expect(verdict).toMatchObject({ message: `${receiver.url}: 500` });
     expect(target.url.href).toBe(`${receiver.url}?token=a-token`);
   });
 
@@ -196,8 +218,7 @@ describe('a target', () => {
   test.each(wrong)('that answers with %s fails the delivery', async (_, answering, reason, delaySeconds, timeoutMs) => {
     receiver.answering = answering;
     expect(await forward(timeoutMs)).toMatchObject({
-      kind: 'failed',
-      reason: expect.stringMatching(reason),
+      message: expect.stringMatching(reason),
       delaySeconds,
     });
     expect(receiver.arrived.map(({ path }) => path)).not.toContain('/other');
@@ -218,16 +239,16 @@ describe('a target', () => {
   ];
   test.each(right)('that answers 200 %s has received the delivery', async (_, answering) => {
     receiver.answering = answering;
-    expect(await forward()).toEqual({ kind: 'done' });
+    expect(await forward()).toBeNull();
   });
 
   test('that is absent and comes back receives the next attempt', async () => {
     await receiver.stop();
-    expect(await forward()).toMatchObject({ kind: 'failed', reason: expect.stringMatching(/: ECONNREFUSED$/) });
+    expect(await forward()).toMatchObject({ message: expect.stringMatching(/: ECONNREFUSED$/) });
     expect(await target.probe()).toBe(false);
     await receiver.start();
     expect(await target.probe()).toBe(true);
-    expect(await forward()).toEqual({ kind: 'done' });
+    expect(await forward()).toBeNull();
   });
 
   test('that closed an idle connection is called again over a new one', async () => {
@@ -238,9 +259,8 @@ describe('a target', () => {
       if (used === 2) socket.destroy();
       else response.writeHead(200).end();
     };
-    await forward();
-    const again = forwarder({ target, breaker, signingOf: async () => null, attempted: () => {} });
-    expect(await again(delivery(), new AbortController().signal)).toEqual({ kind: 'done' });
+    open();
+    expect([await send(), await send()]).toEqual([null, null]);
     expect(receiver.connections).toBe(2);
   });
 
@@ -254,54 +274,109 @@ describe('a target', () => {
   ];
   test.each(refused)('that answers %d to every event can be used: %j', async (status, isUsable) => {
     receiver.answering = (response) => response.writeHead(status).end();
-    for (let i = 0; i < FAILURES_MAX; i++) expect(await forward()).toMatchObject({ kind: 'failed' });
-    expect(breaker.is('closed')).toBe(isUsable);
+    for (let i = 0; i < FAILURES_MAX; i++) expect(await forward()).toBeInstanceOf(Retry);
+    expect(reports).toHaveLength(isUsable ? 0 : 1);
   });
 
   test('is not judged by requests that were stopped', async () => {
     const stop = new AbortController();
     receiver.answering = () => stop.abort();
-    expect(await forward(60_000, stop.signal)).toMatchObject({ reason: expect.stringMatching(/: stopped$/) });
+    expect(await forward(60_000, stop.signal)).toMatchObject({ message: expect.stringMatching(/: stopped$/) });
     for (let i = 0; i < FAILURES_MAX; i++) await forward(60_000, stop.signal);
     expect(attempts.map(({ problem }) => problem)).toEqual(Array(FAILURES_MAX + 1).fill('stopped'));
-    expect(breaker.is('closed')).toBe(true);
+    expect(reports).toEqual([]);
   });
 });
 
 describe('the breaker', () => {
-  const failing = (times: number, breaker = new Breaker()) => {
-    for (let i = 0; i < times; i++) breaker.failed();
-    return breaker;
+  let reports: string[];
+  let stop: AbortController;
+  let signal: AbortSignal;
+  let probes: { ms: number; answer: (isAccepted: boolean) => void }[];
+  let breaker: Breaker;
+  beforeEach(() => {
+    reports = [];
+    probes = [];
+    stop = new AbortController();
+    signal = new AbortController().signal;
+    let answers: Promise<boolean>;
+    breaker = new Breaker({
+      target: { name: 'target', probe: () => answers },
+      report: (line) => reports.push(line),
+      stop: stop.signal,
+      wait: async (ms) => {
+        answers = new Promise((resolve) => probes.push({ ms, answer: resolve }));
+      },
+    });
+  });
+  const fail = (times: number) => {
+    for (let i = 0; i < times; i++) breaker.failed('500');
   };
+  /** Whether a request may be sent now. */
+  const isSent = () => Promise.race([breaker.enter(signal).then(() => true), turn(false)]);
 
-  test('opens after failures in a row, and not when one request between them succeeded', () => {
-    const interrupted = failing(FAILURES_MAX - 1);
-    interrupted.succeeded();
-    expect(failing(FAILURES_MAX - 1, interrupted).is('closed')).toBe(true);
-    expect(interrupted.failed()).toBe(true);
-    expect(interrupted.is('open')).toBe(true);
-  });
-
-  test('closes after one success of a trial, and opens again after one failure', () => {
-    const breaker = failing(FAILURES_MAX);
-    // This request was in flight when the breaker opened.
-    expect(breaker.succeeded()).toBe(false);
-    expect(breaker.is('open')).toBe(true);
-    breaker.tryOne();
-    expect(breaker.failed()).toBe(true);
-    breaker.tryOne();
-    expect(breaker.succeeded()).toBe(true);
-    expect(breaker.is('closed')).toBe(true);
-    expect(failing(FAILURES_MAX - 1, breaker).is('closed')).toBe(true);
-  });
-
-  test('probes after 1, 2, 4 s and so on up to 30 s, and after 1 s again in the next outage', () => {
-    const breaker = failing(FAILURES_MAX);
-    const waits = () => Array.from({ length: 7 }, () => breaker.nextProbeMs(1));
-    expect(waits()).toEqual([1, 2, 4, 8, 16, 30, 30].map((seconds) => seconds * 1000));
-    breaker.tryOne();
+  test('opens after failures in a row, and not when one request between them succeeded', async () => {
+    fail(FAILURES_MAX - 1);
     breaker.succeeded();
-    expect(failing(FAILURES_MAX, breaker).nextProbeMs(1)).toBe(1000);
+    fail(FAILURES_MAX - 1);
+    expect(await isSent()).toBe(true);
+    breaker.failed('500');
+    expect(await isSent()).toBe(false);
+    expect(reports).toHaveLength(1);
+  });
+
+  test('sends one request when a probe is accepted, and the others when it has succeeded', async () => {
+    fail(FAILURES_MAX);
+    // This request was in flight when the breaker opened.
+    breaker.succeeded();
+    const waiting = [0, 1, 2].map(() => breaker.enter(signal));
+    let sent = 0;
+    for (const one of waiting) one.then(() => (sent += 1));
+    probes[0]!.answer(true);
+    await until(() => sent === 1);
+    breaker.failed('500');
+    await until(() => probes.length === 2);
+    probes[1]!.answer(true);
+    await until(() => sent === 2);
+    // It was stopped, which says nothing of the target: the next one is tried.
+    breaker.undecided();
+    await until(() => sent === 3);
+    expect(reports).toHaveLength(1);
+    breaker.succeeded();
+    expect(await isSent()).toBe(true);
+    expect(reports[1]).toBe('target answers again; deliveries are forwarded.');
+  });
+
+  test('probes after 1, 2, 4 s and so on up to 30 s, and after 1 s again in the next outage', async () => {
+    fail(FAILURES_MAX);
+    for (let i = 1; i <= 7; i++) {
+      await until(() => probes.length === i);
+      probes[i - 1]!.answer(i === 7);
+    }
+    for (const [i, seconds] of [1, 2, 4, 8, 16, 30, 30].entries()) {
+      expect(probes[i]!.ms).toBeGreaterThanOrEqual(seconds * 500);
+      expect(probes[i]!.ms).toBeLessThanOrEqual(seconds * 1000);
+    }
+    await breaker.enter(signal);
+    breaker.succeeded();
+    fail(FAILURES_MAX);
+    await until(() => probes.length === 8);
+    expect(probes[7]!.ms).toBeLessThanOrEqual(1000);
+  });
+
+  test('releases what waits when the command is stopped', async () => {
+    fail(FAILURES_MAX);
+    const waiting = breaker.enter(signal);
+    stop.abort();
+    await expect(waiting).rejects.toBeInstanceOf(NotBegun);
+  });
+
+  test('releases a delivery that waits when its own work is to stop', async () => {
+    fail(FAILURES_MAX);
+    const lost = new AbortController();
+    const waiting = breaker.enter(lost.signal);
+    lost.abort();
+    await expect(waiting).rejects.toBeInstanceOf(NotBegun);
   });
 });
 

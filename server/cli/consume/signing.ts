@@ -8,7 +8,9 @@ import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
 import { CannotSign, signRequest } from '../../model/signatures/sign.ts';
-import type { Signing } from './request.ts';
+
+/** How the requests for the events of one webhook are signed; null: not at all. */
+export type Signing = { definition: SchemeDefinition; key: Buffer } | null;
 
 /** The members of a webhook, as the API returns it, that forwarding needs. */
 export interface ForwardedWebhook {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { defineListen } from '../../../server/cli/listen/listen.ts';
+import { defineListen } from '../../../server/cli/consume/listen.ts';
 import { expireTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
 import { send, startAgentApp } from '../../helpers/agents.ts';
@@ -12,7 +12,7 @@ import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { ForwardTarget } from '../../helpers/forward-target.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { until } from '../../helpers/wait.ts';
-import { startCommand } from '../consume/command.ts';
+import { startCommand } from './command.ts';
 
 let weir: TestApp;
 let operator: TestPerson;

@@ -1,9 +1,12 @@
-/** Requests to the target of `--forward`, over keep-alive connections. Redirects are not followed. */
+/** Requests to the target of `--forward`: the stored headers, the exact body and a new signature, over keep-alive connections. Redirects are not followed. */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { errorName, keepAlive } from '../../base/net/keep-alive.ts';
 import { parseRetryAfter } from '../../base/time/backoff.ts';
-import { FORWARD_METHOD, type ForwardRequest } from './request.ts';
+import type { Delivery } from '../../deliver/client/index.ts';
+import { signRequest } from '../../model/signatures/sign.ts';
+import { headerOf } from '../../model/signatures/sources.ts';
+import type { Signing } from './signing.ts';
 
 /** The rest of a longer response is not read: only the status matters. */
 const RESPONSE_BYTES_MAX = 65_536;
@@ -128,4 +131,66 @@ function accepts(url: URL, timeoutMs: number): Promise<boolean> {
 
 function fault(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(code), { code });
+}
+
+/** What is forwarded of a delivery. */
+export type ForwardedDelivery = Pick<Delivery, 'id' | 'attempt'> & {
+  readonly event: Omit<Delivery['event'], 'received_at' | 'text' | 'json'>;
+};
+
+export interface ForwardRequest {
+  /** Names in lower case, values as node:http takes them. */
+  headers: Record<string, string>;
+  body: Buffer;
+}
+
+/** Weir stores requests of this method only, so it is the method of every event. */
+export const FORWARD_METHOD = 'POST';
+
+/** Fields of one connection (RFC 9110, 7.6.1), and those that describe the message to the first receiver only. */
+const leftOut = new Set([
+  ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer'],
+  ...['transfer-encoding', 'upgrade', 'http2-settings', 'host', 'content-length', 'expect'],
+]);
+
+/**
+ * Builds the request. `weir-delivery-id` is the same for each attempt, so that the target can skip a delivery that it has handled.
+ * Throws CannotSign.
+ * @param url address of the target, for schemes that sign it
+ */
+export function forwardRequest(
+  { id, attempt, event }: ForwardedDelivery,
+  signing: Signing,
+  url: URL,
+  timeMs: number,
+): ForwardRequest {
+  const headers: Record<string, string> = {};
+  const named = (event.headers.connection ?? '').split(',').map((name) => name.trim().toLowerCase());
+  for (const [name, value] of Object.entries(event.headers))
+    if (!leftOut.has(name) && !named.includes(name) && !name.startsWith('weir-')) headers[name] = latin1(value);
+  if (event.content_type !== null) headers['content-type'] ??= latin1(event.content_type);
+  if (signing !== null) {
+    const { definition, key } = signing;
+    // The sender's id, if it was stored: the target may know the event by it.
+    const idHeader = headerOf(definition.id);
+    const signed = signRequest(definition, key, {
+      body: event.body,
+      method: FORWARD_METHOD,
+      url: url.href,
+      id: (idHeader !== null && headers[idHeader]) || event.id,
+      timeMs,
+      exact: true,
+    });
+    Object.assign(headers, signed.headers);
+  }
+  headers['content-length'] = String(event.body.length);
+  headers['weir-delivery-id'] = id;
+  headers['weir-event-id'] = event.id;
+  headers['weir-attempt'] = String(attempt);
+  return { headers, body: event.body };
+}
+
+/** Field values are bytes. Text beyond Latin-1, which node:http refuses, is sent as UTF-8. */
+function latin1(value: string): string {
+  return /^[\0-\xff]*$/.test(value) ? value : Buffer.from(value, 'utf8').toString('latin1');
 }
