@@ -58,7 +58,7 @@ export const historySchema = z.object({
   points: z
     .array(z.object({ at: timeOf('start of the point'), ...historyCounts }))
     .describe(
-      'oldest first, without gaps; the counts of the last seconds are not yet included, and those of the last 90 while thousands of webhooks have events',
+      'oldest first, without gaps; the counts of the last seconds are not yet included, those of the last 90 while thousands of webhooks have events, and those of the last 6 minutes from 20,000 on, whose minutes then hold refused requests alone',
     ),
 });
 
@@ -76,7 +76,7 @@ export const webhookHistorySchema = z.object({
   name: z.string().describe('its name'),
   enabled: z.boolean().describe('false: requests are answered 410'),
   last_event_at: timeOf(
-    'when it last received an event, to a few seconds, or to 90 while thousands of webhooks have events',
+    'when it last received an event, to a few seconds, to 90 while thousands of webhooks have events, and to 6 minutes from 20,000 on',
   )
     .nullable()
     .describe('null: never'),

@@ -9,7 +9,7 @@ export const webhookActivitySchema = z
       .datetime()
       .nullable()
       .describe(
-        'when the last event was received, with a delay of a few seconds, or of up to 90 while thousands of webhooks have events; null: none yet',
+        'when the last event was received, with a delay of a few seconds, of up to 90 while thousands of webhooks have events, and of up to 6 minutes from 20,000 on; null: none yet',
       ),
     last_rejection_at: z.iso
       .datetime()

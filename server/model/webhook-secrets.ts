@@ -33,7 +33,7 @@ export const secretSchema = z.object({
   uses: z
     .int()
     .describe(
-      'number of requests that it verified, with a delay of a few seconds, or of up to 90 while thousands of webhooks have events',
+      'number of requests that it verified, with a delay of a few seconds, of up to 90 while thousands of webhooks have events, and of up to 6 minutes from 20,000 on',
     ),
   last_used_at: z.iso.datetime().nullable().describe('when it last verified a request; null: never'),
 });

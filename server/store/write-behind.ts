@@ -1,6 +1,6 @@
 /**
- * Collects one value per id from requests and writes all of them every few seconds in one statement, and those of thousands of ids once a
- * minute. No request waits for the write.
+ * Collects one value per id from requests and writes all of them every few seconds in one statement, those of thousands of ids once a
+ * minute, and those of tens of thousands every five minutes. No request waits for the write.
  */
 
 const EVERY_MS = 5_000;
@@ -11,6 +11,9 @@ export const VALUES_MAX = 2_000;
  * no two share one within EVERY_MS, and the writes cost more than the events (figures in bench/NOTES.md).
  */
 const MANY_EVERY_MS = 60_000;
+/** From so many values on they wait this long: writes of 100,000 webhooks a minute took a tenth of a core. */
+export const SPARSE_FROM = 20_000;
+export const SPARSE_EVERY_MS = 300_000;
 /** Pause between two such writes. 100,000 values are written within 25 s, on one connection, and leave three quarters of a core. */
 const PAUSE_MS = 400;
 /** Time limit of the last write when the process exits. */
@@ -36,7 +39,8 @@ export class WriteBehind<Value = number> {
   readonly #rowsOf: (value: Value) => number;
   readonly #collect: () => void;
   readonly #timer: NodeJS.Timeout;
-  readonly #ticksOfMany: number;
+  readonly #everyMs: number;
+  readonly #isUrgent: boolean;
   /** Slots with a value, by id. */
   #slots = new Map<string, Slot<Value>>();
   #writing: Promise<void> = Promise.resolve();
@@ -49,7 +53,8 @@ export class WriteBehind<Value = number> {
   /**
    * @param write stores the values collected since the last write.
    * @param merge combines two values of the same id.
-   * @param options.everyMs interval of the writes. More than VALUES_MAX values are written every MANY_EVERY_MS, with pauses.
+   * @param options.everyMs interval of the writes. More than VALUES_MAX values are written every MANY_EVERY_MS, with pauses, and from
+   * SPARSE_FROM on every SPARSE_EVERY_MS.
    * @param options.isUrgent more values are written as often as few.
    * @param options.rowsOf how many rows a value is written as; default: one.
    * @param options.collect called before each write, to note what is counted elsewhere.
@@ -68,7 +73,8 @@ export class WriteBehind<Value = number> {
     this.#merge = merge;
     this.#rowsOf = rowsOf;
     this.#collect = collect;
-    this.#ticksOfMany = isUrgent ? 1 : MANY_EVERY_MS / everyMs;
+    this.#everyMs = everyMs;
+    this.#isUrgent = isUrgent;
     this.#timer = setInterval(() => this.#tick(), everyMs).unref();
   }
 
@@ -113,7 +119,9 @@ export class WriteBehind<Value = number> {
 
   #tick(): void {
     this.#collect();
-    if (++this.#ticks >= this.#ticksOfMany || this.#slots.size <= VALUES_MAX) void this.#writeAll();
+    const waitedMs = ++this.#ticks * this.#everyMs;
+    if (this.#isUrgent || this.#slots.size <= VALUES_MAX || waitedMs >= everyMsOf(this.#slots.size))
+      void this.#writeAll();
   }
 
   #writeAll(): Promise<void> {
@@ -177,6 +185,11 @@ export class WriteBehind<Value = number> {
       };
     });
   }
+}
+
+/** How often so many values, more than VALUES_MAX, are written. */
+export function everyMsOf(values: number): number {
+  return values >= SPARSE_FROM ? SPARSE_EVERY_MS : MANY_EVERY_MS;
 }
 
 function takeFrom<Value>(slot: Slot<Value>): Value {

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../server/base/time/durations.ts';
 import { migrate } from '../../server/store/migrate.ts';
+import { readRefusedRequests } from '../../server/store/queries/alerts/condition-signs.ts';
 import { readOverdueWebhooks, readSilentWebhooks } from '../../server/store/queries/alerts/silent-webhooks.ts';
 import { addHistory, readWebhookHistory } from '../../server/store/queries/webhooks/history.ts';
 import { readSecretUses, replaceSecret } from '../../server/store/queries/webhooks/secrets.ts';
@@ -134,6 +135,30 @@ test('all webhooks are counted again, in parts', async () => {
   expect(left).toEqual({ count: 0 });
 });
 
+test('counts without a minute are in the quarter, the hour and the minute of all webhooks, and refusals are judged with them', async () => {
+  const { database, drop } = await freshDatabase();
+  const [accepting, failing] = [randomUUID(), randomUUID()];
+  await database.query({
+    text: `insert into webhooks (id, name) values ($1, 'a'), ($2, 'b')`,
+    values: [accepting, failing],
+  });
+  await addHistory(database, [
+    { webhookId: accepting, minuteMs: nowMs, withoutMinute: true, accepted: 9 },
+    { webhookId: failing, minuteMs: nowMs, rejected: 2 },
+  ]);
+  await addHistory(database, [{ webhookId: accepting, minuteMs: nowMs, rejected: 1 }]);
+  const sums = await database.query({
+    text: `select step, sum(accepted)::int as accepted, count(*)::int as rows from history where webhook_id = any ($1) group by 1 order by 1`,
+    values: [`{${accepting},00000000-0000-0000-0000-000000000000}`],
+  });
+  expect(sums).toEqual([60, 900, 3_600].map((step) => ({ step, accepted: step === 60 ? 9 : 18, rows: 2 })));
+  expect(await readRefusedRequests(database, nowMs + MINUTE_MS)).toMatchObject([
+    { webhook_id: failing, accepted: 0, rejected: 2, verified_at: null },
+    { webhook_id: accepting, accepted: 9, rejected: 1, verified_at: iso(nowMs) },
+  ]);
+  await drop();
+});
+
 test('the ids for the read-ahead begin with the newest events', async () => {
   const { database, drop } = await freshDatabase();
   const ids = Array.from({ length: 4 }, () => randomUUID());
@@ -154,7 +179,7 @@ test('the migration counts what the history has', async () => {
   const earlier = await freshDatabase();
   const { database } = earlier;
   await database.query({ text: 'drop table webhook_state' });
-  await database.query({ text: 'delete from schema_migrations where version >= 4' });
+  await database.query({ text: 'delete from schema_migrations where version = 4' });
   const [often, once] = [randomUUID(), randomUUID()];
   await database.query({
     text: `insert into webhooks (id, name, created_at, last_event_at) select unnest($1::uuid[]), 'shop', now() - interval '60 days', $2`,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Slot, VALUES_MAX, WriteBehind } from '../../server/store/write-behind.ts';
+import { Slot, SPARSE_EVERY_MS, SPARSE_FROM, VALUES_MAX, WriteBehind } from '../../server/store/write-behind.ts';
 
 const EVERY_MS = 5_000;
 const MANY_EVERY_MS = 60_000;
@@ -50,6 +50,15 @@ test('more values wait a minute, and those of one id share a write', async () =>
   await vi.advanceTimersByTimeAsync(1 + WRITTEN_MS);
   expect(written.map(({ size }) => size)).toEqual([VALUES_MAX, 1]);
   expect(written[1]!.get(`${VALUES_MAX}`)).toBe(2);
+});
+
+test('tens of thousands of values wait five minutes', async () => {
+  const behind = start();
+  note(behind, SPARSE_FROM);
+  await vi.advanceTimersByTimeAsync(SPARSE_EVERY_MS - 1);
+  expect(written).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1 + 2 * WRITTEN_MS);
+  expect(written).toHaveLength(SPARSE_FROM / VALUES_MAX);
 });
 
 test('more values are written every few seconds if they are urgent', async () => {

@@ -1,13 +1,14 @@
 /**
  * Counts requests of each webhook in memory, with what they change of its state, and writes them every few seconds in one statement; those of
- * many webhooks after the end of each minute, so that a webhook has one write a minute. The request path adds to one object, which its cached webhook refers to: 1 ns of the
+ * many webhooks after the end of each minute, so that a webhook has one write a minute; from SPARSE_FROM webhooks on every five minutes and
+ * without rows of minutes, except of webhooks that refused requests. The request path adds to one object, which its cached webhook refers to: 1 ns of the
  * 27.8 us that a request costs in the event loop. A process that is killed loses the counts since its last write.
  */
 
 import { MINUTE_MS } from '../../base/time/durations.ts';
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
 import type { HistoryRow, StateChange } from '../../store/queries/webhooks/history.ts';
-import { VALUES_MAX, WriteBehind } from '../../store/write-behind.ts';
+import { everyMsOf, SPARSE_FROM, VALUES_MAX, WriteBehind } from '../../store/write-behind.ts';
 
 /** What requests change of a webhook. */
 export type WebhookCounts = HistoryCounts & StateChange;
@@ -15,7 +16,9 @@ export type WebhookCounts = HistoryCounts & StateChange;
 /** Rows that wait for the database. Beyond it the objects go on counting, and their counts belong to a later minute. */
 export const ROWS_MAX = 100_000;
 
-type CountedRow = WebhookCounts & Pick<HistoryRow, 'webhookId' | 'minuteMs'>;
+type CountedRow = WebhookCounts & Pick<HistoryRow, 'webhookId' | 'minuteMs'> & { withoutMinute: boolean };
+/** Counts of requests that were refused. */
+const refusedColumns = historyColumns.filter((name) => !['accepted', 'duplicates', 'bytes'].includes(name));
 
 export class IngestCounts {
   readonly #nowMs: () => number;
@@ -23,10 +26,10 @@ export class IngestCounts {
   readonly #counts = new Map<string, WebhookCounts>();
   /** By minute and webhook. */
   readonly #rows: WriteBehind<CountedRow>;
-  /** The last collection had rows of more than VALUES_MAX webhooks. */
-  #hasMany = false;
+  /** Webhooks of the last whole collection. */
+  #active = 0;
   /** The minute of the last look, Unix milliseconds. */
-  #minuteMs = 0;
+  #minuteMs: number;
 
   /** @param options.nowMs Unix milliseconds @param options.isUrgent counts of many webhooks are written as often as those of few */
   constructor(
@@ -35,8 +38,10 @@ export class IngestCounts {
   ) {
     this.#nowMs = nowMs;
     this.#isUrgent = isUrgent;
+    this.#minuteMs = this.#minuteOfNow();
     const collect = () => this.#collectInTime();
-    this.#rows = new WriteBehind((rows) => write([...rows.values()]), sumOf, { isUrgent, collect });
+    // Rows of many webhooks are written when they are collected.
+    this.#rows = new WriteBehind((rows) => write([...rows.values()]), sumOf, { isUrgent: true, collect });
   }
 
   /** The counts of a webhook since the last write: always the same object, to be added to. @param secretId its current secret */
@@ -61,27 +66,37 @@ export class IngestCounts {
     return this.#rows.close();
   }
 
-  /** Collects the counts of many webhooks in a minute in the first seconds of the next one. */
+  /** Collects the counts of many webhooks in a span in the first seconds of the next one; of these, refused requests each minute. */
   #collectInTime(): void {
-    const minuteMs = this.#minuteOfNow();
-    if (!this.#hasMany || this.#isUrgent) this.#collect(minuteMs);
-    else if (minuteMs !== this.#minuteMs) this.#collect(this.#minuteMs);
+    const [beforeMs, minuteMs] = [this.#minuteMs, this.#minuteOfNow()];
     this.#minuteMs = minuteMs;
+    if (this.#active <= VALUES_MAX || this.#isUrgent) return this.#collect(minuteMs);
+    if (minuteMs === beforeMs) return;
+    const spanMs = everyMsOf(this.#active);
+    this.#collect(beforeMs, Math.floor(minuteMs / spanMs) === Math.floor(beforeMs / spanMs));
   }
 
-  /** Moves the counts into the rows of a minute. */
-  #collect(minuteMs: number): void {
+  /** Moves the counts into the rows of a minute. @param refusedOnly those of webhooks that refused requests since the last collection */
+  #collect(minuteMs: number, refusedOnly = false): void {
+    const isSparse = this.#active >= SPARSE_FROM && !this.#isUrgent;
     let webhooks = 0;
     for (const [webhookId, counts] of this.#counts) {
       if (this.#rows.size >= ROWS_MAX) break;
       if (counts.uses === 0 && counts.previousUses === 0 && historyColumns.every((name) => counts[name] === 0))
         continue;
       webhooks++;
-      this.#rows.note(`${minuteMs} ${webhookId}`, { webhookId, minuteMs, ...counts });
+      const refused = refusedColumns.some((name) => counts[name] > 0);
+      if (refusedOnly && !refused) continue;
+      this.#rows.note(`${minuteMs} ${webhookId}`, {
+        webhookId,
+        minuteMs,
+        withoutMinute: isSparse && !refused,
+        ...counts,
+      });
       for (const name of historyColumns) counts[name] = 0;
       counts.lastEventMs = counts.uses = counts.previousUses = 0;
     }
-    this.#hasMany = webhooks > VALUES_MAX;
+    if (!refusedOnly) this.#active = webhooks;
   }
 
   #minuteOfNow(): number {
@@ -100,6 +115,7 @@ function rotateTo(counts: StateChange, secretId: string | null): void {
 /** Adds the counts of a later row of the same webhook and minute. */
 function sumOf(row: CountedRow, later: CountedRow): CountedRow {
   for (const name of historyColumns) row[name] += later[name];
+  row.withoutMinute &&= later.withoutMinute;
   rotateTo(row, later.secretId);
   row.lastEventMs = Math.max(row.lastEventMs, later.lastEventMs);
   row.uses += later.uses;

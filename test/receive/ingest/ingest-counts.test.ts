@@ -2,7 +2,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { IngestCounts, ROWS_MAX } from '../../../server/receive/ingest/ingest-counts.ts';
 import type { HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
-import { VALUES_MAX } from '../../../server/store/write-behind.ts';
+import { SPARSE_FROM, VALUES_MAX } from '../../../server/store/write-behind.ts';
 
 let written: HistoryRow[] = [];
 let works = true;
@@ -117,6 +117,40 @@ test('of many webhooks, the counts of a minute are written after its end', async
     expect(written.map(({ minuteMs, accepted }) => [minuteMs / MINUTE_MS, accepted])).toEqual(
       webhooks.map(() => [5, 4]),
     );
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test('of tens of thousands of webhooks, accepted requests are written every five minutes without minutes, refused ones each minute', async () => {
+  vi.useFakeTimers();
+  try {
+    const counts = start();
+    const webhooks = Array.from({ length: SPARSE_FROM }, (_, i) => counts.of(`webhook ${i}`));
+    const pass = async (minutes: number) => {
+      for (const one of webhooks) one.accepted++;
+      nowMs += minutes * MINUTE_MS;
+      await vi.advanceTimersByTimeAsync(minutes * MINUTE_MS);
+    };
+    for (const one of webhooks) one.accepted++;
+    await counts.flush();
+    written = [];
+    await pass(1);
+    expect(written).toEqual([]);
+    webhooks[7]!.rejected++;
+    await pass(1);
+    expect(written.map((row) => [row.webhookId, row.minuteMs / MINUTE_MS, row.withoutMinute, row.accepted])).toEqual([
+      ['webhook 7', 6, false, 2],
+    ]);
+    written = [];
+    for (let minute = 7; minute < 10; minute++) {
+      expect(written).toEqual([]);
+      await pass(1);
+    }
+    await vi.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(written).toHaveLength(SPARSE_FROM);
+    expect(written[0]).toMatchObject({ minuteMs: 9 * MINUTE_MS, withoutMinute: true, accepted: 5 });
+    expect(written[7]).toMatchObject({ minuteMs: 9 * MINUTE_MS, withoutMinute: true, accepted: 3 });
   } finally {
     vi.useRealTimers();
   }

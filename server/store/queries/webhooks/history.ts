@@ -40,6 +40,8 @@ export interface StateChange {
 /** Counts of one webhook in one minute; those that are left out are 0. */
 export interface HistoryRow extends Partial<HistoryCounts>, Partial<StateChange> {
   webhookId: string;
+  /** Counted in the quarter of an hour and the hour alone, and in the minute of all webhooks together. */
+  withoutMinute?: boolean;
   /** Start of the minute, Unix milliseconds. */
   minuteMs: number;
 }
@@ -51,17 +53,18 @@ const total = historyColumns.map((name) => `coalesce(sum(h.${name}), 0)::float8 
 /** Only all webhooks together are added up. 19 to 24 us a row with its upserts, 25 to 29 with sums of each webhook. */
 const addRows = `
   with given as materialized (
-    select * from unnest($1::uuid[], $2::float8[], $3::timestamptz[], $4::uuid[], $5::bigint[], $6::bigint[],
-      ${historyColumns.map((_, i) => `$${i + 7}::bigint[]`).join(', ')})
-      g (webhook_id, seconds, last_event_at, secret_id, uses, previous_uses, ${columns})
+    select * from unnest($1::uuid[], $2::float8[], $3::boolean[], $4::timestamptz[], $5::uuid[], $6::bigint[], $7::bigint[],
+      ${historyColumns.map((_, i) => `$${i + 8}::bigint[]`).join(', ')})
+      g (webhook_id, seconds, without_minute, last_event_at, secret_id, uses, previous_uses, ${columns})
   ), steps (step) as (
     values (${MINUTE}), (${QUARTER}), (${HOUR})
   ), spans as (
     select g.webhook_id, s.step, to_timestamp(floor(g.seconds / s.step) * s.step) as at, ${columns}
     from (
-      select webhook_id, seconds, ${columns} from given
-      union all select '${ALL_WEBHOOKS}', min(seconds), ${sums} from given
+      select webhook_id, seconds, without_minute, ${columns} from given
+      union all select '${ALL_WEBHOOKS}', min(seconds), false, ${sums} from given
     ) g, steps s
+    where not (g.without_minute and s.step = ${MINUTE})
   ), state as (${addToState})
   insert into history (webhook_id, step, at, ${columns})
   select * from spans order by 1, 2, 3
@@ -93,6 +96,7 @@ function valuesOf(rows: readonly HistoryRow[]): string[] {
   return [
     rows.map(({ webhookId }) => webhookId),
     rows.map(({ minuteMs }) => minuteMs / 1_000),
+    rows.map(({ withoutMinute = false }) => String(withoutMinute)),
     rows.map(({ lastEventMs = 0 }) => (lastEventMs === 0 ? 'null' : new Date(lastEventMs).toISOString())),
     rows.map(({ secretId }) => secretId ?? 'null'),
     rows.map(({ uses = 0 }) => uses),

@@ -12,7 +12,7 @@ import { ACTIVE_WEBHOOKS_MAX } from './webhooks.ts';
 
 type WebhookUsage = z.output<typeof webhookUsageSchema>;
 
-/** States that one statement counts again. */
+/** States that one statement looks at. */
 const RECOUNTED = 1_000;
 
 /** SQL: the largest webhooks, and others for a list of fewer with events. */
@@ -58,17 +58,18 @@ export async function recountUsage(
   const keptFrom = new Date((Math.floor(nowMs / DAY_MS) - retentionDays) * DAY_MS).toISOString();
   let after = '00000000-0000-0000-0000-000000000000';
   await inParts(async () => {
-    const rows = await query<{ webhook_id: string }>({
+    const [last] = await query<{ id: string }>({
       name: 'recount-usage',
       text: `
-        with due as materialized (
+        with part as materialized (
+          select * from webhook_state where webhook_id > $2 order by webhook_id limit ${RECOUNTED}
+        ), due as materialized (
           select s.webhook_id, s.events, s.bytes, k.kept_from
-          from webhook_state s join webhooks w on w.id = s.webhook_id
+          from part s join webhooks w on w.id = s.webhook_id
           cross join lateral (
             select date_trunc('hour', greatest($1::timestamptz, w.events_removed_before)) as kept_from
           ) k
-          where s.webhook_id > $2 and s.kept_from < k.kept_from
-          order by s.webhook_id limit ${RECOUNTED}
+          where s.kept_from < k.kept_from
         ), locked as materialized (
           select s.webhook_id from webhook_state s where s.webhook_id in (select webhook_id from due) order by s.webhook_id for update
         ), counted as materialized (
@@ -78,14 +79,15 @@ export async function recountUsage(
             select coalesce(sum(accepted), 0) as events, coalesce(sum(bytes), 0) as bytes from history
             where webhook_id = d.webhook_id and step = ${HOUR} and at >= d.kept_from
           ) h
+        ), updated as (
+          update webhook_state s set events = s.events + c.events, bytes = s.bytes + c.bytes, kept_from = c.kept_from
+          from counted c where s.webhook_id = c.webhook_id
         )
-        update webhook_state s set events = s.events + c.events, bytes = s.bytes + c.bytes, kept_from = c.kept_from
-        from counted c where s.webhook_id = c.webhook_id
-        returning s.webhook_id`,
+        select webhook_id as id from part order by webhook_id desc limit 1`,
       values: [keptFrom, after],
     });
-    for (const { webhook_id } of rows) if (webhook_id > after) after = webhook_id;
-    return rows.length === RECOUNTED;
+    if (last !== undefined) after = last.id;
+    return last !== undefined;
   }, stopping);
 }
 
