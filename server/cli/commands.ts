@@ -15,7 +15,7 @@ export const commands: readonly CommandEntry[] = [
     description: 'migrate the database schema to this release',
     load: async () => (await import('./local/migrate.ts')).defineMigrate,
   },
-  ...managementCommands(async (io) => (await import('./manage/local.ts')).openLocal(io), {
+  ...managementCommands(async (io, database) => (await import('./manage/socket.ts')).openLocal(io, database), {
     event: async () => (await import('./local/event-files.ts')).defineEventFiles,
   }),
   {

@@ -34,7 +34,8 @@ const countOf = async (table: string) => (await app.database.query({ text: `sele
 /** Runs the command with an answer to its question. */
 async function replay(stdin: string, ...args: string[]) {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const environment = { WORKERS: '1', DATABASE_URL: app.conninfo, SECRETS_KEY: someKey };
+  const { DATA_DIR } = app.settings;
+  const environment = { DATABASE_URL: app.conninfo, SECRETS_KEY: someKey, DATA_DIR };
   const io = { environment, directory: '/', stdin: Readable.from([stdin]), stdout, stderr };
   const code = await runCommand(commands, ['event', 'replay', ...args], io);
   return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };

@@ -8,7 +8,7 @@ import { managementCommands } from '../../server/cli/manage/commands.ts';
 import type { OperationName } from '../../server/manage/api/routes.ts';
 import { addAgent, send, startAgentApp, storeEvents } from '../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../helpers/app.ts';
-import { weirWith } from '../helpers/command.ts';
+import { weir } from '../helpers/command.ts';
 import { FAST, type Runner, startRunner } from '../helpers/jobs.ts';
 import { ApiDocument } from '../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
@@ -33,7 +33,12 @@ const said = new Map<string, Document>();
 const idOf = (command: string): string => said.get(command).id;
 
 beforeAll(async () => {
-  app = await startAgentApp({ SECRETS_KEY: someKey, DELIVERY_MAX_ATTEMPTS: 1 });
+  app = await startAgentApp({
+    SECRETS_KEY: someKey,
+    DELIVERY_MAX_ATTEMPTS: 1,
+    // Nothing listens on port 9.
+    ALERT_URL: 'http://127.0.0.1:9/alerts',
+  });
   api = new ApiDocument((await (await fetch(`${app.url}/api/v1/openapi.json`)).json()) as object);
   administrator = await addPerson(app, 'administrator');
   cell = await emptyDatabase();
@@ -153,14 +158,7 @@ function replayed(args: string[]): string[] {
 }
 
 test.each(rows)('weir %s --json prints the answer of %s', async (command, operation, status, args, exitCode = 0) => {
-  const { code, out, err } = await weirWith(
-    app,
-    // Nothing listens on port 9.
-    { ALERT_URL: 'http://127.0.0.1:9/alerts' },
-    ...command.split(' '),
-    ...(await args()),
-    '--json',
-  );
+  const { code, out, err } = await weir(app, ...command.split(' '), ...(await args()), '--json');
   expect([code, err]).toEqual([exitCode, '']);
   const document = JSON.parse(out);
   said.set(command, document);

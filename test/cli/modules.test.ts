@@ -32,11 +32,18 @@ test.each([
   [['scheme', 'list'], 20],
   [['send', 'http://127.0.0.1:9/in/x', '--secret', 's', '--no-wait'], 25],
   [['consume', 'http://127.0.0.1:9', '--credential-file', 'none'], 30],
-  [['webhook', 'list'], 70],
+  [['webhook', 'list'], 40],
 ])('weir %j loads at most %i', (args, max) => {
   const modules = modulesOf([command, ...args]);
   expect(modules.length).toBeGreaterThan(3);
   expect(modules.length).toBeLessThanOrEqual(max);
+});
+
+test('a command that calls Weir loads no driver of a database', () => {
+  const modules = modulesOf([command, 'webhook', 'list']);
+  expect(modules.filter((url) => /node_modules\/(libpq|pg|uWebSockets)/.test(url))).toEqual([]);
+  const bundles = modules.map((url) => readFileSync(new URL(url), 'utf8'));
+  expect(bundles.filter((code) => /^\/\/ server\/store\/(connect\/pool|embedded\/\w+)\.ts$/m.test(code))).toEqual([]);
 });
 
 test('a serving process loads at most 60, and none of what its settings do not call for', () => {

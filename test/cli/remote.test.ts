@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
-import { openLocal } from '../../server/cli/manage/local.ts';
 import { openRemote } from '../../server/cli/manage/remote.ts';
+import { openLocal } from '../../server/cli/manage/socket.ts';
 import { send } from '../helpers/agents.ts';
 import { startTestApp, type TestApp } from '../helpers/app.ts';
 import { type CommandResult, runCommands, weir, weirWith } from '../helpers/command.ts';
@@ -145,7 +145,12 @@ test('over HTTP a token belongs to the user of the call, and a list shows the ow
 });
 
 test('a change that was made from an older answer is refused, here and over HTTP', async () => {
-  const environment = { DATABASE_URL: app.conninfo, SECRETS_KEY: someKey, DATA_DIR: directory, WEIR_TOKEN: token };
+  const environment = {
+    DATABASE_URL: app.conninfo,
+    SECRETS_KEY: someKey,
+    DATA_DIR: app.settings.DATA_DIR,
+    WEIR_TOKEN: token,
+  };
   const io = { environment, directory, stdin: Readable.from([]), stdout: new PassThrough(), stderr: new PassThrough() };
   for (const url of [undefined, app.url]) {
     const connection = await openRemote(io, url === undefined ? {} : { url }, openLocal);

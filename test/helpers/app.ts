@@ -9,6 +9,7 @@ import { createLog } from '../../server/base/telemetry/log.ts';
 import type { Awaited } from '../../server/manage/api/status/health.ts';
 import type { Webhooks } from '../../server/manage/api/webhooks/service.ts';
 import type { NewWebhook } from '../../server/model/webhooks.ts';
+import { RunFolder } from '../../server/operate/primary/run-folder.ts';
 import { UndoStack } from '../../server/operate/primary/undo.ts';
 import { type App, startApp } from '../../server/operate/process/app.ts';
 import { asRole } from '../../server/store/connect/conninfo.ts';
@@ -99,7 +100,10 @@ async function start(
 ): Promise<TestApp> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-app-'));
   undo.push(() => rm(directory, { recursive: true }));
-  const given = Object.entries({ ...usual, ...overrides }).map(([name, value]) => [name, String(value)]);
+  const given = Object.entries({ ...usual, DATA_DIR: directory, ...overrides }).map(([name, value]) => [
+    name,
+    String(value),
+  ]);
   // The schema does not allow PORT 0: a free port is only for tests.
   const settings = { ...readSettings(Object.fromEntries(given), directory), PORT: Number(overrides.PORT ?? 0) };
   const keys = loadSecretsKeys(settings);
@@ -115,6 +119,8 @@ async function start(
     settings.LOG_LEVEL,
     {},
   );
+  const runFolder = new RunFolder(settings.DATA_DIR, null, log);
+  undo.push(() => runFolder.close());
   const waiting = awaited === undefined ? {} : { awaitsDatabase: true, awaited };
   const identityRequestSeconds = PATIENCE_MS / 1_000;
   const order = {
@@ -124,10 +130,12 @@ async function start(
     horizon,
     history: [],
     identityRequestSeconds,
+    ...(runFolder.path !== undefined && { runFolder: runFolder.path }),
     ...waiting,
   };
   const app = await startApp(order, log, workers);
   undo.push(() => app.drain());
+  runFolder.point([process.pid]);
   const listening = await listen(conninfo, app);
   undo.push(() => listening.stop());
 

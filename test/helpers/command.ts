@@ -8,8 +8,7 @@ import type { CommandEntry } from '../../server/cli/command/program.ts';
 import { runCommand } from '../../server/cli/command/run.ts';
 import { commands } from '../../server/cli/commands.ts';
 import { joinEmbeddedPostgres } from '../../server/store/embedded/join.ts';
-import type { TestApp } from './app.ts';
-import { freshDatabase } from './postgres.ts';
+import { type Overrides, startTestApp, type TestApp } from './app.ts';
 import { someKey } from './settings.ts';
 
 export interface CommandResult {
@@ -18,29 +17,35 @@ export interface CommandResult {
   err: string;
 }
 
-/** Runs `weir ARGS` on the database of an app. */
-export function weir({ conninfo }: TestApp, ...args: string[]): Promise<CommandResult> {
-  return weirOn(conninfo, ...args);
+/** Runs `weir ARGS` on the machine of an app: over its socket, or on its database. */
+export function weir(app: TestApp, ...args: string[]): Promise<CommandResult> {
+  return weirWith(app, {}, ...args);
 }
 
-/** Runs it with additional settings. */
+/** Runs it with additional settings, of the command only. */
 export function weirWith(
-  { conninfo }: TestApp,
+  { conninfo, settings: { DATA_DIR, SECRETS_KEY = someKey } }: TestApp,
   environment: Record<string, string>,
   ...args: string[]
 ): Promise<CommandResult> {
-  return runOn(conninfo, environment, args);
+  return run(DATA_DIR, { DATABASE_URL: conninfo, DATA_DIR, SECRETS_KEY, ...environment }, args);
 }
 
-/** Runs `weir ARGS` on a database. */
+/** Runs `weir ARGS` on a database, where no Weir serves. */
 export function weirOn(conninfo: string, ...args: string[]): Promise<CommandResult> {
-  return runOn(conninfo, {}, args);
+  return weirOnWith(conninfo, {}, ...args);
 }
 
-async function runOn(conninfo: string, more: Record<string, string>, args: string[]): Promise<CommandResult> {
+/** Runs it with additional settings. */
+export async function weirOnWith(
+  conninfo: string,
+  environment: Record<string, string>,
+  ...args: string[]
+): Promise<CommandResult> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-c-'));
   try {
-    return await run(directory, { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: directory, ...more }, args);
+    const given = { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: directory, ...environment };
+    return await run(directory, given, args);
   } finally {
     await rm(directory, { recursive: true });
   }
@@ -61,27 +66,26 @@ export interface Installation {
   remove(): Promise<void>;
 }
 
-/** Commands use a database of the run's Postgres: joining an embedded one takes each command half a second. */
-export async function makeInstallation(): Promise<Installation> {
-  const directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
-  const { conninfo, drop } = await freshDatabase();
+/** An app, and commands beside it. */
+export async function makeInstallation(overrides: Overrides = {}): Promise<Installation> {
+  const app = await startTestApp({ SECRETS_KEY: someKey, ...overrides });
+  const { conninfo, settings } = app;
+  const given = { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: settings.DATA_DIR };
   return {
-    weir: (args, stdin, environment) =>
-      run(directory, { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: 'data', ...environment }, args, stdin),
-    async remove() {
-      await drop();
-      await rm(directory, { recursive: true });
-    },
+    weir: (args, stdin, environment) => run(settings.DATA_DIR, { ...given, ...environment }, args, stdin),
+    remove: () => app.stop(),
   };
 }
 
-/** A directory with an embedded Postgres that runs already; otherwise each command would start and stop it. */
-export async function makeEmbeddedInstallation(): Promise<Installation> {
+/** A directory with an embedded Postgres that runs already; otherwise each command would start and stop it. No Weir serves. */
+export async function makeEmbeddedInstallation(): Promise<Installation & { dataDir: string; conninfo: string }> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-cli-'));
   await chmod(directory, 0o711);
   const postgres = await joinEmbeddedPostgres({ dataDir: join(directory, 'data'), maxConnections: 100, log: () => {} });
   await run(directory, { DATA_DIR: 'data' }, ['migrate']);
   return {
+    dataDir: join(directory, 'data'),
+    conninfo: postgres.conninfo,
     weir: (args, stdin, environment) => run(directory, { DATA_DIR: 'data', ...environment }, args, stdin),
     async remove() {
       await postgres.leave();

@@ -2,6 +2,7 @@
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import uWS from 'uWebSockets.js';
+import { rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Stage } from '../telemetry/stages.ts';
 import type { BodyMemory } from './body.ts';
@@ -13,10 +14,10 @@ import { type Problem, ProblemError, problem, problemLater } from './problem.ts'
 import type { Method, Route } from './route.ts';
 import type { UnreadLimit } from './unread.ts';
 
-interface ServerOptions {
+export interface ServerOptions {
   memory: BodyMemory;
-  clients: Clients;
-  connections: ConnectionLimit;
+  clients: Pick<Clients, 'connected' | 'of'>;
+  connections: Pick<ConnectionLimit, 'admits' | 'crowdedAbove'>;
   /** HEADER_BYTES_MAX */
   headerBytesMax: number;
   /** CLIENT_REQUESTS_MAX */
@@ -83,6 +84,19 @@ export class HttpServer implements ExchangeHost {
         this.#listener = socket;
         resolve(uWS.us_socket_local_port(socket));
       });
+    });
+  }
+
+  /** Listens on a Unix socket, in place of what is at the path. Its folder decides who can connect. Rejects if it is unavailable. */
+  listenUnix(path: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      rmSync(path, { force: true });
+      this.#app.listen_unix((socket) => {
+        // uWebSockets.js passes false, which its type lacks.
+        if (!socket) return reject(new Error(`cannot listen on ${path}`));
+        this.#listener = socket;
+        resolve();
+      }, path);
     });
   }
 

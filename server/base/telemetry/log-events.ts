@@ -80,6 +80,10 @@ export const logEvents = {
   alert_given_up: ['error', 'a request to ALERT_URL was given up after its last attempt, or because it is too old'],
   outage_not_saved: ['error', 'an outage could not be written to DATA_DIR; it is kept in memory'],
   alerts_failed: ['error', 'alerts could not be evaluated or sent; the next attempt is within seconds'],
+  commands_unavailable: [
+    'error',
+    'the socket for commands in DATA_DIR cannot be used; webhooks are received, and commands work with --url',
+  ],
   job_done: ['info', 'a job that replays events is done'],
   job_failed: ['error', 'a job failed; without final, or if that is false, it is tried again'],
   jobs_paused: ['warn', 'jobs do not run while the database takes no writes; they continue by themselves'],

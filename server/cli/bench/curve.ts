@@ -22,7 +22,7 @@ import { type Run, runOf } from '../../operate/load/run.ts';
 import { measureWindow, type Window } from '../../operate/load/window.ts';
 import type { BenchProgress } from '../command/progress.ts';
 import { type CommandSession, withDatabase } from '../command/session.ts';
-import { callLocally } from '../manage/local.ts';
+import { openLocal } from '../manage/socket.ts';
 
 export interface CurveOrder {
   /** Numbers of serving processes, in measuring order. */
@@ -57,13 +57,17 @@ export async function measureCurve(
     };
     const measure = async (session: CommandSession) => {
       const secret = randomBytes(24).toString('base64url');
-      const path = await createWebhook(session, secret);
       const signed = signedRequest(secret, benchBody(order.bodyBytes));
       for (const workers of order.workers) {
         stop.throwIfAborted();
         progress.phase(`WORKERS=${workers}`);
         await emptyTable(session.database, 'events');
-        const window = await measureWeir({ ...order, workers, path, signed, environment }, session, progress, stop);
+        const window = await measureWeir(
+          { ...order, workers, secret, signed, environment, io },
+          session,
+          progress,
+          stop,
+        );
         onRun(runOf(workers, window, await countEvents(session)));
       }
     };
@@ -75,14 +79,15 @@ export async function measureCurve(
 
 type WeirOrder = Omit<CurveOrder, 'workers' | 'bodyBytes'> & {
   workers: number;
-  path: string;
+  secret: string;
   signed: BenchRequest;
   environment: NodeJS.ProcessEnv;
+  io: CommandIo;
 };
 
 /** Starts a Weir with the given number of processes, measures one window, and stops it. */
 async function measureWeir(
-  { workers, seconds, connections, senders, path, signed, environment }: WeirOrder,
+  { workers, seconds, connections, senders, secret, signed, environment, io }: WeirOrder,
   { database, settings }: CommandSession,
   progress: BenchProgress,
   stop: AbortSignal,
@@ -96,6 +101,7 @@ async function measureWeir(
     readyText: '"event":"listening"',
   });
   try {
+    const path = await createWebhook({ ...io, environment, directory: settings.DATA_DIR }, secret);
     return await measureWindow(
       {
         load: { port, request: requestBytes(port, path, signed), connections },
@@ -120,8 +126,9 @@ async function countEvents({ database }: CommandSession): Promise<number> {
 }
 
 /** Creates a webhook that verifies with `secret`; resolves with its path. */
-async function createWebhook(session: CommandSession, secret: string): Promise<string> {
-  const { id } = await callLocally(session)('createWebhook', { input: { name: 'bench', secret } });
+async function createWebhook(io: CommandIo, secret: string): Promise<string> {
+  const { call } = await openLocal(io);
+  const { id } = await call('createWebhook', { input: { name: 'bench', secret } });
   return `/in/${id}`;
 }
 

@@ -12,7 +12,7 @@ import { positive } from '../command/arguments.ts';
 import { refuseRemote } from '../command/program.ts';
 import { withDatabase } from '../command/session.ts';
 import { ProblemFailure } from '../manage/call.ts';
-import { callLocally } from '../manage/local.ts';
+import { callDatabase } from '../manage/database.ts';
 import { type FilterOptions, queryOfFilters, withFilters } from '../manage/resources/event-filters.ts';
 
 interface ExportOptions extends FilterOptions {
@@ -30,7 +30,7 @@ export function defineEventFiles(command: Command, io: CommandIo): void {
     .action(({ format, limit, ...given }: ExportOptions) =>
       withDatabase(io, async (session) => {
         const { database } = session;
-        const query = check(eventCountQuery, await queryOfFilters(callLocally(session), given));
+        const query = check(eventCountQuery, await queryOfFilters(callDatabase(session), given));
         if ('issues' in query) throw new ProblemFailure(problemDocument(invalidQuery(query), ''));
         // The search limit cannot be reached: this is the only search in this process.
         const parts = { database, search: new EventSearch(database, Infinity) };

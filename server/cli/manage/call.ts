@@ -1,4 +1,4 @@
-/** Calls of API operations by management commands: on the database of this machine, or on a remote Weir over HTTP. */
+/** Calls of API operations by management commands: on the Weir of this machine, over its socket, or on a remote one. */
 
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
@@ -6,7 +6,6 @@ import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { etagOf } from '../../manage/api/precondition.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
-import type { Person } from '../../manage/auth/person.ts';
 import { agentFields } from '../../model/agents.ts';
 import type { Table } from '../../model/table.ts';
 import { webhookFields } from '../../model/webhooks.ts';
@@ -22,8 +21,6 @@ export interface CallArguments {
   input?: object;
   /** The answer that the change was made from: the change is refused once the resource is another. */
   representation?: object | undefined;
-  /** On this machine: the user to whom what the call creates belongs. Over HTTP it is the user of the token. */
-  owner?: Omit<Person, 'via'> | undefined;
 }
 
 /** If-Match of a change. An entity tag is made from the JSON text of the representation. */
@@ -54,7 +51,10 @@ export interface Connection {
   close: () => Promise<void>;
 }
 
-export type OpenConnection = (io: CommandIo) => Promise<Connection>;
+/** A command on this machine uses the database itself: always, because it works on what Weir cannot vouch for, or if no Weir serves. */
+export type UsesDatabase = 'always' | 'unless_served';
+
+export type OpenConnection = (io: CommandIo, database?: UsesDatabase) => Promise<Connection>;
 
 /** A problem document (RFC 9457). */
 export interface ProblemDocument {

@@ -1,8 +1,8 @@
-/** The way of management commands to a remote Weir: the routes of the API, with an API token. */
+/** The way of management commands to Weir: the routes of the API; over the network with an API token. See socket.ts for this machine. */
 import type { Command } from 'commander';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import { isSafeUrl } from '../../base/net/loopback.ts';
-import { openApiClient } from '../../deliver/client/http.ts';
+import { type ApiClient, openApiClient } from '../../deliver/client/http.ts';
 import { type OperationName, operationRoutes } from '../../manage/api/routes.ts';
 import { parseAddress } from '../command/arguments.ts';
 import { readToken } from '../command/token.ts';
@@ -15,6 +15,7 @@ import {
   type ProblemDocument,
   ProblemFailure,
   queryOf,
+  type UsesDatabase,
 } from './call.ts';
 
 export interface RemoteOptions {
@@ -41,12 +42,13 @@ export async function openRemote(
   io: CommandIo,
   { url: given, tokenFile, insecure }: RemoteOptions,
   openLocal: OpenConnection | null,
+  database?: UsesDatabase,
 ): Promise<Connection> {
   const address = given ?? (io.environment.WEIR_URL || undefined);
   if (address === undefined) {
     if (tokenFile !== undefined || insecure) throw new CommandError('--token-file and --insecure are for --url.', 2);
     if (openLocal === null) throw new CommandError('give the base URL of the API: --url, or set WEIR_URL', 2);
-    return openLocal(io);
+    return openLocal(io, database);
   }
   const url = parseAddress(address);
   if (!isSafeUrl(url) && !insecure)
@@ -54,12 +56,14 @@ export async function openRemote(
       `${url.origin} is http on another machine: anyone on the way can read the token. Give an https URL, or --insecure.`,
       2,
     );
-  return connectTo(url, await readToken({ ...(tokenFile === undefined ? {} : { tokenFile }) }, io));
-}
-
-function connectTo(url: URL, token: string): Connection {
+  const token = await readToken({ ...(tokenFile === undefined ? {} : { tokenFile }) }, io);
   const client = openApiClient(url);
   const base = client.base.replace(/\/$/, '');
+  return { ...callOver(client, token), remote: base, apiUrl: base, clientCommand: 'npx --no weir' };
+}
+
+/** Calls operations over HTTP. @param token '': the client needs none */
+export function callOver(client: ApiClient, token: string): Pick<Connection, 'call' | 'readBytes' | 'close'> {
   const { signal } = new AbortController();
 
   /** Rejects with CommandError. */
@@ -91,9 +95,6 @@ function connectTo(url: URL, token: string): Connection {
   }
 
   return {
-    remote: base,
-    apiUrl: base,
-    clientCommand: 'npx --no weir',
     close: async () => client.close(),
     call: async <Name extends OperationName>(name: Name, given: CallArguments = {}) =>
       (await send(name, given)) as BodyOf<Name>,

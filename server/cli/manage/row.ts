@@ -14,7 +14,14 @@ import {
 import { visibleDocument, visibleLine } from '../../base/telemetry/visible.ts';
 import type { CellAway } from '../../model/cells.ts';
 import { uuid } from '../command/arguments.ts';
-import { type Call, type Connection, documentOf, type OpenConnection, ProblemFailure } from './call.ts';
+import {
+  type Call,
+  type Connection,
+  documentOf,
+  type OpenConnection,
+  ProblemFailure,
+  type UsesDatabase,
+} from './call.ts';
 import { idOf, keyOf, namesOf, type Resource } from './lists.ts';
 import { openRemote, type RemoteOptions, withRemoteOptions } from './remote.ts';
 
@@ -49,6 +56,8 @@ interface RowFacts {
   options?: readonly (OptionRow | Option)[];
   /** Options that several rows share. */
   more?: (command: Command) => Command;
+  /** Absent: on this machine it needs a Weir that serves. */
+  database?: UsesDatabase;
   /** It removes something: the text names the Weir it was removed from. */
   removes?: true;
 }
@@ -135,7 +144,7 @@ export function defineRows(
       return reported(io, options.json === true, async () => {
         one.check?.(key, options);
         const argument = one.argument === undefined ? '' : (parsed[wanted === undefined ? 0 : 1] as string);
-        const connection = await openRemote(io, options, openLocal);
+        const connection = await openRemote(io, options, openLocal, one.database);
         try {
           await runRow(io, one, connection, [key, argument], options);
         } finally {

@@ -109,7 +109,13 @@ export class Runner {
         ),
       );
     const key = operation.idempotent ? request.idempotencyKey : undefined;
-    if (key === undefined || requester.kind !== 'user' || this.#idempotency === null) return handle(actor);
+    if (
+      key === undefined ||
+      requester.kind !== 'user' ||
+      requester.person.via.kind === 'local' ||
+      this.#idempotency === null
+    )
+      return handle(actor);
     if (!isKey(key)) return problem('idempotency_key_invalid');
     const { method, path } = exchangeOf(request);
     const keyed = { key, method, path, input: input.data, role: requester.person.role, userId: requester.person.id };

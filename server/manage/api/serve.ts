@@ -19,13 +19,14 @@ import type { Requester, Runner } from './run.ts';
 /** Counts a change on a route open to anyone. Returns the problem if the client address is over its rate limit. */
 export type OverOpenLimit = (exchange: Exchange) => Promise<Problem | null>;
 
+/** Authenticates a request to a route of this access. */
+export type Recognize = (exchange: Exchange, access: OperationAccess) => Promise<Requester | Problem>;
+
 interface ApiParts {
   runner: Runner;
   operations: Operations;
-  people: People;
-  agentAuth: AgentAuth;
+  recognize: Recognize;
   csrf: Csrf;
-  overOpenLimit: OverOpenLimit;
   anonymous: AnonymousLimit;
 }
 
@@ -55,13 +56,13 @@ export class Api {
   }
 
   #handler(name: OperationName, access: OperationAccess): Handler {
-    const { runner, operations, csrf } = this.#parts;
+    const { runner, operations, recognize, csrf } = this.#parts;
     const readsBody = 'input' in operations[name];
     const bodyBytesMax = access === 'anyone' || access === 'agent credential' ? OPEN_BODY_BYTES_MAX : undefined;
     return async (exchange) => {
       const body = readsBody ? new ParsedBody(exchange, bodyBytesMax) : null;
       try {
-        const requester = await this.#requester(exchange, access);
+        const requester = await recognize(exchange, access);
         if (requester.kind === 'problem') return exchange.problem(requester);
         const outcome = await runner.run(name, {
           requester,
@@ -83,14 +84,29 @@ export class Api {
       }
     };
   }
+}
 
-  /**
-   * On a mixed route the agent's bearer token is checked last, and every such request counts in the agents' rate limit, so that
-   * no path is unthrottled. On a route for anyone, a change counts before its body is parsed, and is refused if it comes from a
-   * page of another site, which could otherwise sign its visitor in as another user.
-   */
-  async #requester(exchange: Exchange, access: OperationAccess): Promise<Requester | Problem> {
-    const { people, agentAuth, csrf, overOpenLimit, anonymous: limit } = this.#parts;
+interface NetworkParts {
+  people: People;
+  agentAuth: AgentAuth;
+  csrf: Csrf;
+  overOpenLimit: OverOpenLimit;
+  anonymous: AnonymousLimit;
+}
+
+/**
+ * Authenticates requests of the network. On a mixed route the agent's bearer token is checked last, and every such request counts in the
+ * agents' rate limit, so that no path is unthrottled. On a route for anyone, a change counts before its body is parsed, and is refused if
+ * it comes from a page of another site, which could otherwise sign its visitor in as another user.
+ */
+export function recognizeNetwork({
+  people,
+  agentAuth,
+  csrf,
+  overOpenLimit,
+  anonymous: limit,
+}: NetworkParts): Recognize {
+  return async (exchange, access) => {
     if (access === 'agent') return agentAuth.agent(exchange);
     if (access === 'agent credential') return (await agentAuth.overLimit(exchange)) ?? anyone;
     if (access === 'anyone') {
@@ -102,7 +118,7 @@ export class Api {
     if (person !== null) return { kind: 'user', person };
     if (access === 'viewer or agent') return agentAuth.fallback(exchange);
     return (await limit.over(exchange)) ?? anyone;
-  }
+  };
 }
 
 const anyone = { kind: 'anyone' } as const;

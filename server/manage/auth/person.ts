@@ -22,7 +22,7 @@ export interface Person {
       }
     | { kind: 'token'; tokenId: string }
     | { kind: 'jwt'; expiresAt: Date }
-    /** A command on the machine of Weir: an administrator without a user. Only cli/ makes one; no HTTP request is one. */
+    /** A command on the machine of Weir: an administrator without a user. See local.ts; no request of the network is one. */
     | { kind: 'local'; actor: Actor };
 }
 

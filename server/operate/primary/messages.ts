@@ -22,6 +22,8 @@ export interface StartOrder {
   horizon: Horizon;
   /** Folder of this installation's spool. Absent when it has no spool, or when the build of the primary knows none. */
   spoolFolder?: string;
+  /** Folder of the sockets for commands. Absent when it cannot be used, or when the build of the primary knows none. */
+  runFolder?: string;
   /** With a spool: the webhooks as the primary last read them, newest first. */
   savedWebhooks?: readonly WebhookRow[];
   /** Other processes serve: with a spool, wait for the webhooks before listening. */

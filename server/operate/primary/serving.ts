@@ -26,6 +26,7 @@ import { MetricsPage } from './metrics-page.ts';
 import { relayChange } from './relay-change.ts';
 import type { Release } from './release.ts';
 import { createRestart } from './restart.ts';
+import type { RunFolder } from './run-folder.ts';
 import type { ServingUser } from './serving-user.ts';
 import type { Ending } from './signals.ts';
 import type { PrimarySpool } from './spool.ts';
@@ -67,6 +68,7 @@ interface ServingParts extends Shared {
   release: Release;
   user: ServingUser | null;
   spool: PrimarySpool;
+  runFolder: RunFolder;
   alerts: Alerts;
   /** Restarts an embedded server that was killed. */
   revive: () => Promise<void>;
@@ -92,7 +94,7 @@ export interface Serving {
 
 /** Prepares the processes without starting one, and opens the metrics page. Rejects when METRICS_PORT is not available. */
 export async function openServing(parts: ServingParts): Promise<Serving> {
-  const { first, configure, state, database, log, destination, undo, ending, user, release, spool } = parts;
+  const { first, configure, state, database, log, destination, undo, ending, user, release, spool, runFolder } = parts;
   const members = new Members();
   const page = await openPage(parts, members);
   const listener = createListener(parts, members);
@@ -123,6 +125,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     othersServe: members.in('serving').length > 0,
     ...(state.awaited === null ? {} : { awaitsDatabase: true, awaited: state.awaited }),
     ...spool.order(),
+    ...(runFolder.path === undefined ? {} : { runFolder: runFolder.path }),
   });
   const planOf = (configuration: Configuration) => ({
     processes: configuration.settings.WORKERS,
@@ -140,9 +143,11 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     log,
     destination,
     onSample: (pid, sample) => live.take(pid, sample),
+    onServing: () => runFolder.point(members.in('serving').map(({ pid }) => pid!)),
     askDoctor: () => doctor.ask(),
     onEnded: (member, byItself) => {
       live.ended(member.pid ?? 0);
+      runFolder.ended(member.pid ?? 0);
       page.keep(member.lastSnapshot);
       if (!byItself) return;
       page.died();

@@ -22,6 +22,7 @@ import { findEntryFile } from './forks.ts';
 import { waitForPort } from './orphans.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
 import { Release } from './release.ts';
+import { RunFolder } from './run-folder.ts';
 import { openServing, type State } from './serving.ts';
 import { findServingUser, ServingUserError, servingUserName, tryServingUser } from './serving-user.ts';
 import type { Ending } from './signals.ts';
@@ -115,11 +116,23 @@ export async function start(parts: StartParts): Promise<Started | null> {
   });
   if (stopping.aborted) return null;
 
+  const runFolder = new RunFolder(first.settings.DATA_DIR, user, log);
+  undo.push(() => runFolder.close());
   const shared = { state, conninfo, database, cells, keys, log, undo };
   const spool = await openSpool({ settings, database, cells, keys, log, owner: user });
   undo.push(() => spool.stop());
   const alerts = new Alerts({ database, cells, log, settings, spool, startedMs: Date.now() });
-  const serving = await openServing({ ...parts, ...shared, servingConninfo, release, user, spool, alerts, revive });
+  const serving = await openServing({
+    ...parts,
+    ...shared,
+    servingConninfo,
+    release,
+    user,
+    spool,
+    runFolder,
+    alerts,
+    revive,
+  });
   const { supervisor } = serving;
   const started = { supervisor, settings, user: servingUserName(user) };
   // Also while Weir waits for the database: the spool may be in use.

@@ -28,6 +28,8 @@ interface SupervisorOptions {
   onSample: (pid: number, sample: Sample) => void;
   /** Returns the results of `weir doctor` for this installation. */
   askDoctor: () => Promise<Checkup>;
+  /** Called after a change of the processes that serve. */
+  onServing: () => void;
   /** Called when a process ended, unexpectedly (`byItself`) or on request. */
   onEnded: (member: Member, byItself: boolean) => void;
   /** Called when the wanted number of processes serves, after each change. */
@@ -174,6 +176,7 @@ export class Supervisor {
 
   #onReady(member: Member): void {
     if (this.#phase === 'leaving') member.send({ kind: 'leaving' });
+    this.#options.onServing();
     this.#quickDeaths.onReady(member);
     if (member.plan === this.#restart?.plan) {
       this.#restart.replaced++;
@@ -191,6 +194,7 @@ export class Supervisor {
     this.#restart?.stale.delete(member);
     const byItself = member.state !== 'leaving';
     this.#options.onEnded(member, byItself);
+    this.#options.onServing();
     if (byItself) this.#onDeath(member);
     this.#step();
   }
@@ -221,6 +225,7 @@ export class Supervisor {
     const member = serving.find((candidate) => this.#restart?.stale.has(candidate)) ?? serving.at(-1)!;
     this.#restart?.stale.delete(member);
     void member.leave();
+    this.#options.onServing();
   }
 
   #want(processes: number): void {

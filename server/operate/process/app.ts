@@ -24,6 +24,7 @@ import { type Horizon, nearestWithin } from '../../store/retention/partitions.ts
 import type { MetricsSnapshot, StartOrder } from '../primary/messages.ts';
 import { openBase } from './base.ts';
 import { composeAgents } from './compose/agents.ts';
+import { serveCommands } from './compose/commands.ts';
 import { composeIngest } from './compose/ingest.ts';
 import { composeLive, composeStatus } from './compose/live.ts';
 import { composePages } from './compose/pages.ts';
@@ -108,6 +109,23 @@ export async function startApp(
   });
   const listening = { host: settings.HOST, port: () => port, nowMs: () => performance.now() };
   const budget = new ByteBudget(settings.BODY_BYTES_HELD_MAX);
+  const limits = {
+    memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
+    connections: new ConnectionLimit({
+      ...listening,
+      processMax: allowedConnections(settings.CONNECTIONS_MAX),
+      clientMax: settings.CLIENT_CONNECTIONS_MAX,
+      onRefused: observe.connectionRefused,
+    }),
+    headerBytesMax: settings.HEADER_BYTES_MAX,
+    clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
+    unread: new UnreadLimit({ ...listening, bytesMax: settings.CLIENT_UNREAD_BYTES_MAX }),
+    unreadSeconds: settings.CLIENT_UNREAD_SECONDS,
+    acceptsChunked: settings.CHUNKED_BODIES === 'accept',
+    outageProblem,
+    onFinished: observe.finished,
+    onFailure: observe.failed,
+  };
   const server = new HttpServer(
     routeTable(
       {
@@ -122,29 +140,16 @@ export async function startApp(
       { ...people, ...pages, clientPath: client.path },
     ),
     {
-      memory: { budget, arena: new SlabArena(budget), clientBytesMax: settings.CLIENT_BODY_BYTES_HELD_MAX },
+      ...limits,
       clients: new Clients(
         settings.TRUSTED_PROXIES.map((text) => parseNetwork(text)!),
         settings.FORWARDED_HEADER,
       ),
-      connections: new ConnectionLimit({
-        ...listening,
-        processMax: allowedConnections(settings.CONNECTIONS_MAX),
-        clientMax: settings.CLIENT_CONNECTIONS_MAX,
-        onRefused: observe.connectionRefused,
-      }),
-      headerBytesMax: settings.HEADER_BYTES_MAX,
-      clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
-      unread: new UnreadLimit({ ...listening, bytesMax: settings.CLIENT_UNREAD_BYTES_MAX }),
-      unreadSeconds: settings.CLIENT_UNREAD_SECONDS,
-      acceptsChunked: settings.CHUNKED_BODIES === 'accept',
       prepare: createApiFields(people.cors, client.path),
       onFinished: (exchange) => {
         observe.finished(exchange);
         ingest.finished(exchange);
       },
-      outageProblem,
-      onFailure: observe.failed,
       refuse: (exchange, code) => pages.pages.refuse(exchange, code, client.whyMissing(exchange.path)),
     },
   );
@@ -172,6 +177,7 @@ export async function startApp(
   }
   port = await server.listen(settings.HOST, settings.PORT);
   if (base.usesDatabase()) void ingest.directory.readAhead().catch(() => {});
+  const commands = await serveCommands(order.runFolder, people.localApi, limits, log);
 
   return {
     port,
@@ -232,9 +238,14 @@ export async function startApp(
       agents.close();
       live.close();
       status.close();
-      await Promise.race([server.quiet(QUIET_MS), delay(settings.DRAIN_SECONDS * 1000)]);
-      if (server.openRequests > 0) log('drain_timeout', { open_requests: server.openRequests });
+      // The link for commands already names another process; its listener serves those that have read the link before, until the end.
+      commands.draining = true;
+      const quiet = server.quiet(QUIET_MS).then(() => commands.idle());
+      await Promise.race([quiet, delay(settings.DRAIN_SECONDS * 1000)]);
+      const open_requests = server.openRequests + commands.openRequests;
+      if (open_requests > 0) log('drain_timeout', { open_requests });
       server.close();
+      commands.close();
       await Promise.all([agents.closeLast(), ingest.close(), latency.close(), rejections.close(), limiter.close()]);
       await cells.close();
       await database.close();

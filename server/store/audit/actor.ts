@@ -12,9 +12,9 @@ export interface Actor extends z.output<typeof actorSchema> {
   confirm?: (query: Query) => Promise<void>;
 }
 
-/** The actor for commands run on this machine. */
-export function commandActor(): Actor {
-  return { kind: 'command', id: null, name: systemName(), token_id: null, address: null, request_id: null };
+/** The actor for commands run on this machine. @param name of the operating-system user */
+export function commandActor(name = systemName()): Actor {
+  return { kind: 'command', id: null, name, token_id: null, address: null, request_id: null };
 }
 
 /** The actor for changes that Weir itself makes, e.g. at startup. */
@@ -27,8 +27,8 @@ export const systemActor: Actor = {
   request_id: null,
 };
 
-/** In a container the user may have a number but no name. */
-function systemName(): string {
+/** The operating-system user of this process. In a container it may have a number but no name. */
+export function systemName(): string {
   try {
     return userInfo().username;
   } catch {

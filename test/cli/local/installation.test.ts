@@ -22,10 +22,11 @@ afterEach(async () => {
 });
 
 const words = [
-  ['agent', 'add', '--name', 'a'],
-  ['webhook', 'list'],
   ['keys', 'rotate'],
   ['event', 'export'],
+  ['user', 'add', '--email', 'ada@example.org', '--role', 'administrator'],
+  ['cell', 'list'],
+  ['audit', 'verify'],
 ];
 
 test.each(words.map((words) => [words.join(' '), words]))(
@@ -40,7 +41,7 @@ test.each(words.map((words) => [words.join(' '), words]))(
 
 test('an empty database gets no schema', async () => {
   await fresh.database.query({ text: 'drop schema public cascade; create schema public' });
-  const { code, err } = await weirOn(fresh.conninfo, 'webhook', 'list');
+  const { code, err } = await weirOn(fresh.conninfo, 'keys', 'rotate');
   expect(code).toBe(1);
   expect(err).toMatch(/cannot be used: it has no schema of Weir; create it: .* start\n$/);
   const tables = await fresh.database.query({ text: `select from pg_tables where schemaname = 'public'` });
@@ -49,7 +50,7 @@ test('an empty database gets no schema', async () => {
 
 test('missing migrations are named, and not applied', async () => {
   await listEarlier(fresh.database, 58);
-  const { code, err } = await weirOn(fresh.conninfo, 'webhook', 'list');
+  const { code, err } = await weirOn(fresh.conninfo, 'keys', 'rotate');
   expect(code).toBe(1);
   const names = migrationFiles().map(({ name }) => name);
   expect(err).toContain(`it lacks migrations of this release (${names.join(', ')})`);

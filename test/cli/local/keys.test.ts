@@ -1,12 +1,16 @@
 /** `weir keys new`: the generated key of an installation without SECRETS_KEY is replaced, and `keys rotate` retires the old one. */
 import { rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { lockDataDir } from '../../../server/base/files/data-dir.ts';
-import { type Installation, makeEmbeddedInstallation } from '../../helpers/command.ts';
+import { readSettings } from '../../../server/base/settings/read.ts';
+import { openDatabase } from '../../../server/store/connect/pool.ts';
+import { loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
+import { makeEmbeddedInstallation } from '../../helpers/command.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 
-let installation: Installation;
+let installation: Awaited<ReturnType<typeof makeEmbeddedInstallation>>;
 beforeAll(async () => {
   installation = await makeEmbeddedInstallation();
 });
@@ -20,7 +24,11 @@ const storedSecrets = async () => {
 };
 
 test('the generated key is replaced while Weir is stopped, and the previous one is not needed after a rotation', async () => {
-  expect((await installation.weir(['webhook', 'add', '--name', 'w', '--secret', 'hush'])).code).toBe(0);
+  const { conninfo, dataDir } = installation;
+  const database = openDatabase(conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
+  onTestFinished(() => database.close());
+  const keys = loadSecretsKeys(readSettings({ DATA_DIR: dataDir }, dataDir));
+  made(await webhooksOf({ database }, keys).add(newWebhook({ secret: 'hush' })));
   const { code, out } = await installation.weir(['keys', 'new', '--json']);
   expect(code).toBe(0);
   const files = JSON.parse(out) as { key_file: string; previous_key_file: string };

@@ -57,8 +57,8 @@ test('the spools of machines that do not come back are listed and drained, one t
   expect([drained.err, drained.code]).toEqual(['', 0]);
   expect(JSON.parse(drained.out)).toMatchObject({ folders: [{ stored: 3, known: 0 }, { stored: 2 }] });
   expect([await readdir(one.folder), await readdir(other.folder)]).toEqual([[], []]);
-  const shown = await installation.weir(['event', 'show', one.ids[0]!]);
-  expect([shown.code, shown.out]).toEqual([0, expect.stringContaining(one.ids[0]!)]);
+  const exported = await installation.weir(['event', 'export']);
+  expect([exported.code, exported.out]).toEqual([0, expect.stringContaining(one.ids[0]!)]);
 });
 
 test('a directory that cannot be read is named', async () => {

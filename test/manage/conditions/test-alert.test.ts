@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
-import { weirWith } from '../../helpers/command.ts';
+import { type Overrides, startTestApp, type TestApp } from '../../helpers/app.ts';
+import { weir } from '../../helpers/command.ts';
 import { addPerson, csrfToken } from '../../helpers/people.ts';
 import { someKey } from '../../helpers/settings.ts';
 
@@ -76,8 +76,10 @@ test('the page Status shows alerts with the result of their requests', async () 
 
 test('weir alert test sends one, and its exit code says whether it arrived', async () => {
   const receiver = await startAlertReceiver();
-  const run = (environment: Record<string, string>, ...more: string[]) =>
-    weirWith(app, environment, 'alert', 'test', ...more);
+  const run = async (overrides: Overrides, ...more: string[]) => {
+    const other = await startTestApp(overrides, app);
+    return weir(other, 'alert', 'test', ...more).finally(other.stop);
+  };
   const settings = { ALERT_URL: receiver.url, ALERT_SECRET, ALERT_PRIVATE_NETWORKS: 'allow' };
   const sent = await run(settings);
   expect([sent.code, sent.out]).toEqual([0, expect.stringMatching(/^Sent: answered 200 after \d+ ms\.\n$/)]);

@@ -1,10 +1,10 @@
 /** Trying a filter on stored events: by the API, a command and the page; and what shows a filter that fails. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { checkFilters } from '../../../server/operate/doctor/filters.ts';
 import { addAgent, agentsOf, send, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { weir, weirJson, weirWith } from '../../helpers/command.ts';
+import { weir, weirJson } from '../../helpers/command.ts';
 import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { made } from '../../helpers/webhooks.ts';
@@ -88,7 +88,9 @@ test('the command gives up an expression that takes too long, as the server does
   const slow = await app.addWebhook();
   for (let i = 0; i < 2; i++) await send(slow, JSON.stringify({ text: `${'a'.repeat(60)}b` }));
   const given = ['filter', 'test', '--webhook', slow.id, '--filter', 'body.text.matches("^(a+)+$")'];
-  const { out } = await weirWith(app, { FILTER_TIMEOUT_MS: '50' }, ...given);
+  const hurried = await startTestApp({ FILTER_TIMEOUT_MS: 50 }, app);
+  onTestFinished(() => hurried.stop());
+  const { out } = await weir(hurried, ...given);
   expect(out).toMatch(/ failed +it took longer than 50 ms\n.+ undecided *\n\n.* 1 left out: /);
 });
 

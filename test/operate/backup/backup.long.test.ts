@@ -14,8 +14,7 @@ import { appendRecord, compareContents, readContents } from '../../../server/ope
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { migrate, migrationFiles } from '../../../server/store/migrate.ts';
 import { deriveKey } from '../../../server/store/secrets/seal.ts';
-import type { TestApp } from '../../helpers/app.ts';
-import { type CommandResult, weirOn, weirWith } from '../../helpers/command.ts';
+import { type CommandResult, weirOn, weirOnWith } from '../../helpers/command.ts';
 import { earlierDatabase } from '../../helpers/earlier.ts';
 import { emptyDatabase, type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { someKey } from '../../helpers/settings.ts';
@@ -286,9 +285,8 @@ test('a backup that no key authenticates is restored only with --trust-file, whi
 
 test('SECRETS_KEY_PREVIOUS authenticates a backup, and without a key the advice is to put the key there first', async () => {
   const path = await forgedBackup('earlier.dump', deriveKey(previousKey, 'backups'));
-  const app = { conninfo: source.conninfo } as TestApp;
-  const restored = await weirWith(
-    app,
+  const restored = await weirOnWith(
+    source.conninfo,
     { SECRETS_KEY_PREVIOUS: previousKey },
     'restore',
     path,
@@ -300,8 +298,8 @@ test('SECRETS_KEY_PREVIOUS authenticates a backup, and without a key the advice 
   const second = await emptyDatabase();
   onTestFinished(() => second.drop());
   const data = join(directory, 'fresh-data');
-  const fresh = await weirWith(
-    app,
+  const fresh = await weirOnWith(
+    source.conninfo,
     { DATABASE_URL: '', SECRETS_KEY: '', DATA_DIR: data },
     'restore',
     path,

@@ -100,11 +100,15 @@ describe.runIf(isRoot)('started by root', () => {
 
   test('data of a Weir that ran as root is served by weir, and the key is kept', async () => {
     const settings = { DATA_DIR: await copyDataDir(), WORKERS: 1 };
+    const asRoot = await startWeir({ ...settings, SERVE_AS_ROOT: 'true' });
     const first = spawnWeir(settings, {
       command: ['webhook', 'add', '--name', 'older', '--generate-secret', '--json'],
     });
     expect(await first.ended).toBe(0);
     const { url, secret } = JSON.parse(first.lines.join('')) as { url: string; secret: string };
+    await asRoot.forget();
+    asRoot.signal('SIGTERM');
+    expect(await asRoot.ended).toBe(0);
     const weir = await startWeir(settings);
     onTestFinished(() => weir.stop());
     await expectServedBy(weirUser, weir);

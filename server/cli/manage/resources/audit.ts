@@ -41,6 +41,7 @@ export const auditRows: readonly Row[] = [
   }),
   row<{ head?: string }>()({
     name: 'verify',
+    database: 'always',
     description: 'recompute every hash of the log; exit code 1 when the log is not valid',
     options: [
       ['--head <hash>', 'hash of an entry that the chain must contain, e.g. of the last audit_head in the log'],

@@ -48,6 +48,7 @@ export const cellRows: readonly Row[] = [
 
   row()({
     name: 'list',
+    database: 'always',
     description: 'show the servers that store events, home first',
     run: (call) => call('listCells'),
     list: {
@@ -70,6 +71,7 @@ export const cellRows: readonly Row[] = [
 
   row<DatabaseOptions & { name?: string; acceptRestored?: true }>()({
     name: 'update',
+    database: 'always',
     description: 'change the name or the connection string of a cell',
     argument: cell,
     options: [

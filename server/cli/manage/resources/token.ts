@@ -26,9 +26,9 @@ export const tokenRows: readonly Row[] = [
     more: (command) => command.requiredOption('--name <name>', 'what it is for'),
     run: async (call, given) => {
       const { name, role, expiresDays } = given.options;
-      const owner = await ownerOf(call, given);
+      const user_id = await ownerOf(call, given);
       const expires_in_days = expiresDays === 'never' ? null : expiresDays;
-      return call('createToken', { input: { name, role, expires_in_days }, owner });
+      return call('createToken', { input: { name, role, expires_in_days, user_id } });
     },
     text: ({ id, name, role, user_email, expires_at, token }) =>
       `Token ${name} created for ${user_email}.\n  ID       ${id}\n  Role     ${role}\n` +
@@ -73,11 +73,11 @@ export const tokenRows: readonly Row[] = [
   }),
 ];
 
-/** The user of --email; undefined over HTTP, where a token belongs to the user who creates it. */
+/** The id of the user of --email; undefined over HTTP, where a token belongs to the user who creates it. */
 async function ownerOf(call: Call, { options: { email }, connection }: Given<AddOptions>) {
   if (connection.remote === null) {
     if (email === undefined) throw new CommandError('give the user that owns the token: --email', 2);
-    return activeUser(call, email);
+    return (await activeUser(call, email)).id;
   }
   const own = email === undefined ? null : (await call('showAccount')).email;
   if (own !== null && own !== email!.toLowerCase())

@@ -18,6 +18,7 @@ const target = 'user';
 export const userRows: readonly Row[] = [
   row<AddOptions>()({
     name: 'add',
+    database: 'unless_served',
     description: 'create a user; without --password-stdin a password is generated and printed, once',
     options: [...accountOptions(), ['--password-stdin', 'read the password from standard input']],
     run: async (call, { options: { email, role, name, passwordStdin }, io }) =>
@@ -74,6 +75,7 @@ export const userRows: readonly Row[] = [
     name: 'password',
     description: 'set a new password, end all sessions and reset the sign-in throttle',
     target,
+    database: 'unless_served',
     options: [
       [
         '--password-stdin',

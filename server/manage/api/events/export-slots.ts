@@ -12,6 +12,9 @@ export const USER_EXPORTS_MAX = 2;
 const READS_MAX = 2;
 const RETRY_SECONDS = 10;
 
+/** The slot of a local administrator, to whom the limits of exports in progress do not apply. */
+export const noSlot = { kind: 'entered', leave: () => {} } as const;
+
 export class ExportSlots {
   #open = 0;
   readonly #openOf = new Map<string, number>();

@@ -18,7 +18,7 @@ import { done, operation, readerOperation, replyTo } from '../operation.ts';
 import { eventId, listSchema, pageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
 import { exportFormats, exportText, sendParts } from './export.ts';
-import { ExportSlots } from './export-slots.ts';
+import { ExportSlots, noSlot } from './export-slots.ts';
 import {
   beyondSubscriptions,
   describeEvent,
@@ -114,7 +114,7 @@ export function eventOperations(
         const { format } = query;
         // Once the export is being sent, it cannot say that a cell is away.
         await askEveryCell(database);
-        const slot = slots.enter(who.id);
+        const slot = who.via.kind === 'local' ? noSlot : slots.enter(who.id);
         if (slot.kind === 'problem') return slot;
         exchange.setHeader('content-disposition', `attachment; filename="events.${format}"`);
         const answer = exchange.stream(exportFormats[format]);

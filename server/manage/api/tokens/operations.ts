@@ -1,11 +1,12 @@
 /** /api/v1/tokens: a user's own API tokens; administrators see and revoke the tokens of all users. */
 
 import { z } from 'zod';
-import { invalid, problem } from '../../../base/http/problem.ts';
+import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { nameText } from '../../../model/fields.ts';
 import { allows, currentPassword, type Role, roles, tokenSchema } from '../../../model/users.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { findTokenRecord, listTokens } from '../../../store/queries/users/tokens.ts';
+import { findUser } from '../../../store/queries/users/users.ts';
 import { isBearer, type Person } from '../../auth/person.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { cursorProblem, cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
@@ -44,6 +45,7 @@ const tokenInput = z
       .optional()
       .describe(`days until it expires, instead of expires_at; if both are absent: ${EXPIRY_DAYS}`),
     current_password: currentPassword,
+    user_id: z.guid().optional().describe('user that owns it; only for commands on the machine of Weir'),
   })
   .refine((input) => input.expires_at === undefined || input.expires_in_days === undefined, {
     path: ['expires_in_days'],
@@ -78,16 +80,18 @@ export function tokenOperations(database: Database) {
       idempotent: true,
       input: tokenInput,
       answers: { 201: tokenSchema.extend({ token: z.string().describe('the token; shown only in this response') }) },
-      problems: ['tokens_too_many', 'session_required'],
+      problems: ['tokens_too_many', 'session_required', 'user_unknown'],
       handle: async ({ who, input, actor }) => {
-        const role = input.role ?? who.role;
-        if (!allows(who.role, role))
-          return invalid('/role', `Your role is ${who.role}: a token cannot have a higher one.`);
+        const owner = await ownerOf(database, who, input.user_id);
+        if (owner.kind === 'problem') return owner;
+        const role = input.role ?? owner.value.role;
+        if (!allows(owner.value.role, role))
+          return invalid('/role', `Your role is ${owner.value.role}: a token cannot have a higher one.`);
         const expiresAt = expiryOf(input);
         if (isPowerful(role, expiresAt) && isBearer(who)) return problem('session_required', NOT_BY_TOKEN);
         const notAfter = who.via.kind === 'jwt' ? who.via.expiresAt : null;
         const expiryPointer = input.expires_at === undefined ? '/expires_in_days' : '/expires_at';
-        const order = { userId: who.id, name: input.name, role, expiresAt, expiryPointer, notAfter };
+        const order = { userId: owner.value.id, name: input.name, role, expiresAt, expiryPointer, notAfter };
         return replyTo(await new Tokens(database, actor).add(order), ({ token, text }) =>
           done(201, { ...token, token: text }, { location: `/api/v1/tokens/${token.id}` }),
         );
@@ -117,6 +121,18 @@ export function tokenOperations(database: Database) {
       },
     }),
   };
+}
+
+/** The user to whom a new token belongs: the requester, and for a command the user that it names. */
+async function ownerOf(
+  database: Database,
+  who: Person,
+  userId: string | undefined,
+): Promise<Result<{ id: string; role: Role }>> {
+  if (who.via.kind !== 'local')
+    return userId === undefined ? { kind: 'done', value: who } : invalid('/user_id', 'A token belongs to its creator.');
+  const user = userId === undefined ? undefined : await findUser(database, { id: userId });
+  return user === undefined || user.disabled ? problem('user_unknown') : { kind: 'done', value: user };
 }
 
 /** Null: never expires; undefined: not given. */

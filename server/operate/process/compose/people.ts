@@ -19,7 +19,7 @@ import type { Operations, OtherOperations } from '../../../manage/api/operations
 import type { OperationTable } from '../../../manage/api/routes.ts';
 import { Runner } from '../../../manage/api/run.ts';
 import { schemeOperations } from '../../../manage/api/schemes/operations.ts';
-import { Api } from '../../../manage/api/serve.ts';
+import { Api, recognizeNetwork } from '../../../manage/api/serve.ts';
 import { tokenOperations } from '../../../manage/api/tokens/operations.ts';
 import { userOperations } from '../../../manage/api/users/operations.ts';
 import { webhookOperations } from '../../../manage/api/webhooks/operations.ts';
@@ -28,6 +28,7 @@ import type { AgentAuth } from '../../../manage/auth/agent.ts';
 import { AnonymousLimit } from '../../../manage/auth/anonymous.ts';
 import { Csrf } from '../../../manage/auth/csrf.ts';
 import { DeviceCookies } from '../../../manage/auth/device-cookies.ts';
+import { recognizeLocal } from '../../../manage/auth/local.ts';
 import { Passwords } from '../../../manage/auth/password-hash.ts';
 import { cookieName, People } from '../../../manage/auth/people.ts';
 import { confirmIdentity } from '../../../manage/auth/step-up.ts';
@@ -108,7 +109,15 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
     anonymous,
     calls,
     mcp: createMcp({ runner, calls, people, agentAuth, csrf, database, log: base.log, settings }),
-    api: new Api({ runner, operations, people, agentAuth, csrf, overOpenLimit, anonymous }),
+    api: new Api({
+      runner,
+      operations,
+      recognize: recognizeNetwork({ people, agentAuth, csrf, overOpenLimit, anonymous }),
+      csrf,
+      anonymous,
+    }),
+    /** Serves the local administrator. */
+    localApi: new Api({ runner, operations, recognize: recognizeLocal, csrf, anonymous }),
     cors: new Cors(settings.CORS_ORIGINS),
   };
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Installation, makeInstallation } from '../../../helpers/command.ts';
 import { PASSWORD } from '../../../helpers/people.ts';
 
@@ -12,13 +12,13 @@ afterAll(() => installation.remove());
 
 const hosted = {
   AUTH_MODE: 'hosted',
-  OIDC_ISSUER: 'https://id.example',
+  // Nothing listens on port 9.
+  OIDC_ISSUER: 'https://127.0.0.1:9',
   OIDC_CLIENT_ID: 'weir',
   OIDC_CLIENT_SECRET: 'a secret of the client',
 };
 
-const weir = (args: string[], stdin?: string, environment?: Record<string, string>) =>
-  installation.weir(['user', ...args], stdin, environment);
+const weir = (args: string[], stdin?: string) => installation.weir(['user', ...args], stdin);
 
 async function json(args: string[], stdin = ''): Promise<Record<string, unknown>> {
   const { code, out, err } = await weir([...args, '--json'], stdin);
@@ -95,14 +95,16 @@ describe('user add', () => {
   });
 
   test('in hosted mode creates a user without a password, and refuses one', async () => {
+    const other = await makeInstallation(hosted);
+    onTestFinished(() => other.remove());
     const email = newEmail();
-    const args = ['add', '--email', email, '--role', 'viewer', '--json'];
-    expect(JSON.parse((await weir(args, '', hosted)).out)).toMatchObject({ email, has_password: false });
+    const args = ['user', 'add', '--email', email, '--role', 'viewer', '--json'];
+    expect(JSON.parse((await other.weir(args)).out)).toMatchObject({ email, has_password: false });
     for (const refused of [
       ['add', '--email', newEmail(), '--role', 'viewer', '--password-stdin'],
       ['password', email],
     ]) {
-      const { code, err } = await weir(refused, PASSWORD, hosted);
+      const { code, err } = await other.weir(['user', ...refused], PASSWORD);
       expect(code).toBe(2);
       expect(err).toContain('AUTH_MODE is hosted');
     }

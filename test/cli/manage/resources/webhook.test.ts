@@ -8,7 +8,7 @@ import { type CommandResult, type Installation, makeInstallation } from '../../.
 let installation: Installation;
 
 beforeAll(async () => {
-  installation = await makeInstallation();
+  installation = await makeInstallation({ PUBLIC_URL: 'https://weir.example' });
 });
 
 afterAll(() => installation.remove());

@@ -544,7 +544,7 @@ test('commands are recorded with the system user and no address', async () => {
   expect(entries).not.toEqual([JSON.parse(first!.text)]);
   expect(entries[0]).toMatchObject({
     action: 'webhook.create',
-    actor: { kind: 'command', id: null, address: null, token_id: null, request_id: null },
+    actor: { kind: 'command', id: null, address: null, token_id: null, request_id: expect.any(String) },
   });
   expect(entries[0].actor.name).not.toBe('');
   expect(JSON.stringify(entries[0])).not.toContain(JSON.parse(made.out).secret);

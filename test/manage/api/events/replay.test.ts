@@ -1,11 +1,9 @@
 /** New deliveries of an event, by the API and by the command; both write an audit entry or nothing. */
-import { randomBytes, randomUUID } from 'node:crypto';
-import { PassThrough, Readable } from 'node:stream';
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { runCommand } from '../../../../server/cli/command/run.ts';
-import { commands } from '../../../../server/cli/commands.ts';
 import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
+import { weir } from '../../../helpers/command.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 import { made } from '../../../helpers/webhooks.ts';
 
@@ -45,13 +43,7 @@ async function stateOf(eventId: string): Promise<State> {
   return { deliveries: deliveries.map(({ id }) => id), entries };
 }
 
-async function command(...words: string[]) {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const environment = { DATABASE_URL: app.conninfo, SECRETS_KEY: randomBytes(32).toString('base64') };
-  const io = { environment, directory: app.settings.DATA_DIR, stdin: Readable.from(['']), stdout, stderr };
-  const code = await runCommand(commands, words, io);
-  return { code, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
-}
+const command = (...words: string[]) => weir(app, ...words);
 
 describe('a replayed event', () => {
   test('is delivered to every subscribed agent, and the audit log names the actor', async () => {

@@ -1,0 +1,85 @@
+/**
+ * Operations on the database of the settings, without a Weir that serves: users, for the first administrator and a lost password; cells,
+ * whose servers may keep Weir from its start; and the audit log. `weir event export` finds webhooks by name.
+ */
+import type { CommandIo } from '../../base/command/io.ts';
+import { ProblemError, problem, problemDocument } from '../../base/http/problem.ts';
+import { auditOperations } from '../../manage/api/audit/operations.ts';
+import { cellOperations } from '../../manage/api/cells/operations.ts';
+import type { Operations } from '../../manage/api/operations.ts';
+import type { OperationName } from '../../manage/api/routes.ts';
+import { Runner } from '../../manage/api/run.ts';
+import { userOperations } from '../../manage/api/users/operations.ts';
+import { webhookOperations } from '../../manage/api/webhooks/operations.ts';
+import { localAdministrator } from '../../manage/auth/local.ts';
+import { Passwords } from '../../manage/auth/password-hash.ts';
+import { commandActor } from '../../store/audit/actor.ts';
+import { derivedKeys } from '../../store/secrets/keys.ts';
+import { type CommandSession, openSession } from '../command/session.ts';
+import {
+  type BodyOf,
+  type Call,
+  type CallArguments,
+  type Connection,
+  ifMatchOf,
+  ProblemFailure,
+  queryOf,
+} from './call.ts';
+
+/** Opens the database of this machine. Rejects with OperatorError. */
+export async function openDatabaseConnection(io: CommandIo): Promise<Connection> {
+  const session = await openSession(io);
+  const unused = () => {
+    throw new Error('no command calls this without a Weir that serves');
+  };
+  return {
+    remote: null,
+    apiUrl: session.settings.FRONTEND_PUBLIC_API_URL,
+    clientCommand: '',
+    call: callDatabase(session),
+    readBytes: unused,
+    close: session.detach,
+  };
+}
+
+/** Calls on an attached database, as the local administrator. They reject with ProblemFailure for a problem. */
+export function callDatabase(session: CommandSession): Call {
+  const { database, cells, changes, keys, settings } = session;
+  const unsent = () => {
+    throw new Error('a command sends no test request');
+  };
+  const operations: Partial<Operations> = {
+    ...userOperations({
+      database,
+      passwords: new Passwords(),
+      hosted: settings.AUTH_MODE === 'hosted',
+      publicUrl: settings.PUBLIC_URL,
+    }),
+    ...webhookOperations({ database, cells, changes, key: derivedKeys(keys, 'webhook-secrets')[0]! }, settings, unsent),
+    ...cellOperations({ database, cells, changes, key: derivedKeys(keys, 'cells')[0]! }, settings),
+    ...auditOperations(database),
+  };
+  // Commands send no Idempotency-Key, and the local administrator is exempt from step-up.
+  const runner = new Runner(operations as Operations, null, async () => problem('reauthentication_required'));
+  return async <Name extends OperationName>(name: Name, given: CallArguments = {}) => {
+    const { id = '', innerId = '', query = {}, input = {}, representation } = given;
+    try {
+      const outcome = await runner.run(name, {
+        requester: localAdministrator(commandActor()),
+        id,
+        innerId,
+        query: queryOf(query),
+        input: async () => ({ kind: 'parsed', value: JSON.parse(JSON.stringify(input)) }),
+        ifMatch: ifMatchOf(representation),
+        isForged: () => false,
+        exchange: null,
+      });
+      if (outcome.kind === 'problem') throw new ProblemFailure(problemDocument(outcome, ''), id);
+      if (outcome.kind !== 'done') throw new Error(`${name} returns no document that a command can print`);
+      return outcome.body as BodyOf<Name>;
+    } catch (error) {
+      if (error instanceof ProblemError) throw new ProblemFailure(problemDocument(error.problem, ''), id);
+      throw error;
+    }
+  };
+}

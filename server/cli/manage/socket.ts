@@ -1,0 +1,140 @@
+/** The way of management commands to the Weir of this machine: the routes of the API over the Unix socket in DATA_DIR, without a token. */
+import { lstat, realpath } from 'node:fs/promises';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { weirCommand } from '../../base/command/name.ts';
+import { commandSocket } from '../../base/files/command-socket.ts';
+import { errorName } from '../../base/net/keep-alive.ts';
+import { readSettings } from '../../base/settings/read.ts';
+import type { ApiClient } from '../../deliver/client/http.ts';
+import { COMMAND_USER_FIELD } from '../../manage/auth/local.ts';
+import { systemName } from '../../store/audit/actor.ts';
+import { clientCommand } from '../command/client-command.ts';
+import type { Connection, UsesDatabase } from './call.ts';
+import { callOver } from './remote.ts';
+
+/** Exit code when nothing serves. */
+const NOTHING_SERVES = 3;
+/** A process that was killed leaves its socket until the primary sees its end, and until another one serves. */
+const REPLACED_MS = 5_000;
+const RETRY_MS = 50;
+
+/** @param database absent: the command needs a Weir that serves. Rejects with CommandError. */
+export async function openLocal(io: CommandIo, database?: UsesDatabase): Promise<Connection> {
+  if (database === 'always') return openDatabase(io);
+  const settings = readSettings(io.environment, io.directory);
+  const { DATA_DIR } = settings;
+  const link = commandSocket(DATA_DIR);
+  const isServing = (await reached(link, connects)) !== null;
+  if (!isServing && database === 'unless_served') return openDatabase(io);
+  const nothingServes = new CommandError(
+    `no Weir serves in ${DATA_DIR}: set DATA_DIR, run in its directory, give --url, or start one: ${weirCommand()} start`,
+    NOTHING_SERVES,
+  );
+  if (!isServing) throw nothingServes;
+  return {
+    ...callOver(socketClient(link, nothingServes), ''),
+    remote: null,
+    apiUrl: settings.FRONTEND_PUBLIC_API_URL,
+    get clientCommand() {
+      return clientCommand(io, settings);
+    },
+  };
+}
+
+async function openDatabase(io: CommandIo): Promise<Connection> {
+  return (await import('./database.ts')).openDatabaseConnection(io);
+}
+
+/**
+ * Tries the socket that the link names, again while a process that was killed is replaced. Resolves with null when no Weir serves.
+ * Rejects with CommandError for another user.
+ * @param attempt resolves with null without a connection
+ */
+async function reached<T>(link: string, attempt: (socketPath: string) => Promise<T | null>): Promise<T | null> {
+  const untilMs = performance.now() + REPLACED_MS;
+  for (;;) {
+    try {
+      await lstat(link);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EACCES') throw refusedUser(link);
+      return null;
+    }
+    // The path of the link may be too long for a socket, that of its target is not.
+    const socketPath = await realpath(link).catch(({ code }: NodeJS.ErrnoException) => {
+      if (code === 'EACCES') throw refusedUser(link);
+      return null;
+    });
+    const outcome = socketPath === null ? null : await attempt(socketPath);
+    if (outcome !== null) return outcome;
+    if (performance.now() > untilMs) return null;
+    await delay(RETRY_MS);
+  }
+}
+
+/** Null: nothing listens. */
+function connects(socketPath: string): Promise<true | null> {
+  return new Promise((resolve) => {
+    const socket = connect(socketPath, () => resolve(true));
+    socket.on('error', () => resolve(null)).on('connect', () => socket.destroy());
+  });
+}
+
+function refusedUser(link: string): CommandError {
+  return new CommandError(
+    `the user ${systemName()} may not use ${link}: run the command as the user that Weir serves as, or as root, or give --url`,
+  );
+}
+
+/** Each request has a connection of its own, and follows the link again. No time limit: the primary ends a process that hangs. */
+function socketClient(link: string, nothingServes: CommandError): ApiClient {
+  const user = encodeURIComponent(systemName());
+  type Sent = Parameters<ApiClient['send']>[0];
+
+  const sendTo = (socketPath: string, { method, path, body, bytes = false, headers: added }: Sent) =>
+    new Promise<Awaited<ReturnType<ApiClient['send']>>>((settle) => {
+      const text = body === undefined ? '' : JSON.stringify(body);
+      const headers = {
+        [COMMAND_USER_FIELD]: user,
+        ...added,
+        ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
+      };
+      const failed = (error: Error) => settle({ kind: 'failed', name: errorName(error) });
+      request({ socketPath, method, path: `/${path}`, headers, agent: false }, (response) => {
+        const status = response.statusCode!;
+        buffer(response).then((whole) => {
+          const document = bytes && status === 200 ? whole : documentOf(whole);
+          settle({ kind: 'answered', status, retryAfterMs: null, document });
+        }, failed);
+      })
+        .on('error', failed)
+        .end(text);
+    });
+
+  return {
+    base: link,
+    update: () => null,
+    close: () => {},
+    async send(call) {
+      const answer = await reached(link, async (socketPath) => {
+        const sent = await sendTo(socketPath, call);
+        // Without a connection, no process has seen the request.
+        return sent.kind === 'failed' && /^(ECONNREFUSED|ENOENT)$/.test(sent.name) ? null : sent;
+      });
+      if (answer === null) throw nothingServes;
+      return answer;
+    },
+  };
+}
+
+/** Null: it is not JSON. */
+function documentOf(whole: Buffer): unknown {
+  try {
+    return JSON.parse(whole.toString('utf8'));
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * The local administrator: a person with a shell on the machine of Weir, as root or as the user that Weir serves as. Requests on the socket
+ * in DATA_DIR are of this person, since the mode of its folder lets no other user connect. Nothing in a request of another listener makes
+ * its requester this person.
+ */
+import type { Exchange } from '../../base/http/exchange.ts';
+import { type Actor, commandActor } from '../../store/audit/actor.ts';
+import type { Person } from './person.ts';
+
+/**
+ * Field in which a command states its user of the operating system, percent-encoded, for the audit log. Only the App on the socket reads it.
+ * uWebSockets.js does not report the peer's credentials (SO_PEERCRED).
+ */
+export const COMMAND_USER_FIELD = 'weir-command-user';
+
+/** Belongs to no user. */
+const NO_USER = '00000000-0000-0000-0000-000000000000';
+const nameShape = /^[^\p{Cc}]{1,100}$/u;
+
+/** @param actor recorded as the author of changes */
+export function localAdministrator(actor: Actor): { kind: 'user'; person: Person } {
+  const person: Person = {
+    id: NO_USER,
+    email: '',
+    name: actor.name,
+    role: 'administrator',
+    via: { kind: 'local', actor },
+  };
+  return { kind: 'user', person };
+}
+
+/** Recognizes every request as of the local administrator: for the App on the socket only. */
+export const recognizeLocal = async (exchange: Exchange) =>
+  localAdministrator({ ...commandActor(userOf(exchange)), request_id: exchange.requestId });
+
+function userOf(exchange: Exchange): string {
+  try {
+    const name = decodeURIComponent(exchange.header(COMMAND_USER_FIELD) ?? '');
+    return nameShape.test(name) ? name : 'unknown';
+  } catch {
+    return 'unknown';
+  }
+}
