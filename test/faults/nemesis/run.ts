@@ -48,8 +48,9 @@ export async function runPlan(plan: Plan, sabotage?: Sabotage): Promise<Outcome>
     if (!(await command(world, 'audit', 'verify'))) history.observe('the audit log is whole', 'see the log');
   } finally {
     await consumers.stop();
-    stored = await readStored(world.servers.map((server) => server.conninfo())).finally(() => stopInstances(world));
-    await world.stop();
+    stored = await readStored(world.servers.map((server) => server.conninfo()))
+      .finally(() => stopInstances(world))
+      .finally(() => world.stop());
   }
   const { configuration, webhooks, agents } = world;
   const seen = { configuration, history, webhooks, agents, stored };
