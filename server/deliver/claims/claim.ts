@@ -1,13 +1,16 @@
 /** Leases deliveries, and waits for one when none can be claimed. */
 import type { Exchange } from '../../base/http/exchange.ts';
+import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
+import { bytesOf, utf8Of } from '../../store/byte-text.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import type { Directory } from '../../store/directory.ts';
+import { uuidv7Time } from '../../store/ids.ts';
 import { type Agent, isValidFor } from '../../store/queries/agents/agents.ts';
 import type { Claimed } from '../../store/queries/claims/order.ts';
+import { receiptText } from '../../store/queries/claims/receipts.ts';
 import { settleDeliveries } from '../../store/queries/claims/settle.ts';
 import { type CellClaimParts, claimInCell, claimInCells, nothing } from './claim-in-cells.ts';
-import { deliveryOf, receiptOf } from './delivery.ts';
 import { knownReceipts, type ReceiptsAnswer, receiptsAnswer } from './settle.ts';
 import type { ClaimWaiters } from './waiters.ts';
 
@@ -131,5 +134,31 @@ function queues() {
     } finally {
       if (last.get(agentId) === turn) last.delete(agentId);
     }
+  };
+}
+
+function receiptOf({ id, lease }: Claimed) {
+  return { deliveryId: id, lease };
+}
+
+/** The delivery as in the API. */
+function deliveryOf(claimed: Claimed): object {
+  const body = utf8Of(claimed.body);
+  const event = {
+    id: claimed.eventId,
+    webhook_id: claimed.webhookId,
+    webhook_name: claimed.webhookName,
+    received_at: uuidv7Time(claimed.eventId),
+    event_type: claimed.eventType,
+    content_type: claimed.contentType,
+    headers: readStoredHeaders(utf8Of(claimed.headers) ?? bytesOf(claimed.headers).toString('utf8')),
+    ...(body === null ? { body_base64: bytesOf(claimed.body).toString('base64') } : { body }),
+  };
+  return {
+    id: claimed.id,
+    receipt: receiptText(receiptOf(claimed)),
+    attempt: claimed.attempt,
+    leased_until: claimed.leasedUntil,
+    event,
   };
 }

@@ -1,12 +1,12 @@
 /** A compiled definition: reads from a request what the threads check. Compiled once, when a webhook is loaded. */
 import { type CompiledAnswer, compileAnswer } from './answer.ts';
 import { boundsOf, type ExceedsBounds } from './body-bounds.ts';
+import { SIGNATURE_BYTES } from './check.ts';
 import type { Clock } from './clock.ts';
-import { decoder } from './decode.ts';
 import { isDefinable, type SchemeDefinition } from './definition.ts';
 import type { Handshake } from './handshakes.ts';
 import { compilePath } from './json-scan.ts';
-import { isAsymmetric } from './keys.ts';
+import { isAsymmetric, isToken, sha256 } from './keys.ts';
 import { onlyValue, presentedSignature } from './signature.ts';
 import { fieldOf, headerOf, pointerOf } from './sources.ts';
 
@@ -188,4 +188,42 @@ function filled(parts: Template, values: Readonly<Record<string, string>>): stri
   let text = parts[0]!;
   for (let i = 1; i < parts.length; i += 2) text += values[parts[i]!]! + parts[i + 1]!;
   return text;
+}
+
+const PADDING_CHARACTERS_MAX = 2;
+const alphabets = { hex: /^[0-9a-f]+$/i, base64: /^[A-Za-z0-9+/]+={0,2}$/, base64url: /^[A-Za-z0-9_-]+={0,2}$/ };
+
+/** Returns a function that decodes one signature; it returns null for text that is not a signature. */
+function decoder(algorithm: SchemeDefinition['algorithm'], encoding: keyof typeof alphabets, mark: string) {
+  const bytes = SIGNATURE_BYTES[algorithm];
+  if (isToken(algorithm))
+    return (text: string): Uint8Array | null => {
+      const token =
+        algorithm === 'basic' ? basicCredentials(text) : text.startsWith(mark) ? text.slice(mark.length) : '';
+      return token.length === 0 ? null : sha256(token);
+    };
+  return (text: string): Uint8Array | null => {
+    if (!text.startsWith(mark)) return null;
+    const bare = text.slice(mark.length);
+    // Hex takes two characters a byte, base64 fewer.
+    if (bare.length > bytes * 2 + PADDING_CHARACTERS_MAX) return null;
+    if (!alphabets[encoding].test(bare)) return null;
+    const signature = Buffer.from(bare, encoding);
+    // Refuses a text with bits beyond the signature: each signature has one spelling, save the case of hex and the padding.
+    if (encoding !== 'hex' && signature.toString(encoding).replace(/=+$/, '') !== bare.replace(/=+$/, '')) return null;
+    if (algorithm === 'ecdsa-p256') return derSignature(signature, bytes);
+    return signature.length === bytes && (encoding !== 'hex' || bare.length === bytes * 2) ? signature : null;
+  };
+}
+
+/** User and password of `Basic BASE64` (RFC 7617). */
+function basicCredentials(value: string): Uint8Array | string {
+  const encoded = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(value)?.[1];
+  return encoded === undefined ? '' : Buffer.from(encoded, 'base64');
+}
+
+/** A signature in DER, padded to `bytes`; null if its length is wrong. */
+function derSignature(signature: Buffer, bytes: number): Uint8Array | null {
+  if (signature.length > bytes || signature[0] !== 0x30 || signature[1] !== signature.length - 2) return null;
+  return Buffer.concat([signature], bytes);
 }

@@ -1,5 +1,9 @@
 /** Runs all checks, in the order in which an operator should fix problems. */
-import type { Check } from '../../model/check.ts';
+
+import type { Settings } from '../../base/settings/read.ts';
+import { advice, type Check, ok, problemOf } from '../../model/check.ts';
+import type { OperatorError } from '../../model/fault.ts';
+import { findServingUser, type ServingUser, servingUserName } from '../primary/serving-user.ts';
 import { checkDatabase } from './database.ts';
 import { checkDataDir, checkKey } from './files.ts';
 import { checkMachine, readMachine } from './machine.ts';
@@ -8,7 +12,6 @@ import { checkPorts } from './ports.ts';
 import { checkRateLimit } from './rate-limit.ts';
 import { checkEnvFile, checkEnvironment, checkSettings } from './settings.ts';
 import { checkSpool } from './spool.ts';
-import { checkServingUser } from './user.ts';
 
 /**
  * Checks everything that Weir needs to work; changes nothing. With invalid settings, only the settings and the machine are checked.
@@ -50,4 +53,22 @@ export async function examine(
     ...ports.checks,
     ...machine,
   ];
+}
+
+/** Names the user of the serving processes when this user starts Weir. */
+async function checkServingUser(settings: Pick<Settings, 'SERVE_AS_ROOT'>): Promise<Check> {
+  const name = 'serving_user';
+  let user: ServingUser | null;
+  try {
+    user = await findServingUser(settings);
+  } catch (error) {
+    return problemOf(name, error as OperatorError, 'start Weir as another user');
+  }
+  if (user === null && process.getuid?.() === 0)
+    return advice(
+      name,
+      'SERVE_AS_ROOT is true: a fault in a process that serves senders is a fault of root',
+      'remove SERVE_AS_ROOT, and restart Weir',
+    );
+  return ok(name, `Weir serves as the user ${servingUserName(user)}`);
 }

@@ -1,20 +1,20 @@
 /** Checks Weir's tables, the partitions for the days ahead, and that the key decrypts the stored secrets. */
-
 import { weirCommand } from '../../base/command/name.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
 import { advice, type Check, conditionCheck, ok, problem, problemOf } from '../../model/check.ts';
 import { PARTITIONS_AHEAD_MIN } from '../../model/conditions.ts';
+import { filterProblem } from '../../model/filters/expression.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { appliedVersions, migrationFiles, newestOf, versionProblem } from '../../store/migrate.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
+import { readFilters } from '../../store/queries/events/filter.ts';
 import { readSealedSecrets } from '../../store/queries/webhooks/secrets.ts';
 import { missingPartitions, partitionName, readHorizon } from '../../store/retention/partitions.ts';
 import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
 import { unseal } from '../../store/secrets/seal.ts';
 import { checkCells } from './cells.ts';
 import { checkCommit } from './commit.ts';
-import { checkFilters } from './filters.ts';
 import { checkAdministrators, checkAudit } from './people.ts';
 
 /** Maximum number of ids named in a finding; further ids are only counted. */
@@ -125,4 +125,30 @@ function named(rows: readonly { webhookId: string }[]): string {
   return ids.length > NAMED_MAX
     ? `${ids.slice(0, NAMED_MAX).join(', ')} and ${ids.length - NAMED_MAX} more`
     : ids.join(', ');
+}
+
+/** Filters compiled by one run. */
+const FILTERS_MAX = 10_000;
+
+/** Checks that the filters of subscriptions are valid in this version and not suspended. */
+export async function checkFilters(database: Database): Promise<Check[]> {
+  const filters = await readFilters(database, null, FILTERS_MAX);
+  if (filters.length === 0) return [];
+  const broken = filters.flatMap((one) => {
+    const fault = filterProblem(one.filter);
+    if (fault !== null) return [{ ...one, detail: `not valid in this version (${fault})` }];
+    return one.suspendedUntil === null
+      ? []
+      : [{ ...one, detail: `suspended until ${one.suspendedUntil} (it took too long on several events)` }];
+  });
+  const [first] = broken;
+  if (first === undefined) return [ok('filters', `${filters.length} filters of subscriptions are valid`)];
+  const others = broken.length === 1 ? '' : `, and ${broken.length - 1} more filters`;
+  return [
+    problem(
+      'filters',
+      `the filter of agent ${first.agentName} on webhook ${first.webhookName} is ${first.detail}${others}; all events are delivered`,
+      `change it on the page of the agent, or: weir agent subscribe ${first.agentId} --webhook ${first.webhookId} --filter EXPRESSION`,
+    ),
+  ];
 }

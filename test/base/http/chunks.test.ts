@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Chunks } from '../../../server/base/http/chunks.ts';
+import { Chunks } from '../../../server/base/http/body.ts';
 import { ByteBudget, SlabArena } from '../../../server/base/http/memory.ts';
 
 test.each([1, 10, 100, 1_000])(

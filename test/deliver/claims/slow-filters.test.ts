@@ -1,6 +1,6 @@
 /** Filters that take too long are suspended. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { checkFilters } from '../../../server/operate/doctor/filters.ts';
+import { checkFilters } from '../../../server/operate/doctor/schema.ts';
 import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';

@@ -1,6 +1,6 @@
 /** Trying a filter on stored events: by the API, a command and the page; and what shows a filter that fails. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { checkFilters } from '../../../server/operate/doctor/filters.ts';
+import { checkFilters } from '../../../server/operate/doctor/schema.ts';
 import { addAgent, agentsOf, send, type TestAgent } from '../../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';

@@ -4,15 +4,15 @@ import { release } from '../../../base/files/build.ts';
 import type { Method } from '../../../base/http/route.ts';
 import { type ProblemCode, problems } from '../../../model/errors.ts';
 import { ingestDescriptions } from '../../../receive/ingest/descriptions.ts';
+import { CSRF_HEADER } from '../../auth/csrf.ts';
 import type { Operation } from '../operation.ts';
 import type { Operations } from '../operations.ts';
-import { agentRoutes, operationRoutes, plainRoutes } from '../routes.ts';
+import { agentRoutes, type OperationAccess, operationRoutes, plainRoutes } from '../routes.ts';
 import { healthDescriptions } from '../status/health.ts';
 import { heading, tagList } from './headings.ts';
 import { problemSchema, problemsOf } from './problems.ts';
 import { headers, responsesOf, shareRefusals } from './responses.ts';
 import { type Json, Schemas } from './schemas.ts';
-import { plainSecurity, securityOf, securitySchemes } from './security.ts';
 
 interface PlainDescription {
   /** Request body by media type; null: any bytes. */
@@ -179,4 +179,46 @@ function contentOf(input: Readonly<Record<string, z.ZodType | null>>, schemas: S
   return Object.fromEntries(
     Object.entries(input).map(([type, schema]) => [type, schema === null ? {} : { schema: schemas.taken(schema) }]),
   );
+}
+
+/** @param cookie name of the session cookie. */
+function securitySchemes(cookie: string): Json {
+  return {
+    session: { type: 'apiKey', in: 'cookie', name: cookie, description: 'session of a signed-in user' },
+    csrf: {
+      type: 'apiKey',
+      in: 'header',
+      name: CSRF_HEADER,
+      description: 'required with a session cookie for every change: csrf_token of GET /api/v1/account',
+    },
+    token: {
+      type: 'http',
+      scheme: 'bearer',
+      description:
+        'an API token wu_…, or a JWT of the OpenID Connect provider. A token may revoke itself and the tokens that it created; it cannot change anything else of its own user, and cannot create a token for an administrator or without an expiry (403 `session_required`).',
+    },
+    agent: { type: 'http', scheme: 'bearer', description: 'a session ws_… or the credential wa_… of an agent' },
+    signature: {
+      type: 'apiKey',
+      in: 'header',
+      name: 'X-Hub-Signature-256',
+      description:
+        'sha256= and the HMAC-SHA256 of the body in hex, in this header, in X-Webhook-Signature, or in the signature_header of the webhook. A webhook without a secret requires no signature.',
+    },
+  };
+}
+
+/** Security by access of a plain route. */
+const plainSecurity: Readonly<Record<string, Json[]>> = {
+  anyone: [],
+  signature: [{ signature: [] }, {}],
+};
+
+/** Alternatives: any one of them is sufficient. */
+function securityOf(method: Method, access: OperationAccess, sessionOnly: boolean): Json[] {
+  if (access === 'anyone') return [];
+  if (access === 'agent' || access === 'agent credential') return [{ agent: [] }];
+  const session = method === 'GET' ? { session: [] } : { session: [], csrf: [] };
+  if (sessionOnly) return [session];
+  return [session, { token: [] }, ...(access === 'viewer or agent' ? [{ agent: [] }] : [])];
 }

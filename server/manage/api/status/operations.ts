@@ -1,5 +1,10 @@
 /** /api/v1/status: the configuration and state of this installation, and the report of `weir doctor`. */
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
+import { release } from '../../../base/files/build.ts';
 import type { Settings } from '../../../base/settings/read.ts';
 import { settingTable } from '../../../base/settings/table.ts';
 import type { Setting } from '../../../base/settings/values.ts';
@@ -7,11 +12,9 @@ import { noDeaths, processDeathsSchema } from '../../../model/process-deaths.ts'
 import { describeConninfo } from '../../../store/connect/conninfo.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { readServerState } from '../../../store/queries/server-state.ts';
-import type { History } from '../../live/counters.ts';
-import { processSchema } from '../../live/counters.ts';
+import { type History, processSchema } from '../../live/counters.ts';
 import { done, operation } from '../operation.ts';
 import { type Doctor, WAIT_MAX_MS } from './doctor.ts';
-import { readVersions } from './versions.ts';
 
 const settingSchema = z.object({
   name: z.string().describe('name of the environment variable'),
@@ -151,4 +154,11 @@ export function describeSettings(settings: Settings): z.input<typeof settingSche
       meaning,
     };
   });
+}
+
+/** Versions of Weir and its runtime. */
+function readVersions(): { weir: string; node: string; uwebsockets: string } {
+  const uwebsockets = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
+  const { version } = JSON.parse(readFileSync(join(uwebsockets, 'package.json'), 'utf8')) as { version: string };
+  return { weir: release(), node: process.versions.node, uwebsockets: version };
 }

@@ -2,13 +2,19 @@
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
+import { DAY_MS } from '../../../base/time/durations.ts';
 import { keptFor } from '../../../base/time/kept.ts';
+import { cellsAway } from '../../../model/cells.ts';
+import { eventTypeSchema } from '../../../model/events.ts';
 import { recordId, text } from '../../../model/fields.ts';
 import { webhookActivitySchema } from '../../../model/webhook-activity.ts';
 import { rotateInput, secretSchema } from '../../../model/webhook-secrets.ts';
 import { usageSchema } from '../../../model/webhook-usage.ts';
 import { webhookInput, webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
+import { PartialReads } from '../../../store/cells/partial-reads.ts';
+import type { Database } from '../../../store/connect/pool.ts';
+import { countEventTypes, TYPED_EVENTS_MAX } from '../../../store/queries/events/types.ts';
 import { readSecretUses } from '../../../store/queries/webhooks/secrets.ts';
 import { readTableBytes, readWebhookUsage } from '../../../store/queries/webhooks/usage.ts';
 import {
@@ -21,7 +27,6 @@ import {
 import { agentIdOf, type Reader } from '../../auth/person.ts';
 import { done, operation, readerOperation, replyTo } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
-import { listEventTypes } from './event-types.ts';
 import { type WebhookParts, Webhooks } from './service.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';
 
@@ -171,4 +176,29 @@ export function describeWebhook(base: string) {
 function seenBy(who: Reader, webhook: WebhookRecord): WebhookRecord {
   const agentId = agentIdOf(who);
   return agentId === null ? webhook : { ...webhook, agent_ids: [agentId] };
+}
+
+const SPAN_MS = 7 * DAY_MS;
+
+const typesSchema = z.object({
+  items: z.array(eventTypeSchema).describe('the most frequent type first, at most 100'),
+  complete: z.boolean().describe(`false: only the newest ${TYPED_EVENTS_MAX} events are counted`),
+  since: z.iso.datetime().describe('events received at this time or later are counted'),
+  cells_away: cellsAway,
+});
+
+/** GET /api/v1/webhooks/{id}/event-types: the types of a webhook's events of the last seven days, with their numbers. */
+function listEventTypes(database: Database) {
+  return operation({
+    id: { schema: recordId, problem: 'webhook_unknown' },
+    answers: { 200: typesSchema },
+    handle: async ({ id }) => {
+      if ((await findWebhook(database.query, id)) === undefined) return problem('webhook_unknown');
+      const from = new Date(Date.now() - SPAN_MS).toISOString();
+      const reads = new PartialReads(database);
+      const { items, counted, since } = await countEventTypes(reads, id, from);
+      const complete = counted < TYPED_EVENTS_MAX;
+      return done(200, { items, complete, since: complete ? from : since!, cells_away: reads.cellsAway });
+    },
+  });
 }
