@@ -236,7 +236,7 @@ function curlOf(
   body: Buffer,
 ): string | null {
   const definition = commandDefinition(webhook);
-  if (definition === null || body.length > CURL_BYTES_MAX || !isUtf8(body)) return null;
+  if (body.length > CURL_BYTES_MAX || !isUtf8(body)) return null;
   return signedCurl({
     url: webhook.url,
     body,

@@ -1,7 +1,21 @@
-/** Code on the page of an agent. */
+/** Code on the page of an agent: the start of an agent in several languages, from the templates of views/samples/. */
+import { Eta } from 'eta';
+import { builtFile } from '../../base/files/build.ts';
 import type { ClientPackage } from '../../base/http/client-package.ts';
-import { consumeSamples } from './consume.ts';
-import type { Sample } from './render.ts';
+import { shellWord } from './shell.ts';
+
+export interface Sample {
+  /** Label of its tab. */
+  language: string;
+  code: string;
+}
+
+/** Each with what writes any text as one literal of the language. Python reads every string of JSON as the same text. */
+const languages: [label: string, template: string, literal: (text: string) => string][] = [
+  ['curl', 'curl', shellWord],
+  ['Node.js', 'node', JSON.stringify],
+  ['Python', 'python', JSON.stringify],
+];
 
 /** Connects an AI agent. Several clients replace the variable by its value in their environment. */
 function mcpConfiguration(api: string): string {
@@ -9,8 +23,13 @@ function mcpConfiguration(api: string): string {
   return JSON.stringify({ mcpServers: { weir: { type: 'http', url: `${api}/mcp`, headers } } }, null, 2);
 }
 
-/** Code that fetches events, for its page; the command of Weir is the shortest. */
-export function samplesOf(api: string, { command, install }: ClientPackage): Sample[] {
+/**
+ * Code that claims deliveries and acknowledges them, for its page; the command of Weir is the shortest. The credential is read from
+ * WEIR_CREDENTIAL.
+ * @param api URL of the API, FRONTEND_PUBLIC_API_URL
+ */
+export function samplesOf(api: string, { command, install }: Pick<ClientPackage, 'command' | 'install'>): Sample[] {
+  const views = builtFile('views/samples');
   return [
     {
       language: 'Weir',
@@ -18,7 +37,11 @@ export function samplesOf(api: string, { command, install }: ClientPackage): Sam
   consume ${api} \\
   --credential-file FILE`,
     },
-    ...consumeSamples(api, install),
+    ...languages.map(([language, template, literal]) => {
+      // `<%= text %>` writes a literal with its quotes; tags that end in `-%>` take the rest of their line with them.
+      const eta = new Eta({ views, autoTrim: false, escapeFunction: (text) => literal(String(text)) });
+      return { language, code: eta.render(`./${template}`, { api, install }).trimEnd() };
+    }),
     { language: 'AI agent (MCP)', code: mcpConfiguration(api) },
   ];
 }

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { presets } from '../../../server/model/signatures/presets.ts';
 import { signedCurl } from '../../../server/pages/samples/curl.ts';
 import { shellWord } from '../../../server/pages/samples/shell.ts';
+import { samplesOf, tryItOf } from '../../../server/pages/samples/webhook.ts';
 
 const SECRET = 'geheim';
 const definition = { algorithm: 'hmac-sha256', header: 'X-Sig', prefix: 'sha256=' } as const;
@@ -111,11 +112,39 @@ test('without a secret the command has no signature', () => {
   expect(line).not.toContain('openssl');
 });
 
-test('every preset has a command, and no other writes a time into a body that is not JSON', () => {
-  const command = (body: string, given: (typeof presets)[number]['definition']) =>
-    signedCurl({ url, body: Buffer.from(body), contentType: 'text/plain', definition: { header: 'x-own', ...given } });
-  const without = (body: string) =>
-    presets.filter(({ definition }) => command(body, definition) === null).map(({ name }) => name);
-  expect(without('{"value":[{}]}')).toEqual([]);
-  expect(without('text')).toEqual(['linear', 'mailgun', 'microsoft-graph']);
+test('every preset has a command, except those that are code or put a time into the body', () => {
+  const command = (given: (typeof presets)[number]['definition']) =>
+    signedCurl({ url, body: Buffer.from('{}'), contentType: 'text/plain', definition: { header: 'x-own', ...given } });
+  const without = presets.filter(({ definition }) => command(definition) === null).map(({ name }) => name);
+  expect(without).toEqual(['linear', 'mandrill', 'mailgun', 'microsoft-graph', 'twilio']);
+});
+
+describe('the commands on the page of a webhook', () => {
+  const target = { url: 'https://x/in/1', scheme_definition: null, public_key: null, has_secret: true };
+  const webhook = { ...target, signature_header: null };
+  const languages = (fields: object) =>
+    samplesOf({ ...webhook, signature_scheme: 'sha256', ...fields }, 'npx weir').map(({ language }) => language);
+
+  test.each([
+    ['the default scheme', {}, ['curl']],
+    ['a scheme of a sender', { signature_scheme: 'stripe' }, ['Weir', 'curl']],
+    ['a scheme that is code', { signature_scheme: 'twilio' }, ['Weir']],
+    ['a scheme that this build does not know', { signature_scheme: 'of-later' }, ['Weir']],
+    [
+      'a custom scheme, which weir send has no name for',
+      { signature_scheme: 'custom', scheme_definition: definition },
+      ['curl'],
+    ],
+  ])('for %s', (_, fields, expected) => expect(languages(fields)).toEqual(expected));
+
+  test('give weir send what the scheme needs', () => {
+    const key = { signature_scheme: 'discord', public_key: 'ab'.repeat(32), has_secret: false };
+    const token = { signature_scheme: 'token', signature_header: 'x-own' };
+    expect(tryItOf({ ...webhook, ...key }, 'npx weir')).toBe(
+      'npx weir send https://x/in/1 --scheme discord --private-key FILE',
+    );
+    expect(tryItOf({ ...webhook, ...token }, 'npx weir')).toBe(
+      'npx weir send https://x/in/1 --scheme token --signature-header x-own',
+    );
+  });
 });
