@@ -15,6 +15,8 @@ export type WebhookCounts = HistoryCounts & StateChange;
 
 /** Rows that wait for the database. Beyond it the objects go on counting, and their counts belong to a later minute. */
 export const ROWS_MAX = 100_000;
+/** Webhooks that a turn of the event loop collects: requests waited 112 ms for 100,000 at once. */
+const TURN_WEBHOOKS = 2_000;
 
 type CountedRow = WebhookCounts & Pick<HistoryRow, 'webhookId' | 'minuteMs'> & { withoutMinute: boolean };
 /** Counts of requests that were refused. */
@@ -28,6 +30,8 @@ export class IngestCounts {
   readonly #rows: WriteBehind<CountedRow>;
   /** Webhooks of the last whole collection. */
   #active = 0;
+  /** A collection over several turns of the event loop; null: none is under way. */
+  #turns: Iterator<void> | null = null;
   /** The minute of the last look, Unix milliseconds. */
   #minuteMs: number;
 
@@ -73,15 +77,38 @@ export class IngestCounts {
     if (this.#active <= VALUES_MAX || this.#isUrgent) return this.#collect(minuteMs);
     if (minuteMs === beforeMs) return;
     const spanMs = everyMsOf(this.#active);
-    this.#collect(beforeMs, Math.floor(minuteMs / spanMs) === Math.floor(beforeMs / spanMs));
+    this.#finishTurns();
+    this.#turns = this.#collectParts(beforeMs, Math.floor(minuteMs / spanMs) === Math.floor(beforeMs / spanMs));
+    this.#turn();
   }
 
-  /** Moves the counts into the rows of a minute. @param refusedOnly those of webhooks that refused requests since the last collection */
-  #collect(minuteMs: number, refusedOnly = false): void {
+  #collect(minuteMs: number): void {
+    this.#finishTurns();
+    this.#turns = this.#collectParts(minuteMs, false);
+    this.#finishTurns();
+  }
+
+  #turn(): void {
+    if (this.#turns?.next().done === false) setImmediate(() => this.#turn());
+    else this.#turns = null;
+  }
+
+  #finishTurns(): void {
+    while (this.#turns?.next().done === false);
+    this.#turns = null;
+  }
+
+  /**
+   * Moves the counts into the rows of a minute, TURN_WEBHOOKS at each step.
+   * @param refusedOnly those of webhooks that refused requests since the last collection
+   */
+  *#collectParts(minuteMs: number, refusedOnly: boolean): Generator<void> {
     const isSparse = this.#active >= SPARSE_FROM && !this.#isUrgent;
     let webhooks = 0;
+    let visited = 0;
     for (const [webhookId, counts] of this.#counts) {
       if (this.#rows.size >= ROWS_MAX) break;
+      if (++visited % TURN_WEBHOOKS === 0) yield;
       if (counts.uses === 0 && counts.previousUses === 0 && historyColumns.every((name) => counts[name] === 0))
         continue;
       webhooks++;

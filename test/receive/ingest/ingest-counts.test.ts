@@ -122,6 +122,29 @@ test('of many webhooks, the counts of a minute are written after its end', async
   }
 });
 
+test('tens of thousands of webhooks are collected in several turns of the event loop, and a write in between takes all', async () => {
+  vi.useFakeTimers();
+  try {
+    const counts = start();
+    const webhooks = Array.from({ length: SPARSE_FROM }, (_, i) => counts.of(`webhook ${i}`));
+    for (const one of webhooks) one.accepted++;
+    await counts.flush();
+    written = [];
+    for (const one of webhooks) one.rejected++;
+    nowMs += MINUTE_MS;
+    vi.advanceTimersToNextTimer();
+    const left = webhooks.filter(({ rejected }) => rejected > 0).length;
+    expect(left).toBeGreaterThan(SPARSE_FROM / 2);
+    vi.advanceTimersToNextTimer();
+    expect(webhooks.filter(({ rejected }) => rejected > 0).length).toBeLessThan(left);
+    await counts.flush();
+    expect(written.map(({ webhookId }) => webhookId).sort()).toEqual(webhooks.map((_, i) => `webhook ${i}`).sort());
+    expect(new Set(written.map(({ rejected }) => rejected))).toEqual(new Set([1]));
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test('of tens of thousands of webhooks, accepted requests are written every five minutes without minutes, refused ones each minute', async () => {
   vi.useFakeTimers();
   try {
