@@ -166,9 +166,9 @@ const lockRow = (id: string) => `select from webhooks where id = '${id}' for upd
 /** A statement of a serving process that began before the move. */
 const holdOlder = ({ from }: Moving) => hold(from, 'select 1', 'weir');
 
-/** Whether a statement of a command or of the primary waits for a lock there. */
+/** Whether a statement of Weir waits for a lock there. */
 async function waits(conninfo: string): Promise<boolean> {
-  const text = `select from pg_stat_activity where application_name = 'weir-primary' and wait_event_type = 'Lock'`;
+  const text = `select from pg_stat_activity where application_name in ('weir', 'weir-primary') and wait_event_type = 'Lock'`;
   return (await rowsOf(conninfo, text)).length > 0;
 }
 

@@ -5,13 +5,14 @@ import { addAgentHistory, countFailed, deleteOldAgentHistory } from '../../../se
 import { addAgent, letPass, send, startAgentApp } from '../../helpers/agents.ts';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 
 const QUARTER_MS = 900_000;
 let app: TestApp;
 let viewer: TestPerson;
 beforeAll(async () => {
-  app = await startAgentApp();
+  app = await startAgentApp({ SECRETS_KEY: someKey });
   viewer = await addPerson(app, 'viewer');
 });
 afterAll(() => app.stop());
@@ -28,7 +29,7 @@ const sumOf = async (agentId: string) => {
 };
 
 test('a process counts acknowledged and rejected attempts and expired leases, and not released ones', async () => {
-  const own = await startTestApp({}, app);
+  const own = await startTestApp({ SECRETS_KEY: someKey }, app);
   const webhook = await own.addWebhook();
   const agent = await addAgent(own, [webhook]);
   for (let i = 0; i < 6; i++) await send(webhook);
