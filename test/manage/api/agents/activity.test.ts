@@ -155,6 +155,8 @@ test('agents that are seen during a write share the next one', async () => {
 
 test('the later of two requests that are recorded at once is kept', async () => {
   const { id } = await addAgent(app);
+  // Its sign-in is recorded in the background.
+  await until(async () => (await of(id))[0].last_seen_at !== null);
   await app.database.transaction(async (query) => {
     await recordAgentsSeen({ query }, new Map([[randomUUID(), '192.0.2.1']]));
     await recordAgentsSeen(app.database, new Map([[id, '192.0.2.2']]));
