@@ -127,12 +127,14 @@ async function orphan(): Promise<number> {
 
 test('a start just after kill -9 of the primary waits until its processes have ended', async () => {
   const pid = await orphan();
-  await start({}, port);
+  // Longer than the process takes to end on a busy machine.
+  await start({ DRAIN_SECONDS: 120 }, port);
   const awaited = await until(() => weir.events('orphans_awaited')[0], eventually);
   expect(awaited.processes).toContain(pid);
   expect(weir.events('starting')).toEqual([]);
   kill(pid, 'SIGCONT');
-  await until(isReady, eventually);
+  await until(async () => weir.child.exitCode !== null || (await isReady()), eventually);
+  expect(weir.stderr()).toBe('');
   expect(await look(pid)).toBeNull();
   expect(weir.events('orphans_awaited')).toHaveLength(1);
 });
