@@ -42,6 +42,8 @@ const texts = [
   'k6',
   'README.md',
   'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
   'Dockerfile',
   'compose.yaml',
   'compose.failover.yaml',

@@ -18,10 +18,10 @@ import {
 /** The folder of the guides, in the repository and below dist/. */
 const GUIDES = 'views/docs';
 
-/** Paths of the README and of all guides, below the root of the project in `directory`. */
+/** Paths of the README, of the files for contributors and of all guides, below the root of the project in `directory`. */
 export function documentPaths(directory: string): string[] {
   const guides = readdirSync(join(directory, GUIDES)).filter((name) => name.endsWith('.md'));
-  return ['README.md', ...guides.sort().map((name) => `${GUIDES}/${name}`)];
+  return ['README.md', 'SECURITY.md', 'CONTRIBUTING.md', ...guides.sort().map((name) => `${GUIDES}/${name}`)];
 }
 
 /**

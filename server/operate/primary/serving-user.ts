@@ -103,7 +103,7 @@ function fixFor(failed: Failure['failed'], { database, DATA_DIR }: Settings): st
       ? `stop Weir, then run: chown -R ${SYSTEM_USER}: ${join(DATA_DIR, 'postgres')}`
       : `let the user ${SYSTEM_USER} read the files that DATABASE_URL names, and connect`;
   if (failed === 'file') return `let the user ${SYSTEM_USER} read it`;
-  return 'choose a PORT above 1023 and put a proxy in front, or run Weir as a systemd service with CAP_NET_BIND_SERVICE (see views/docs/operating.md#as-a-systemd-service)';
+  return 'choose a PORT above 1023 and put a proxy in front, or run Weir as a systemd service with CAP_NET_BIND_SERVICE (see views/docs/installing.md#as-a-systemd-service)';
 }
 
 async function runTrial(

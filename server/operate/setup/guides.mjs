@@ -7,7 +7,10 @@ import { join } from 'node:path';
 
 const FOLDER = 'views/docs';
 /** Order in which the guides are read; one that is not listed comes last. */
-const order = 'getting-started senders agents pages api operating scaling security reference development'.split(' ');
+const order =
+  'getting-started senders agents pages api installing operating monitoring data scaling cells how-it-works benchmarks security reference development'.split(
+    ' ',
+  );
 
 /** Paths of the guides, relative to `root`. */
 export function listGuides(root) {

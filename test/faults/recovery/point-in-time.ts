@@ -9,7 +9,7 @@ import type { Chain } from '../../helpers/chain.ts';
 import { missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 
-const guide = readFileSync(join(import.meta.dirname, '../../../views/docs/operating.md'), 'utf8');
+const guide = readFileSync(join(import.meta.dirname, '../../../views/docs/data.md'), 'utf8');
 const section = guide.slice(guide.indexOf('## Point-in-time recovery'));
 const [archive, baseBackup, recover] = [...section.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, script]) => script!);
 

@@ -1,4 +1,4 @@
-/** The Kubernetes manifest in the guide: its names, ports, paths and times are those of the code and of the image. */
+/** The Kubernetes manifest: its names, ports, paths and times are those of the code and of the image. */
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -9,9 +9,9 @@ import { plainRoutes } from '../../../server/manage/api/routes.ts';
 import { someKey } from '../../helpers/settings.ts';
 
 const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
-const guide = read('views/docs/operating.md');
+const guide = read('views/docs/installing.md');
 const dockerfile = read('Dockerfile');
-const manifest = guide.match(/```yaml\n(apiVersion: apps\/v1\n[\s\S]*?)```/)?.[1] ?? '';
+const manifest = read('containers/kubernetes.yaml');
 const documents = parseAllDocuments(manifest, { uniqueKeys: true });
 
 interface Probe {

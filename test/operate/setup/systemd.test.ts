@@ -1,4 +1,4 @@
-/** The systemd unit in the guide: its sandbox by its directives, and as rated by systemd if installed. */
+/** The systemd unit: its sandbox by its directives, and as rated by systemd if installed. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 /** Exposure by systemd-analyze (0 to 10). Releases of systemd differ slightly. */
 const EXPOSURE_MAX = 2;
 
-const guide = readFileSync(new URL('../../../views/docs/operating.md', import.meta.url), 'utf8');
-const unit = guide.match(/```ini\n(\[Unit\][\s\S]*?)```/)?.[1] ?? '';
+const guide = readFileSync(new URL('../../../views/docs/installing.md', import.meta.url), 'utf8');
+const unit = readFileSync(new URL('../../../containers/weir.service', import.meta.url), 'utf8');
 const service = unit.slice(unit.indexOf('[Service]'), unit.indexOf('[Install]'));
 
 /** All values of a directive, in order. */

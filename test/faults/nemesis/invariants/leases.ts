@@ -105,7 +105,7 @@ export const leaseInvariants: Readonly<Record<string, Invariant>> = {
       if (events.has(event) && events.get(event)!.hash !== hash) yield event;
   },
 
-  /** Over all cells but one that is away, so a cell alone is what a fault of the other leaves. @see scaling.md, cells */
+  /** Over all cells but one that is away, so a cell alone is what a fault of the other leaves. @see cells.md */
   *'max_leased is not exceeded'(seen) {
     for (const { name, maxLeased = Infinity } of seen.agents) {
       const own = seen.history.leases.filter(({ agent }) => agent === name);
