@@ -108,7 +108,7 @@ test('writing returns the changed documents, and changes nothing the second time
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const empty = [...Object.keys(tables), 'contents'].map((name) => `<!-- ${name}:begin --><!-- ${name}:end -->\n`);
   mkdirSync(join(directory, 'views/docs'), { recursive: true });
-  writeFileSync(join(directory, 'README.md'), 'short\n');
+  for (const name of ['README.md', 'SECURITY.md', 'CONTRIBUTING.md']) writeFileSync(join(directory, name), 'short\n');
   writeFileSync(join(directory, 'views/docs/reference.md'), empty.join(''));
   expect(writeDocs(directory, program)).toEqual(['views/docs/reference.md', '.env.example']);
   expect(writeDocs(directory, program)).toEqual([]);
