@@ -233,8 +233,8 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   'Failed attempts pause the account and the client address, but no browser in which the user has signed in before.': [
     ['manage/auth/throttle.test.ts', '%s has a number of free failures; then it is paused'],
     ['manage/auth/throttle.test.ts', 'has a number of free failures over all accounts; then one each interval'],
-    ['manage/auth/device-cookies.test.ts', 'the owner of a paused account can sign in with a device cookie'],
-    ['manage/auth/device-cookies.test.ts', 'the owner can sign in with a device cookie from a locked-out address'],
+    ['manage/auth/throttle.test.ts', 'the owner of a paused account can sign in with a device cookie'],
+    ['manage/auth/throttle.test.ts', 'the owner can sign in with a device cookie from a locked-out address'],
   ],
   'A stolen cookie cannot create lasting access without the password.': [
     ['manage/auth/step-up.test.ts', 'every operation that changes something is in one of the two tables'],

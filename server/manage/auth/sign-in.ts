@@ -1,7 +1,7 @@
 /** Sign-in with email and password: throttles, verifies, and replaces the presented session with a new one. */
 
 import type { Exchange } from '../../base/http/exchange.ts';
-import { problem, problemLater, type Result } from '../../base/http/problem.ts';
+import { problem, type Result } from '../../base/http/problem.ts';
 import { record } from '../../store/audit/record.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { type ActiveUser, confirmPassword, findPasswordUser } from '../../store/queries/users/users.ts';
@@ -10,7 +10,7 @@ import { isOutdated, type Passwords } from './password-hash.ts';
 import { USER_SESSION_SECONDS } from './people.ts';
 import { personActor, visitorActor } from './person.ts';
 import { endPresentedSession, type OpenedSession, openSession } from './sessions.ts';
-import { accountKey, countSignIn, recordFailure, type SignInAttempt } from './throttle.ts';
+import { accountKey, tryPassword } from './throttle.ts';
 
 export interface SignInParts {
   database: Database;
@@ -29,39 +29,29 @@ export interface SignedIn {
  * a password, or wrong password.
  */
 export async function signIn(
-  { database, passwords, publicUrl, devices }: SignInParts,
+  parts: SignInParts,
   exchange: Exchange,
   { email, password }: { email: string; password: string },
 ): Promise<Result<SignedIn>> {
-  const outcome = await passwords.admit(async (hasher): Promise<Result<SignedIn>> => {
+  const { database, publicUrl, devices } = parts;
+  const find = async () => {
     const user = await findPasswordUser(database, { email });
     const device = user === undefined ? null : devices.counterKey(exchange, user.id, Date.now());
-    const counted = await countSignIn(database, exchange, accountKey(email), device);
-    if (typeof counted === 'number') return problemLater('sign_in_limited', counted);
-    const fits = await hasher.verify(user?.passwordHash ?? null, password);
-    if (user !== undefined && fits) {
-      const newHash = isOutdated(user.passwordHash) ? await hasher.hash(password) : user.passwordHash;
-      const signedIn = await open({ database, publicUrl }, exchange, { user, newHash, counted });
-      if (signedIn !== null) return { kind: 'done', value: signedIn };
-    }
     const account = { kind: 'user', id: user?.id ?? null, name: email } as const;
-    await recordFailure(database, visitorActor(exchange), accountKey(email), account);
-    return problem('sign_in_failed');
-  });
-  return outcome ?? problemLater('sign_in_busy', 1);
-}
-
-/** Returns null if the user was disabled, or the password changed, after the user was read. */
-function open(
-  { database, publicUrl }: Pick<SignInParts, 'database' | 'publicUrl'>,
-  exchange: Exchange,
-  given: { user: ActiveUser & { passwordHash: string }; newHash: string; counted: SignInAttempt },
-): Promise<SignedIn | null> {
-  const { passwordHash, ...user } = given.user;
-  return database.transaction(async (query) => {
-    if (!(await confirmPassword(query, user.id, passwordHash, given.newHash))) return null;
-    await given.counted.succeeded(query);
-    return startSession(query, exchange, user, publicUrl);
+    return { user, key: accountKey(email), device, actor: visitorActor(exchange), account };
+  };
+  return tryPassword<SignedIn>(parts, exchange, {
+    find,
+    password,
+    use: async ({ passwordHash, ...user }, succeeded, hasher) => {
+      const newHash = isOutdated(passwordHash) ? await hasher.hash(password) : passwordHash;
+      return database.transaction(async (query) => {
+        if (!(await confirmPassword(query, user.id, passwordHash, newHash))) return null;
+        await succeeded(query);
+        return startSession(query, exchange, user, publicUrl);
+      });
+    },
+    failed: problem('sign_in_failed'),
   });
 }
 

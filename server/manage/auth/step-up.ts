@@ -5,18 +5,18 @@
  */
 
 import type { Exchange } from '../../base/http/exchange.ts';
-import { invalid, problem, problemLater, type Result } from '../../base/http/problem.ts';
+import { invalid, problem, type Result } from '../../base/http/problem.ts';
 import type { ProblemCode } from '../../model/errors.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { deleteSessionsOfUser } from '../../store/queries/users/sessions.ts';
 import { revokeTokensOfUser } from '../../store/queries/users/tokens.ts';
-import { type ActiveUser, confirmPassword, findPasswordUser } from '../../store/queries/users/users.ts';
-import type { Hasher, Passwords } from './password-hash.ts';
+import { confirmPassword, findPasswordUser } from '../../store/queries/users/users.ts';
+import type { Passwords } from './password-hash.ts';
 import { isBearer, type Person } from './person.ts';
 import type { SignInParts } from './sign-in.ts';
-import { accountKey, countSignIn, recordFailure, type SignInAttempt } from './throttle.ts';
+import { type Attempt, accountKey, tryPassword } from './throttle.ts';
 
 /** Hosted mode: maximum age of the sign-in at the provider. */
 export const REAUTHENTICATION_SECONDS = 300;
@@ -43,24 +43,22 @@ interface StepUpParts {
  * @param password the given current_password
  */
 export async function confirmIdentity(
-  { database, passwords, hosted }: StepUpParts,
+  parts: StepUpParts,
   exchange: Exchange,
   person: Person,
   actor: Actor,
   password: string | undefined,
 ): Promise<Result<null>> {
   if (isBearer(person)) return confirmed;
-  if (hosted) return isFresh(person) ? confirmed : problem('reauthentication_required', SIGN_IN_AGAIN);
+  if (parts.hosted) return isFresh(person) ? confirmed : problem('reauthentication_required', SIGN_IN_AGAIN);
   if (password === undefined || password === '')
     return problem('reauthentication_required', 'Give your password again, as current_password.');
-  const outcome = await passwords.admit(async (hasher): Promise<Result<null>> => {
-    const checked = await checkOwnPassword(database, hasher, exchange, person, actor, password);
-    if (checked.kind === 'problem') return checked;
-    if (checked.value === null) return problem('reauthentication_required', NOT_PASSWORD);
-    await checked.value.counted.succeeded(database.query);
-    return confirmed;
+  const tried = await tryOwnPassword(parts, exchange, person, actor, {
+    password,
+    use: (_user, succeeded) => succeeded(parts.database.query).then(() => true),
+    failed: problem('reauthentication_required', NOT_PASSWORD),
   });
-  return outcome ?? problemLater('sign_in_busy', 1);
+  return tried.kind === 'problem' ? tried : confirmed;
 }
 
 /** True while the session's last sign-in is recent enough. */
@@ -70,31 +68,22 @@ export function isFresh({ via }: Person): boolean {
 
 const NOT_PASSWORD = 'This is not your password.';
 
-interface OwnPassword {
-  user: ActiveUser & { passwordHash: string };
-  counted: SignInAttempt;
-}
-
 /**
- * Verifies the password of a signed-in user. Throttled, so that a stolen session cannot be used to guess it. Counted by user id,
- * so that failures at the sign-in form do not use up this limit. Null: another password.
+ * Tries the password of a signed-in user, so that a stolen session cannot be used to guess it. Counted by user id, so that failures at the
+ * sign-in form do not use up this limit.
  */
-async function checkOwnPassword(
-  database: Database,
-  hasher: Hasher,
+function tryOwnPassword<T>(
+  parts: Pick<StepUpParts, 'database' | 'passwords'>,
   exchange: Exchange,
   { id, email }: Person,
   actor: Actor,
-  password: string,
-): Promise<Result<OwnPassword | null>> {
-  const key = accountKey(id);
-  const counted = await countSignIn(database, exchange, key);
-  if (typeof counted === 'number') return problemLater('sign_in_limited', counted);
-  const user = await findPasswordUser(database, { id });
-  const fits = await hasher.verify(user?.passwordHash ?? null, password);
-  if (user !== undefined && fits) return { kind: 'done', value: { user, counted } };
-  await recordFailure(database, actor, key, { kind: 'user', id, name: email });
-  return { kind: 'done', value: null };
+  attempt: Omit<Attempt<T>, 'find'>,
+): Promise<Result<T>> {
+  const find = async () => {
+    const user = await findPasswordUser(parts.database, { id });
+    return { user, key: accountKey(id), device: null, actor, account: { kind: 'user', id, name: email } as const };
+  };
+  return tryPassword(parts, exchange, { ...attempt, find });
 }
 
 interface PasswordChange {
@@ -107,29 +96,27 @@ interface PasswordChange {
 
 /** Password change by the user: requires the current password and ends every other session. */
 export async function changePassword(
-  { database, passwords }: SignInParts,
+  parts: SignInParts,
   exchange: Exchange,
   person: Person,
   actor: Actor,
   { current, next, revokeTokens }: PasswordChange,
 ): Promise<Result<{ revokedTokens: number }>> {
-  const wrong = invalid('/current_password', NOT_PASSWORD);
-  const outcome = await passwords.admit(async (hasher): Promise<Result<{ revokedTokens: number }>> => {
-    const checked = await checkOwnPassword(database, hasher, exchange, person, actor, current);
-    if (checked.kind === 'problem') return checked;
-    if (checked.value === null) return wrong;
-    const { user, counted } = checked.value;
-    const newHash = await hasher.hash(next);
-    return database.transaction<Result<{ revokedTokens: number }>>(async (query) => {
-      if (!(await confirmPassword(query, user.id, user.passwordHash, newHash))) return wrong;
-      await deleteSessionsOfUser(query, user.id, person.via.kind === 'session' ? person.via.sessionId : null);
-      const revoked = revokeTokens ? await revokeTokensOfUser(query, user.id) : [];
-      await counted.succeeded(query);
-      const target = { kind: 'user', id: user.id, name: user.email };
-      const after = revokeTokens ? { revoked_tokens: revoked } : null;
-      await record(query, actor, { action: 'account.password', target, after });
-      return { kind: 'done', value: { revokedTokens: revoked.length } };
-    });
+  return tryOwnPassword<{ revokedTokens: number }>(parts, exchange, person, actor, {
+    password: current,
+    use: async (user, succeeded, hasher) => {
+      const newHash = await hasher.hash(next);
+      return parts.database.transaction(async (query) => {
+        if (!(await confirmPassword(query, user.id, user.passwordHash, newHash))) return null;
+        await deleteSessionsOfUser(query, user.id, person.via.kind === 'session' ? person.via.sessionId : null);
+        const revoked = revokeTokens ? await revokeTokensOfUser(query, user.id) : [];
+        await succeeded(query);
+        const target = { kind: 'user', id: user.id, name: user.email };
+        const after = revokeTokens ? { revoked_tokens: revoked } : null;
+        await record(query, actor, { action: 'account.password', target, after });
+        return { revokedTokens: revoked.length };
+      });
+    },
+    failed: invalid('/current_password', NOT_PASSWORD),
   });
-  return outcome ?? problemLater('sign_in_busy', 1);
 }

@@ -1,24 +1,25 @@
 /**
- * Limits password attempts by address and by account, or by browser if it has a device cookie (device-cookies.ts). An account
- * that does not exist is throttled in the same way. An address is charged for failures only.
+ * Passwords are tried within limits by address and by account, or by browser if it has a device cookie (device-cookies.ts): at sign-in, and
+ * where a signed-in user confirms a change. An account that does not exist is limited in the same way. An address is charged for failures only.
  */
 import { createHash } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';
+import { type Problem, problemLater, type Result } from '../../base/http/problem.ts';
 import { type Actor, systemActor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import {
   closeTallies,
-  countAccountAttempt,
   countAttempt,
-  forgetAccountFailures,
-  forgetAddressAttempt,
   type TriedAccount,
+  takeBack,
   tallyFailure,
 } from '../../store/queries/users/sign-in-failures.ts';
+import type { findPasswordUser } from '../../store/queries/users/users.ts';
+import type { Hasher, Passwords } from './password-hash.ts';
 
-/** Failures of one client address: `max` at once, then one every `secondsEach`: 20 in 15 minutes. */
-export const ADDRESS_LIMIT = { max: 20, secondsEach: 45 };
+/** Failures of one client address: 20 in 15 minutes. */
+export const ADDRESS_LIMIT = { free: 20, secondsEach: 45 };
 /** Consecutive failures of one account or one known browser: `free` at once, then after 30 s, 1 min, 2 min … 15 min. */
 export const ACCOUNT_LIMIT = { free: 5, firstSeconds: 30, mostSeconds: 900 };
 
@@ -27,36 +28,61 @@ export function accountKey(name: string): string {
   return `account:${createHash('sha256').update(name.toLowerCase()).digest('hex')}`;
 }
 
-/** A counted attempt; it remains a failure unless `succeeded` is called. */
-export interface SignInAttempt {
-  succeeded(query: Query): Promise<void>;
+type PasswordUser = NonNullable<Awaited<ReturnType<typeof findPasswordUser>>>;
+
+/** Whose password is tried. */
+interface Tried {
+  /** Undefined: no user signs in by this name. The same work is done. */
+  user: PasswordUser | undefined;
+  /** See accountKey. */
+  key: string;
+  /** Counter of a known browser. Only this counter is used then; the account's pause is unchanged. */
+  device: string | null;
+  actor: Actor;
+  /** As the audit log names it. */
+  account: TriedAccount;
+}
+
+export interface Attempt<T> {
+  find: () => Promise<Tried>;
+  password: string;
+  /** Called with a password that fits. Null: the user has changed since it was read. */
+  use: (user: PasswordUser, succeeded: (query: Query) => Promise<void>, hasher: Hasher) => Promise<T | null>;
+  /** The result of a failure. */
+  failed: Problem;
 }
 
 /**
- * Counts an attempt before its password is verified, so that concurrent attempts cannot bypass the limit. Returns the seconds to
- * wait if the limit is reached; the attempt is then not counted.
- * @param device counter of a known browser. Only this counter is used then; the account's pause is unchanged.
+ * Tries a password within the limits. The attempt is counted before, so that concurrent attempts cannot bypass a limit, and remains a failure
+ * unless `use` calls `succeeded`.
  */
-export async function countSignIn(
-  database: Database,
+export async function tryPassword<T>(
+  { database, passwords }: { database: Database; passwords: Passwords },
   exchange: Exchange,
-  account: string,
-  device: string | null = null,
-): Promise<SignInAttempt | number> {
-  if (device !== null) {
-    const wait = await countAccountAttempt(database.query, device, ACCOUNT_LIMIT);
-    return wait > 0 ? wait : { succeeded: (query) => forgetAccountFailures({ query }, device) };
-  }
-  const address = exchange.client.limitKey('ip');
-  const wait = await countAttempt(database, { key: account, ...ACCOUNT_LIMIT }, { key: address, ...ADDRESS_LIMIT });
-  if (wait > 0) return wait;
-  return {
-    // Same lock order as countAttempt, so that two transactions never deadlock.
-    succeeded: async (query) => {
-      await forgetAccountFailures({ query }, account);
-      await forgetAddressAttempt({ query }, address);
-    },
-  };
+  { find, password, use, failed }: Attempt<T>,
+): Promise<Result<T>> {
+  const outcome = await passwords.admit(async (hasher): Promise<Result<T>> => {
+    const { user, key, device, actor, account } = await find();
+    // The order of locks, also in `succeeded`, so that two transactions never deadlock.
+    const limits =
+      device === null
+        ? [
+            { key, ...ACCOUNT_LIMIT },
+            { key: exchange.client.limitKey('ip'), ...ADDRESS_LIMIT },
+          ]
+        : [{ key: device, ...ACCOUNT_LIMIT }];
+    const wait = await countAttempt(database, limits);
+    if (wait > 0) return problemLater('sign_in_limited', wait);
+    const succeeded = async (query: Query) => {
+      for (const limit of limits) await takeBack(query, limit);
+    };
+    const fits = await hasher.verify(user?.passwordHash ?? null, password);
+    const value = user !== undefined && fits ? await use(user, succeeded, hasher) : null;
+    if (value !== null) return { kind: 'done', value };
+    await recordFailure(database, actor, key, account);
+    return failed;
+  });
+  return outcome ?? problemLater('sign_in_busy', 1);
 }
 
 /**

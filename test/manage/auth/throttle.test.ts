@@ -1,6 +1,8 @@
-/** Limits on password attempts. Each test uses its own addresses and accounts. */
+/** Limits on password attempts, of a browser that signed in before too. Each test uses its own addresses and accounts. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Exchange } from '../../../server/base/http/exchange.ts';
+import { DEVICE_SECONDS, DeviceCookies } from '../../../server/manage/auth/device-cookies.ts';
 import { HASHING_WORK_MAX } from '../../../server/manage/auth/password-hash.ts';
 import { ACCOUNT_LIMIT, ADDRESS_LIMIT, accountKey } from '../../../server/manage/auth/throttle.ts';
 import { problems } from '../../../server/model/errors.ts';
@@ -20,18 +22,14 @@ afterAll(async () => {
 });
 
 let addresses = 0;
-const newAddress = () => `203.0.113.${++addresses}`;
+const newAddress = () => `198.18.${++addresses >> 8}.${addresses & 255}`;
 const newEmail = () => `${randomUUID()}@example.org`;
 
-async function newAccount(): Promise<TestPerson> {
-  const person = await addPerson(app, 'viewer');
-  await givePassword(app, person);
-  return person;
-}
+const newAccount = () => addPerson(app, 'viewer', PASSWORD);
 
 /** Tries `password` from an address, by default a new one each time. */
-function attempt(email: string, password: string, { address = newAddress(), at = app } = {}): Promise<Answer> {
-  return signIn(at, email, password, { 'x-forwarded-for': address });
+function attempt(email: string, password: string, { address = newAddress(), at = app, cookie = '' } = {}) {
+  return signIn(at, email, password, { 'x-forwarded-for': address, ...(cookie === '' ? {} : { cookie }) });
 }
 
 async function fail(count: number, email: string, address?: string): Promise<void> {
@@ -137,7 +135,7 @@ describe('an account', () => {
 describe('a client address', () => {
   test('has a number of free failures over all accounts; then one each interval', async () => {
     const address = newAddress();
-    for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), address);
+    for (let i = 0; i < ADDRESS_LIMIT.free; i++) await fail(1, newEmail(), address);
     const { email } = await newAccount();
     const refused = await attempt(email, PASSWORD, { address });
     expect([refused.status, refused.body.code]).toEqual([429, 'sign_in_limited']);
@@ -152,7 +150,8 @@ describe('a client address', () => {
   test('is not charged for successful sign-ins', async () => {
     const address = newAddress();
     const { email } = await newAccount();
-    for (let i = 0; i <= ADDRESS_LIMIT.max; i++) expect((await attempt(email, PASSWORD, { address })).status).toBe(200);
+    for (let i = 0; i <= ADDRESS_LIMIT.free; i++)
+      expect((await attempt(email, PASSWORD, { address })).status).toBe(200);
     const rows = await app.database.query({
       text: 'select from sign_in_failures where key = $1',
       values: [`ip:${address}`],
@@ -163,7 +162,7 @@ describe('a client address', () => {
   test('is not charged for attempts on a paused account', async () => {
     const [address, { email }] = [newAddress(), await newAccount()];
     await fail(ACCOUNT_LIMIT.free, email);
-    const tries = Array.from({ length: ADDRESS_LIMIT.max * 2 }, () => attempt(email, 'not the password', { address }));
+    const tries = Array.from({ length: ADDRESS_LIMIT.free * 2 }, () => attempt(email, 'not the password', { address }));
     expect(new Set((await Promise.all(tries)).map(({ status }) => status))).toEqual(new Set([429]));
     const colleague = await newAccount();
     expect((await attempt(colleague.email, PASSWORD, { address })).status).toBe(200);
@@ -171,7 +170,7 @@ describe('a client address', () => {
 
   test('that is locked out pauses no account', async () => {
     const [address, { email }] = [newAddress(), await newAccount()];
-    for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), address);
+    for (let i = 0; i < ADDRESS_LIMIT.free; i++) await fail(1, newEmail(), address);
     for (let i = 0; i < ACCOUNT_LIMIT.free * 2; i++)
       expect((await attempt(email, 'not the password', { address })).status).toBe(429);
     await fail(ACCOUNT_LIMIT.free, email);
@@ -180,7 +179,7 @@ describe('a client address', () => {
   test('recovers while users sign in from it', async () => {
     const [address, { email }] = [newAddress(), await newAccount()];
     const key = `ip:${address}`;
-    for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), address);
+    for (let i = 0; i < ADDRESS_LIMIT.free; i++) await fail(1, newEmail(), address);
     await pass(key, ADDRESS_LIMIT.secondsEach);
     // Each success precedes the decay of another failure.
     for (let i = 0; i < 4; i++) {
@@ -192,7 +191,7 @@ describe('a client address', () => {
   });
 
   test('of IPv6 is its /64', async () => {
-    for (let i = 0; i < ADDRESS_LIMIT.max; i++) await fail(1, newEmail(), `2001:db8:0:1::${i + 1}`);
+    for (let i = 0; i < ADDRESS_LIMIT.free; i++) await fail(1, newEmail(), `2001:db8:0:1::${i + 1}`);
     expect((await attempt(newEmail(), PASSWORD, { address: '2001:db8:0:1:ffff::1' })).status).toBe(429);
     expect((await attempt(newEmail(), PASSWORD, { address: '2001:db8:0:2::1' })).status).toBe(401);
   });
@@ -207,4 +206,91 @@ test('a flood is answered 503 beyond a limit, and normal service follows', async
   expect(busy[0]!.headers.get('retry-after')).toBe('1');
   expect(await app.metric('weir_password_requests')).toBe(0);
   expect((await attempt((await newAccount()).email, PASSWORD)).status).toBe(200);
+});
+
+/** `name=value` of the device cookie that a sign-in sets. */
+const deviceOf = ({ headers }: Answer) =>
+  headers
+    .getSetCookie()
+    .find((field) => field.startsWith('weir_device='))!
+    .split(';')[0]!;
+/** An attacker who fails on purpose. */
+async function pause({ email }: TestPerson): Promise<void> {
+  await fail(ACCOUNT_LIMIT.free, email);
+  expect((await attempt(email, PASSWORD)).status).toBe(429);
+}
+
+test('a sign-in sets a device cookie that is HttpOnly and SameSite, and Secure for an https origin', async () => {
+  const { email } = await newAccount();
+  const value = /[\w-]{22}\.\d{10}\.[\w-]{43}/.source;
+  const attributes = `Path=/; Max-Age=${DEVICE_SECONDS}; HttpOnly; SameSite=Lax`;
+  expect((await attempt(email, PASSWORD)).headers.getSetCookie()[1]).toMatch(
+    new RegExp(`^weir_device=${value}; ${attributes}$`),
+  );
+  const secure = await startTestApp({ PUBLIC_URL: 'https://weir.example' }, app);
+  try {
+    expect((await signIn(secure, email)).headers.getSetCookie()[1]).toMatch(
+      new RegExp(`^__Host-weir_device=${value}; ${attributes}; Secure$`),
+    );
+  } finally {
+    await secure.stop();
+  }
+});
+
+test('the owner of a paused account can sign in with a device cookie, while the account stays paused for others', async () => {
+  const person = await newAccount();
+  const device = deviceOf(await attempt(person.email, PASSWORD));
+  await pause(person);
+  expect((await attempt(person.email, PASSWORD, { cookie: device })).status).toBe(200);
+  expect((await attempt(person.email, PASSWORD)).status).toBe(429);
+});
+
+test('the owner can sign in with a device cookie from a locked-out address', async () => {
+  const [person, address] = [await newAccount(), newAddress()];
+  const device = deviceOf(await attempt(person.email, PASSWORD));
+  for (let i = 0; i < ADDRESS_LIMIT.free; i++) await fail(1, newEmail(), address);
+  expect((await attempt(person.email, PASSWORD, { address })).status).toBe(429);
+  expect((await attempt(person.email, PASSWORD, { cookie: device, address })).status).toBe(200);
+});
+
+test('a device cookie has a separate counter, which pauses neither the account nor the address', async () => {
+  const [person, address] = [await newAccount(), newAddress()];
+  const device = deviceOf(await attempt(person.email, PASSWORD));
+  for (let i = 0; i < ACCOUNT_LIMIT.free; i++)
+    expect((await attempt(person.email, 'not the password', { cookie: device, address })).status).toBe(401);
+  const refused = await attempt(person.email, PASSWORD, { cookie: device, address });
+  expect([refused.status, refused.body.code]).toEqual([429, 'sign_in_limited']);
+  expect((await attempt(person.email, PASSWORD, { address })).status).toBe(200);
+  const rows = await app.database.query({
+    text: 'select from sign_in_failures where key in ($1, $2)',
+    values: [accountKey(person.email), `ip:${address}`],
+  });
+  expect(rows).toEqual([]);
+});
+
+test.each([
+  ["another user's", async () => deviceOf(await attempt((await newAccount()).email, PASSWORD))],
+  ['one whose time was changed', async (own: string) => own.replace(/\.\d+\./, '.9999999999.')],
+  ['one whose nonce was changed', async (own: string) => own.replace(/=[\w-]+/, `=${'A'.repeat(22)}`)],
+  ['one that was cut', async (own: string) => own.slice(0, -1)],
+  ['nonsense', async () => 'weir_device=..'],
+])('a device cookie is invalid: %s', async (_what, make) => {
+  const person = await newAccount();
+  const cookie = await make(deviceOf(await attempt(person.email, PASSWORD)));
+  await pause(person);
+  expect((await attempt(person.email, PASSWORD, { cookie })).status).toBe(429);
+});
+
+test('a device cookie is valid for a fixed number of days, and only under the current key', () => {
+  const kept: string[] = [];
+  const exchange = {
+    setHeader: (_name: string, value: string) => kept.push(value),
+    cookie: () => kept[0]!.split(';')[0]!.split('=')[1],
+  } as unknown as Exchange;
+  const cookies = new DeviceCookies('http://weir.example', Buffer.alloc(32, 1));
+  cookies.keep(exchange, 'ada', 0);
+  expect(cookies.counterKey(exchange, 'ada', DEVICE_SECONDS * 1000 - 1)).toMatch(/^device:[\w-]{22}$/);
+  expect(cookies.counterKey(exchange, 'ada', DEVICE_SECONDS * 1000)).toBeNull();
+  const rotated = new DeviceCookies('http://weir.example', Buffer.alloc(32, 2));
+  expect(rotated.counterKey(exchange, 'ada', 1)).toBeNull();
 });

@@ -7,7 +7,7 @@ import { record } from '../../../store/audit/record.ts';
 import type { Database, Query } from '../../../store/connect/pool.ts';
 import { clearInvitation, setInvitation } from '../../../store/queries/users/invitations.ts';
 import { deleteSessionsOfUser } from '../../../store/queries/users/sessions.ts';
-import { forgetAccountFailures } from '../../../store/queries/users/sign-in-failures.ts';
+import { takeBack } from '../../../store/queries/users/sign-in-failures.ts';
 import { revokeTokensOfUser } from '../../../store/queries/users/tokens.ts';
 import {
   changeUser,
@@ -93,7 +93,7 @@ export class Users {
       if ('kind' in before) return before;
       await changeUser(query, id, { name, role, disabled, passwordHash });
       if (disabled === true || passwordHash !== null) await deleteSessionsOfUser(query, id, null);
-      if (passwordHash !== null) await forgetAccountFailures({ query }, accountKey(before.email));
+      if (passwordHash !== null) await takeBack(query, { key: accountKey(before.email) });
       const revoked = revokeTokens ? await revokeTokensOfUser(query, id) : [];
       const user = (await findUser({ query }, { id }))!;
       const action = passwordHash === null ? 'user.update' : 'user.reset_password';

@@ -2,105 +2,77 @@
 import type { Database, Query } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 
-/** Seconds to wait. 0: the attempt may proceed, and counts as a failure until it is taken back. */
-type Wait = Promise<number>;
-
-interface AccountLimit {
+/** Failures of one key: `free` at once, then one every `secondsEach`, or with pauses that double from `firstSeconds` to `mostSeconds`. */
+export interface FailureLimit {
+  /** `account:<hash>`, `device:<nonce>` of a known browser, or `ip:<address or /64>`. */
+  key: string;
   free: number;
-  firstSeconds: number;
-  mostSeconds: number;
-}
-interface AddressLimit {
-  max: number;
-  secondsEach: number;
+  /** Failures leak out: a success takes back one of them. Otherwise it takes back all, and only failures in a row count. */
+  secondsEach?: number;
+  firstSeconds?: number;
+  mostSeconds?: number;
 }
 
 /**
- * Counts an attempt on an account from an address. When either must wait, neither is charged: rejected attempts on a paused account do
- * not lock out other users at the same address, and a locked-out address does not pause accounts.
+ * Counts an attempt against each limit. Returns the seconds to wait; 0: it may proceed, and counts as a failure until it is taken back. When
+ * one must wait, none is charged: rejected attempts on a paused account do not lock out other users at the same address, and a locked-out
+ * address does not pause accounts.
  */
 export function countAttempt(
   database: Pick<Database, 'transaction'>,
-  account: AccountLimit & { key: string },
-  address: AddressLimit & { key: string },
-): Wait {
+  limits: readonly FailureLimit[],
+): Promise<number> {
   return database.transaction(async (query) => {
     await query({ text: 'savepoint uncounted' });
-    const accountWait = await countAccountAttempt(query, account.key, account);
-    if (accountWait > 0) return accountWait;
-    const addressWait = await countAddressAttempt(query, address.key, address);
-    if (addressWait > 0) await query({ text: 'rollback to savepoint uncounted' });
-    return addressWait;
+    for (const limit of limits) {
+      const wait = await countAgainst(query, limit);
+      if (wait === 0) continue;
+      await query({ text: 'rollback to savepoint uncounted' });
+      return wait;
+    }
+    return 0;
   });
 }
 
-/**
- * Counts an attempt from an address: `max` at once, then one per `secondsEach`.
- * @param key `ip:<address or /64>`
- */
-async function countAddressAttempt(query: Query, key: string, { max, secondsEach }: AddressLimit): Wait {
+/** Whole failures that have leaked out since the clock. Not negative: of two concurrent attempts, the later may have the earlier time. */
+const LEAKED = 'coalesce(floor(greatest(0, extract(epoch from now() - f.last_failure_at)) / $3::float8), 0)';
+const LEVEL = `greatest(0, f.failures - ${LEAKED})::int`;
+/** 30 doublings exceed any limit; more would overflow the number range. */
+const PAUSE =
+  'make_interval(secs => coalesce($3::float8, least($5::float8, $4::float8 * power(2, least(30, f.failures - $2::int)))))';
+
+async function countAgainst(query: Query, limit: FailureLimit): Promise<number> {
+  const { key, free, secondsEach = null, firstSeconds = null, mostSeconds = null } = limit;
   const [row] = await query<{ wait: number }>({
-    name: 'count-address-attempt',
-    // The clock advances by whole failures, so that taking an attempt back restores the previous count.
+    name: 'count-attempt',
+    // The clock of failures that leak out advances by whole ones, so that taking an attempt back restores the previous count.
     text: `
       with counted as (
         insert into sign_in_failures as f (key, failures) values ($1, 1)
         on conflict (key) do update set failures = 1 + ${LEVEL},
-          last_failure_at = case ${LEVEL} when 0 then now()
+          last_failure_at = case when $3::float8 is null or ${LEVEL} = 0 then now()
             else f.last_failure_at + make_interval(secs => $3::float8 * ${LEAKED}) end
-        where ${LEVEL} < $2
-        returning key)
-      select case when exists (select from counted) then 0 else greatest(1, coalesce((
-        select ceil($3::float8 - extract(epoch from now() - f.last_failure_at)) from sign_in_failures f where f.key = $1), 1)) end::int as wait`,
-    values: [key, max, secondsEach],
-  });
-  return row!.wait;
-}
-
-/** Whole failures that have leaked out since the clock. Not negative: of two concurrent attempts, the later may have the earlier time. */
-const LEAKED = 'floor(greatest(0, extract(epoch from now() - f.last_failure_at)) / $3::float8)';
-const LEVEL = `greatest(0, f.failures - ${LEAKED})::int`;
-
-/**
- * Counts an attempt on an account, whether the account exists or not. The first `free` in a row are allowed at once. After that the
- * wait since the last attempt is `firstSeconds`, doubled on each attempt, up to `mostSeconds`.
- * @param key `account:<hash>`, or `device:<nonce>` of a known browser
- */
-export async function countAccountAttempt(
-  query: Query,
-  key: string,
-  { free, firstSeconds, mostSeconds }: AccountLimit,
-): Wait {
-  const [row] = await query<{ wait: number }>({
-    name: 'count-account-attempt',
-    text: `
-      with counted as (
-        insert into sign_in_failures as f (key, failures) values ($1, 1)
-        on conflict (key) do update set failures = f.failures + 1, last_failure_at = now()
-        where f.failures < $2 or f.last_failure_at + ${PAUSE} <= now()
+        where ${LEVEL} < $2 or f.last_failure_at + ${PAUSE} <= now()
         returning key)
       select case when exists (select from counted) then 0 else greatest(1, coalesce((
         select ceil(extract(epoch from f.last_failure_at + ${PAUSE} - now())) from sign_in_failures f where f.key = $1), 1)) end::int as wait`,
-    values: [key, free, firstSeconds, mostSeconds],
+    values: [key, free, secondsEach, firstSeconds, mostSeconds],
   });
   return row!.wait;
 }
 
-/** 30 doublings exceed any limit; more would overflow the number range. */
-const PAUSE = 'make_interval(secs => least($4::float8, $3::float8 * power(2, least(30, f.failures - $2::int))))';
-
-/** Takes back one counted attempt of an address. */
-export async function forgetAddressAttempt({ query }: Pick<Database, 'query'>, key: string): Promise<void> {
-  await query({ text: 'delete from sign_in_failures where key = $1 and failures = 1', values: [key] });
-  await query({
-    text: 'update sign_in_failures set failures = failures - 1 where key = $1 and failures > 1',
-    values: [key],
-  });
-}
-
-/** Resets the failures of an account. */
-export async function forgetAccountFailures({ query }: Pick<Database, 'query'>, key: string): Promise<void> {
-  await query({ text: 'delete from sign_in_failures where key = $1', values: [key] });
+/** Takes back a counted attempt that succeeded. */
+export async function takeBack(
+  query: Query,
+  { key, secondsEach }: Pick<FailureLimit, 'key' | 'secondsEach'>,
+): Promise<void> {
+  const ofBucket = secondsEach === undefined ? '' : 'and failures = 1';
+  await query({ text: `delete from sign_in_failures where key = $1 ${ofBucket}`, values: [key] });
+  if (secondsEach !== undefined)
+    await query({
+      text: 'update sign_in_failures set failures = failures - 1 where key = $1 and failures > 1',
+      values: [key],
+    });
 }
 
 /** Deletes counts whose last failure is more than a day old. Returns how many. */
