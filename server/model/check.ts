@@ -1,11 +1,7 @@
-/** Results of `weir doctor`. */
-import { type ConditionKind, conditionOf } from './conditions.ts';
+/** Checks: of `weir doctor`, and of a database before it is used. A table of checks has a row for each, which reads, judges and says what to do. */
 import type { Fault } from './fault.ts';
 
-/** One result of `weir doctor`. */
-export interface Check {
-  /** What was checked, in snake_case; several checks may share a name. */
-  name: string;
+export interface Finding {
   /** `advice`: works, but could be better; `problem`: does not work, or breaks a guarantee of Weir. */
   state: 'ok' | 'advice' | 'problem';
   /** What was found, for people; never contains a secret. */
@@ -14,32 +10,41 @@ export interface Check {
   fix: string | null;
 }
 
-export function ok(name: string, finding: string): Check {
-  return { name, state: 'ok', finding, fix: null };
+export interface Check extends Finding {
+  /** What was checked, in snake_case; several checks may share a name. */
+  name: string;
+}
+
+export function ok(finding: string): Finding {
+  return { state: 'ok', finding, fix: null };
 }
 
 /** Weir works, and the fix improves it. */
-export function advice(name: string, finding: string, fix: string): Check {
-  return { name, state: 'advice', finding, fix };
+export function advice(finding: string, fix: string): Finding {
+  return { state: 'advice', finding, fix };
 }
 
 /** Weir, or a part of it, does not work before the fix. */
-export function problem(name: string, finding: string, fix: string): Check {
-  return { name, state: 'problem', finding, fix };
-}
-
-/** A condition that holds, with the sentence and the fix of the table. */
-export function conditionCheck(name: string, kind: ConditionKind, value: number): Check {
-  const { text, fix } = conditionOf(kind);
-  return problem(name, phrase(text({ name: '', value, threshold: null, cause: '' })), phrase(fix));
-}
-
-/** A sentence of the table as findings and fixes are written: without the full stop. */
-function phrase(sentence: string): string {
-  return `${sentence[0]!.toLowerCase()}${sentence.slice(1).replace(/\.$/, '')}`;
+export function problem(finding: string, fix: string): Finding {
+  return { state: 'problem', finding, fix };
 }
 
 /** @param otherwise the fix for a fault that states none. */
-export function problemOf(name: string, { finding, fix }: Fault, otherwise: string): Check {
-  return problem(name, finding, fix ?? otherwise);
+export function problemOf({ finding, fix }: Fault, otherwise: string): Finding {
+  return problem(finding, fix ?? otherwise);
+}
+
+/** Null: it does not apply here. A finding may have a name other than that of its row. */
+type Found = NamedFinding | readonly NamedFinding[] | null;
+type NamedFinding = Finding & { name?: string };
+
+/** Checks by name, in the order in which an operator should fix what they find. */
+export type CheckTable<Context> = Record<string, (context: Context) => Found | Promise<Found>>;
+
+/** Runs the checks of a table one after the other. */
+export async function runChecks<Context>(table: CheckTable<Context>, context: Context): Promise<Check[]> {
+  const checks: Check[] = [];
+  for (const [name, check] of Object.entries(table))
+    for (const found of [(await check(context)) ?? []].flat()) checks.push({ name, ...found });
+  return checks;
 }

@@ -24,6 +24,8 @@ interface ConditionRow {
   subject: 'agent' | 'webhook' | 'machine' | 'process' | 'cell' | 'installation';
   /** `critical`: senders or agents are affected, act now. `warning`: act today. */
   severity: 'critical' | 'warning';
+  /** True: a machine finds it, each its own or by what it sees. Absent: the database has what it is found by. */
+  local?: true;
   /** It holds from this value on (`at least`) or above it (`more than`), as `meaning` says. Null: any value. A setting is named by its default. */
   threshold: number | null;
   /** Unit of the value; null: nothing is counted. */
@@ -78,6 +80,7 @@ export const conditionTable = {
   database: {
     subject: 'installation',
     severity: 'critical',
+    local: true,
     threshold: null,
     unit: null,
     meaning: 'Postgres does not commit events: a trial commit, the one of readyz, fails',
@@ -91,6 +94,7 @@ export const conditionTable = {
   spool: {
     subject: 'machine',
     severity: 'critical',
+    local: true,
     threshold: null,
     unit: 'events',
     meaning: 'events that were answered 202 wait in the spool of a machine (INGEST_SPOOL_DIR) for the database',
@@ -111,6 +115,7 @@ export const conditionTable = {
   cell: {
     subject: 'cell',
     severity: 'critical',
+    local: true,
     threshold: null,
     unit: null,
     meaning:
@@ -130,6 +135,7 @@ export const conditionTable = {
   connections: {
     subject: 'machine',
     severity: 'critical',
+    local: true,
     threshold: null,
     unit: 'connections',
     meaning:
@@ -143,6 +149,7 @@ export const conditionTable = {
   process: {
     subject: 'process',
     severity: 'critical',
+    local: true,
     threshold: null,
     unit: null,
     meaning: 'a process does not respond',
@@ -154,6 +161,7 @@ export const conditionTable = {
   process_died: {
     subject: 'machine',
     severity: 'warning',
+    local: true,
     threshold: null,
     unit: 'processes',
     meaning: `a process of a machine has died in the last ${DIED_MINUTES} minutes: it exited, was killed or hung, and Weir had not ended it`,
@@ -166,6 +174,7 @@ export const conditionTable = {
   rate_limits: {
     subject: 'installation',
     severity: 'warning',
+    local: true,
     threshold: null,
     unit: null,
     meaning: 'the shared rate-limit store does not answer, so requests are allowed without being counted',
@@ -304,9 +313,9 @@ export const conditionTable = {
     unit: 'filters',
     meaning:
       'filters of an agent are not valid in this version, or suspended because they took too long, so that all events are delivered',
-    text: ({ name, value }) =>
-      `${counted(value, 'filter')} of agent ${name} ${value === 1 ? 'is' : 'are'} not valid in this version, or suspended.`,
-    fix: 'Every event is delivered to the agent. Change the filter; the page of the agent says what is wrong.',
+    text: ({ name, value, cause }) =>
+      `${counted(value, 'filter')} of agent ${name} ${value === 1 ? 'does' : 'do'} not judge, so all events are delivered: ${cause}.`,
+    fix: 'Change the filter; the page of the agent says what is wrong.',
     action: 'Open the agent',
     page: (id) => `/agents/${id}`,
   },

@@ -1,11 +1,11 @@
 /** Checks of a Postgres server: version, encoding, sessions, whether it accepts writes, and whether a commit survives a power failure. */
-import { advice, type Check, ok, problem } from '../model/check.ts';
+import { advice, type Finding, ok, problem } from '../model/check.ts';
 import { OperatorError } from '../model/fault.ts';
 import type { Database, DatabasePool, Query } from './connect/pool.ts';
 import { WAL_POOL_MB } from './embedded/settings.ts';
 
 /** Values as Postgres reports them. */
-interface ServerFacts {
+export interface ServerFacts {
   version: string;
   version_number: number;
   encoding: string;
@@ -34,42 +34,35 @@ export async function readServer({ query }: Pick<Database, 'query'>): Promise<Se
   return row!;
 }
 
-export function checkVersion({ version, version_number }: ServerFacts, address: string): Check {
+export function checkVersion({ version, version_number }: ServerFacts, address: string): Finding {
   const finding = `Postgres ${version} answers at ${address}`;
-  if (version_number >= 150_000) return ok('database', finding);
-  return advice('database', finding, 'upgrade: Weir is tested with 15 and newer');
+  return version_number >= 150_000 ? ok(finding) : advice(finding, 'upgrade: Weir is tested with 15 and newer');
 }
 
 /** SQL_ASCII keeps the bytes of UTF-8 as they are. Every other encoding lacks characters that events have. */
 const ENCODINGS: ReadonlySet<string> = new Set(['UTF8', 'SQL_ASCII']);
 
-/** Checks what no change in the database fixes: another database is needed, or another way to it. */
+/** Checks what no change in the database fixes: another database is needed, or another way to it. Null: it fits. */
 export async function checkFit(
   database: Pick<DatabasePool, 'query' | 'listening'>,
   { encoding }: ServerFacts,
-): Promise<Check[]> {
+): Promise<Finding | null> {
   if (!ENCODINGS.has(encoding))
-    return [
-      problem(
-        'database',
-        `the encoding of the database is ${encoding}, which cannot hold every event`,
-        `create another one: create database weir owner weir encoding 'UTF8' template template0`,
-      ),
-    ];
-  if (!(await sharesSessions(database))) return [];
-  return [
-    problem(
-      'database',
-      'a pooler lets several connections share one session of Postgres, and Weir needs one for each connection',
-      'set pool_mode = session for this database in PgBouncer, or connect to Postgres without it',
-    ),
-  ];
+    return problem(
+      `the encoding of the database is ${encoding}, which cannot hold every event`,
+      `create another one: create database weir owner weir encoding 'UTF8' template template0`,
+    );
+  if (!(await sharesSessions(database))) return null;
+  return problem(
+    'a pooler lets several connections share one session of Postgres, and Weir needs one for each connection',
+    'set pool_mode = session for this database in PgBouncer, or connect to Postgres without it',
+  );
 }
 
 /** Throws OperatorError. */
 export async function requireFit(database: DatabasePool): Promise<void> {
-  const [fault] = await checkFit(database, await readServer(database));
-  if (fault !== undefined) throw new OperatorError(fault.finding, fault.fix!);
+  const found = await checkFit(database, await readServer(database));
+  if (found !== null) throw new OperatorError(found.finding, found.fix!);
 }
 
 const SESSION_PROBES = 3;
@@ -96,46 +89,40 @@ function sharesSessions({ query, listening }: Pick<DatabasePool, 'query' | 'list
   );
 }
 
-export function checkWritable({ standby, read_only, may_create }: ServerFacts): Check[] {
+/** Null: it accepts writes. */
+export function checkWritable({ standby, read_only, may_create }: ServerFacts): Finding | null {
   if (standby)
-    return [
-      problem('database', 'the server is a standby and accepts no writes', 'point DATABASE_URL at the primary server'),
-    ];
+    return problem('the server is a standby and accepts no writes', 'point DATABASE_URL at the primary server');
   if (read_only === 'on')
-    return [
-      problem('database', 'default_transaction_read_only is on', 'alter role … reset default_transaction_read_only'),
-    ];
-  if (!may_create)
-    return [
-      problem(
-        'database',
-        'the database user cannot create tables, and Weir creates partitions every day',
-        'grant usage, create on schema public to the user, or make it the owner of the database',
-      ),
-    ];
-  return [];
-}
-
-/** The durability that a 202 promises depends on these settings. Weir turns synchronous_commit on where it is off. */
-export function checkDurability(facts: ServerFacts): Check {
-  const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
-  const off = settings.filter((setting) => facts[setting] === 'off');
-  if (off.length === 0)
-    return ok('durability', `${settings.map((setting) => `${setting} ${facts[setting]}`).join(', ')}`);
+    return problem('default_transaction_read_only is on', 'alter role … reset default_transaction_read_only');
+  if (may_create) return null;
   return problem(
-    'durability',
-    `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: a power failure may lose events that were answered 202`,
-    `${off.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf();`,
+    'the database user cannot create tables, and Weir creates partitions every day',
+    'grant usage, create on schema public to the user, or make it the owner of the database',
   );
 }
 
+/** The durability that a 202 promises depends on these settings. Weir turns synchronous_commit on where it is off. */
+export function checkDurability(facts: ServerFacts): Finding {
+  const settings = ['fsync', 'synchronous_commit', 'full_page_writes'] as const;
+  const off = settings.filter((setting) => facts[setting] === 'off');
+  if (off.length === 0) return ok(`${settings.map((setting) => `${setting} ${facts[setting]}`).join(', ')}`);
+  return problem(
+    `${off.join(' and ')} ${off.length === 1 ? 'is' : 'are'} off: a power failure may lose events that were answered 202`,
+    turnOn(off),
+  );
+}
+
+/** SQL that turns settings of the server on. */
+export function turnOn(settings: readonly string[]): string {
+  return `${settings.map((setting) => `alter system set ${setting} = on;`).join(' ')} select pg_reload_conf();`;
+}
+
 /** A server keeps the WAL files up to min_wal_size to use them again. While it makes one, every commit waits. */
-export function checkWal({ min_wal_mb }: ServerFacts): Check {
-  const name = 'wal';
+export function checkWal({ min_wal_mb }: ServerFacts): Finding {
   const finding = `Postgres keeps ${min_wal_mb} MB of WAL files to use them again (min_wal_size)`;
-  if (min_wal_mb >= WAL_POOL_MB) return ok(name, finding);
+  if (min_wal_mb >= WAL_POOL_MB) return ok(finding);
   return advice(
-    name,
     `${finding}: when the rate rises it makes new ones, and commits wait for each, some 100 ms`,
     `where the disk has the room: alter system set min_wal_size = '${WAL_POOL_MB / 1024}GB'; alter system set max_wal_size = '4GB'; select pg_reload_conf();`,
   );

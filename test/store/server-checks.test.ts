@@ -39,13 +39,8 @@ const lookers: Record<string, (conninfo: string) => Promise<string | null>> = {
     );
   },
   async doctor(conninfo) {
-    const checks = await checkDatabase({
-      settings: settings(conninfo),
-      keys: [someKey],
-      running: false,
-      nowMs: Date.now,
-      log: () => {},
-    });
+    const usual = { keys: [someKey], running: false, nowMs: Date.now };
+    const checks = await checkDatabase({ settings: settings(conninfo), ...usual }, () => {});
     const found = checks.find(({ name, state }) => name === 'database' && state === 'problem');
     return found === undefined ? null : `${found.finding}; ${found.fix}`;
   },

@@ -14,14 +14,8 @@ import {
   updateAlerts,
 } from '../../store/queries/alerts/alerts.ts';
 import { adoptAlert, type CarriedAlert, insertRequest, readUnreported } from '../../store/queries/alerts/requests.ts';
-import { alertBody } from './message.ts';
-import {
-  type AlertSettings,
-  type Machine,
-  type MachineSpool,
-  type ReportedCondition,
-  readReported,
-} from './reported.ts';
+import { alertBody } from './describe.ts';
+import { type AlertSettings, type Machine, type MachineSpool, type Reported, readReported } from './reported.ts';
 
 /** A machine that has not reported its spool for this long is gone. */
 const MACHINE_GONE_MS = 86_400_000;
@@ -83,12 +77,12 @@ async function createRequests(query: Query, publicUrl: string, nowMs: number): P
 
 function progressOf(
   active: readonly ActiveAlert[],
-  held: readonly ReportedCondition[],
+  held: readonly Reported[],
   spool: MachineSpool | null,
   nowMs: number,
 ): AlertProgress[] {
   const now = isoTime(nowMs);
-  const holding = new Map(held.map((one) => [keyOf(one.condition, one.subject.id), one]));
+  const holding = new Map(held.map((one) => [keyOf(one.kind, one.subject.id), one]));
   const progress: AlertProgress[] = [];
   for (const alert of active) {
     const agentId = conditionOf(alert.condition).subject === 'agent' ? alert.subject_id : null;
@@ -117,21 +111,29 @@ function calmMsOf({ condition, threshold }: AlertRow): number {
 }
 
 /** The alerts to create. */
-function begin(active: readonly ActiveAlert[], held: readonly ReportedCondition[], nowMs: number): AlertRow[] {
+function begin(active: readonly ActiveAlert[], held: readonly Reported[], nowMs: number): AlertRow[] {
   const known = new Set(active.map(({ condition, subject_id }) => keyOf(condition, subject_id)));
-  const fresh = held.filter((one) => one.begins && !known.has(keyOf(one.condition, one.subject.id)));
-  return fresh.slice(0, BEGUN_MAX).map(({ condition, subject, sinceMs, value, threshold }) => ({
+  const fresh = held.filter((one) => one.begins && !known.has(keyOf(one.kind, one.subject.id)));
+  return fresh.slice(0, BEGUN_MAX).map((one) => newAlert(one, nowMs));
+}
+
+/** The alert about a condition, which begins now. */
+export function newAlert(
+  { kind, subject, since, value, threshold }: Omit<Reported, 'begins'>,
+  nowMs: number,
+): AlertRow {
+  return {
     id: uuidText(uuidv7(nowMs, randomBytes(16))),
-    condition,
+    condition: kind,
     subject_id: subject.id,
     subject_name: subject.name,
-    since: isoTime(sinceMs),
+    since,
     began_at: isoTime(nowMs),
     ended_at: null,
     value,
     threshold,
     undelivered: null,
-  }));
+  };
 }
 
 function keyOf(condition: ReportedKind, subjectId: string): string {

@@ -1,13 +1,14 @@
 /** Reads the conditions that hold now, as the overview and GET /api/v1/conditions list them. */
 
-import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';
 import { MINUTE_MS } from '../../base/time/durations.ts';
 import { keptFor } from '../../base/time/kept.ts';
 import type { Condition } from '../../model/condition-list.ts';
+import { conditionTable, LIMITED_SHARE_MIN, REJECTIONS_QUIET_MS } from '../../model/conditions.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
 import { DIED_MINUTES, noDeaths, type ProcessDeath } from '../../model/process-deaths.ts';
+import { retriesText, SOME_RETRY } from '../../model/signatures/retries.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import type { Cell } from '../../store/cells/cell.ts';
@@ -16,15 +17,18 @@ import type { CommitFailure } from '../../store/commit-probe.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isoTime } from '../../store/ids.ts';
 import { readAgentActivity } from '../../store/queries/agents/activity.ts';
-import { readNamesOfAgents, readRefusedRequests } from '../../store/queries/alerts/condition-signs.ts';
+import {
+  type RefusedRequests,
+  readNamesOfAgents,
+  readRefusedRequests,
+} from '../../store/queries/alerts/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
 import { readOverdueWebhooks, readSilentWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
-import { described, type Held, webhookOf } from './held.ts';
-import { refusalConditions } from './refusals.ts';
+import { describeCondition, type Held, thisMachine } from './describe.ts';
 
 /** How long a list read from the history is reused by a process. */
 const REFUSED_VALID_MS = 5_000;
@@ -46,99 +50,120 @@ interface ReaderParts {
   cells: Pick<Cells, 'all'>;
 }
 
-/**
- * Returns a function that reads the conditions, most lists from a cache. `nowMs`: Unix milliseconds. Rejects with errors of the database.
- */
-export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<Condition[]> {
-  const { settings, database, history, commitFailure, spoolFolder } = parts;
-  const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
-  const refused = keptFor(REFUSED_VALID_MS, (nowMs) => readRefusedRequests(database, nowMs));
-  const silent = keptFor(SILENT_VALID_MS, (nowMs) => readSilentWebhooks(database, nowMs));
-  const filters = keptFor(FILTERS_VALID_MS, () => readFilters(database, null, FILTERS_MAX));
-  const expiring = keptFor(RETENTION_VALID_MS, (nowMs) => countExpiring(database, retention, nowMs));
-  const unarchived = keptFor(RETENTION_VALID_MS, (nowMs) => countUnarchived(database, retention, nowMs));
-  const spoolReader = spoolFolder === null ? null : new SpoolReader(realDisk, spoolFolder);
-  const pendingSeconds = settings.ALERT_PENDING_SECONDS;
+/** Finds conditions that hold. @param nowMs Unix milliseconds */
+type Reader = (nowMs: number) => Promise<Held[]>;
 
+/** Returns a function that reads the conditions, most lists from a cache. `nowMs`: Unix milliseconds. Rejects with errors of the database. */
+export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<Condition[]> {
+  const { settings, database, history, commitFailure, spoolFolder, cells } = parts;
+  const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
+  const spool = spoolFolder === null ? null : new SpoolReader(realDisk, spoolFolder);
+  const readers: Reader[] = [
+    async () => {
+      const failure = await commitFailure();
+      return failure === null ? [] : [{ kind: 'database', ...causeOf(failure) }];
+    },
+    async () => {
+      const { events = 0 } = (await spool?.read().catch(() => null)) ?? {};
+      return events === 0
+        ? []
+        : [{ kind: 'spool', subject: { ...thisMachine(), id: basename(spoolFolder!) }, value: events }];
+    },
+    async () => cells.all().flatMap((cell) => (cell.trouble === null ? [] : [cellCondition(cell)])),
+    async (nowMs) => liveConditions(history, nowMs),
+    (nowMs) => readAgentConditions(database, settings.ALERT_PENDING_SECONDS, nowMs),
+    async () =>
+      (await readUndelivered(database)).map(({ count, ...agent }) => ({
+        kind: 'undelivered',
+        subject: agent,
+        value: count,
+      })),
+    keptFor(REFUSED_VALID_MS, async (nowMs) =>
+      (await readRefusedRequests(database, nowMs)).flatMap((one) => refusalConditions(one, nowMs)),
+    ),
+    keptFor(FILTERS_VALID_MS, async () => filterConditions(await readFilters(database, null, FILTERS_MAX))),
+    keptFor(RETENTION_VALID_MS, (nowMs) => readRetentionConditions(database, retention, nowMs)),
+    async (nowMs) => (await readOverdueWebhooks(database, nowMs)).map((one) => silentCondition(one, nowMs)),
+    keptFor(SILENT_VALID_MS, async (nowMs) =>
+      (await readSilentWebhooks(database, nowMs)).map((one) => silentCondition(one, nowMs)),
+    ),
+  ];
   return async (nowMs) => {
-    const [failure, spool, agents, left, requests, silentWebhooks, overdueWebhooks, stored, leaving, waitingDays] =
-      await Promise.all([
-        commitFailure(),
-        spoolReader?.read().catch(() => null),
-        readAgentActivity(database, null),
-        readUndelivered(database),
-        refused(nowMs),
-        silent(nowMs),
-        readOverdueWebhooks(database, nowMs),
-        filters(nowMs),
-        expiring(nowMs),
-        unarchived(nowMs),
-      ]);
-    const secondsSince = (iso: string) => (nowMs - Date.parse(iso)) / 1000;
-    const dead = agents.filter((agent) => agent.dead > 0);
-    const waiting = agents.flatMap(({ agent_id: id, waiting_since: since }) =>
-      since !== null && secondsSince(since) > pendingSeconds ? [{ id, since }] : [],
-    );
-    const ids = [...dead.map((one) => one.agent_id), ...waiting.map(({ id }) => id)];
-    const names = await readNamesOfAgents(database, [...new Set(ids)]);
-    const agent = (id: string) => ({ id, name: names.get(id) ?? id });
-    const held: Held[] = [
-      ...(failure === null ? [] : [databaseCondition(failure)]),
-      ...((spool?.events ?? 0) > 0 ? [spoolCondition(basename(spoolFolder!), spool!.events)] : []),
-      ...parts.cells.all().flatMap((cell) => (cell.trouble === null ? [] : [cellCondition(cell)])),
-      ...liveConditions(history, nowMs),
-      ...dead.map((one): Held => ({ kind: 'dead_letters', subject: agent(one.agent_id), value: one.dead })),
-      ...waiting.map(
-        ({ id, since }): Held => ({
-          kind: 'pending',
-          subject: agent(id),
-          value: secondsSince(since),
-          threshold: pendingSeconds,
-          since,
-        }),
-      ),
-      ...left.map(({ count, ...agent }): Held => ({ kind: 'undelivered', subject: agent, value: count })),
-      ...refusalConditions(requests, nowMs),
-      ...filterConditions(stored),
-      ...(leaving > 0 ? [{ kind: 'expiring', value: leaving } as const] : []),
-      ...(waitingDays > 0 ? [{ kind: 'archive', value: waitingDays } as const] : []),
-      ...[...overdueWebhooks, ...silentWebhooks].map(
-        (one): Held => ({
-          kind: 'silent',
-          subject: webhookOf(one),
-          value: secondsSince(one.silent_since),
-          threshold: one.expect_every_seconds,
-          since: one.silent_since,
-        }),
-      ),
-    ];
-    return held.map((one) => described(one, settings.PUBLIC_URL));
+    const held = await Promise.all(readers.map((read) => read(nowMs)));
+    return held.flat().map((one) => describeCondition(one, settings.PUBLIC_URL));
   };
 }
 
-function databaseCondition(failure: CommitFailure): Held {
-  const { finding, fix, said } = explainCommitFailure(failure);
-  return { kind: 'database', cause: finding, fix: `${sentence(fix)} Postgres said: ${said}` };
+const secondsSince = (iso: string, nowMs: number) => (nowMs - Date.parse(iso)) / 1000;
+
+async function readAgentConditions(database: Database, pendingMax: number, nowMs: number): Promise<Held[]> {
+  const agents = await readAgentActivity(database, null);
+  const isLate = (since: string | null) => since !== null && secondsSince(since, nowMs) > pendingMax;
+  const shown = agents.filter((one) => one.dead > 0 || isLate(one.waiting_since));
+  const names = await readNamesOfAgents(
+    database,
+    shown.map((one) => one.agent_id),
+  );
+  return shown.flatMap(({ agent_id: id, dead, waiting_since: since }): Held[] => {
+    const subject = { id, name: names.get(id) ?? id };
+    return [
+      ...(dead > 0 ? [{ kind: 'dead_letters', subject, value: dead } as const] : []),
+      ...(isLate(since)
+        ? [
+            {
+              kind: 'pending',
+              subject,
+              value: secondsSince(since!, nowMs),
+              threshold: pendingMax,
+              since: since!,
+            } as const,
+          ]
+        : []),
+    ];
+  });
 }
 
-function spoolCondition(id: string, events: number): Held {
-  return { kind: 'spool', subject: { id, name: hostname() }, value: events };
+/** Undelivered events that are about to be removed, and days that could not be archived. */
+export async function readRetentionConditions(
+  database: Database,
+  retention: Parameters<typeof countExpiring>[1],
+  nowMs: number,
+): Promise<Held[]> {
+  const counts = {
+    expiring: await countExpiring(database, retention, nowMs),
+    archive: await countUnarchived(database, retention, nowMs),
+  };
+  return (['expiring', 'archive'] as const).flatMap((kind) =>
+    counts[kind] > 0 ? [{ kind, value: counts[kind] }] : [],
+  );
 }
 
-function cellCondition({ number, name, away, failure, troubleSinceMs }: Cell): Held {
-  const held = {
-    kind: 'cell',
-    subject: { id: String(number), name: `${number} (${name})` },
-    since: isoTime(troubleSinceMs),
-  } as const;
-  if (failure === null) return { ...held, cause: away! };
+type Silent = Awaited<ReturnType<typeof readSilentWebhooks>>[number];
+
+function silentCondition(webhook: Silent, nowMs: number): Held {
+  const { silent_since: since, expect_every_seconds: threshold } = webhook;
+  return { kind: 'silent', subject: webhookOf(webhook), value: secondsSince(since, nowMs), threshold, since };
+}
+
+function causeOf(failure: CommitFailure): Pick<Held, 'cause' | 'fix'> {
   const { finding, fix, said } = explainCommitFailure(failure);
-  return { ...held, cause: finding, fix: `${sentence(fix)} Postgres said: ${said}` };
+  return { cause: finding, fix: `${fix[0]!.toUpperCase()}${fix.slice(1)}. Postgres said: ${said}` };
+}
+
+/** A cell that cannot be used, or stores nothing. */
+export type TroubledCell = Pick<Cell, 'number' | 'name' | 'troubleSinceMs'>;
+
+export function cellSubject({ number, name }: TroubledCell): NonNullable<Held['subject']> {
+  return { id: String(number), name: `${number} (${name})` };
+}
+
+function cellCondition(cell: Cell): Held {
+  const cause = cell.failure === null ? { cause: cell.away! } : causeOf(cell.failure);
+  return { kind: 'cell', subject: cellSubject(cell), since: isoTime(cell.troubleSinceMs), ...cause };
 }
 
 function liveConditions({ latest, seconds }: ReaderParts['history'], nowMs: number): Held[] {
   const processes = latest?.processes ?? [];
-  const machine = { id: hostname(), name: hostname() };
   // A primary of an older build does not count them.
   const refused = seconds.reduce((sum, second) => sum + (second.connections_refused ?? 0), 0);
   // A primary of an older build does not send them.
@@ -148,7 +173,7 @@ function liveConditions({ latest, seconds }: ReaderParts['history'], nowMs: numb
     ...processes
       .filter(({ state }) => state === 'unresponsive')
       .map(({ pid }): Held => ({ kind: 'process', subject: { id: String(pid), name: String(pid) } })),
-    ...(refused > 0 ? [{ kind: 'connections', subject: machine, value: refused } as const] : []),
+    ...(refused > 0 ? [{ kind: 'connections', subject: thisMachine(), value: refused } as const] : []),
     ...deathCondition(newest.filter(({ at }) => nowMs - Date.parse(at) < DIED_MINUTES * MINUTE_MS)),
     ...(isOff ? [{ kind: 'rate_limits' } as const] : []),
   ];
@@ -158,21 +183,77 @@ function liveConditions({ latest, seconds }: ReaderParts['history'], nowMs: numb
 function deathCondition(deaths: readonly ProcessDeath[]): Held[] {
   const [last] = deaths;
   if (last === undefined) return [];
-  const name = hostname();
   const { at: since, reason: cause } = last;
-  return [{ kind: 'process_died', subject: { id: name, name }, value: deaths.length, since, cause }];
+  return [{ kind: 'process_died', subject: thisMachine(), value: deaths.length, since, cause }];
 }
 
-function filterConditions(filters: readonly StoredFilter[]): Held[] {
-  const byAgent = new Map<string, { name: string; count: number }>();
-  for (const { agentId, agentName, filter, suspendedUntil } of filters) {
-    if (filterProblem(filter) === null && suspendedUntil === null) continue;
-    byAgent.set(agentId, { name: agentName, count: (byAgent.get(agentId)?.count ?? 0) + 1 });
+/** The agents with filters that do not judge, with the cause of the first one. */
+export function filterConditions(filters: readonly StoredFilter[]): Held[] {
+  const byAgent = new Map<string, Held & { value: number }>();
+  for (const { agentId, agentName, webhookId, webhookName, filter, suspendedUntil } of filters) {
+    const fault = filterProblem(filter);
+    if (fault === null && suspendedUntil === null) continue;
+    const first = byAgent.get(agentId) ?? {
+      kind: 'filter',
+      subject: { id: agentId, name: agentName },
+      value: 0,
+      cause: `that on webhook ${webhookName} is ${fault === null ? `suspended until ${suspendedUntil} (it took too long on several events)` : `not valid in this version (${fault})`}`,
+      fix: `Change it on the page of the agent, or: weir agent subscribe ${agentId} --webhook ${webhookId} --filter EXPRESSION`,
+    };
+    byAgent.set(agentId, { ...first, value: first.value + 1 });
   }
-  return [...byAgent].map(([id, { name, count }]) => ({ kind: 'filter', subject: { id, name }, value: count }));
+  return [...byAgent.values()];
 }
 
-/** A fix of doctor as a sentence. */
-function sentence(fix: string): string {
-  return `${fix[0]!.toUpperCase()}${fix.slice(1)}.`;
+/** A row about a webhook as the subject of its condition. */
+export function webhookOf({
+  webhook_id: id,
+  name,
+}: {
+  webhook_id: string;
+  name: string;
+}): NonNullable<Held['subject']> {
+  return { id, name };
+}
+
+/** What the refused requests of a webhook mean: rejected signatures, its rate limit, or nothing that verifies. */
+function refusalConditions(requests: RefusedRequests, nowMs: number): Held[] {
+  const { accepted, rejected, limited, refused, signature_scheme } = requests;
+  const subject = webhookOf(requests);
+  const held: Held[] = [];
+  if (rejected >= conditionTable.rejections.threshold && !isFixed(requests, nowMs))
+    held.push({ kind: 'rejections', subject, value: rejected });
+  if (isLimited(limited, accepted + rejected + limited)) {
+    const fix = conditionTable.limited.fix.replace(SOME_RETRY, retriesText(signature_scheme));
+    held.push({ kind: 'limited', subject, value: limited, fix });
+  }
+  if (isFailing(requests, nowMs)) held.push({ kind: 'failing', subject, value: rejected + limited + refused });
+  return held;
+}
+
+/**
+ * Whether the rejections of a webhook have ended: the newest was accepted or verifies now, or requests verify since, and none was rejected
+ * for REJECTIONS_QUIET_MS and for twice the mean pause between them. A sender that is rejected now and then, beside others that verify,
+ * is therefore not fixed.
+ */
+function isFixed(requests: RefusedRequests, nowMs: number): boolean {
+  const { rejected_minutes, newest_is_fixed } = requests;
+  const [from, to] = [Date.parse(requests.rejected_from!), Date.parse(requests.rejected_to!)];
+  if (newest_is_fixed && Date.parse(requests.newest_at!) >= to) return true;
+  const pauseMs = rejected_minutes > 1 ? (to - from) / (rejected_minutes - 1) : 0;
+  const quietMs = nowMs - (to + MINUTE_MS);
+  const verifies = requests.verified_at !== null && Date.parse(requests.verified_at) > to;
+  return verifies && quietMs >= Math.max(REJECTIONS_QUIET_MS, 2 * pauseMs);
+}
+
+/** Whether nothing verified in the hour, and no other condition says why. */
+function isFailing(requests: RefusedRequests, nowMs: number): boolean {
+  const { enabled, rejected, limited, verified_at } = requests;
+  if (!enabled || verified_at !== null || isLimited(limited, rejected + limited)) return false;
+  if (rejected > 0 && isFixed(requests, nowMs)) return false;
+  return rejected < conditionTable.rejections.threshold;
+}
+
+function isLimited(limited: number, requests: number): boolean {
+  return limited >= conditionTable.limited.threshold && limited / requests >= LIMITED_SHARE_MIN;
 }

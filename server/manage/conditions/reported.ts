@@ -1,9 +1,8 @@
-/** Reads the conditions that are reported and hold now, from the same sources as those of the overview. */
-
+/** Reads the conditions that are reported by alerts and hold now, from the same sources as those of the list. */
 import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
-import type { Cell } from '../../store/cells/cell.ts';
 import type { Query } from '../../store/connect/pool.ts';
+import { isoTime } from '../../store/ids.ts';
 import { readWaiting } from '../../store/queries/agents/activity.ts';
 import {
   readActiveAgents,
@@ -11,21 +10,17 @@ import {
   readRefusedRequests,
 } from '../../store/queries/alerts/condition-signs.ts';
 import { readOverdueWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
+import type { Held } from './describe.ts';
+import { cellSubject, type TroubledCell, webhookOf } from './read.ts';
 
 export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;
 
 /** A condition that holds, at least enough to keep an alert active. */
-export interface ReportedCondition {
-  condition: ReportedKind;
-  subject: { id: string; name: string };
-  /** Unix milliseconds. */
-  sinceMs: number;
-  value: number;
-  /** Null: any value is over it. */
-  threshold: number | null;
+export type Reported = Required<Omit<Held, 'cause' | 'fix'>> & {
+  kind: ReportedKind;
   /** False for a value between the thresholds of the end and of the beginning: it keeps an alert active, and begins none. */
   begins: boolean;
-}
+};
 
 /** The spool of this machine. */
 export interface MachineSpool {
@@ -43,7 +38,7 @@ export interface Machine {
   /** Null when the machine has no spool. */
   spool: MachineSpool | null;
   /** Those that are in trouble. */
-  cells: readonly Pick<Cell, 'number' | 'name' | 'troubleSinceMs'>[];
+  cells: readonly TroubledCell[];
 }
 
 /**
@@ -59,92 +54,54 @@ const WEBHOOKS_MAX = 1_000;
 /** @param nowMs Unix milliseconds. */
 export async function readReported(
   query: Query,
-  settings: AlertSettings,
+  { ALERT_PENDING_SECONDS: pendingMax, ALERT_REJECTIONS_PER_MINUTE: rejectionsMax }: AlertSettings,
   { startedMs, spool, cells }: Machine,
   nowMs: number,
-): Promise<ReportedCondition[]> {
+): Promise<Reported[]> {
   const database = { query };
-  const ofAgents = await conditionsOfAgents(database, settings.ALERT_PENDING_SECONDS, nowMs);
+  const agents = new Map((await readActiveAgents(database, AGENTS_MAX)).map((agent) => [agent.id, agent]));
+  const waiting = await readWaiting(database, [...agents.keys()]);
+  const dead = await readNewDeadLetters(database, nowMs - DEAD_NEW_MS);
   const refused = await readRefusedRequests(database, nowMs, WEBHOOKS_MAX);
   const overdue = await readOverdueWebhooks(database, nowMs, WEBHOOKS_MAX);
-  const perMinute = settings.ALERT_REJECTIONS_PER_MINUTE;
+  const secondsSince = (iso: string) => Math.floor((nowMs - Date.parse(iso)) / 1000);
   return [
-    ...ofAgents,
-    ...refused
-      .filter(({ minute_max }) => minute_max > perMinute * END_RATIO)
-      .map(
-        (webhook): ReportedCondition => ({
-          condition: 'rejections',
-          subject: { id: webhook.webhook_id, name: webhook.name },
-          sinceMs: Date.parse(webhook.minute_at!),
-          value: webhook.minute_max,
-          threshold: perMinute,
-          begins: webhook.minute_max > perMinute,
-        }),
-      ),
-    ...overdue.map(
-      (webhook): ReportedCondition => ({
-        condition: 'silent',
-        subject: { id: webhook.webhook_id, name: webhook.name },
-        sinceMs: Date.parse(webhook.silent_since),
-        value: Math.floor((nowMs - Date.parse(webhook.silent_since)) / 1000),
-        threshold: webhook.expect_every_seconds,
-        begins: nowMs - startedMs >= Math.min(webhook.expect_every_seconds * 1000, START_GRACE_MS_MAX),
-      }),
+    ...waiting.flatMap(({ agent_id, since }) =>
+      overHalf('pending', agents.get(agent_id)!, secondsSince(since), pendingMax, since),
     ),
-    ...(spool === null || spool.events === 0 ? [] : [spoolCondition(spool, nowMs)]),
-    ...cells.map(
-      ({ number, name, troubleSinceMs }): ReportedCondition => ({
-        condition: 'cell',
-        subject: { id: String(number), name: `${number} (${name})` },
-        sinceMs: troubleSinceMs,
-        value: Math.floor((nowMs - troubleSinceMs) / 1000),
-        threshold: null,
-        begins: true,
-      }),
-    ),
+    ...dead.flatMap(({ agent_id, count, first_at }) => {
+      const agent = agents.get(agent_id);
+      return agent === undefined ? [] : held('dead_letters', agent, count, first_at);
+    }),
+    ...refused.flatMap((one) => overHalf('rejections', webhookOf(one), one.minute_max, rejectionsMax, one.minute_at!)),
+    ...overdue.map((one) => ({
+      ...held('silent', webhookOf(one), secondsSince(one.silent_since), one.silent_since),
+      threshold: one.expect_every_seconds,
+      begins: nowMs - startedMs >= Math.min(one.expect_every_seconds * 1000, START_GRACE_MS_MAX),
+    })),
+    ...(spool === null || spool.events === 0
+      ? []
+      : [held('spool', spool, spool.events, isoTime(spool.oldestMs ?? nowMs))]),
+    ...cells.map((cell) => {
+      const since = isoTime(cell.troubleSinceMs);
+      return held('cell', cellSubject(cell), secondsSince(since), since);
+    }),
   ];
 }
 
-async function conditionsOfAgents(
-  database: { query: Query },
-  pendingSeconds: number,
-  nowMs: number,
-): Promise<ReportedCondition[]> {
-  const agents = await readActiveAgents(database, AGENTS_MAX);
-  const names = new Map(agents.map(({ id, name }) => [id, name]));
-  const held: ReportedCondition[] = [];
-  for (const { agent_id: id, since } of await readWaiting(database, [...names.keys()])) {
-    const sinceMs = Date.parse(since);
-    const value = Math.floor((nowMs - sinceMs) / 1000);
-    if (value <= pendingSeconds * END_RATIO) continue;
-    const begins = value > pendingSeconds;
-    const subject = { id, name: names.get(id)! };
-    held.push({ condition: 'pending', subject, sinceMs, value, threshold: pendingSeconds, begins });
-  }
-  for (const { agent_id: id, count, first_at } of await readNewDeadLetters(database, nowMs - DEAD_NEW_MS)) {
-    const name = names.get(id);
-    if (name === undefined) continue;
-    const sinceMs = Date.parse(first_at);
-    held.push({
-      condition: 'dead_letters',
-      subject: { id, name },
-      sinceMs,
-      value: count,
-      threshold: null,
-      begins: true,
-    });
-  }
-  return held;
+/** A condition of which any value begins an alert. */
+function held(kind: ReportedKind, { id, name }: Reported['subject'], value: number, since: string): Reported {
+  return { kind, subject: { id, name }, value, threshold: null, since, begins: true };
 }
 
-function spoolCondition({ id, name, events, oldestMs }: MachineSpool, nowMs: number): ReportedCondition {
-  return {
-    condition: 'spool',
-    subject: { id, name },
-    sinceMs: oldestMs ?? nowMs,
-    value: events,
-    threshold: null,
-    begins: true,
-  };
+/** An alert begins above the threshold, and ends below its END_RATIO. */
+function overHalf(
+  kind: ReportedKind,
+  subject: Reported['subject'],
+  value: number,
+  threshold: number,
+  since: string,
+): Reported[] {
+  if (value <= threshold * END_RATIO) return [];
+  return [{ ...held(kind, subject, value, since), threshold, begins: value > threshold }];
 }

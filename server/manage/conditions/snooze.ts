@@ -2,6 +2,7 @@
 
 import { HOUR_MS } from '../../base/time/durations.ts';
 import type { Condition, SnoozeSpan } from '../../model/condition-list.ts';
+import { conditionOf } from '../../model/conditions.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import { record } from '../../store/audit/record.ts';
 import type { Database } from '../../store/connect/pool.ts';
@@ -15,16 +16,6 @@ const SPAN_MS: Record<Exclude<SnoozeSpan, 'none'>, number> = {
 };
 /** Lists of conditions are cached for up to a minute: a list that is older than a snooze does not end it. */
 const LIST_AGE_MS_MAX = 120_000;
-/** What one process or machine finds: another one does not end its snooze. */
-const LOCAL: ReadonlySet<Condition['kind']> = new Set([
-  'database',
-  'spool',
-  'cell',
-  'process',
-  'process_died',
-  'rate_limits',
-]);
-
 /** The conditions with their snoozes. Ends those whose condition has changed or gone. @param nowMs Unix milliseconds. */
 export async function withSnoozes(
   database: Pick<Database, 'query'>,
@@ -52,8 +43,9 @@ function described({ until, state, snoozed_by }: Snooze) {
 
 function isOver(snooze: Snooze, held: Condition | undefined, nowMs: number): boolean {
   if (held !== undefined) return snooze.state !== null && hasChanged(snooze, held);
-  const kind = snooze.condition_id.split(':')[0] as Condition['kind'];
-  return !LOCAL.has(kind) && nowMs - Date.parse(snooze.snoozed_at) > LIST_AGE_MS_MAX;
+  // What one machine finds, another one does not end.
+  const row: { local?: true } | undefined = conditionOf(snooze.condition_id.split(':')[0] as Condition['kind']);
+  return row?.local !== true && nowMs - Date.parse(snooze.snoozed_at) > LIST_AGE_MS_MAX;
 }
 
 function hasChanged({ state, count }: Snooze, condition: Condition): boolean {

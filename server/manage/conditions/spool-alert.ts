@@ -2,14 +2,15 @@
  * The alert about the spool of this machine. It begins while the database is away, so it is kept in a file in DATA_DIR, sent from there,
  * and stored when the database is back. The file stays as long as the alert is active: a later outage is part of it.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { replaceFile } from '../../base/files/durable-file.ts';
-import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
+import { isoTime } from '../../store/ids.ts';
 import type { AlertRow } from '../../store/queries/alerts/alerts.ts';
 import type { CarriedAlert } from '../../store/queries/alerts/requests.ts';
-import { alertBody } from './message.ts';
+import { alertBody } from './describe.ts';
+import { newAlert } from './evaluate.ts';
 import { type Posted, type PostSettings, postAlert, retryMs } from './post.ts';
 import type { MachineSpool } from './reported.ts';
 
@@ -34,18 +35,8 @@ export class SpoolAlert {
   /** Call when the database cannot be asked. Returns the alert if it begins; throws errors of fs. */
   begin(spool: MachineSpool, publicUrl: string, nowMs: number): AlertRow | null {
     if (this.#saved !== undefined || spool.events === 0) return null;
-    const alert: AlertRow = {
-      id: uuidText(uuidv7(nowMs, randomBytes(16))),
-      condition: 'spool',
-      subject_id: spool.id,
-      subject_name: spool.name,
-      since: isoTime(spool.oldestMs ?? nowMs),
-      began_at: isoTime(nowMs),
-      ended_at: null,
-      value: spool.events,
-      threshold: null,
-      undelivered: null,
-    };
+    const since = isoTime(spool.oldestMs ?? nowMs);
+    const alert = newAlert({ kind: 'spool', subject: spool, since, value: spool.events, threshold: null }, nowMs);
     const body = alertBody('alert.began', alert, publicUrl, nowMs);
     this.#attempts = 0;
     this.#nextAttemptMs = 0;

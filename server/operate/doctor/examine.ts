@@ -1,17 +1,18 @@
-/** Runs all checks, in the order in which an operator should fix problems. */
-
-import type { Settings } from '../../base/settings/read.ts';
-import { advice, type Check, ok, problemOf } from '../../model/check.ts';
-import type { OperatorError } from '../../model/fault.ts';
-import { findServingUser, type ServingUser, servingUserName } from '../primary/serving-user.ts';
+/** Runs all checks, in the order in which an operator should fix problems. Settings and `.env` are checked here. */
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { withoutByteOrderMark } from '../../base/files/text.ts';
+import { readSettings, type Settings } from '../../base/settings/read.ts';
+import { settingTable } from '../../base/settings/table.ts';
+import { describeUnknown, unknownSettings } from '../../base/settings/unknown.ts';
+import { advice, type Check, type CheckTable, ok, problem, problemOf, runChecks } from '../../model/check.ts';
+import { SettingsError } from '../../model/fault.ts';
 import { checkDatabase } from './database.ts';
-import { checkDataDir, checkKey } from './files.ts';
-import { checkMachine, readMachine } from './machine.ts';
-import { checkIdentityProvider, checkOrigins, checkProxies } from './origins.ts';
-import { checkPorts } from './ports.ts';
-import { checkRateLimit } from './rate-limit.ts';
-import { checkEnvFile, checkEnvironment, checkSettings } from './settings.ts';
-import { checkSpool } from './spool.ts';
+import { fileChecks, readKey } from './files.ts';
+import { machineChecks, readMachine } from './machine.ts';
+import { originChecks, portChecks, providerChecks, REACH } from './network.ts';
+import { rateLimitChecks } from './rate-limit.ts';
 
 /**
  * Checks everything that Weir needs to work; changes nothing. With invalid settings, only the settings and the machine are checked.
@@ -22,53 +23,76 @@ export async function examine(
   directory: string,
   log: (line: string) => void,
 ): Promise<Check[]> {
-  const { checks, settings } = checkSettings(environment, directory);
-  const before = [...checks, ...checkEnvFile(directory), ...checkEnvironment(environment)];
-  const machine = checkMachine(await readMachine());
-  if (settings === null) return [...before, ...machine];
-  const [user, dataDir, spool, key, ports, rateLimit, identityProvider] = await Promise.all([
-    checkServingUser(settings),
-    checkDataDir(settings),
-    checkSpool(settings),
-    checkKey(settings),
-    checkPorts(settings),
-    checkRateLimit(settings),
-    checkIdentityProvider(settings),
+  const settings = settingsOrError(environment, directory);
+  const before = await runChecks(settingChecks, { environment, directory, settings });
+  const machine = await runChecks(machineChecks, await readMachine());
+  if (settings instanceof SettingsError) return [...before, ...machine];
+  const context = { settings, nowMs: Date.now };
+  const [files, ports, ...network] = await Promise.all([
+    runChecks(fileChecks, context),
+    runChecks(portChecks, context),
+    runChecks(rateLimitChecks, context),
+    runChecks(providerChecks, context),
+    runChecks(originChecks, context),
   ]);
-  const { running } = ports;
-  const usable = dataDir.every((check) => check.name !== 'data_dir' || check.state === 'ok');
-  const checksDatabase = usable || settings.database.kind === 'server';
-  const circumstances = { settings, keys: key.keys, running, nowMs: Date.now, log };
-  return [
-    ...before,
-    user,
-    ...dataDir,
-    ...spool,
-    key.check,
-    ...(checksDatabase ? await checkDatabase(circumstances) : []),
-    rateLimit,
-    identityProvider,
-    ...checkOrigins(settings),
-    checkProxies(settings),
-    ...ports.checks,
-    ...machine,
-  ];
+  const usable = files.every(({ name, state }) => name !== 'data_dir' || state === 'ok');
+  const running = ports.some(({ name }) => name === REACH);
+  const database =
+    usable || settings.database.kind === 'server'
+      ? await checkDatabase({ ...context, running, keys: (await readKey(settings)).keys }, log)
+      : [];
+  return [...before, ...files, ...database, ...network.flat(), ...ports, ...machine];
 }
 
-/** Names the user of the serving processes when this user starts Weir. */
-async function checkServingUser(settings: Pick<Settings, 'SERVE_AS_ROOT'>): Promise<Check> {
-  const name = 'serving_user';
-  let user: ServingUser | null;
+/** Reads the settings as the server does. */
+export function settingsOrError(environment: NodeJS.ProcessEnv, directory: string): Settings | SettingsError {
   try {
-    user = await findServingUser(settings);
+    return readSettings(environment, directory);
   } catch (error) {
-    return problemOf(name, error as OperatorError, 'start Weir as another user');
+    if (error instanceof SettingsError) return error;
+    throw error;
   }
-  if (user === null && process.getuid?.() === 0)
-    return advice(
-      name,
-      'SERVE_AS_ROOT is true: a fault in a process that serves senders is a fault of root',
-      'remove SERVE_AS_ROOT, and restart Weir',
-    );
-  return ok(name, `Weir serves as the user ${servingUserName(user)}`);
 }
+
+/** Names in `.env` that compose and `weir send` read. */
+const ofOthers = /^(COMPOSE_|DOCKER_|WEIR_SECRET$)/;
+const SPELLING = 'check the spelling; .env.example lists every setting';
+
+interface Given {
+  environment: NodeJS.ProcessEnv;
+  directory: string;
+  settings: Settings | SettingsError;
+}
+
+export const settingChecks = {
+  settings({ settings }) {
+    if (!(settings instanceof SettingsError)) return ok('every setting is valid');
+    return settings.faults.map((fault) => problemOf(fault, 'fix it in the environment or in .env'));
+  },
+  /** Unknown names, and secrets that other users can read. The check of the settings reports a file that cannot be read. */
+  env_file({ directory }) {
+    const path = join(directory, '.env');
+    let given: Record<string, string | undefined>;
+    try {
+      given = parseEnv(withoutByteOrderMark(readFileSync(path, 'utf8')));
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      return code === 'ENOENT' ? ok(`there is no ${path}; settings come from the environment`) : null;
+    }
+    const table: Readonly<Record<string, { secret?: true; allowed: string }>> = settingTable;
+    const isSecret = (name: string) => given[name] && Object.hasOwn(table, name) && table[name]!.secret;
+    const secrets = Object.keys(given).filter(isSecret);
+    const unknown = Object.keys(given).filter((name) => !Object.hasOwn(table, name) && !ofOthers.test(name));
+    const found = [];
+    if (secrets.length > 0 && (statSync(path).mode & 0o004) !== 0)
+      found.push(problem(`${path} contains ${secrets.join(', ')} and every user can read it`, `chmod 600 ${path}`));
+    if (unknown.length > 0) found.push(advice(`${path} contains unknown settings: ${unknown.join(', ')}`, SPELLING));
+    return found.length > 0 ? found : ok(`${path} is readable`);
+  },
+  /** Variables of the environment that look like settings and are not. */
+  environment({ environment }) {
+    const unknown = unknownSettings(Object.keys(environment)).map(describeUnknown);
+    if (unknown.length === 0) return null;
+    return advice(`the environment has unknown settings: ${unknown.join(', ')}`, SPELLING);
+  },
+} satisfies CheckTable<Given>;

@@ -1,80 +1,98 @@
-/** Checks of DATA_DIR, its disk, and its secrets key. */
+/** Checks of DATA_DIR, its disk and its secrets key, of the user of the serving processes, and of INGEST_SPOOL_DIR. */
 import { access, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { weirCommand } from '../../base/command/name.ts';
 import { dataDirMode } from '../../base/files/data-dir.ts';
 import type { Settings } from '../../base/settings/read.ts';
-import { advice, type Check, ok, problem, problemOf } from '../../model/check.ts';
+import { HOUR_MS } from '../../base/time/durations.ts';
+import { advice, type CheckTable, type Finding, ok, problem, problemOf } from '../../model/check.ts';
 import { OperatorError } from '../../model/fault.ts';
+import { type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
+import { isFull, realDisk } from '../../receive/spool/disk.ts';
+import { foldersIn, ownFolder } from '../../receive/spool/folder.ts';
+import { SpoolWriter } from '../../receive/spool/writer.ts';
 import { checkWalkable } from '../../store/embedded/account.ts';
 import { EmbeddedPostgresError } from '../../store/embedded/error.ts';
 import { loadSecretsKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
+import { findServingUser, servingUserName } from '../primary/serving-user.ts';
 
-/** Checks that Weir can write to DATA_DIR, that the Postgres account can traverse it, and that its disk has free space. */
-export async function checkDataDir(settings: Settings): Promise<Check[]> {
-  const { DATA_DIR: directory } = settings;
-  const existing = await nearestDirectory(directory);
-  const missing = existing === directory ? '' : ' (it will be created at the first start)';
-  try {
-    if (!(await stat(existing)).isDirectory())
-      return [
-        problem('data_dir', `DATA_DIR ${existing} is not a directory`, 'move that file away, or set another DATA_DIR'),
-      ];
-    await access(existing, constants.R_OK | constants.W_OK | constants.X_OK);
-    if (settings.database.kind === 'embedded' && process.getuid?.() === 0) {
-      const owner = await stat(join(directory, 'postgres')).catch(() => null);
-      // No user has uid -1: without an owner yet, every directory on the path must be open to all users.
-      await checkWalkable(existing, { uid: owner?.uid ?? -1, gid: owner?.gid ?? -1, name: 'weir' });
+interface Context {
+  settings: Settings;
+  nowMs: () => number;
+}
+
+export const fileChecks = {
+  /** Names the user of the serving processes when this user starts Weir. */
+  async serving_user({ settings }) {
+    try {
+      const user = await findServingUser(settings);
+      if (user !== null || process.getuid?.() !== 0) return ok(`Weir serves as the user ${servingUserName(user)}`);
+    } catch (error) {
+      return problemOf(error as OperatorError, 'start Weir as another user');
     }
-  } catch (error) {
-    if (error instanceof EmbeddedPostgresError) return [problemOf('data_dir', error, 'set another DATA_DIR')];
-    return [
-      problem(
-        'data_dir',
+    return advice(
+      'SERVE_AS_ROOT is true: a fault in a process that serves senders is a fault of root',
+      'remove SERVE_AS_ROOT, and restart Weir',
+    );
+  },
+  /** Whether Weir can write to it, and the Postgres account can traverse it. */
+  async data_dir({ settings }) {
+    const { DATA_DIR: directory } = settings;
+    const existing = await nearestDirectory(directory);
+    try {
+      if (!(await stat(existing)).isDirectory())
+        return problem(`DATA_DIR ${existing} is not a directory`, 'move that file away, or set another DATA_DIR');
+      await access(existing, constants.R_OK | constants.W_OK | constants.X_OK);
+      if (settings.database.kind === 'embedded' && process.getuid?.() === 0) {
+        const owner = await stat(join(directory, 'postgres')).catch(() => null);
+        // No user has uid -1: without an owner yet, every directory on the path must be open to all users.
+        await checkWalkable(existing, { uid: owner?.uid ?? -1, gid: owner?.gid ?? -1, name: 'weir' });
+      }
+    } catch (error) {
+      if (error instanceof EmbeddedPostgresError) return problemOf(error, 'set another DATA_DIR');
+      return problem(
         `DATA_DIR ${directory} is not writable: ${(error as NodeJS.ErrnoException).code}`,
         `make the user that Weir runs as the owner of ${existing}, or set another DATA_DIR`,
-      ),
-    ];
-  }
-  const checks = [ok('data_dir', `${directory} is writable${missing}`)];
-  if (existing === directory) checks.push(...checkMode(directory, (await stat(directory)).mode));
-  return [...checks, ...(await checkDisks(existing, settings))];
-}
-
-/** Other users who can open DATA_DIR can hold Weir's locks; those who can write to it can replace its files. */
-function checkMode(directory: string, mode: number): Check[] {
-  const allowed = dataDirMode();
-  if ((mode & 0o777 & ~allowed) === 0) return [];
-  const found = (mode & 0o777).toString(8).padStart(4, '0');
-  const fix = `chmod ${allowed.toString(8)} ${directory} (or set DATA_DIR to a directory that only Weir uses)`;
-  if ((mode & 0o022) !== 0)
-    return [problem('data_dir_mode', `other users can replace files in ${directory} (mode ${found})`, fix)];
-  return [advice('data_dir_mode', `other users can read ${directory} and hold its locks (mode ${found})`, fix)];
-}
-
-/** Checks the key of stored secrets; never creates one. `keys` is null when there is no key yet or it cannot be used. */
-export async function checkKey(settings: Settings): Promise<{ check: Check; keys: SecretsKeys | null }> {
-  const name = 'secrets_key';
-  if (settings.SECRETS_KEY !== undefined)
-    return { check: ok(name, 'SECRETS_KEY is set'), keys: loadSecretsKeys(settings) };
-  const path = join(settings.DATA_DIR, 'secrets.key');
-  const file = await stat(path).catch(() => null);
-  if (file === null) return { check: ok(name, `${path} will be created at the first start`), keys: null };
-  try {
-    const keys = loadSecretsKeys(settings);
-    if ((file.mode & 0o077) !== 0)
-      return { check: problem(name, `users other than its owner can access ${path}`, `chmod 600 ${path}`), keys };
-    return { check: ok(name, `${path} holds the key; back it up with the database`), keys };
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return { check: problemOf(name, error, 'restore it from a backup'), keys: null };
-  }
-}
+      );
+    }
+    return ok(`${directory} is writable${existing === directory ? '' : ' (it will be created at the first start)'}`);
+  },
+  /** Other users who can open DATA_DIR can hold Weir's locks; those who can write to it can replace its files. */
+  async data_dir_mode({ settings: { DATA_DIR: directory } }) {
+    const found = await stat(directory).catch(() => null);
+    const allowed = dataDirMode();
+    if (found === null || !found.isDirectory() || (found.mode & 0o777 & ~allowed) === 0) return null;
+    const mode = (found.mode & 0o777).toString(8).padStart(4, '0');
+    const fix = `chmod ${allowed.toString(8)} ${directory} (or set DATA_DIR to a directory that only Weir uses)`;
+    if ((found.mode & 0o022) !== 0) return problem(`other users can replace files in ${directory} (mode ${mode})`, fix);
+    return advice(`other users can read ${directory} and hold its locks (mode ${mode})`, fix);
+  },
+  disk: async ({ settings }) => checkDisks(await nearestDirectory(settings.DATA_DIR), settings),
+  spool: (context) => checkSpool(context),
+  secrets_key: async ({ settings }) => (await readKey(settings)).found,
+} satisfies CheckTable<Context>;
 
 /** The directory itself, or its nearest ancestor that exists. */
 async function nearestDirectory(path: string): Promise<string> {
   for (let step = path; ; step = dirname(step)) {
     const found = await stat(step).catch((error: NodeJS.ErrnoException) => error);
     if (!(found instanceof Error) || found.code === 'EACCES' || step === '/') return step;
+  }
+}
+
+/** The key of stored secrets; never creates one. `keys` is null when there is no key yet or it cannot be used. */
+export async function readKey(settings: Settings): Promise<{ found: Finding; keys: SecretsKeys | null }> {
+  if (settings.SECRETS_KEY !== undefined) return { found: ok('SECRETS_KEY is set'), keys: loadSecretsKeys(settings) };
+  const path = join(settings.DATA_DIR, 'secrets.key');
+  const file = await stat(path).catch(() => null);
+  if (file === null) return { found: ok(`${path} will be created at the first start`), keys: null };
+  try {
+    const keys = loadSecretsKeys(settings);
+    if ((file.mode & 0o077) === 0) return { found: ok(`${path} holds the key; back it up with the database`), keys };
+    return { found: problem(`users other than its owner can access ${path}`, `chmod 600 ${path}`), keys };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { found: problemOf(error, 'restore it from a backup'), keys: null };
   }
 }
 
@@ -91,7 +109,7 @@ export interface Disk {
 }
 
 /**
- * Returns one check for each file system.
+ * Returns one finding for each file system.
  * @param existing DATA_DIR, or its nearest ancestor that exists.
  * @param read returns null when the directory does not exist.
  */
@@ -99,27 +117,26 @@ export async function checkDisks(
   existing: string,
   { database }: Pick<Settings, 'database'>,
   read: (path: string) => Promise<Disk | null> = readDisk,
-): Promise<Check[]> {
+) {
   const embedded = database.kind === 'embedded';
   const pgdata = join(existing, 'postgres');
   const paths = embedded ? [join(pgdata, 'pg_wal'), pgdata, existing] : [existing];
-  const checks = new Map<number, Check>();
+  const found = new Map<number, Finding>();
   for (const path of paths) {
     const disk = await read(path);
-    if (disk !== null && !checks.has(disk.device)) checks.set(disk.device, checkDisk(path, disk.freeBytes, embedded));
+    if (disk !== null && !found.has(disk.device)) found.set(disk.device, judgeDisk(path, disk.freeBytes, embedded));
   }
-  return [...checks.values()];
+  return [...found.values()];
 }
 
-function checkDisk(path: string, freeBytes: number, embedded: boolean): Check {
+function judgeDisk(path: string, freeBytes: number, embedded: boolean) {
   const finding = `${(freeBytes / 2 ** 30).toFixed(1)} GiB are free at ${path}`;
   const consequence = embedded
     ? 'when the disk is full, every webhook request is answered 503'
     : 'when the disk is full, keys and logs are lost';
   const fix = `free some space, or use a larger disk: ${consequence}`;
-  if (freeBytes < PROBLEM_BYTES) return problem('disk', finding, fix);
-  const isLow = freeBytes < (embedded ? DATABASE_ADVICE_BYTES : FILES_ADVICE_BYTES);
-  return isLow ? advice('disk', finding, fix) : ok('disk', finding);
+  if (freeBytes < PROBLEM_BYTES) return problem(finding, fix);
+  return freeBytes < (embedded ? DATABASE_ADVICE_BYTES : FILES_ADVICE_BYTES) ? advice(finding, fix) : ok(finding);
 }
 
 async function readDisk(path: string): Promise<Disk | null> {
@@ -129,4 +146,81 @@ async function readDisk(path: string): Promise<Disk | null> {
   } catch {
     return null;
   }
+}
+
+const TMPFS_MAGIC = 0x01021994;
+
+/** Whether the directory exists, can be written and flushed, and has room, and what the spools in it hold. Never rejects. */
+async function checkSpool({ settings, nowMs }: Context) {
+  const { INGEST_SPOOL_DIR: directory, DATA_DIR, INGEST_SPOOL_BYTES_MAX: bytesMax } = settings;
+  if (directory === undefined)
+    return ok('INGEST_SPOOL_DIR is unset: while Postgres is away, webhook requests are answered 503');
+  if ((await stat(directory).catch(() => null)) === null) return ok(`${directory} will be created at the first start`);
+  const own = ownFolder(directory, DATA_DIR);
+  const writer = new SpoolWriter({
+    disk: realDisk,
+    folder: own ?? directory,
+    bytesMax,
+    ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
+    writers: () => settings.WORKERS,
+    nowMs,
+    onFailed() {},
+  });
+  try {
+    await writer.check();
+    const found = [await checkRoom(directory, bytesMax)];
+    if (own !== null) found.push(...judgeSpool(own, await read(own), bytesMax, nowMs()));
+    for (const folder of await foldersIn(directory))
+      if (folder !== own) found.push(...judgeOther(folder, await read(folder).catch(() => null)));
+    return found;
+  } catch (error) {
+    return problem(
+      `the spool ${own ?? directory} cannot be written and flushed: ${(error as Error).message}`,
+      isFull(error)
+        ? `free space on the disk of ${directory}, or enlarge it: while it is full and Postgres is away, webhook requests are answered 503`
+        : 'make the user that Weir runs as its owner, or set INGEST_SPOOL_DIR to a directory on a local disk',
+    );
+  }
+}
+
+const read = (folder: string) => new SpoolReader(realDisk, folder).read();
+const inMib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+
+async function checkRoom(directory: string, bytesMax: number) {
+  const { bavail, bsize, type } = await statfs(directory);
+  if (type === TMPFS_MAGIC)
+    return problem(
+      `INGEST_SPOOL_DIR ${directory} is in memory (tmpfs): a power cut loses events that were answered 202`,
+      'set it to a directory on a disk',
+    );
+  const finding = `${directory} can be written and flushed; ${inMib(bavail * bsize)} are free`;
+  if (bavail * bsize >= bytesMax) return ok(finding);
+  return advice(finding, `free some space, or lower INGEST_SPOOL_BYTES_MAX (now ${inMib(bytesMax)})`);
+}
+
+function judgeSpool(folder: string, contents: SpoolContents, bytesMax: number, nowMs: number) {
+  const { events, bytes, oldestMs, damaged, refused } = contents;
+  const minutes = Math.max(0, Math.round((nowMs - (oldestMs ?? nowMs)) / 60_000));
+  const waiting = advice(
+    `${events} events (${inMib(bytes)} of at most ${inMib(bytesMax)}) wait in ${folder}, the oldest for ${minutes} min`,
+    'they are stored by themselves when Postgres commits again; until then see the checks of the database',
+  );
+  const kept = advice(
+    `${folder} has ${damaged} damaged files and ${refused} events that the database refuses`,
+    'the log states why (spool_damaged, spool_event_refused); move the files away when you have looked at them',
+  );
+  return [
+    ...(oldestMs === null ? [] : [{ name: 'spool_in_use', ...waiting }]),
+    ...(damaged + refused === 0 ? [] : [{ name: 'spool_files_kept', ...kept }]),
+  ];
+}
+
+/** @param contents null: not readable */
+function judgeOther(folder: string, contents: SpoolContents | null) {
+  if (contents === null || contents.oldestMs === null) return [];
+  const waiting = advice(
+    `${contents.events} events of another installation wait in ${folder}`,
+    `nothing, if that machine will run again; otherwise run: ${weirCommand()} spool drain ${folder}`,
+  );
+  return [{ name: 'spool_of_another', ...waiting }];
 }

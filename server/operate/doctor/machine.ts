@@ -1,6 +1,6 @@
 /** Checks of Node, the C library and the kernel limits. */
 import { readFileSync } from 'node:fs';
-import { advice, type Check, ok, problem } from '../../model/check.ts';
+import { advice, type CheckTable, ok, problem } from '../../model/check.ts';
 
 export interface MachineFacts {
   node: string;
@@ -35,53 +35,39 @@ export async function readMachine(): Promise<MachineFacts> {
   };
 }
 
-export function checkMachine(facts: MachineFacts): Check[] {
-  return [checkNode(facts), checkOpenFiles(facts), checkBacklog(facts), checkMigration(facts)];
-}
-
-function checkNode({ node, glibc, binaryError }: MachineFacts): Check {
-  const here = `Node ${node}, ${glibc === null ? 'no glibc' : `glibc ${glibc}`}`;
-  if (binaryError === null) return ok('node', `${here}: the binary of uWebSockets.js loads`);
-  return problem(
-    'node',
-    `${here}: the binary of uWebSockets.js does not load: ${binaryError}`,
-    'use Node 20.19 or newer with glibc 2.27, Node 22.12 or newer, 24 or 25 with glibc 2.38, or the container image; then npm run setup',
-  );
-}
-
-function checkOpenFiles({ limits }: MachineFacts): Check {
-  const soft = /^Max open files\s+(\S+)/m.exec(limits ?? '')?.[1] ?? 'unlimited';
-  const finding = `each process may open ${soft} files, including connections`;
-  if (soft === 'unlimited' || Number(soft) >= OPEN_FILES_MIN) return ok('open_files', finding);
-  return advice(
-    'open_files',
-    finding,
-    'raise the hard limit: ulimit -Hn 65536, or LimitNOFILE=65536 in a systemd unit',
-  );
-}
-
-function checkBacklog({ somaxconn }: MachineFacts): Check {
-  const backlog = Math.min(Number(somaxconn ?? BACKLOG), BACKLOG);
-  const finding = `${backlog} new connections may wait for each process (net.core.somaxconn ${somaxconn?.trim() ?? 'unknown'})`;
-  if (backlog === BACKLOG) return ok('somaxconn', finding);
-  return advice('somaxconn', finding, 'sysctl -w net.core.somaxconn=4096');
-}
-
-function checkMigration({ migrateReq }: MachineFacts): Check {
-  const name = 'tcp_migrate_req';
-  if (migrateReq === null)
-    return advice(
-      name,
-      'this kernel cannot move waiting connections to another process: a rolling restart under load resets a few',
-      'use Linux 5.14 or newer, or restart behind a proxy that retries',
+export const machineChecks = {
+  node({ node, glibc, binaryError }) {
+    const here = `Node ${node}, ${glibc === null ? 'no glibc' : `glibc ${glibc}`}`;
+    if (binaryError === null) return ok(`${here}: the binary of uWebSockets.js loads`);
+    return problem(
+      `${here}: the binary of uWebSockets.js does not load: ${binaryError}`,
+      'use Node 20.19 or newer with glibc 2.27, Node 22.12 or newer, 24 or 25 with glibc 2.38, or the container image; then npm run setup',
     );
-  if (migrateReq.trim() !== '0') return ok(name, 'connections that wait in a closing listener move to another process');
-  return advice(
-    name,
-    'connections that wait in a closing listener are reset: a rolling restart under load resets a few',
-    'sysctl -w net.ipv4.tcp_migrate_req=1 (per network namespace; compose.yaml sets it)',
-  );
-}
+  },
+  open_files({ limits }) {
+    const soft = /^Max open files\s+(\S+)/m.exec(limits ?? '')?.[1] ?? 'unlimited';
+    const finding = `each process may open ${soft} files, including connections`;
+    if (soft === 'unlimited' || Number(soft) >= OPEN_FILES_MIN) return ok(finding);
+    return advice(finding, 'raise the hard limit: ulimit -Hn 65536, or LimitNOFILE=65536 in a systemd unit');
+  },
+  somaxconn({ somaxconn }) {
+    const backlog = Math.min(Number(somaxconn ?? BACKLOG), BACKLOG);
+    const finding = `${backlog} new connections may wait for each process (net.core.somaxconn ${somaxconn?.trim() ?? 'unknown'})`;
+    return backlog === BACKLOG ? ok(finding) : advice(finding, 'sysctl -w net.core.somaxconn=4096');
+  },
+  tcp_migrate_req({ migrateReq }) {
+    if (migrateReq === null)
+      return advice(
+        'this kernel cannot move waiting connections to another process: a rolling restart under load resets a few',
+        'use Linux 5.14 or newer, or restart behind a proxy that retries',
+      );
+    if (migrateReq.trim() !== '0') return ok('connections that wait in a closing listener move to another process');
+    return advice(
+      'connections that wait in a closing listener are reset: a rolling restart under load resets a few',
+      'sysctl -w net.ipv4.tcp_migrate_req=1 (per network namespace; compose.yaml sets it)',
+    );
+  },
+} satisfies CheckTable<MachineFacts>;
 
 function readOrNull(path: string): string | null {
   try {

@@ -1,7 +1,7 @@
 /** The primary's handle to one serving process: forks it, sends messages, waits for answers, ends it. */
 import cluster, { type Worker } from 'node:cluster';
 import type { Log, LogDestination } from '../../base/telemetry/log.ts';
-import type { Checkup } from '../../manage/api/status/doctor.ts';
+import type { AskDoctor } from '../../manage/api/status/doctor.ts';
 import type { Sample } from '../../manage/live/counters.ts';
 import { processEnvironment } from './forks.ts';
 import { type FromProcess, type MetricsSnapshot, PROTOCOL, type SentOrder, type ToProcess } from './messages.ts';
@@ -31,7 +31,7 @@ interface MemberParts {
   /** Receives the counts of the process up to now. */
   onSample: (pid: number, sample: Sample) => void;
   /** Returns the results of `weir doctor` for this installation. */
-  askDoctor: () => Promise<Checkup>;
+  askDoctor: AskDoctor;
   onEnded: (member: Member) => void;
 }
 
@@ -143,12 +143,12 @@ export class Member {
       this.reason = message.message;
     } else if (message.kind === 'metrics') this.lastSnapshot = message.snapshot;
     else if (message.kind === 'sample') this.#parts.onSample(this.pid!, message.sample);
-    else if (message.kind === 'ask_doctor') void this.#askDoctor(message.ticket);
+    else if (message.kind === 'ask_doctor') void this.#askDoctor();
     if ('number' in message) this.#questions.get(message.number)?.();
   }
 
-  async #askDoctor(ticket: number): Promise<void> {
-    this.send({ kind: 'checkup', ticket, checkup: await this.#parts.askDoctor() });
+  async #askDoctor(): Promise<void> {
+    this.send({ kind: 'checkup', checkup: await this.#parts.askDoctor() });
   }
 
   /** @param protocol undefined from builds that did not send a version. */

@@ -61,7 +61,7 @@ export type ToProcess =
   /** The counts of the last second over all processes. */
   | { kind: 'live'; live: Live }
   /** Answers `ask_doctor`. */
-  | { kind: 'checkup'; ticket: number; checkup: Checkup }
+  | { kind: 'checkup'; checkup: Checkup }
   /** readyz answers 503 from now on; all other requests are served. */
   | { kind: 'leaving' }
   /** Close the listener, answer accepted requests, exit. */
@@ -78,5 +78,5 @@ export type FromProcess =
   | { kind: 'applied'; number: number }
   | { kind: 'metrics'; number: number; snapshot: MetricsSnapshot }
   | { kind: 'sample'; number: number; sample: Sample }
-  /** Requests the results of `weir doctor`; answered by `checkup` with the same ticket. */
-  | { kind: 'ask_doctor'; ticket: number };
+  /** Requests the results of `weir doctor`; answered by `checkup`. */
+  | { kind: 'ask_doctor' };

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { portError } from '../../base/settings/port.ts';
 import type { Configuration, Settings } from '../../base/settings/read.ts';
 import type { AdjustableLog, LogDestination } from '../../base/telemetry/log.ts';
-import { DoctorRunner } from '../../manage/api/status/doctor.ts';
+import { createDoctor } from '../../manage/api/status/doctor.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
 import { LiveHub } from '../../manage/live/hub.ts';
 import { OutageLog } from '../../manage/live/outages.ts';
@@ -113,8 +113,8 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     databaseAnswers: () => state.awaited === null && listener.answers,
     countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
-  const doctor = new DoctorRunner(join(dirname(release.source), 'cli/weir.js'));
-  undo.push(() => doctor.close());
+  const stopping = new AbortController();
+  undo.push(() => stopping.abort());
 
   const order = ({ given, settings }: Configuration): SentOrder => ({
     given: givenToProcess(given, settings),
@@ -144,7 +144,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     destination,
     onSample: (pid, sample) => live.take(pid, sample),
     onServing: () => runFolder.point(members.in('serving').map(({ pid }) => pid!)),
-    askDoctor: () => doctor.ask(),
+    askDoctor: createDoctor(join(dirname(release.source), 'cli/weir.js'), stopping.signal),
     onEnded: (member, byItself) => {
       live.ended(member.pid ?? 0);
       runFolder.ended(member.pid ?? 0);

@@ -8,7 +8,7 @@
  */
 
 import type { Log, LogDestination } from '../../base/telemetry/log.ts';
-import type { Checkup } from '../../manage/api/status/doctor.ts';
+import type { AskDoctor } from '../../manage/api/status/doctor.ts';
 import type { Sample } from '../../manage/live/counters.ts';
 import { Member, type Plan } from './member.ts';
 import type { Members } from './members.ts';
@@ -27,7 +27,7 @@ interface SupervisorOptions {
   /** Receives the counts of a process up to now. */
   onSample: (pid: number, sample: Sample) => void;
   /** Returns the results of `weir doctor` for this installation. */
-  askDoctor: () => Promise<Checkup>;
+  askDoctor: AskDoctor;
   /** Called after a change of the processes that serve. */
   onServing: () => void;
   /** Called when a process ended, unexpectedly (`byItself`) or on request. */

@@ -13,7 +13,7 @@ import { UnreadLimit } from '../../base/http/unread.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { expectedAnswers } from '../../manage/api/openapi/document.ts';
 import { outageProblem } from '../../manage/api/outage.ts';
-import { type Doctor, DoctorRunner } from '../../manage/api/status/doctor.ts';
+import { type AskDoctor, createDoctor } from '../../manage/api/status/doctor.ts';
 import { type Awaited, alive, createReady } from '../../manage/api/status/health.ts';
 import type { Live, Sample } from '../../manage/live/counters.ts';
 import { parseNetwork } from '../../model/address.ts';
@@ -59,13 +59,13 @@ export interface App {
 /**
  * Builds a process and listens. Rejects when it cannot listen. Serves while waiting for a database that is down.
  * @param workers directory of the compiled thread entry points.
- * @param doctor in a serving process, relays to the primary.
+ * @param askDoctor in a serving process, asks the primary.
  */
 export async function startApp(
   order: StartOrder,
   log: Log,
   workers = builtFile('workers'),
-  doctor: Doctor = new DoctorRunner(),
+  askDoctor: AskDoctor = createDoctor(),
 ): Promise<App> {
   const { settings } = order;
   let { horizon } = order;
@@ -87,8 +87,8 @@ export async function startApp(
     latency,
   });
   const live = composeLive(base, order.history, ingest);
-  const status = composeStatus(base, live.history, doctor);
-  const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status.operations };
+  const status = composeStatus(base, live.history, askDoctor);
+  const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status };
   const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
   const build = dirname(workers);
@@ -237,7 +237,6 @@ export async function startApp(
       server.stopListening();
       agents.close();
       live.close();
-      status.close();
       // The link for commands already names another process; its listener serves those that have read the link before, until the end.
       commands.draining = true;
       const quiet = server.quiet(QUIET_MS).then(() => commands.idle());

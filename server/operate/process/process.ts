@@ -3,7 +3,7 @@
 import { parseSettings } from '../../base/settings/read.ts';
 import { createLog, openDestination } from '../../base/telemetry/log.ts';
 import { Throttle } from '../../base/telemetry/throttle.ts';
-import { DoctorRelay } from '../../manage/api/status/doctor.ts';
+import type { Checkup } from '../../manage/api/status/doctor.ts';
 import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from '../primary/messages.ts';
 import { type App, startApp } from './app.ts';
 import { restoreStringMethods } from './string-methods.ts';
@@ -26,7 +26,12 @@ export function runProcess(): void {
   const send = (message: FromProcess) => {
     if (process.connected) process.send?.(message);
   };
-  const doctor = new DoctorRelay((ticket) => send({ kind: 'ask_doctor', ticket }));
+  let askers: ((checkup: Checkup) => void)[] = [];
+  const askDoctor = () =>
+    new Promise<Checkup>((resolve) => {
+      askers.push(resolve);
+      send({ kind: 'ask_doctor' });
+    });
   const end = (code: number): never => {
     destination.flush();
     process.exit(code);
@@ -49,7 +54,7 @@ export function runProcess(): void {
     try {
       const settings = parseSettings(given);
       log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
-      app = await startApp({ ...order, settings }, log, undefined, doctor);
+      app = await startApp({ ...order, settings }, log, undefined, askDoctor);
       // The settings decide which modules are loaded.
       restoreStringMethods();
       for (const message of missed.values()) await onMessage(message);
@@ -98,7 +103,9 @@ export function runProcess(): void {
       case 'live':
         return app.live(message.live);
       case 'checkup':
-        return doctor.answer(message.ticket, message.checkup);
+        for (const resolve of askers) resolve(message.checkup);
+        askers = [];
+        return;
       case 'leaving':
         return app.leave();
       case 'drain':

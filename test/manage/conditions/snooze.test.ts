@@ -109,6 +109,7 @@ test.each([
   ['a list from before it does not end it', 119_999, deadLetters(randomUUID()), true],
   ['it ends when the condition has gone', 120_001, deadLetters(randomUUID()), false],
   ['that of another machine is not ended', 120_001, { ...database(), id: `process:${randomUUID()}` }, true],
+  ['nor that of connections of another machine', 120_001, { ...database(), id: 'connections:other' }, true],
 ] as const)('a snooze of a condition that is not in the list: %s', async (_, laterMs, condition, stays) => {
   await snooze(app.database, systemActor, condition, '1d', nowMs);
   await withSnoozes(app.database, [], nowMs + laterMs);
@@ -135,7 +136,21 @@ test('a user snoozes a condition over the API and on the overview, and ends the 
 
   const { status, body } = await operator.api('POST', path, { for: '1d' });
   expect(status).toBe(200);
-  expect(body.snoozed).toMatchObject({ until_change: false, by: expect.stringMatching(/@/) });
+  expect(body).toEqual({
+    id: `dead_letters:${id}`,
+    snoozed: { until: expect.any(String), until_change: false, by: expect.stringMatching(/@/) },
+    kind: 'dead_letters',
+    severity: 'warning',
+    text: expect.stringMatching(/^Agent .+ has 1 dead letter\.$/),
+    fix: expect.stringContaining('replay'),
+    url: `${app.settings.PUBLIC_URL}/deliveries?state=dead&agent_id=${id}`,
+    webhook_id: null,
+    agent_id: id,
+    name: expect.any(String),
+    count: 1,
+    expect_every_seconds: null,
+    since: null,
+  });
   expect((await operator.api('GET', '/api/v1/conditions')).body.items).toEqual([body]);
   expect(await shown()).toEqual([false, true]);
   const [entry] = (await administrator.api('GET', '/api/v1/audit?limit=1')).body.items;

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { checkMachine, type MachineFacts, readMachine } from '../../../server/operate/doctor/machine.ts';
+import { runChecks } from '../../../server/model/check.ts';
+import { type MachineFacts, machineChecks, readMachine } from '../../../server/operate/doctor/machine.ts';
 
 const good: MachineFacts = {
   node: '24.1.0',
@@ -9,8 +10,10 @@ const good: MachineFacts = {
   somaxconn: '4096\n',
   limits: 'Max open files            65536                65536                files     \n',
 };
-const notOk = (facts: Partial<MachineFacts>) =>
-  checkMachine({ ...good, ...facts }).flatMap(({ name, state }) => (state === 'ok' ? [] : [`${name} ${state}`]));
+const notOk = async (facts: Partial<MachineFacts>) =>
+  (await runChecks(machineChecks, { ...good, ...facts })).flatMap(({ name, state }) =>
+    state === 'ok' ? [] : [`${name} ${state}`],
+  );
 
 describe('the doctor checks the machine', () => {
   test.each<[string, Partial<MachineFacts>, string[]]>([
@@ -35,8 +38,8 @@ describe('the doctor checks the machine', () => {
     ['a short backlog', { somaxconn: '128\n' }, ['somaxconn advice']],
     ['a kernel that may migrate and does not', { migrateReq: '0\n' }, ['tcp_migrate_req advice']],
     ['a kernel that cannot migrate', { migrateReq: null }, ['tcp_migrate_req advice']],
-  ])('%s', (_, facts, expected) => {
-    expect(notOk(facts)).toEqual(expected);
+  ])('%s', async (_, facts, expected) => {
+    expect(await notOk(facts)).toEqual(expected);
   });
 
   test('this machine can run Weir', async () => {

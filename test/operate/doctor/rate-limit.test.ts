@@ -1,23 +1,25 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { checkRateLimit } from '../../../server/operate/doctor/rate-limit.ts';
+import { rateLimitChecks } from '../../../server/operate/doctor/rate-limit.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { type RedisServer, startRedis, startRedisCluster } from '../../helpers/redis.ts';
 import { settingsOf } from '../../helpers/settings.ts';
+
+const look = (given: Record<string, string>) => rateLimitChecks.rate_limit({ settings: settingsOf(given) });
+const shared = (RATE_LIMIT_SHARED_URL: string) => look({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL });
 
 describe('the doctor checks the rate-limit store', () => {
   test.each([
     ['one process, in its memory', '1', 'ok'],
     ['several processes, each in its own memory', '3', 'advice'],
   ])('%s', async (_, WORKERS, state) => {
-    expect((await checkRateLimit(settingsOf({ WORKERS }))).state).toBe(state);
+    expect((await look({ WORKERS })).state).toBe(state);
   });
 
   test('a store that responds, without its password', async () => {
     const redis = await startRedis({ password: 'geheim' });
     onTestFinished(() => redis.stop());
-    const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: redis.url }));
+    const check = await shared(redis.url);
     expect(check).toEqual({
-      name: 'rate_limit',
       state: 'ok',
       finding: `all processes share the counters of the store at 127.0.0.1:${redis.port}`,
       fix: null,
@@ -43,7 +45,7 @@ describe('the doctor checks the rate-limit store', () => {
     onTestFinished(() => redis.stop());
     await redis.cli('config', 'set', 'maxmemory', await sized(redis, maxmemory));
     await redis.cli('config', 'set', 'maxmemory-policy', policy);
-    const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: redis.url }));
+    const check = await shared(redis.url);
     expect([check.state, check.finding]).toEqual([state, expect.stringMatching(finding)]);
     if (state !== 'ok') expect(check.fix).toMatch(/volatile-ttl|raise maxmemory/);
   });
@@ -52,7 +54,7 @@ describe('the doctor checks the rate-limit store', () => {
     const redis = await startRedis();
     onTestFinished(() => redis.stop());
     await redis.cli('config', 'set', 'maxmemory', '1');
-    const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: redis.url }));
+    const check = await shared(redis.url);
     expect(check).toMatchObject({
       state: 'problem',
       finding: expect.stringContaining('its memory is full'),
@@ -68,8 +70,7 @@ describe('the doctor checks the rate-limit store', () => {
     for (const [index, node] of nodes.entries())
       if ((await node.cli('strlen', 'filler')) === '10000000')
         await node.cli('config', 'set', 'maxmemory', sizes[index]!);
-    const RATE_LIMIT_SHARED_URL = nodes.map(({ url }) => url).join(',');
-    const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL }));
+    const check = await shared(nodes.map(({ url }) => url).join(','));
     expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining('noeviction') });
   });
 
@@ -80,14 +81,12 @@ describe('the doctor checks the rate-limit store', () => {
     await redis.cli('config', 'set', 'maxmemory', '1gb');
     await redis.cli('acl', 'setuser', 'weir', 'on', '>geheim', '~*', '+@all', '-info');
     const url = redis.url.replace('//', '//weir:geheim@');
-    expect((await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RATE_LIMIT_SHARED_URL: url }))).state).toBe(
-      'ok',
-    );
+    expect((await shared(url)).state).toBe('ok');
   });
 
   test('a store that is unavailable', async () => {
     const url = `redis://:geheim@127.0.0.1:${await freePort()}`;
-    const check = await checkRateLimit(settingsOf({ RATE_LIMIT_BACKEND: 'shared', RQ_SHARED_URL: url }));
+    const check = await look({ RATE_LIMIT_BACKEND: 'shared', RQ_SHARED_URL: url });
     expect(check.state).toBe('problem');
     expect(check.finding).toContain('ECONNREFUSED');
     expect(check.fix).toMatch(/^start it, correct the address/);

@@ -1,12 +1,12 @@
 /** Faults of a separate real Postgres with changed settings. */
+import { randomUUID } from 'node:crypto';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readSettings } from '../../../server/base/settings/read.ts';
-import { checkConnections } from '../../../server/operate/doctor/connections.ts';
-import { checkDatabase } from '../../../server/operate/doctor/database.ts';
-import { checkAutovacuum, checkClock, checkJobs } from '../../../server/operate/doctor/upkeep.ts';
+import { checkDatabase, serverChecks } from '../../../server/operate/doctor/database.ts';
+import { type Reached, schemaChecks } from '../../../server/operate/doctor/schema.ts';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { connectionsNeeded, type OpenedDatabase, openMigrated } from '../../../server/store/open.ts';
 import { someKey } from '../../helpers/settings.ts';
@@ -26,6 +26,9 @@ afterAll(async () => {
 });
 
 const run = (text: string) => attached.database.query<{ value: string }>({ text });
+/** What these checks read. */
+const reached = (given: Partial<Reached> = {}) =>
+  ({ database: attached.database, settings: asServer(), nowMs: Date.now, ...given }) as Reached;
 const asServer = () =>
   readSettings({ DATABASE_URL: attached.conninfo, SECRETS_KEY: someKey, WORKERS: '1', DB_POOL_MAX: '4' }, dataDir);
 
@@ -33,24 +36,25 @@ test('the doctor reports the oldest unfinished job when it makes no progress', a
   const add = (minutes: number) =>
     run(`insert into jobs (id, kind, filter, until, created_by, created_at, updated_at)
       select gen_random_uuid(), 'replay_events', '{}', now(), '{}', t, t from (select now() - interval '${minutes} minutes' as t) at`);
-  expect(await checkJobs(attached.database)).toEqual([]);
+  expect(await schemaChecks.jobs(reached())).toBe(null);
   await add(4);
-  expect(await checkJobs(attached.database)).toEqual([]);
+  expect(await schemaChecks.jobs(reached())).toBe(null);
   await add(12);
-  expect(await checkJobs(attached.database)).toMatchObject([
-    { name: 'jobs', state: 'advice', finding: expect.stringMatching(/^job \S+ has made no progress for 12 minutes$/) },
-  ]);
+  expect(await schemaChecks.jobs(reached())).toMatchObject({
+    state: 'advice',
+    finding: expect.stringMatching(/^job \S+ has made no progress for 12 minutes$/),
+  });
   await run('delete from jobs');
 });
 
 describe('the doctor checks autovacuum', () => {
   test('that is on', async () => {
-    expect(await checkAutovacuum(attached.database)).toMatchObject({ state: 'ok' });
+    expect(await serverChecks.autovacuum(reached())).toMatchObject({ state: 'ok' });
   });
 
   test.each(['autovacuum', 'track_counts'])('with %s off on the server', async (setting) => {
     await alterSystem(setting, 'off');
-    const check = await checkAutovacuum(attached.database);
+    const check = await serverChecks.autovacuum(reached());
     await alterSystem(setting, 'on');
     expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining(`${setting} is off`) });
     expect(check.fix).toContain(`alter system set ${setting} = on;`);
@@ -58,7 +62,7 @@ describe('the doctor checks autovacuum', () => {
 
   test.each(['autovacuum_enabled', 'toast.autovacuum_enabled'])('that %s turns off for a table', async (option) => {
     await run(`alter table webhooks set (${option} = false)`);
-    const check = await checkAutovacuum(attached.database);
+    const check = await serverChecks.autovacuum(reached());
     await run(`alter table webhooks reset (${option})`);
     expect(check).toMatchObject({ state: 'problem', finding: expect.stringContaining('off for webhooks:') });
   });
@@ -79,20 +83,20 @@ describe('the doctor compares the clock with that of the database', () => {
     ['is far ahead', 60_000, 'problem', /(60\.0|59\.\d) s ahead of/],
     ['is far behind', -60_000, 'problem', /(60\.0|59\.\d) s behind/],
   ])('which %s', async (_, differenceMs, state, finding) => {
-    const check = await checkClock(attached.database, () => Date.now() + differenceMs);
+    const check = await serverChecks.clock(reached({ nowMs: () => Date.now() + differenceMs }));
     expect([check.state, check.finding]).toEqual([state, expect.stringMatching(finding)]);
   });
 
   test('and does not report a slow response as a clock error', async () => {
     const times = [Date.now() - 60_000, Date.now() + 60_000];
-    expect((await checkClock(attached.database, () => times.shift()!)).state).toBe('ok');
+    expect((await serverChecks.clock(reached({ nowMs: () => times.shift()! }))).state).toBe('ok');
   });
 });
 
 describe('the doctor counts the connections of a server', () => {
   test('that has enough: those of Weir itself are not counted as others', async () => {
     await Promise.all([run('select pg_sleep(0.1)'), run('select pg_sleep(0.1)')]);
-    expect(await checkConnections(attached.database, asServer())).toMatchObject({
+    expect(await serverChecks.connections(reached())).toMatchObject({
       state: 'ok',
       finding: expect.stringMatching(/^Weir opens up to 32; the server allows 32, and other clients use 0$/),
     });
@@ -106,7 +110,7 @@ describe('the doctor counts the connections of a server', () => {
     onTestFinished(() => other.close());
     await other.query({ text: 'select 1' });
     const needed = connectionsNeeded(asServer());
-    const check = await checkConnections(attached.database, asServer());
+    const check = await serverChecks.connections(reached());
     expect(check).toMatchObject({
       state: 'problem',
       finding: `other clients use 1 of the ${needed} connections that the server allows: ${needed - 1} are left, and Weir opens up to ${needed}`,
@@ -116,13 +120,8 @@ describe('the doctor counts the connections of a server', () => {
 });
 
 test('on a server database the doctor reports all of this, and its size', async () => {
-  const checks = await checkDatabase({
-    settings: asServer(),
-    keys: [someKey],
-    running: false,
-    nowMs: () => Date.now() + 60_000,
-    log: () => {},
-  });
+  const nowMs = () => Date.now() + 60_000;
+  const checks = await checkDatabase({ settings: asServer(), keys: [someKey], running: false, nowMs }, () => {});
   expect(checks.slice(0, 7).map(({ name, state }) => `${name} ${state}`)).toEqual([
     'database ok',
     'connections ok',
@@ -133,4 +132,40 @@ test('on a server database the doctor reports all of this, and its size', async 
     'clock problem',
   ]);
   expect(checks[2]!.finding).toMatch(/^0\.0 GiB; .*cannot see the free space/);
+});
+
+const usual = {
+  ALERT_URL: 'http://8.8.8.8/SECRET',
+  ALERT_SECRET: 'whsec_x',
+  ALERT_PRIVATE_NETWORKS: 'refuse',
+} as const;
+const check = (given: object = {}) => schemaChecks.alerts(reached({ settings: { ...asServer(), ...usual, ...given } }));
+
+test('the doctor checks where alerts are sent, and whether the latest request arrived', async () => {
+  expect(await check({ ALERT_URL: undefined })).toMatchObject({ state: 'ok', finding: expect.stringMatching(/unset/) });
+  expect(await check()).toMatchObject({ state: 'ok', finding: 'alerts are sent to 8.8.8.8' });
+  expect(await check({ ALERT_SECRET: undefined })).toMatchObject({
+    state: 'advice',
+    finding: expect.stringMatching(/not signed/),
+  });
+  expect(await check({ ALERT_URL: 'http://10.0.0.1/' })).toMatchObject({
+    state: 'problem',
+    finding: expect.stringMatching(/10\.0\.0\.1 is not a public/),
+  });
+  expect(await check({ ALERT_URL: 'http://10.0.0.1/', ALERT_PRIVATE_NETWORKS: 'allow' })).toMatchObject({
+    state: 'ok',
+  });
+
+  const id = randomUUID();
+  const runFor = (text: string) => attached.database.query({ text, values: [id] });
+  await runFor(`insert into alerts (id, condition, subject_id, subject_name, since, began_at, value, checked_at)
+             values ($1, 'spool', 'x', 'x', now(), now(), 1, now())`);
+  await runFor(`insert into alert_requests (id, alert_id, type, body, created_at, next_attempt_at, last_attempt_at, last_error)
+             values ($1, $1, 'alert.began', '{}', now(), now(), now(), '8.8.8.8 answered 500')`);
+  expect(await check()).toMatchObject({
+    state: 'problem',
+    finding: 'the latest request to 8.8.8.8 failed: 8.8.8.8 answered 500',
+  });
+  await runFor(`update alert_requests set state = 'sent', last_error = null where id = $1`);
+  expect(await check()).toMatchObject({ state: 'ok' });
 });

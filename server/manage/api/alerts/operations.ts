@@ -1,12 +1,14 @@
 /** /api/v1/alerts: conditions that need a person, now and before. */
+import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
 import { alertSchema, alertTestSchema } from '../../../model/alerts.ts';
+import { record } from '../../../store/audit/record.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { listAlerts } from '../../../store/queries/alerts/alerts.ts';
 import { describeAlert } from '../../conditions/describe.ts';
-import { testAlert } from '../../conditions/test-alert.ts';
+import { postAlert } from '../../conditions/post.ts';
 import { done, operation } from '../operation.ts';
 import { flag, flagValue, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 
@@ -37,9 +39,25 @@ export function alertOperations({ settings, database }: AlertParts) {
     testAlert: operation({
       answers: { 200: alertTestSchema },
       problems: ['alert_url_unset'],
+      /** Sends a test alert to ALERT_URL, once, and records who sent it. */
       handle: async ({ actor }) => {
-        const tested = await testAlert(database, settings, actor);
-        return tested === null ? problem('alert_url_unset') : done(200, tested);
+        const { ALERT_URL, PUBLIC_URL } = settings;
+        if (ALERT_URL === undefined) return problem('alert_url_unset');
+        const id = randomUUID();
+        const nowMs = Date.now();
+        const url = `${PUBLIC_URL}/status#alerts`;
+        const text = `This is a test alert of Weir. ${url}`;
+        const body = JSON.stringify({ type: 'alert.test', timestamp: new Date(nowMs).toISOString(), text, url });
+        const posted = await postAlert({ ...settings, ALERT_URL }, { id, body }, nowMs);
+        const { status, durationMs } = posted;
+        const sent = posted.kind === 'sent';
+        // The host alone: the path of ALERT_URL may be a secret.
+        const target = { kind: 'alert', id: null, name: new URL(ALERT_URL).host };
+        await database.transaction((query) =>
+          record(query, actor, { action: 'alert.test', target, after: { sent, status } }),
+        );
+        const [error, fix] = posted.kind === 'sent' ? [null, null] : [posted.error, posted.fix];
+        return done(200, { id, sent, status, duration_ms: durationMs, error, fix });
       },
     }),
   };

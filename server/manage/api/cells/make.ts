@@ -19,8 +19,8 @@ export async function readUnfit(
 ): Promise<string | null> {
   const facts = await readServer(pool);
   // Whether commits are durable is a finding of the doctor, as it is at home.
-  for (const check of [checkVersion(facts, 'the server'), ...(await checkFit(pool, facts)), ...checkWritable(facts)])
-    if (check.state !== 'ok') return `${check.finding}: ${check.fix}`;
+  for (const found of [checkVersion(facts, 'the server'), await checkFit(pool, facts), checkWritable(facts)])
+    if (found !== null && found.state !== 'ok') return `${found.finding}: ${found.fix}`;
   if (!(await hasTable(pool, 'schema_migrations'))) return null;
   const found = await readSelf(pool).catch(() => null);
   if (found?.installation !== self.installation) return 'This database belongs to another installation of Weir.';

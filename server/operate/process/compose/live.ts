@@ -3,7 +3,7 @@
 import { alertOperations } from '../../../manage/api/alerts/operations.ts';
 import { conditionOperations } from '../../../manage/api/conditions/operations.ts';
 import { liveOperations } from '../../../manage/api/live/operations.ts';
-import type { Doctor } from '../../../manage/api/status/doctor.ts';
+import type { AskDoctor } from '../../../manage/api/status/doctor.ts';
 import { statusOperations } from '../../../manage/api/status/operations.ts';
 import type { Gauges, Live, Sample, Second } from '../../../manage/live/counters.ts';
 import { History } from '../../../manage/live/counters.ts';
@@ -80,16 +80,7 @@ type SampledByParts = Required<Pick<Sample, 'unknownUrls'>> &
   };
 
 /** The parts for the page Status. */
-export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History, doctor: Doctor) {
-  return {
-    operations: statusOperations({
-      settings,
-      conninfo,
-      database,
-      history,
-      doctor,
-      rateLimitStore: () => limiter.health(),
-    }),
-    close: () => doctor.close(),
-  };
+export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History, askDoctor: AskDoctor) {
+  const rateLimitStore = () => limiter.health();
+  return statusOperations({ settings, conninfo, database, history, askDoctor, rateLimitStore });
 }

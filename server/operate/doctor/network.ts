@@ -1,0 +1,142 @@
+/** Checks of addresses: those for browsers and senders, which must match each other, proxies, the identity provider and the two ports. */
+import { isLoopback } from '../../base/net/loopback.ts';
+import { probePort } from '../../base/settings/port.ts';
+import type { Settings } from '../../base/settings/read.ts';
+import { discover, reasonOf } from '../../manage/auth/oidc/provider.ts';
+import { redirectUri } from '../../manage/auth/oidc/sign-in.ts';
+import { advice, type CheckTable, ok, problem, problemOf } from '../../model/check.ts';
+import { OperatorError } from '../../model/fault.ts';
+
+export type Addresses = Pick<
+  Settings,
+  'HOST' | 'PUBLIC_URL' | 'FRONTEND_PUBLIC_API_URL' | 'CORS_ORIGINS' | 'TRUSTED_PROXIES'
+>;
+
+/** Checks of the settings alone; portChecks tries what responds at these URLs. */
+export const originChecks = {
+  origins({ settings }) {
+    const { PUBLIC_URL: pages, FRONTEND_PUBLIC_API_URL: api, CORS_ORIGINS: allowed } = settings;
+    const found = [];
+    if (api !== pages && !allowed.includes(pages))
+      found.push(
+        problem(
+          `pages at ${pages} call the API at ${api}, but CORS_ORIGINS does not allow ${pages}: browsers will block the calls`,
+          `add ${pages} to CORS_ORIGINS, or give FRONTEND_PUBLIC_API_URL and PUBLIC_URL the same origin`,
+        ),
+      );
+    if (pages.startsWith('https:') && api.startsWith('http:'))
+      found.push(
+        problem(
+          `pages at ${pages} cannot call ${api}: browsers block http requests from https pages`,
+          'give FRONTEND_PUBLIC_API_URL an https origin',
+        ),
+      );
+    const plain = allowed.filter((origin) => origin.startsWith('http:') && !isLoopback(new URL(origin).hostname));
+    if (api.startsWith('https:') && plain.length > 0)
+      found.push(
+        advice(
+          `CORS_ORIGINS allows ${plain.join(', ')}: an attacker who changes such a page in transit can call the API as its users`,
+          'serve these pages over https and list their https origins',
+        ),
+      );
+    if (!isLoopback(settings.HOST) && isLoopback(new URL(api).hostname))
+      found.push(
+        advice(
+          `Weir listens on ${settings.HOST}, but the address shown to senders is ${api}, which is their own machine`,
+          'set PUBLIC_URL to the address that senders and browsers use',
+        ),
+      );
+    return found.length > 0 ? found : [ok(`pages and API are at ${api === pages ? api : `${pages}, ${api}`}`)];
+  },
+  /** Rate limits must count the sender's address, not a proxy's. */
+  proxies({ settings: { TRUSTED_PROXIES: proxies, PUBLIC_URL: pages } }) {
+    const allAddresses = proxies.filter((network) => network.endsWith('/0'));
+    if (allAddresses.length > 0)
+      return problem(
+        `TRUSTED_PROXIES contains ${allAddresses.join(', ')}: any client can claim any address and evade its rate limit`,
+        'list only the addresses of your proxies',
+      );
+    if (proxies.length > 0) return ok(`${proxies.join(', ')} are trusted`);
+    if (!pages.startsWith('https:')) return ok('no proxy is trusted; the client is the network peer');
+    return advice(
+      'PUBLIC_URL is https, so there is a proxy in front of Weir, but TRUSTED_PROXIES is empty: all senders share one rate limit',
+      'set TRUSTED_PROXIES to the addresses of the proxy',
+    );
+  },
+} satisfies CheckTable<{ settings: Addresses }>;
+
+export const providerChecks = {
+  /** Makes one request to the provider, within about 5 s. Only a sign-in shows whether the provider accepts Weir's client credentials. */
+  async identity_provider({ settings }) {
+    if (settings.AUTH_MODE === 'local') return ok('users sign in at Weir itself');
+    const issuer = settings.OIDC_ISSUER!;
+    try {
+      const config = await discover({
+        issuer,
+        clientId: settings.OIDC_CLIENT_ID!,
+        clientSecret: settings.OIDC_CLIENT_SECRET!,
+      });
+      const { code_challenge_methods_supported: methods } = config.serverMetadata();
+      if (methods !== undefined && !methods.includes('S256'))
+        return problem(`${issuer} does not offer PKCE with S256`, 'turn it on for this client at the provider');
+      return ok(`${issuer} answers; the redirect URI to register there is ${redirectUri(settings.PUBLIC_URL)}`);
+    } catch (error) {
+      // The discovery URL (OpenID Connect Discovery 1.0, section 4.1).
+      const address = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+      return problem(
+        `${issuer} is not usable: ${reasonOf(error)}`,
+        `open ${address} from this machine: its issuer must equal OIDC_ISSUER exactly`,
+      );
+    }
+  },
+} satisfies CheckTable<{ settings: Settings }>;
+
+/** Whether the two ports are free, used by Weir or used by another program, and whether Weir responds at its public URL. */
+export const portChecks = {
+  async port({ settings: { HOST, PORT, METRICS_PORT, FRONTEND_PUBLIC_API_URL: url } }) {
+    if (PORT === METRICS_PORT)
+      return problem(`PORT and METRICS_PORT are both ${PORT}`, 'set METRICS_PORT to another port');
+    const { isOurs, found } = await tryPort('PORT', HOST, PORT, '/healthz', ALIVE);
+    return isOurs ? [found, { name: REACH, ...(await tryUrl(url)) }] : found;
+  },
+  async metrics_port({ settings: { PORT, METRICS_HOST, METRICS_PORT } }) {
+    if (PORT === METRICS_PORT) return null;
+    return (await tryPort('METRICS_PORT', METRICS_HOST, METRICS_PORT, '/metrics', /^weir_build_info\{/m)).found;
+  },
+} satisfies CheckTable<{ settings: Settings }>;
+
+/** The check of the public URL; there is one only while Weir runs. */
+export const REACH = 'reach';
+const ALIVE = /^\{"status":"ok"\}$/;
+const ANSWER_TIMEOUT_MS = 3_000;
+
+async function tryPort(setting: 'PORT' | 'METRICS_PORT', host: string, port: number, path: string, ours: RegExp) {
+  try {
+    await probePort(setting, host, port);
+    return { isOurs: false, found: ok(`${port} on ${host} is free`) };
+  } catch (error) {
+    const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+    const url = `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}${path}`;
+    if (await answersWith(ours, url)) return { isOurs: true, found: ok(`${port} on ${host} is used by Weir itself`) };
+    if (!(error instanceof OperatorError)) throw error;
+    return { isOurs: false, found: problemOf(error, `set ${setting}`) };
+  }
+}
+
+/** Tests the URL from this machine, since doctor cannot test it from a browser's network. */
+async function tryUrl(apiUrl: string) {
+  if (await answersWith(ALIVE, `${apiUrl}/healthz`)) return ok(`Weir answers at ${apiUrl} from this machine`);
+  return advice(
+    `Weir runs, but does not answer at ${apiUrl} from this machine`,
+    'check the proxy and the host name, or set FRONTEND_PUBLIC_API_URL (or PUBLIC_URL) to the address that browsers and senders use',
+  );
+}
+
+async function answersWith(wanted: RegExp, url: string): Promise<boolean> {
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS), redirect: 'error' });
+    return answer.status === 200 && wanted.test(await answer.text());
+  } catch {
+    return false;
+  }
+}
