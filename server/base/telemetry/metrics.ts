@@ -1,10 +1,10 @@
 /** The measurements of a process. Each process counts; the primary sums (see operate/primary/metrics-page.ts). */
-import { Gauge, Registry } from 'prom-client';
-import { type ProblemCode, problems } from '../../model/errors.ts';
+import { type Metric, Registry } from 'prom-client';
+import { problems } from '../../model/errors.ts';
 import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
-import { limitNames, type Policy } from '../ratelimit/limiter.ts';
-import { cellLabels, type MetricName, metricFamily, metricTable } from './metric-table.ts';
-import { Distribution, HotCounter, type MetricSample } from './series.ts';
+import { limitNames } from '../ratelimit/limiter.ts';
+import { cellLabels, type MetricName, metricFamily } from './metric-table.ts';
+import { type CountedSeries, Counters, Distribution, type MetricSample } from './series.ts';
 import { type Stage, stageNames } from './stages.ts';
 
 /** Histogram bounds in seconds. A stage takes microseconds when idle and tens of milliseconds under load. */
@@ -20,10 +20,27 @@ type DeliveryOutcome = (typeof deliveryOutcomes)[number];
 /** Maximum agents with their own series in one process. The metrics page shows fewer (operate/primary/families.ts). */
 const AGENTS_COUNTED_MAX = 1_000;
 
-/** CONNECTIONS_MAX and CLIENT_CONNECTIONS_MAX. */
-const connectionLimits = ['process', 'client'] as const;
-
-const rejectionOutcomes = ['stored', 'sampled_out', 'queue_full', 'failed'] as const;
+/** The counters of a process, with the series that start at 0. */
+const counted = {
+  weir_requests_aborted_total: [],
+  weir_problems_total: Object.keys(problems).map((code) => ({ code })),
+  // CONNECTIONS_MAX and CLIENT_CONNECTIONS_MAX.
+  weir_connections_refused_total: [{ limit: 'process' }, { limit: 'client' }],
+  weir_requests_uncounted_total: limitNames.map((limit) => ({ limit })),
+  weir_events_committed_total: [{}],
+  weir_events_duplicate_total: [{}],
+  weir_spool_events_written_total: [{}],
+  weir_events_in_doubt_total: [{ outcome: 'stored' }, { outcome: 'not_stored' }],
+  weir_signatures_verified_total: [],
+  weir_rejections_total: ['stored', 'sampled_out', 'queue_full', 'failed'].map((outcome) => ({ outcome })),
+  weir_rejections_stored_total: Object.keys(rejectionReasons).map((reason) => ({ reason })),
+  weir_thread_failures_total: [{}],
+  weir_password_hashes_total: [{}],
+  weir_streams_dropped_total: [{}],
+  weir_deliveries_settled_total: [],
+  weir_leases_expired_total: [],
+  weir_filter_failures_total: [],
+} as const satisfies CountedSeries;
 
 /** Responses of one route by status, and their durations. */
 interface RouteCounts {
@@ -42,31 +59,17 @@ export class Metrics {
   readonly registry = new Registry();
   readonly #stages = stageNames.map((stage) => new Distribution(secondsBuckets, { stage }));
   readonly #routes = new Map<string, RouteCounts>();
-  readonly #aborted = new HotCounter([]);
-  readonly #problems = new HotCounter(Object.keys(problems).map((code) => ({ code })));
-  readonly #connectionsRefused = new HotCounter(connectionLimits.map((limit) => ({ limit })));
-  readonly #uncounted = new HotCounter(limitNames.map((limit) => ({ limit })));
+  readonly #counters = new Counters(counted);
+  readonly #committed = this.#counters.of('weir_events_committed_total');
+  readonly #verified = {
+    current: this.#counters.of('weir_signatures_verified_total').series({ secret: 'current' }),
+    previous: this.#counters.of('weir_signatures_verified_total').series({ secret: 'previous' }),
+  };
   readonly #poolWait = new Distribution(secondsBuckets, {});
   readonly #commits = new Map<number, CommitCounts>();
   readonly #verifyBatches = new Distribution(sizeBuckets, {});
-  readonly #committed = new HotCounter();
-  readonly #repeated = new HotCounter();
-  readonly #spooled = new HotCounter();
-  readonly #inDoubt = new HotCounter([{ outcome: 'stored' }, { outcome: 'not_stored' }]);
-  readonly #verified = new HotCounter([]);
-  readonly #verifiedBy = {
-    current: this.#verified.series({ secret: 'current' }),
-    previous: this.#verified.series({ secret: 'previous' }),
-  };
-  readonly #rejections = new HotCounter(rejectionOutcomes.map((outcome) => ({ outcome })));
-  readonly #rejectionReasons = new HotCounter(Object.keys(rejectionReasons).map((reason) => ({ reason })));
-  readonly #threadFailures = new HotCounter();
-  readonly #passwordHashes = new HotCounter();
-  readonly #streamsCut = new HotCounter();
-  readonly #settled = new HotCounter([]);
-  readonly #leasesExpired = new HotCounter([]);
-  readonly #filterFailures = new HotCounter([]);
   readonly #agents = new Set<string>();
+  readonly #gauges = new Map<MetricName, () => MetricSample[]>();
 
   constructor() {
     this.#commitsOf(0);
@@ -79,29 +82,13 @@ export class Metrics {
         [...statuses].map(([status, value]) => ({ labels: { route, status: String(status) }, value })),
       ),
     );
-    this.#register('weir_requests_aborted_total', () => this.#aborted.samples());
-    this.#register('weir_problems_total', () => this.#problems.samples());
-    this.#register('weir_connections_refused_total', () => this.#connectionsRefused.samples());
-    this.#register('weir_requests_uncounted_total', () => this.#uncounted.samples());
     this.#register('weir_pool_wait_seconds', (name) => this.#poolWait.samples(name));
     const commits = (of: keyof CommitCounts) => (name: string) =>
       [...this.#commits.values()].flatMap((counts) => counts[of].samples(name));
     this.#register('weir_commit_seconds', commits('seconds'));
     this.#register('weir_commit_events', commits('events'));
     this.#register('weir_verify_batch_requests', (name) => this.#verifyBatches.samples(name));
-    this.#register('weir_events_committed_total', () => this.#committed.samples());
-    this.#register('weir_events_duplicate_total', () => this.#repeated.samples());
-    this.#register('weir_spool_events_written_total', () => this.#spooled.samples());
-    this.#register('weir_events_in_doubt_total', () => this.#inDoubt.samples());
-    this.#register('weir_signatures_verified_total', () => this.#verified.samples());
-    this.#register('weir_rejections_total', () => this.#rejections.samples());
-    this.#register('weir_rejections_stored_total', () => this.#rejectionReasons.samples());
-    this.#register('weir_thread_failures_total', () => this.#threadFailures.samples());
-    this.#register('weir_password_hashes_total', () => this.#passwordHashes.samples());
-    this.#register('weir_streams_dropped_total', () => this.#streamsCut.samples());
-    this.#register('weir_deliveries_settled_total', () => this.#settled.samples());
-    this.#register('weir_leases_expired_total', () => this.#leasesExpired.samples());
-    this.#register('weir_filter_failures_total', () => this.#filterFailures.samples());
+    for (const name of this.#counters.names) this.#register(name, () => this.#counters.of(name).samples());
     this.#register('process_cpu_seconds_total', () => [{ labels: {}, value: cpuSeconds() }]);
   }
 
@@ -109,7 +96,7 @@ export class Metrics {
   expect(route: string, statuses: Iterable<number>): void {
     const counts = this.#countsOf(route);
     for (const status of statuses) counts.statuses.set(status, counts.statuses.get(status) ?? 0);
-    this.#aborted.add(0, { route });
+    this.add('weir_requests_aborted_total', 0, { route });
   }
 
   request(route: string, status: number, seconds: number): void {
@@ -127,23 +114,13 @@ export class Metrics {
     return counts;
   }
 
-  /** Counts a request that was answered with a problem document. */
-  problem(code: ProblemCode): void {
-    this.#problems.add(1, { code });
+  add(name: keyof typeof counted, amount = 1, labels?: Record<string, string>): void {
+    this.#counters.of(name).add(amount, labels);
   }
 
-  /** Counts a connection that was closed at once. */
-  connectionRefused(limit: (typeof connectionLimits)[number]): void {
-    this.#connectionsRefused.add(1, { limit });
-  }
-
-  get connectionsRefused(): number {
-    return this.#connectionsRefused.total;
-  }
-
-  /** Counts a request that was allowed because the rate limit failed open. */
-  uncounted(limit: Policy['name']): void {
-    this.#uncounted.add(1, { limit });
+  /** The sum of all series of a counter. */
+  total(name: keyof typeof counted): number {
+    return this.#counters.of(name).total;
   }
 
   poolWaited(seconds: number): void {
@@ -152,10 +129,6 @@ export class Metrics {
 
   stage(stage: Stage, seconds: number): void {
     this.#stages[stage]!.observe(seconds);
-  }
-
-  aborted(route: string): void {
-    this.#aborted.add(1, { route });
   }
 
   committed(events: number, seconds: number, cell: number): void {
@@ -175,66 +148,35 @@ export class Metrics {
     return counts;
   }
 
-  repeated(events: number, cell: number): void {
-    this.#repeated.add(events, cellLabels(cell));
-  }
-
-  spooled(events: number): void {
-    this.#spooled.add(events);
-  }
-
-  get spooledEvents(): number {
-    return this.#spooled.total;
-  }
-
   inDoubt(events: number, found: number, cell: number): void {
-    this.#inDoubt.add(found, { outcome: 'stored', ...cellLabels(cell) });
-    this.#inDoubt.add(events - found, { outcome: 'not_stored', ...cellLabels(cell) });
+    this.add('weir_events_in_doubt_total', found, { outcome: 'stored', ...cellLabels(cell) });
+    this.add('weir_events_in_doubt_total', events - found, { outcome: 'not_stored', ...cellLabels(cell) });
   }
 
   verified(secret: 'current' | 'previous'): void {
-    this.#verifiedBy[secret].value++;
-  }
-
-  rejected(outcome: (typeof rejectionOutcomes)[number], requests: number): void {
-    this.#rejections.add(requests, { outcome });
-  }
-
-  rejectionStored(reason: string): void {
-    this.#rejectionReasons.add(1, { reason });
+    this.#verified[secret].value++;
   }
 
   verifyBatch(requests: number): void {
     this.#verifyBatches.observe(requests);
   }
 
-  threadFailed(): void {
-    this.#threadFailures.add(1);
-  }
-
-  passwordHashed(): void {
-    this.#passwordHashes.add(1);
-  }
-
   settled(agentId: string, outcome: DeliveryOutcome, deliveries: number): void {
-    if (deliveries > 0) this.#settled.add(deliveries, { agent: this.#agentLabel(agentId), outcome });
+    if (deliveries > 0)
+      this.add('weir_deliveries_settled_total', deliveries, { agent: this.#agentLabel(agentId), outcome });
   }
 
   leasesExpired(agentId: string, leases: number): void {
-    if (leases > 0) this.#leasesExpired.add(leases, { agent: this.#agentLabel(agentId) });
+    if (leases > 0) this.add('weir_leases_expired_total', leases, { agent: this.#agentLabel(agentId) });
   }
 
   filterFailed(agentId: string, events: number): void {
-    this.#filterFailures.add(events, { agent: this.#agentLabel(agentId) });
+    this.add('weir_filter_failures_total', events, { agent: this.#agentLabel(agentId) });
   }
 
   #agentLabel(agentId: string): string {
     if (this.#agents.size < AGENTS_COUNTED_MAX) this.#agents.add(agentId);
     return this.#agents.has(agentId) ? agentId : 'other';
-  }
-
-  streamCut(): void {
-    this.#streamsCut.add(1);
   }
 
   /** Total responses, by route and status. */
@@ -243,43 +185,32 @@ export class Metrics {
       for (const [status, count] of statuses) yield { route, status, count };
   }
 
-  /** Total commits by duration (see secondsBuckets), and total events committed. */
-  commits(): { events: number; durations: readonly number[] } {
+  /** Total commits by duration, see secondsBuckets. */
+  commitDurations(): readonly number[] {
     const [home, ...others] = [...this.#commits.values()].map(({ seconds }) => seconds.counts);
-    const durations = others.reduce((sum, counts) => sum.map((count, i) => count + counts[i]!), home!);
-    return { events: this.#committed.total, durations };
+    return others.reduce((sum, counts) => sum.map((count, i) => count + counts[i]!), home!);
   }
 
-  /** Registers a gauge. `read` is called when the metrics page is rendered. */
-  gauge(name: MetricName, read: () => number, aggregator: 'sum' | 'max' = 'sum'): void {
-    const help = metricTable[name][1];
-    this.registry.registerMetric(
-      new Gauge({
-        name,
-        help,
-        aggregator,
-        registers: [],
-        collect() {
-          this.set(read());
-        },
-      }),
-    );
+  /** Registers a gauge, or a counter that is counted elsewhere. `read` is called when the metrics page is rendered, and by `value`. */
+  gauge(name: MetricName, read: () => number, aggregator?: 'max'): void {
+    this.gauges(name, () => [{ labels: {}, value: read() }], aggregator);
   }
 
-  /** Registers a counter that is counted elsewhere. `read` is called when the metrics page is rendered. */
-  counter(name: MetricName, read: () => number): void {
-    this.#register(name, () => [{ labels: {}, value: read() }]);
-  }
-
-  /** Registers a gauge with several series. `read` is called when the metrics page is rendered. */
+  /** Registers a gauge with several series. */
   gauges(name: MetricName, read: () => MetricSample[], aggregator?: 'max'): void {
     this.#register(name, read, aggregator);
+    this.#gauges.set(name, read);
+  }
+
+  /** The sum of the series of a gauge, now. */
+  value(name: MetricName): number {
+    return this.#gauges.get(name)!().reduce((sum, { value }) => sum + value, 0);
   }
 
   #register(name: MetricName, samples: (name: string) => MetricSample[], aggregator?: 'max'): void {
     // prom-client's registry only calls get() of a metric.
     const metric = { name, get: () => metricFamily(name, samples(name), aggregator) };
-    this.registry.registerMetric(metric as unknown as Gauge);
+    this.registry.registerMetric(metric as unknown as Metric);
   }
 }
 

@@ -14,7 +14,7 @@ interface Series {
 }
 
 /** A counter with a few labelled series, stored in a map. */
-export class HotCounter {
+class HotCounter {
   readonly #series = new Map<string, Series>();
 
   /** @param known series that start at 0; by default the one without labels. */
@@ -45,6 +45,27 @@ export class HotCounter {
 
   samples(): MetricSample[] {
     return [...this.#series.values()];
+  }
+}
+
+/** Names of counters, each with the series that start at 0. */
+export type CountedSeries = Readonly<Record<string, readonly Labels[]>>;
+
+/** The counters of a table by name. */
+export class Counters<Name extends string> {
+  readonly #counters: Readonly<Record<Name, HotCounter>>;
+  readonly names: readonly Name[];
+
+  constructor(counted: Readonly<Record<Name, readonly Labels[]>>) {
+    this.names = Object.keys(counted) as Name[];
+    this.#counters = Object.fromEntries(this.names.map((name) => [name, new HotCounter(counted[name])])) as Record<
+      Name,
+      HotCounter
+    >;
+  }
+
+  of(name: Name): HotCounter {
+    return this.#counters[name];
   }
 }
 

@@ -105,6 +105,9 @@ export type UnknownUrl = z.infer<typeof unknownUrlSchema>;
 
 export type Gauges = { [Name in keyof typeof gauges]: number };
 
+export const totalNames = Object.keys(totalsSchema.shape) as (keyof Totals)[];
+export const gaugeNames = Object.keys(gauges) as (keyof Gauges)[];
+
 /** What one process reports to the primary once a second. */
 export interface Sample {
   startedMs: number;

@@ -1,22 +1,52 @@
 /** What a process reports to the primary: its counters and the lag of its event loop. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { MetricName } from '../../base/telemetry/metric-table.ts';
 import type { Metrics } from '../../base/telemetry/metrics.ts';
-import type { Totals } from './counters.ts';
+import type { Gauges, Sample, Totals } from './counters.ts';
 
 /** Path prefix of the ingest routes. */
 const INGEST_PREFIX = '/in/';
 
+/** The metrics that are gauges of a sample. */
+const sampled = {
+  queue_events: 'weir_queue_events',
+  verify_queue_requests: 'weir_verify_queue_requests',
+  connections: 'weir_connections',
+  open_requests: 'weir_open_requests',
+  streams: 'weir_streams',
+  resident_bytes: 'weir_resident_bytes',
+} as const satisfies Record<Exclude<keyof Gauges, 'event_loop_lag_ms'>, MetricName>;
+const sampledNames = Object.keys(sampled) as (keyof typeof sampled)[];
+
+/** The members of a sample that come from the metrics of the process. */
+export type Sampled = 'startedMs' | 'totals' | 'commitDurations' | 'threads' | 'gauges';
+
+/** Call it once a second: it ends a second of the lag. */
+export function sampleOf(metrics: Metrics, lag: LoopLag): Pick<Sample, Sampled> {
+  const values = Object.fromEntries(sampledNames.map((name) => [name, metrics.value(sampled[name])]));
+  return {
+    startedMs: Math.round(performance.timeOrigin),
+    totals: totalsOf(metrics),
+    commitDurations: metrics.commitDurations(),
+    threads: metrics.value('weir_threads'),
+    gauges: {
+      ...(values as Record<keyof typeof sampled, number>),
+      event_loop_lag_ms: Math.round(lag.take() * 100) / 100,
+    },
+  };
+}
+
 /** Counts since the start of the process. A duplicate event counts as neither accepted nor refused. */
-export function totalsOf(metrics: Metrics): Totals {
+function totalsOf(metrics: Metrics): Totals {
   const totals = {
-    accepted: metrics.commits().events,
+    accepted: metrics.total('weir_events_committed_total'),
     rejected: 0,
     limited: 0,
     refused: 0,
     failed: 0,
-    spooled: metrics.spooledEvents,
+    spooled: metrics.total('weir_spool_events_written_total'),
     requests: 0,
-    connections_refused: metrics.connectionsRefused,
+    connections_refused: metrics.total('weir_connections_refused_total'),
   };
   for (const { route, status, count } of metrics.answers()) {
     totals.requests += count;

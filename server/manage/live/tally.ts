@@ -3,6 +3,7 @@
 import { secondsBuckets } from '../../base/telemetry/metrics.ts';
 import { noDeaths } from '../../model/process-deaths.ts';
 import type { Depth, Gauges, Live, ProcessLive, Sample, Second, Totals, UnknownUrl } from './counters.ts';
+import { gaugeNames, totalNames } from './counters.ts';
 
 /** A process that has not responded for this long is reported as unresponsive. */
 const SILENT_MS = 3_000;
@@ -20,16 +21,7 @@ interface Process {
 }
 
 const nothing: Counted = {
-  totals: {
-    accepted: 0,
-    rejected: 0,
-    limited: 0,
-    refused: 0,
-    failed: 0,
-    spooled: 0,
-    requests: 0,
-    connections_refused: 0,
-  },
+  totals: Object.fromEntries(totalNames.map((name) => [name, 0])) as Totals,
   commitDurations: Array.from({ length: secondsBuckets.length + 1 }, () => 0),
 };
 
@@ -142,10 +134,9 @@ function unknownUrlsOf(samples: readonly Sample[]): UnknownUrl[] {
 
 /** A process of an older build omits newer counts. */
 function combine(one: Counted, other: Counted, by: (a: number, b: number) => number): Counted {
-  const names = Object.keys(nothing.totals) as (keyof Totals)[];
   return {
     totals: Object.fromEntries(
-      names.map((name) => [name, by(one.totals[name] ?? 0, other.totals[name] ?? 0)]),
+      totalNames.map((name) => [name, by(one.totals[name] ?? 0, other.totals[name] ?? 0)]),
     ) as Totals,
     commitDurations: one.commitDurations.map((count, bucket) => by(count, other.commitDurations[bucket]!)),
   };
@@ -155,12 +146,7 @@ function combine(one: Counted, other: Counted, by: (a: number, b: number) => num
 function sumOf(all: readonly Gauges[]): Gauges {
   const sum = (name: keyof Gauges) => all.reduce((total, gauges) => total + gauges[name], 0);
   return {
-    queue_events: sum('queue_events'),
-    verify_queue_requests: sum('verify_queue_requests'),
-    connections: sum('connections'),
-    open_requests: sum('open_requests'),
-    streams: sum('streams'),
-    resident_bytes: sum('resident_bytes'),
+    ...(Object.fromEntries(gaugeNames.map((name) => [name, sum(name)])) as Gauges),
     event_loop_lag_ms: Math.max(0, ...all.map((gauges) => gauges.event_loop_lag_ms)),
   };
 }

@@ -1,9 +1,10 @@
 /** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, including the totals of ended processes. */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
-import { AggregatorRegistry, Counter, Registry } from 'prom-client';
+import { AggregatorRegistry, Registry } from 'prom-client';
 import { release } from '../../base/files/build.ts';
 import { isLoopback } from '../../base/net/loopback.ts';
-import { type MetricName, metricTable, withCells } from '../../base/telemetry/metric-table.ts';
+import { metricFamily, withCells } from '../../base/telemetry/metric-table.ts';
+import { Counters } from '../../base/telemetry/series.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { DatabaseFigures } from './database-figures.ts';
 import { AgentSeries, databaseFamilies, primaryFamilies } from './families.ts';
@@ -14,6 +15,17 @@ type Metric = { name: string; type: string; help: string; values: { value: numbe
 
 /** Scrapers keep one connection each. Without a limit, clients could take all descriptors of the primary. */
 export const CONNECTIONS_MAX = 64;
+
+/** What the primary counts itself, with the series that start at 0. */
+const counted = {
+  weir_process_restarts_total: [{}],
+  weir_rolling_restarts_total: [{ outcome: 'restarted' }, { outcome: 'failed' }],
+  weir_processes_replaced_for_memory_total: [{}],
+  weir_leases_expired_total: [],
+  weir_deliveries_settled_total: [],
+  weir_events_replayed_total: [{}],
+  weir_deliveries_unhandled_total: [{}],
+};
 
 interface MetricsPageParts {
   /** Returns snapshots of all running processes. */
@@ -29,14 +41,7 @@ interface MetricsPageParts {
 
 export class MetricsPage {
   readonly #parts: MetricsPageParts;
-  readonly #own = new Registry();
-  readonly #deaths = this.#counter('weir_process_restarts_total');
-  readonly #rollingRestarts = this.#counter('weir_rolling_restarts_total', ['outcome']);
-  readonly #memory = this.#counter('weir_processes_replaced_for_memory_total');
-  readonly #expired = this.#counter('weir_leases_expired_total', ['agent']);
-  readonly #settled = this.#counter('weir_deliveries_settled_total', ['agent', 'outcome']);
-  readonly #replayed = this.#counter('weir_events_replayed_total');
-  readonly #unhandled = this.#counter('weir_deliveries_unhandled_total');
+  readonly #own = new Counters(counted);
   /** Summed counters and histograms of ended processes. */
   #ended: MetricsSnapshot = [];
   #folding: Promise<void> = Promise.resolve();
@@ -48,7 +53,6 @@ export class MetricsPage {
 
   constructor(parts: MetricsPageParts) {
     this.#parts = parts;
-    for (const outcome of ['restarted', 'failed']) this.#rollingRestarts.inc({ outcome }, 0);
   }
 
   /** Keeps the totals of an ended process, so that no total decreases. */
@@ -60,27 +64,8 @@ export class MetricsPage {
     });
   }
 
-  died(): void {
-    this.#deaths.inc();
-  }
-
-  /** Counts a process that was replaced because of PROCESS_MEMORY_MAX. */
-  memoryReplaced(): void {
-    this.#memory.inc();
-  }
-
-  restarted(outcome: 'restarted' | 'failed'): void {
-    this.#rollingRestarts.inc({ outcome });
-  }
-
-  /** Counts deliveries that retention removed before an agent settled them. */
-  deliveriesUnhandled(deliveries: number): void {
-    this.#unhandled.inc(deliveries);
-  }
-
-  /** Counts events that a job has replayed. */
-  eventsReplayed(events: number): void {
-    this.#replayed.inc(events);
+  count(name: keyof typeof counted, amount = 1, labels?: Record<string, string>): void {
+    this.#own.of(name).add(amount, labels);
   }
 
   /** Sets the time span that has partitions. */
@@ -97,21 +82,15 @@ export class MetricsPage {
   lastLeasesEnded(agentIds: readonly string[]): void {
     for (const id of agentIds) {
       const agent = this.#agents.known(id);
-      this.#expired.inc({ agent });
-      this.#settled.inc({ agent, outcome: 'dead' });
+      this.count('weir_leases_expired_total', 1, { agent });
+      this.count('weir_deliveries_settled_total', 1, { agent, outcome: 'dead' });
     }
-  }
-
-  /** Creates a counter of the primary itself. */
-  #counter(name: MetricName, labelNames: string[] = []): Counter {
-    return new Counter({ name, help: metricTable[name][1], labelNames, registers: [this.#own] });
   }
 
   /** Renders the metrics in the Prometheus text exposition format 0.0.4. */
   async render(): Promise<string> {
-    const [living, own, figures, spool] = await Promise.all([
+    const [living, figures, spool] = await Promise.all([
       this.#parts.collect(),
-      this.#own.getMetricsAsJSON(),
       this.#parts.readFigures(),
       this.#parts.ownFamilies(),
     ]);
@@ -124,8 +103,9 @@ export class MetricsPage {
       logLinesDropped: this.#parts.logLinesDropped(),
       nowMs: Date.now(),
     };
-    const families = [...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids)];
-    const all = [...living, this.#ended, own as MetricsSnapshot, families, spool];
+    const own = this.#own.names.map((name) => metricFamily(name, this.#own.of(name).samples()));
+    const families = [...own, ...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids)];
+    const all = [...living, this.#ended, families, spool];
     const named = all.map((snapshot) => this.#agents.label(snapshot));
     return AggregatorRegistry.aggregate(withCells(named as Family[][])).metrics();
   }

@@ -150,7 +150,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
       runFolder.ended(member.pid ?? 0);
       page.keep(member.lastSnapshot);
       if (!byItself) return;
-      page.died();
+      page.count('weir_process_restarts_total');
       deaths.add(member);
     },
     onComplete: () => deaths.recovered(),
@@ -161,7 +161,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     replaceable: () => (supervisor.isQuiet ? members.in('serving') : []),
     replace: (member) => supervisor.replace(member),
     log,
-    onReplaced: () => page.memoryReplaced(),
+    onReplaced: () => page.count('weir_processes_replaced_for_memory_total'),
   });
   const restart = createRestart({
     current: () => state.settings,
@@ -181,7 +181,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     log,
     onBegun: () => parts.service.reloading(),
     onDone: (outcome) => {
-      page.restarted(outcome);
+      page.count('weir_rolling_restarts_total', 1, { outcome });
       parts.service.ready();
     },
   });

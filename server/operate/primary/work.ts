@@ -32,7 +32,7 @@ export function startWork(
       settings: () => state.settings,
       onHorizon: serving.setHorizon,
       onLastLeases: (agentIds) => page.lastLeasesEnded(agentIds),
-      onUnhandled: (deliveries) => page.deliveriesUnhandled(deliveries),
+      onUnhandled: (deliveries) => page.count('weir_deliveries_unhandled_total', deliveries),
       onMaintained: () => page.maintained(),
     }),
   );
@@ -45,7 +45,7 @@ export function startWork(
       database: cells.over(jobsDatabase),
       log,
       perSecond: () => state.settings.REPLAY_DELIVERIES_PER_SECOND,
-      onReplayed: (events) => page.eventsReplayed(events),
+      onReplayed: (events) => page.count('weir_events_replayed_total', events),
     }),
   );
 }

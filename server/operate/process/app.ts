@@ -161,7 +161,7 @@ export async function startApp(
   metrics.gauge('weir_open_requests', () => server.openRequests);
   metrics.gauge('weir_rate_limit_degraded', () => Number(limiter.health() === 'degraded'));
   metrics.gauge('weir_processes', () => 1);
-  metrics.counter('weir_log_lines_dropped_total', () => log.dropped());
+  metrics.gauge('weir_log_lines_dropped_total', () => log.dropped());
 
   const preload = () => [cells, ...Object.values(caches)].map((cache) => cache.preload().catch(() => {}));
   cells.onRead(ingest.cellsChanged);
@@ -216,17 +216,10 @@ export async function startApp(
     sample: () =>
       live.sample({
         unknownUrls: ingest.unknownUrls(),
-        threads: ingest.verifier.threads,
         database: ingest.canCommit() ? 'up' : 'down',
         spools: ingest.spoolsNow(),
         rateLimitStore: limiter.health(),
         leaving,
-        gauges: {
-          queue_events: ingest.queued(),
-          verify_queue_requests: ingest.verifier.queued,
-          connections: server.connections,
-          open_requests: server.openRequests,
-        },
       }),
     live: live.recordSecond,
     leave: () => {

@@ -76,7 +76,7 @@ export async function openBase(order: StartOrder, log: Log): Promise<Base> {
   const changes = new Changes(home, () => copyToAll(cells));
   const limiter = await openLimiter(settings, log, {
     requireStore: false,
-    onUncounted: ({ name }) => metrics.uncounted(name),
+    onUncounted: ({ name }) => metrics.add('weir_requests_uncounted_total', 1, { limit: name }),
   });
   return {
     settings,

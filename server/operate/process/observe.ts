@@ -4,6 +4,7 @@ import type { Client } from '../../base/http/clients.ts';
 import type { ConnectionRefusal } from '../../base/http/connections.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Log } from '../../base/telemetry/log.ts';
+import { cellLabels } from '../../base/telemetry/metric-table.ts';
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import { type Stage, stageNames } from '../../base/telemetry/stages.ts';
 import { Throttle } from '../../base/telemetry/throttle.ts';
@@ -61,7 +62,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
     log('request_refused', { ...describe(exchange), left_out: leftOut }),
   );
   const problem = (exchange: Exchange, code: ProblemCode) => {
-    metrics.problem(code);
+    metrics.add('weir_problems_total', 1, { code });
     // A bug has its own log line, with its source position.
     if (exchange.status >= 500 && code !== 'internal') unserved.add(exchange);
     else if (exchange.status < 500) refusedRequests.add(exchange);
@@ -69,7 +70,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
   return {
     finished(exchange) {
       const { clock, route } = exchange;
-      if (exchange.aborted) metrics.aborted(route);
+      if (exchange.aborted) metrics.add('weir_requests_aborted_total', 1, { route });
       else {
         metrics.request(route, exchange.status, clock.totalMs / 1000);
         if (exchange.problemCode !== null) problem(exchange, exchange.problemCode);
@@ -84,12 +85,12 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
       failures.add({ exchange, error });
     },
     connectionRefused(limit, { address }) {
-      metrics.connectionRefused(limit);
+      metrics.add('weir_connections_refused_total', 1, { limit });
       refusedConnections.add({ limit, client: address });
     },
     databaseError: (error) => log('database_error', { reason: error.message.trim() }),
     secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),
-    store: (cell) => ({
+    store: (cell, labels = cellLabels(cell)) => ({
       committed: (events, ms) => metrics.committed(events, ms / 1000, cell),
       inDoubt(events, found) {
         metrics.inDoubt(events, found, cell);
@@ -102,11 +103,11 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
           reason: message,
           request_ids: [...new Set(rows.flatMap(({ requestId }) => requestId ?? []))].slice(0, REQUEST_IDS_MAX),
         }),
-      repeated: (events) => metrics.repeated(events, cell),
+      repeated: (events) => metrics.add('weir_events_duplicate_total', events, labels),
       connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
     }),
     spooled(events) {
-      metrics.spooled(events);
+      metrics.add('weir_spool_events_written_total', events);
       const nowMs = performance.now();
       if (nowMs - spooledMs > SPOOLING_PAUSE_MS) log('spooling');
       spooledMs = nowMs;
@@ -114,18 +115,18 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
     verifier: {
       batch: (items) => metrics.verifyBatch(items),
       threadFailed(error) {
-        metrics.threadFailed();
+        metrics.add('weir_thread_failures_total');
         log('thread_failed', { reason: error.message });
       },
     },
     rejections: {
-      passedOver: (why, samples) => metrics.rejected(why, samples),
+      passedOver: (outcome, samples) => metrics.add('weir_rejections_total', samples, { outcome }),
       stored(reasons) {
-        metrics.rejected('stored', reasons.length);
-        for (const reason of reasons) metrics.rejectionStored(reason);
+        metrics.add('weir_rejections_total', reasons.length, { outcome: 'stored' });
+        for (const reason of reasons) metrics.add('weir_rejections_stored_total', 1, { reason });
       },
       failed(samples, error) {
-        metrics.rejected('failed', samples);
+        metrics.add('weir_rejections_total', samples, { outcome: 'failed' });
         log('rejections_lost', { rejections: samples, reason: error.message });
       },
     },

@@ -43,10 +43,6 @@ export class CellStores {
     return this.#home.start();
   }
 
-  get queued(): number {
-    return this.#sum(({ queued }) => queued);
-  }
-
   /** Events that wait for their commit, and those of the longest queue, by the number of the cell. */
   queues(): { cell: number; queued: number; longest: number }[] {
     const stores: [number, EventStore][] = [...this.#others].map(([{ number }, { store }]) => [number, store]);
@@ -94,9 +90,5 @@ export class CellStores {
 
   #all(): EventStore[] {
     return [this.#home, ...[...this.#others.values()].map(({ store }) => store)];
-  }
-
-  #sum(of: (store: EventStore) => number): number {
-    return this.#all().reduce((sum, store) => sum + of(store), 0);
   }
 }

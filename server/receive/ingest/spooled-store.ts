@@ -53,11 +53,6 @@ export class SpooledStore {
     this.#parts.events.store({ rows, cell, settle });
   }
 
-  /** Events waiting for a flush. */
-  get queued(): number {
-    return [...this.#spools.values()].reduce((sum, { commits }) => sum + commits.queued, 0);
-  }
-
   /** Those of one cell, limited by QUEUE_EVENTS_MAX. */
   queuedIn(cell: number): number {
     return this.#spools.get(cell)?.commits.queued ?? 0;

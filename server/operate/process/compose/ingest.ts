@@ -134,8 +134,6 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
     spools: async () => spool !== null && directory.size > 0 && (await spool.takes()),
     /** The last known result of `spools`. */
     spoolsNow: () => spool !== null && directory.size > 0 && spool.takesNow(),
-    /** Events that wait for their commit. */
-    queued: stores.queued,
     /** Every stored secret of the known webhooks opens. */
     secretsReadable: () => unreadable.size === 0,
     /** Rejects when the spool cannot be written. */

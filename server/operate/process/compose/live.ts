@@ -5,9 +5,9 @@ import { conditionOperations } from '../../../manage/api/conditions/operations.t
 import { liveOperations } from '../../../manage/api/live/operations.ts';
 import type { AskDoctor } from '../../../manage/api/status/doctor.ts';
 import { statusOperations } from '../../../manage/api/status/operations.ts';
-import type { Gauges, Live, Sample, Second } from '../../../manage/live/counters.ts';
+import type { Live, Sample, Second } from '../../../manage/live/counters.ts';
 import { History } from '../../../manage/live/counters.ts';
-import { LoopLag, residentMeter, totalsOf } from '../../../manage/live/sample.ts';
+import { LoopLag, residentMeter, type Sampled, sampleOf } from '../../../manage/live/sample.ts';
 import { Streams } from '../../../manage/live/streams.ts';
 import type { Base } from '../base.ts';
 import type { composeIngest } from './ingest.ts';
@@ -27,13 +27,12 @@ export function composeLive(
     history,
     clientsMax: settings.STREAMS_MAX,
     userClientsMax: settings.USER_STREAMS_MAX,
-    onCut: () => metrics.streamCut(),
+    onCut: () => metrics.add('weir_streams_dropped_total'),
   });
   const lag = new LoopLag();
-  const residentBytes = residentMeter();
   metrics.gauge('weir_streams', () => streams.size);
   metrics.gauge('weir_cells_away', () => cells.all().filter(({ trouble }) => trouble !== null).length, 'max');
-  metrics.gauge('weir_resident_bytes', residentBytes);
+  metrics.gauge('weir_resident_bytes', residentMeter());
   metrics.gauge('weir_event_loop_lag_seconds', () => lag.largest / 1000, 'max');
 
   return {
@@ -49,35 +48,13 @@ export function composeLive(
       history.add(live);
       streams.live(live);
     },
-    sample: (of: SampledByParts): Sample => ({
-      startedMs: Math.round(performance.timeOrigin),
-      totals: totalsOf(metrics),
-      commitDurations: metrics.commits().durations,
-      unknownUrls: of.unknownUrls,
-      threads: of.threads,
-      database: of.database,
-      spools: of.spools,
-      rateLimitStore: of.rateLimitStore,
-      leaving: of.leaving,
-      gauges: {
-        ...of.gauges,
-        streams: streams.size,
-        resident_bytes: residentBytes(),
-        event_loop_lag_ms: Math.round(lag.take() * 100) / 100,
-      },
-    }),
+    sample: (of: Omit<Sample, Sampled>): Sample => ({ ...of, ...sampleOf(metrics, lag) }),
     close: () => {
       streams.close();
       lag.stop();
     },
   };
 }
-
-/** What other parts of the process know. */
-type SampledByParts = Required<Pick<Sample, 'unknownUrls'>> &
-  Pick<Sample, 'threads' | 'database' | 'spools' | 'rateLimitStore' | 'leaving'> & {
-    gauges: Omit<Gauges, 'streams' | 'resident_bytes' | 'event_loop_lag_ms'>;
-  };
 
 /** The parts for the page Status. */
 export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History, askDoctor: AskDoctor) {

@@ -66,7 +66,7 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
     },
   });
   const hosted = settings.AUTH_MODE === 'hosted';
-  const passwords = new Passwords(() => metrics.passwordHashed());
+  const passwords = new Passwords(() => metrics.add('weir_password_hashes_total'));
   metrics.gauge('weir_password_requests', () => passwords.admitted);
   const devices = new DeviceCookies(settings.PUBLIC_URL, derivedKeys(keys, 'device-cookies')[0]!);
   const signInParts = { database, passwords, publicUrl: settings.PUBLIC_URL, devices, csrf, hosted };

@@ -73,7 +73,6 @@ export function composeStores(
   const events = new CellStores(cells, openStore);
   const spool = composeSpool({ settings, cells, spoolFolder, log, observe }, events, limits);
 
-  const queued = () => events.queued + (spool?.store.queued ?? 0);
   const spooling = (cell: number) => spool?.store.queuedIn(cell) ?? 0;
   metrics.gauges('weir_queue_events', () =>
     events.queues().map(({ cell, queued }) => ({ labels: cellLabels(cell), value: queued + spooling(cell) })),
@@ -98,8 +97,6 @@ export function composeStores(
     events: spool?.store ?? events,
     /** Null: there is no INGEST_SPOOL_DIR. */
     spool,
-    /** Events that wait for their commit or flush. */
-    queued,
     /** Whether a connection of home is up, and one of another cell. */
     available: () => events.available,
     othersAvailable: () => events.othersAvailable,
