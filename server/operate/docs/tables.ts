@@ -27,9 +27,9 @@ export function shownDefault({ fallback, fallbackShown }: SettingRow): string {
   return fallbackShown ?? (fallback === null ? 'unset' : fallback === '' ? 'empty' : fallback);
 }
 
-/** The meaning of a setting, with a note when HUP does not apply a change to it. */
-export function shownMeaning({ meaning, fixed }: SettingRow): string {
-  return fixed ? `${meaning}; a change needs a restart` : meaning;
+/** The meaning of a setting, with notes: another name for the path of a file with it, and that HUP does not apply a change to it. */
+export function shownMeaning({ name, meaning, secret, fixed }: SettingRow): string {
+  return `${meaning}${secret ? `; or ${name}_FILE, a file with it` : ''}${fixed ? '; a change needs a restart' : ''}`;
 }
 
 /** One row for each command without subcommands, in the order of `weir --help`; hidden ones are left out. */
