@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Goal, Outcome, Scenario } from '../../bench/lib/outcome.ts';
 import { isMet, keepRecord, recordOf, renderReport, renderTable } from '../../bench/lib/report.ts';
+import { temporaryDirectory } from '../helpers/settings.ts';
 
 const machine = { cpu: 'a chip', cores: 2, memory: '8 GiB', node: 'v20.0.0', kernel: '6.1', commit: 'abc1234' };
 const conditions = { rounds: 3, at: new Date(0), load: 0.25 };
@@ -62,8 +62,7 @@ test('a run with faults is marked invalid in the report and in the record', () =
 });
 
 test('each run adds one line to the record of its scenario', () => {
-  const directory = mkdtempSync(join(tmpdir(), 'weir-results-'));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory();
   for (const at of [new Date(0), new Date(1)])
     keepRecord(join(directory, 'results'), scenario, recordOf(scenario, outcome, machine, { ...conditions, at }));
   const lines = readFileSync(join(directory, 'results', 'example.jsonl'), 'utf8')

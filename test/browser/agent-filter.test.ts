@@ -1,30 +1,20 @@
 /** The form for the filter of a subscription, in a browser. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { addAgent, send, type TestAgent } from '../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../helpers/app.ts';
-import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { addAgent, send } from '../helpers/agents.ts';
+import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
+import { addPerson } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
 
-let app: TestApp;
-let browser: Browser;
-let operator: TestPerson;
-let webhook: TestWebhook;
-let agent: TestAgent;
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = shared(() => app.addWebhook({ name: 'orders', event_type_from: 'json:/type' }));
+const agent = shared(() => addAgent(app, [webhook]));
 beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
-  operator = await addPerson(app, 'operator');
-  webhook = await app.addWebhook({ name: 'orders', event_type_from: 'json:/type' });
-  agent = await addAgent(app, [webhook]);
   for (const type of ['paid', 'created']) await send(webhook, JSON.stringify({ type }));
-});
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
 });
 
 test('a filter is corrected, tried on stored events, saved, shown, and removed', async () => {
-  const { page, complaints, close } = await openTab(browser, app, operator);
+  const { page, complaints, close } = await openTab(app, operator);
   await page.goto(`/agents/${agent.id}`);
   await page.getByRole('link', { name: 'Add filter of orders' }).click();
   const field = page.getByLabel('Deliver only events for which this is true');

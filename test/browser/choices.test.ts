@@ -1,34 +1,24 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { TestApp, TestWebhook } from '../helpers/app.ts';
-import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
+import { addPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { shared } from '../helpers/shared.ts';
 
-let app: TestApp;
-let browser: Browser;
-let operator: TestPerson;
-let oldest: TestWebhook;
-let second: TestWebhook;
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const oldest = shared(() => app.addWebhook({ name: 'The oldest' }));
+const second = shared(() => app.addWebhook({ name: 'The second' }));
 beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
-  operator = await addPerson(app, 'operator');
-  oldest = await app.addWebhook({ name: 'The oldest' });
-  second = await app.addWebhook({ name: 'The second' });
   await app.database.query({
     text: `insert into webhooks (id, name, created_at)
            select gen_random_uuid(), 'Shop ' || i, now() + i * interval '1 second' from generate_series(1, 250) i`,
   });
 });
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
-});
 
 test.each([true, false])('a webhook beyond the list is chosen by its name (JavaScript: %s)', async (js) => {
   for (const webhook of [oldest, second])
     expect((await fetch(webhook.url, signedRequest({ secret: webhook.secret }))).status).toBe(202);
-  const { page, complaints, close } = await openTab(browser, app, operator, { javaScriptEnabled: js });
+  const { page, complaints, close } = await openTab(app, operator, { javaScriptEnabled: js });
   const filterBy = async (name: string) => {
     await page.getByLabel('Webhook', { exact: true }).fill(name);
     await page.getByRole('button', { name: 'Filter' }).click();
@@ -56,7 +46,7 @@ test.each([true, false])('a webhook beyond the list is chosen by its name (JavaS
 
 test('saving an agent keeps all its webhooks, and adds a named one', async () => {
   const { id } = (await operator.api('POST', '/api/v1/agents', { name: 'bot', webhook_ids: [oldest.id] })).body;
-  const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled: false });
+  const { page, close } = await openTab(app, operator, { javaScriptEnabled: false });
   await page.goto(`/agents/${id}/edit`);
   expect(await page.getByLabel('The oldest').isChecked()).toBe(true);
   await page.getByLabel('Add another').fill('Shop');

@@ -1,31 +1,28 @@
 /** The API from pages of other origins in a real browser, which enforces CORS. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
-import { closeTabs, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
+import { openTab, startPagesApp, type Tab } from '../helpers/browser.ts';
 import { addPerson, PASSWORD } from '../helpers/people.ts';
 
 let app: TestApp;
-let browser: Browser;
 let pages: { ours: Server; others: Server };
 /** Tabs of a browser that is signed in, on a page of CORS_ORIGINS and on one that is not. */
 let ours: Tab;
 let others: Tab;
 beforeAll(async () => {
   pages = { ours: await servePage(), others: await servePage() };
-  [app, browser] = await Promise.all([startPagesApp({ CORS_ORIGINS: originOf(pages.ours) }), startBrowser()]);
+  app = await startPagesApp({ CORS_ORIGINS: originOf(pages.ours) });
   const operator = await addPerson(app, 'operator', PASSWORD);
-  ours = await openTab(browser, app, operator);
+  ours = await openTab(app, operator);
   await ours.page.goto(originOf(pages.ours));
-  others = await openTab(browser, app, operator);
+  others = await openTab(app, operator);
   await others.page.goto(originOf(pages.others));
 });
 afterAll(async () => {
-  await closeTabs(browser);
   for (const server of Object.values(pages)) server.close();
-  await app?.stop();
+  await app.stop();
 });
 
 function servePage(): Promise<Server> {

@@ -1,25 +1,18 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { addAgent, send as sendTo } from '../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../helpers/app.ts';
-import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
+import type { TestWebhook } from '../helpers/app.ts';
+import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, PASSWORD } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { shared } from '../helpers/shared.ts';
 import { openStream } from '../helpers/stream.ts';
 import { until } from '../helpers/wait.ts';
 
-let app: TestApp;
-let browser: Browser;
-let operator: TestPerson;
+const app = shared(() => startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }));
+const operator = shared(() => addPerson(app, 'operator', PASSWORD));
 let webhook: TestWebhook;
 beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }), startBrowser()]);
-  operator = await addPerson(app, 'operator', PASSWORD);
   webhook = await app.addWebhook({ name: 'repository' });
-});
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
 });
 
 /** Sends a body and returns the id of its event. */
@@ -27,7 +20,7 @@ const send = (body: string, to = webhook) => sendTo(to, body);
 
 describe('the list', () => {
   test('shows a new event without a reload, and none while it is paused', async () => {
-    const tab = await openTab(browser, app, operator);
+    const tab = await openTab(app, operator);
     await tab.page.goto('/events');
     const rows = tab.page.locator('#events tbody tr');
     const first = await send('{"first":1}');
@@ -49,7 +42,7 @@ describe('the list', () => {
   test.each([true, false])('keeps its filters in the URL (JavaScript: %s)', async (javaScriptEnabled) => {
     const needle = `needle ${javaScriptEnabled}`;
     const id = await send(JSON.stringify({ needle }));
-    const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+    const tab = await openTab(app, operator, { javaScriptEnabled });
     await tab.page.goto('/events');
     await tab.page.getByLabel('Text in the body').fill(needle);
     await tab.page.getByLabel('Text in the body').press('Enter');
@@ -68,7 +61,7 @@ describe('the list', () => {
   });
 
   test('accepts times in the time zone of the browser, and keeps them as UTC in the URL', async () => {
-    const tab = await openTab(browser, app, operator);
+    const tab = await openTab(app, operator);
     await tab.page.goto('/events');
     // The browser of openTab has the time zone of Berlin.
     await tab.page.getByText('More', { exact: true }).click();
@@ -79,7 +72,7 @@ describe('the list', () => {
     await tab.page.goto('/events?from=2026-01-31T23:30:00Z');
     expect(await tab.page.getByLabel('Since', { exact: true }).inputValue()).toMatch(/^2026-02-01T00:30/);
     await tab.close();
-    const plain = await openTab(browser, app, operator, { javaScriptEnabled: false });
+    const plain = await openTab(app, operator, { javaScriptEnabled: false });
     await plain.page.goto('/events?from=2026-01-31T23:30:00Z');
     expect(await plain.page.getByLabel('Since (UTC)').inputValue()).toMatch(/^2026-01-31T23:30/);
     await plain.close();
@@ -89,7 +82,7 @@ describe('the list', () => {
     ['Asia/Tokyo', 9],
     ['America/Bogota', -5],
   ])('its links Today and Yesterday are days of the browser in %s', async (timezoneId, hours) => {
-    const tab = await openTab(browser, app, operator, { timezoneId });
+    const tab = await openTab(app, operator, { timezoneId });
     await tab.page.goto('/events');
     const dayMs = 86_400_000;
     const midnight = (days: number) =>
@@ -106,7 +99,7 @@ describe('the list', () => {
 
   test('keeps the filter by a deleted webhook', async () => {
     const gone = '00000000-0000-4000-8000-000000000000';
-    const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
+    const tab = await openTab(app, operator, { javaScriptEnabled: false });
     await tab.page.goto(`/events?webhook_id=${gone}`);
     await tab.page.getByRole('button', { name: 'Filter' }).click();
     await tab.page.waitForURL(new RegExp(`webhook_id=${gone}`));
@@ -115,7 +108,7 @@ describe('the list', () => {
 
   test('keeps the keyboard focus when it is updated', async () => {
     const id = await send('{"focused":1}');
-    const tab = await openTab(browser, app, operator);
+    const tab = await openTab(app, operator);
     await tab.page.goto('/events');
     await tab.page.locator(`#events a[href="/events/${id}"]`).focus();
     const next = await send('{"next":1}');
@@ -129,7 +122,7 @@ describe('the list', () => {
     async (by) => {
       const id = await send('{"left":1}');
       await send('{"above":1}');
-      const tab = await openTab(browser, app, operator);
+      const tab = await openTab(app, operator);
       await tab.page.goto('/events');
       await tab.page.locator(`#events a[href="/events/${id}"]`).click();
       await tab.page.waitForURL(`**/events/${id}`);
@@ -142,7 +135,7 @@ describe('the list', () => {
   );
 
   test('reports an invalid value beside the filter', async () => {
-    const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
+    const tab = await openTab(app, operator, { javaScriptEnabled: false });
     await tab.page.goto('/events?source=nowhere');
     expect(await tab.page.locator('#e-source').innerText()).not.toBe('');
     await tab.close();
@@ -152,7 +145,7 @@ describe('the list', () => {
 describe('one event', () => {
   test('scrolls a long hex dump in its box', async () => {
     const id = await send(`\u0000${'x'.repeat(40_000)}`);
-    const tab = await openTab(browser, app, operator);
+    const tab = await openTab(app, operator);
     await tab.page.goto(`/events/${id}?view=hex`);
     const box = tab.page.locator('#body-card > pre');
     const { height } = (await box.boundingBox())!;
@@ -166,7 +159,7 @@ describe('one event', () => {
   test('is shown as a tree, formatted, raw and in hex, and can be downloaded unchanged', async () => {
     const body = '{"id":12345678901234567890,"list":[1,2]}';
     const id = await send(body);
-    const tab = await openTab(browser, app, operator);
+    const tab = await openTab(app, operator);
     await tab.page.goto(`/events/${id}`);
     const tree = tab.page.locator('#body-card .tree');
     expect(await tree.innerText()).toContain('12345678901234567890');
@@ -203,7 +196,7 @@ describe('one event', () => {
     const agent = await addAgent(app, [subscribed]);
     const id = await send('{}', subscribed);
     for (const javaScriptEnabled of [true, false]) {
-      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      const tab = await openTab(app, operator, { javaScriptEnabled });
       await tab.page.goto(`/events/${id}`);
       const before = await tab.page.locator('#event-deliveries article').count();
       await tab.page.getByRole('button', { name: 'Replay' }).click();
@@ -216,7 +209,7 @@ describe('one event', () => {
 
   test.each([true, false])('is edited and sent again as a new event (JavaScript: %s)', async (javaScriptEnabled) => {
     const id = await send('{"order":7}');
-    const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+    const tab = await openTab(app, operator, { javaScriptEnabled });
     await tab.page.goto(`/events/${id}`);
     await tab.page.getByRole('link', { name: 'Edit and send again' }).click();
     expect(await tab.page.getByRole('textbox', { name: 'Body' }).inputValue()).toBe('{\n  "order": 7\n}');
@@ -240,7 +233,7 @@ describe('one event', () => {
     await send('{"filtered":false}', other);
     await send('{"between":1}');
     const second = await send('{"filtered":true,"stock":2,"name":"lamp"}');
-    const tab = await openTab(browser, app, operator);
+    const tab = await openTab(app, operator);
     await tab.page.goto('/events?q=%22filtered%22:true');
     await tab.page.locator(`#events a[href^="/events/${second}?"]`).click();
     await tab.page.getByRole('link', { name: 'Previous' }).click();
@@ -261,7 +254,7 @@ describe('one event', () => {
   });
 
   test('that does not exist has an error page', async () => {
-    const tab = await openTab(browser, app, operator, { javaScriptEnabled: false });
+    const tab = await openTab(app, operator, { javaScriptEnabled: false });
     expect((await tab.page.goto('/events/00000000-0000-7000-8000-000000000000'))!.status()).toBe(404);
     expect(await tab.page.locator('main').innerText()).toContain('No event');
     await tab.close();
@@ -277,7 +270,7 @@ describe('an agent', () => {
       text: `update deliveries set state = 'dead', finished_at = now(), attempts = 10, reason = 'gave up' where agent_id = $1`,
       values: [agent.id],
     });
-    const tab = await openTab(browser, app, operator);
+    const tab = await openTab(app, operator);
     await tab.page.goto(`/agents/${agent.id}`);
     expect(await tab.page.locator('section:has(#s-dead)').innerText()).toContain('gave up');
     await tab.page.getByRole('button', { name: 'Replay 1 dead letter' }).click();
@@ -298,7 +291,7 @@ describe('an agent', () => {
         text: `update deliveries set state = 'dead', finished_at = now() where agent_id = $1`,
         values: [agent.id],
       });
-      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      const tab = await openTab(app, operator, { javaScriptEnabled });
       await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}`);
       await tab.page.getByRole('button', { name: 'Replay 3 dead letters' }).waitFor();
       await tab.page.getByLabel('Webhook', { exact: true }).selectOption(one.id);
@@ -326,7 +319,7 @@ describe('an agent', () => {
         text: `update deliveries set state = 'dead', finished_at = now() where agent_id = $1`,
         values: [agent.id],
       });
-      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      const tab = await openTab(app, operator, { javaScriptEnabled });
       await tab.page.goto(`/deliveries?agent_id=${agent.id}`);
       const boxes = tab.page.getByRole('checkbox', { name: /^Choose/ });
       if (javaScriptEnabled) {
@@ -350,7 +343,7 @@ describe('an agent', () => {
   test.each([true, false])(
     'is created, shows its credential once, is rotated and revoked (JavaScript: %s)',
     async (javaScriptEnabled) => {
-      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      const tab = await openTab(app, operator, { javaScriptEnabled });
       const { page } = tab;
       await page.goto('/agents');
       await page.getByRole('link', { name: /New agent/ }).click();
@@ -416,7 +409,7 @@ test('input of strangers is never executed: names, headers, bodies, user agents'
     };
     expect((await fetch(hostile.url, { ...request, headers })).status).toBe(202);
   }
-  const tab = await openTab(browser, app, operator);
+  const tab = await openTab(app, operator);
   const { items } = (await operator.api('GET', `/api/v1/events?webhook_id=${hostile.id}`)).body;
   expect(items).toHaveLength(corpus.length);
   const places = [

@@ -1,29 +1,22 @@
-import type { Browser, Request } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Request } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
 import { Notices } from '../../server/pages/serve/notices.ts';
 import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts';
-import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
+import { addPerson } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
-let app: TestApp;
-let browser: Browser;
-let operator: TestPerson;
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
 beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
-  operator = await addPerson(app, 'operator');
   for (const name of ['alpha', 'beta']) await app.addWebhook({ name });
-});
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
 });
 
 const schemeOf = 'getComputedStyle(document.documentElement).colorScheme';
 
 test('the theme is switched in place, and without scripts by the server', async () => {
-  const { page, close } = await openTab(browser, app, operator);
+  const { page, close } = await openTab(app, operator);
   await page.goto('/webhooks');
   expect(await page.evaluate(schemeOf)).toBe('light dark');
   await page.getByRole('button', { name: 'dark' }).click();
@@ -32,7 +25,7 @@ test('the theme is switched in place, and without scripts by the server', async 
   expect(await (await page.goto('/events'))!.text()).toContain('data-theme="dark"');
   await close();
 
-  const plain = await openTab(browser, app, operator, { javaScriptEnabled: false });
+  const plain = await openTab(app, operator, { javaScriptEnabled: false });
   await plain.page.goto('/webhooks?q=a');
   await plain.page.getByRole('button', { name: 'dark' }).click();
   expect(new URL(plain.page.url()).search).toBe('?q=a');
@@ -41,7 +34,7 @@ test('the theme is switched in place, and without scripts by the server', async 
 });
 
 test('on a phone the navigation is a menu that works without scripts', async () => {
-  const { page, close } = await openTab(browser, app, operator, { javaScriptEnabled: false, width: 390 });
+  const { page, close } = await openTab(app, operator, { javaScriptEnabled: false, width: 390 });
   await page.goto('/events');
   const agents = page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Agents' });
   expect(await agents.isVisible()).toBe(false);
@@ -52,7 +45,7 @@ test('on a phone the navigation is a menu that works without scripts', async () 
 });
 
 test('a list is walked and opened by keys, which are shown and can be turned off', async () => {
-  const { page, complaints, close } = await openTab(browser, app, operator);
+  const { page, complaints, close } = await openTab(app, operator);
   const focused = () => page.evaluate('document.activeElement.textContent');
   await page.goto('/webhooks');
   await page.keyboard.press('j');
@@ -99,7 +92,7 @@ test('a list is walked and opened by keys, which are shown and can be turned off
 
 test('a change shows a toast with Undo, and its button what it is doing', async () => {
   const webhook = await app.addWebhook({ name: 'gamma' });
-  const { page, complaints, close } = await openTab(browser, app, operator);
+  const { page, complaints, close } = await openTab(app, operator);
   const notices = new Notices(derivedKeys(loadSecretsKeys(app.settings), 'notices')[0]!, Date.now);
   await page.goto(notices.addressWith('disabled', `/webhooks/${webhook.id}`, operator.sessionId));
   const toast = page.locator('.toast', { hasText: 'The webhook is disabled.' });
@@ -132,7 +125,7 @@ test('a change shows a toast with Undo, and its button what it is doing', async 
 
 test('a new navigation aborts the one before it, whose form is carried out', async () => {
   const webhook = await app.addWebhook({ name: 'delta' });
-  const { page, close } = await openTab(browser, app, operator);
+  const { page, close } = await openTab(app, operator);
   await page.goto(`/webhooks/${webhook.id}/test`);
   let answer = () => {};
   const shown = new Promise<void>((resolve) => {
@@ -162,7 +155,7 @@ test('a new navigation aborts the one before it, whose form is carried out', asy
 });
 
 test('a link opens its page under its URL, also when its list is refreshed before the response', async () => {
-  const { page, complaints, close } = await openTab(browser, app, operator);
+  const { page, complaints, close } = await openTab(app, operator);
   const webhook = await app.addWebhook({ name: 'epsilon' });
   await operator.api('POST', `/api/v1/webhooks/${webhook.id}/test`);
   await page.goto(`/events?webhook_id=${webhook.id}`);

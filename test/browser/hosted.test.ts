@@ -1,21 +1,12 @@
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../helpers/app.ts';
-import {
-  accessibilityViolations,
-  closeTabs,
-  openTab,
-  startBrowser,
-  startPagesApp,
-  type Tab,
-} from '../helpers/browser.ts';
+import { accessibilityViolations, openTab, startPagesApp, type Tab } from '../helpers/browser.ts';
 import { TestProvider } from '../helpers/oidc-provider.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
 
 let provider: TestProvider;
 let app: TestApp;
-let browser: Browser;
 beforeAll(async () => {
   const port = await freePort();
   provider = await TestProvider.start({
@@ -26,21 +17,17 @@ beforeAll(async () => {
       nobody: { email: 'nobody@example.org', email_verified: true },
     },
   });
-  [app, browser] = await Promise.all([
-    startPagesApp({
-      PORT: port,
-      PUBLIC_URL: `http://127.0.0.1:${port}`,
-      AUTH_MODE: 'hosted',
-      OIDC_ISSUER: provider.issuer,
-      OIDC_CLIENT_ID: provider.clientId,
-      OIDC_CLIENT_SECRET: provider.clientSecret,
-    }),
-    startBrowser(),
-  ]);
+  app = await startPagesApp({
+    PORT: port,
+    PUBLIC_URL: `http://127.0.0.1:${port}`,
+    AUTH_MODE: 'hosted',
+    OIDC_ISSUER: provider.issuer,
+    OIDC_CLIENT_ID: provider.clientId,
+    OIDC_CLIENT_SECRET: provider.clientSecret,
+  });
 });
 afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
+  await app.stop();
   await provider?.stop();
 });
 
@@ -56,7 +43,7 @@ describe.each([
   ['without JavaScript', false],
 ])('%s', (_, javaScriptEnabled) => {
   test('a user signs in at the provider, returns to the requested page, and signs out', async () => {
-    const tab = await openTab(browser, app, null, { javaScriptEnabled });
+    const tab = await openTab(app, null, { javaScriptEnabled });
     const { page, close } = tab;
     await page.goto('/events?q=x');
     expect(await page.locator('input[type=password]').count()).toBe(0);
@@ -74,7 +61,7 @@ describe.each([
   });
 
   test('a link in the second half of a session leads through the provider to its page without interaction', async () => {
-    const tab = await openTab(browser, app, null, { javaScriptEnabled });
+    const tab = await openTab(app, null, { javaScriptEnabled });
     await tab.page.goto('/sign-in');
     await logIn(tab, 'olga');
     await tab.page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
@@ -89,7 +76,7 @@ describe.each([
   });
 
   test('a change of a user long after the sign-in leads to the provider and back, and keeps the input', async () => {
-    const tab = await openTab(browser, app, null, { javaScriptEnabled });
+    const tab = await openTab(app, null, { javaScriptEnabled });
     const { page } = tab;
     await page.goto('/sign-in');
     await logIn(tab, 'ada');
@@ -118,7 +105,7 @@ describe.each([
   });
 
   test('a user without a role gets the reason, and can try again', async () => {
-    const tab = await openTab(browser, app, null, { javaScriptEnabled });
+    const tab = await openTab(app, null, { javaScriptEnabled });
     await tab.page.goto('/sign-in');
     await logIn(tab, 'nobody');
     await tab.page.getByText('The identity provider gives you no role in Weir').waitFor();
@@ -130,7 +117,7 @@ describe.each([
 
 test('there is no set-up page, and there are no passwords', async () => {
   const administrator = await addPerson(app, 'administrator');
-  const { page, complaints, close } = await openTab(browser, app, administrator, { width: 360 });
+  const { page, complaints, close } = await openTab(app, administrator, { width: 360 });
   for (const path of [
     '/account',
     '/users/new',
@@ -152,7 +139,7 @@ test('there is no set-up page, and there are no passwords', async () => {
 });
 
 test('a callback that was not started in this browser has an error page', async () => {
-  const { page, close } = await openTab(browser, app, null);
+  const { page, close } = await openTab(app, null);
   await page.goto('/oidc/callback?code=c&state=s');
   await page.getByText('This sign-in was not started in this browser').waitFor();
   expect(await accessibilityViolations(page)).toEqual([]);

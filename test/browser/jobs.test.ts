@@ -1,24 +1,14 @@
 /** Replay of all events that match, from the list of events, with and without JavaScript. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent, storeEvents } from '../helpers/agents.ts';
-import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
 import { FAST, startRunner } from '../helpers/jobs.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { addPerson } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
-let app: TestApp;
-let browser: Browser;
-let operator: TestPerson;
-beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }), startBrowser()]);
-  operator = await addPerson(app, 'operator');
-});
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
-});
+const app = shared(() => startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }));
+const operator = shared(() => addPerson(app, 'operator'));
 
 test.each([true, false])(
   'a replay of matching events asks with the count, then shows the job (JavaScript: %s)',
@@ -26,7 +16,7 @@ test.each([true, false])(
     const webhook = await app.addWebhook({ name: `shop ${javaScriptEnabled}` });
     await addAgent(app, [webhook]);
     await storeEvents(app.database, webhook.id, 120, Date.now() - 1_000);
-    const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+    const tab = await openTab(app, operator, { javaScriptEnabled });
     await tab.page.goto(`/events?webhook_id=${webhook.id}`);
     const open = async () => {
       await tab.page.getByRole('link', { name: 'Replay all that match' }).click();
@@ -64,7 +54,7 @@ test.each([true, false])('shows the deliveries of a chosen agent before the butt
   await addAgent(app, [webhook]);
   const stranger = await addAgent(app);
   await storeEvents(app.database, webhook.id, 7, Date.now() - 1_000);
-  const tab = await openTab(browser, app, operator, { javaScriptEnabled: js });
+  const tab = await openTab(app, operator, { javaScriptEnabled: js });
   await tab.page.goto(`/events/replay?webhook_id=${webhook.id}`);
   const numbers = tab.page.locator('#preview');
   expect(await numbers.locator('tbody .num').allTextContents()).toEqual(['7', '0']);

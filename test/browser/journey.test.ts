@@ -1,25 +1,24 @@
 /** All steps of a user with only a browser, from the first start on: one Weir, with its primary and two processes. */
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signIn, TestAgent } from '../helpers/agents.ts';
-import { closeTabs, openTab, startBrowser, type Tab } from '../helpers/browser.ts';
+import { closeTabs, openTab, type Tab } from '../helpers/browser.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 let weir: Weir;
-let browser: Browser;
 let tab: Tab;
 let page: Page;
 let url: string;
 beforeAll(async () => {
   // The second attempt is the last: a delivery becomes a dead letter while its page is open.
-  [weir, browser] = await Promise.all([startWeir({ DELIVERY_MAX_ATTEMPTS: 1 }), startBrowser()]);
+  weir = await startWeir({ DELIVERY_MAX_ATTEMPTS: 1 });
   url = `http://127.0.0.1:${weir.port}`;
-  tab = await openTab(browser, { url }, null);
+  tab = await openTab({ url }, null);
   page = tab.page;
 });
 afterAll(async () => {
-  await closeTabs(browser);
+  await closeTabs();
   await weir?.stop();
 });
 
@@ -123,7 +122,7 @@ test('from set-up to a second user with the role viewer', async () => {
   await page.getByLabel('Your password').fill('correct horse battery staple');
   await page.getByRole('main').getByRole('button').last().click();
   const { pathname, search, hash } = new URL(await page.locator('.once code').innerText());
-  const theirs = await openTab(browser, { url }, null);
+  const theirs = await openTab({ url }, null);
   await theirs.page.goto(`${pathname}${search}${hash}`);
   await theirs.page.getByLabel('Password').fill('quite another battery staple');
   await theirs.page.getByRole('button', { name: 'Set password and sign in' }).click();

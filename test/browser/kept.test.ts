@@ -1,26 +1,16 @@
 /** What a person must not lose: values that are shown once, and what was typed into a form. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, PASSWORD, type TestPerson } from '../helpers/people.ts';
+import { expect, test } from 'vitest';
+import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
+import { addPerson, PASSWORD } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
-let app: TestApp;
-let browser: Browser;
-let operator: TestPerson;
-beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
-  operator = await addPerson(app, 'operator');
-});
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
-});
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
 
 test('a secret that is shown once stays until it is stored, and copying it is confirmed', async () => {
-  const { page, context, complaints, close } = await openTab(browser, app, operator);
+  const { page, context, complaints, close } = await openTab(app, operator);
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   const asked: string[] = [];
   page.on('dialog', (dialog) => {
@@ -77,7 +67,7 @@ test('a secret that is shown once stays until it is stored, and copying it is co
 });
 
 test('a form refused by a 503 or by the network stays with its secret, and is sent again', async () => {
-  const { page, context, close } = await openTab(browser, app, operator);
+  const { page, context, close } = await openTab(app, operator);
   await page.goto('/webhooks/new?scheme=sha256');
   await page.getByLabel('Name', { exact: true }).fill('typed once');
   await page.getByLabel('Provided by the sender').check();
@@ -102,7 +92,7 @@ test('a form refused by a 503 or by the network stays with its secret, and is se
 
 test('a form whose session ended stays, and is sent again after a new sign-in', async () => {
   const leaving = await addPerson(app, 'operator', PASSWORD);
-  const { page, context, close } = await openTab(browser, app, leaving);
+  const { page, context, close } = await openTab(app, leaving);
   await page.goto('/agents/new');
   await page.getByLabel('Name', { exact: true }).fill('typed before');
   await page.getByLabel('Your password').fill(PASSWORD);
@@ -130,7 +120,7 @@ test.each([1024, 900, 360])('long names of headers and agents leave room for the
     'x-github-hook-installation-target-id': '795087151',
   };
   const { id } = (await (await fetch(webhook.url, { ...request, headers })).json()) as { id: string };
-  const { page, close } = await openTab(browser, app, operator, { width });
+  const { page, close } = await openTab(app, operator, { width });
   await page.goto(`/events/${id}`);
   const lines = `(() => {
     const value = [...document.querySelectorAll('.facts dd.mono')].find((one) => one.textContent === 'repository');

@@ -1,21 +1,15 @@
 /** The journey of a new user with the keyboard alone: no pointer, and nothing that scripts of the test do for the user. */
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { TestApp } from '../helpers/app.ts';
-import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, PASSWORD } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
 
-let app: TestApp;
-let browser: Browser;
+const app = shared(startPagesApp);
 let page: Page;
 beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
   // Without one, Weir shows the set-up.
   await addPerson(app, 'administrator');
-});
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
 });
 
 /** Presses Tab until the focus is on an element of this role whose accessible name has the text. */
@@ -51,7 +45,7 @@ const heading = (name: string) => page.getByRole('heading', { level: 1, name }).
 
 test('a person signs in, creates a webhook, tests it, reads the event and signs out', async () => {
   const person = await addPerson(app, 'operator', PASSWORD);
-  page = (await openTab(browser, app, null)).page;
+  page = (await openTab(app, null)).page;
   await page.goto('/webhooks');
   await type('Email', person.email);
   await type('Password', PASSWORD);

@@ -1,24 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestApp } from '../helpers/app.ts';
-import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
 import { freePort } from '../helpers/ports.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 
-let browser: Browser;
-beforeAll(async () => {
-  browser = await startBrowser();
-});
-afterAll(() => closeTabs(browser));
-
 /** The text of the page about its connection, once it is not empty. */
 async function diagnosis(overrides: Parameters<typeof startPagesApp>[0], path = '/events'): Promise<string> {
   const app = await startPagesApp(overrides);
   try {
-    const tab = await openTab(browser, app, await addPerson(app, 'viewer'));
+    const tab = await openTab(app, await addPerson(app, 'viewer'));
     await tab.page.goto(path);
     const banner = tab.page.locator('#connection');
     await banner.waitFor();
@@ -47,7 +40,7 @@ test('a page whose origin the API does not allow names CORS_ORIGINS and the valu
 test('a hidden page closes its stream, and an untouched page shows no message', async () => {
   const app = await startPagesApp();
   const person = await addPerson(app, 'viewer');
-  const tab = await openTab(browser, app, person);
+  const tab = await openTab(app, person);
   await tab.page.goto('/events');
   await until(async () => (await app.metric('weir_streams')) === 1);
   expect(await tab.page.locator('#connection').isVisible()).toBe(false);
@@ -67,7 +60,7 @@ describe('a page that is open', () => {
     };
     const host = await startTestApp({ SECRETS_KEY: settings.SECRETS_KEY });
     const before = await startTestApp(settings, host);
-    const tab = await openTab(browser, before, await addPerson(before, 'viewer'));
+    const tab = await openTab(before, await addPerson(before, 'viewer'));
     await tab.page.goto('/events');
     await tab.page.getByText('No events yet').waitFor();
     await until(async () => (await before.metric('weir_streams')) === 1);
@@ -87,7 +80,7 @@ describe('a page that is open', () => {
     const app = await startPagesApp();
     const { url, secret } = await app.addWebhook();
     await fetch(url, signedRequest({ secret }));
-    const tab = await openTab(browser, app, await addPerson(app, 'viewer'));
+    const tab = await openTab(app, await addPerson(app, 'viewer'));
     await tab.page.goto('/events');
     const rows = tab.page.locator('#events tbody tr');
     expect(await rows.count()).toBe(1);
@@ -107,7 +100,7 @@ describe('a page that is open', () => {
   test('shows that its session has ended, and leads to the sign-in page and back', async () => {
     const app = await startPagesApp();
     const person = await addPerson(app, 'viewer');
-    const tab = await openTab(browser, app, person);
+    const tab = await openTab(app, person);
     await tab.page.goto('/events?q=kept');
     await until(async () => (await app.metric('weir_streams')) === 1);
     await person.browse('DELETE', '/api/v1/session');

@@ -1,28 +1,18 @@
 import { readdirSync } from 'node:fs';
-import type { Browser, Locator } from 'playwright-core';
+import type { Locator } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/manage/api/routes.ts';
 import { addHistory } from '../../server/store/queries/webhooks/history.ts';
 import { storeEvents } from '../helpers/agents.ts';
-import type { TestApp } from '../helpers/app.ts';
-import {
-  accessibilityViolations,
-  closeTabs,
-  openTab,
-  startBrowser,
-  startPagesApp,
-  type Tab,
-} from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { accessibilityViolations, openTab, startPagesApp, type Tab } from '../helpers/browser.ts';
+import { addPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
-let app: TestApp;
-let browser: Browser;
-let administrator: TestPerson;
+const app = shared(startPagesApp);
+const administrator = shared(() => addPerson(app, 'administrator'));
 beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
-  administrator = await addPerson(app, 'administrator');
   // For the page Status.
   await app.database.query({
     text: `with alert as (
@@ -32,10 +22,6 @@ beforeAll(async () => {
            insert into alert_requests (id, alert_id, type, body, state, created_at, next_attempt_at, last_attempt_at, last_error)
            select id, id, 'alert.began', '{}', 'failed', now(), now(), now(), 'receiver answered 500' from alert`,
   });
-});
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
 });
 
 /** Every page that needs no id, except those that do not exist with an administrator, or without an identity provider or an invitation. */
@@ -52,8 +38,8 @@ describe.each([
   // One for all pages, as a person has it: what they share is loaded once.
   let [signedIn, signedOut]: Tab[] = [];
   beforeAll(async () => {
-    signedIn = await openTab(browser, app, administrator, { width, dark });
-    signedOut = await openTab(browser, app, null, { width, dark });
+    signedIn = await openTab(app, administrator, { width, dark });
+    signedOut = await openTab(app, null, { width, dark });
   });
   afterAll(async () => {
     await signedIn?.close();
@@ -79,7 +65,7 @@ describe('the guides', () => {
     ['light', 1280, false],
     ['dark', 390, true],
   ])('are accessible and fit, in %s at %i px', async (_, width, dark) => {
-    const tab = await openTab(browser, app, null, { width, dark });
+    const tab = await openTab(app, null, { width, dark });
     for (const name of names) {
       const path = `/docs/${name.replace('.md', '')}`;
       await tab.page.goto(path);
@@ -95,7 +81,7 @@ describe('the guides', () => {
 
 test('forced colours mark the current page and tab, and draw the lines of a chart in several colours', async () => {
   const webhook = await app.addWebhook({ name: 'contrast' });
-  const tab = await openTab(browser, app, administrator);
+  const tab = await openTab(app, administrator);
   await tab.page.emulateMedia({ forcedColors: 'active' });
   await tab.page.goto(`/webhooks/${webhook.id}`);
   const outlines = await tab.page.evaluate(
@@ -112,7 +98,7 @@ test('forced colours mark the current page and tab, and draw the lines of a char
 
 test('no line of a code sample is cut off', async () => {
   const webhook = await app.addWebhook({ name: 'samples' });
-  const tab = await openTab(browser, app, administrator);
+  const tab = await openTab(app, administrator);
   for (const width of [1440, 390]) {
     await tab.page.setViewportSize({ width, height: 900 });
     await tab.page.goto(`/webhooks/${webhook.id}`);
@@ -144,7 +130,7 @@ test('the first load of a page is less than 80 kB, also of a webhook with reques
   await storeEvents(app.database, id, 50);
   for (const path of [`/webhooks/${id}`, '/', '/events']) {
     // Nothing is in the cache of a new tab.
-    const { page, close } = await openTab(browser, app, administrator);
+    const { page, close } = await openTab(app, administrator);
     await page.goto(path);
     const bytes = await page.evaluate(`document.fonts.ready.then(() =>
       [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
@@ -161,7 +147,7 @@ test('what to do about a rejection is shown in full', async () => {
   const { hint } = await until(
     async () => (await administrator.api('GET', `/api/v1/rejections?webhook_id=${id}`)).body.items[0],
   );
-  const tab = await openTab(browser, app, administrator);
+  const tab = await openTab(app, administrator);
   for (const width of [1440, 390])
     for (const path of ['/rejections', `/webhooks/${id}/rejections`]) {
       await tab.page.setViewportSize({ width, height: 900 });
@@ -185,7 +171,7 @@ test('a heading has room above it, and a button is on the line of its field', as
   );
   expect((await fetch(webhook.url, signedRequest({ secret: webhook.secret }))).status).toBe(202);
   await administrator.api('DELETE', `/api/v1/agents/${agents[0]}`);
-  const { page, close } = await openTab(browser, app, administrator, { width: 1440 });
+  const { page, close } = await openTab(app, administrator, { width: 1440 });
   // A live part may be replaced between two measurements: they are repeated.
   const edges = async (what: Locator) => {
     const { y, height } = (await what.boundingBox()) ?? { y: Number.NaN, height: 0 };
@@ -228,7 +214,7 @@ describe('on a phone', () => {
     const send = (secret: string | null) => fetch(webhook.url, signedRequest({ secret, body: '{"a":1}' }));
     expect([(await send(webhook.secret)).status, (await send('a wrong secret')).status]).toEqual([202, 403]);
     await until(async () => (await administrator.api('GET', '/api/v1/rejections')).body.items.length === 1);
-    tab = await openTab(browser, app, administrator, { width: 360 });
+    tab = await openTab(app, administrator, { width: 360 });
   });
   afterAll(() => tab?.close());
 
@@ -275,7 +261,7 @@ describe('the pages of one thing', () => {
     ['light', [1440, 1024, 390], false],
     ['dark', [390, 1024], true],
   ])('are accessible and fit, in %s at %j px', async (_, [first, ...others], dark) => {
-    const tab = await openTab(browser, app, administrator, { width: first!, dark });
+    const tab = await openTab(app, administrator, { width: first!, dark });
     for (const path of paths) {
       await tab.page.setViewportSize({ width: first!, height: 900 });
       await tab.page.goto(path);

@@ -1,27 +1,24 @@
 /** What open pages say of a database, a rate-limit store and refreshes that fail. */
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Sample } from '../../server/manage/live/counters.ts';
 import { Tally } from '../../server/manage/live/tally.ts';
-import { closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
+import { closeTabs, openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../helpers/people.ts';
 import { postgresPids } from '../helpers/processes.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { until } from '../helpers/wait.ts';
 import { kill, startWeir, type Weir } from '../helpers/weir.ts';
 
-let browser: Browser;
 let weir: Weir;
 let url: string;
 let person: TestPerson;
 beforeAll(async () => {
-  browser = await startBrowser();
   weir = await startWeir({ WORKERS: 1 });
   url = `http://127.0.0.1:${weir.port}`;
   person = await addPerson({ database: weir.database, url, settings: { PUBLIC_URL: url } }, 'operator');
 });
 afterAll(async () => {
-  await closeTabs(browser);
+  await closeTabs();
   await weir.stop();
 });
 
@@ -34,7 +31,7 @@ async function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
 test('the status is shown before its checks have run, and completed afterwards', async () => {
   const read = async (path: string) => (await fetch(url + path, { headers: { cookie: person.cookie } })).text();
   expect(await read('/status')).toContain('The checks are running');
-  const tab = await openTab(browser, { url }, person);
+  const tab = await openTab({ url }, person);
   await tab.page.goto('/status');
   await tab.page.getByText(/\d+ checks?, run at/).waitFor();
   await tab.close();
@@ -43,11 +40,11 @@ test('the status is shown before its checks have run, and completed afterwards',
 });
 
 test('a frozen Postgres is reported by open and by new pages, until it continues', async () => {
-  const open = await openTab(browser, { url }, person);
-  const late = await openTab(browser, { url }, person);
+  const open = await openTab({ url }, person);
+  const late = await openTab({ url }, person);
   const banner = open.page.getByText('The database does not answer.');
   const webhook = await weir.addWebhook();
-  const status = await openTab(browser, { url }, person);
+  const status = await openTab({ url }, person);
   const stamp = open.page.locator('#now-live', { hasText: /^Not updated for \d+ s$/ });
   try {
     await status.page.goto('/status');
@@ -87,7 +84,7 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
 
 test('a rate-limit store that does not answer, and a spool in use, are reported by the next message of the stream', async () => {
   const app = await startPagesApp();
-  const tab = await openTab(browser, app, await addPerson(app, 'viewer'));
+  const tab = await openTab(app, await addPerson(app, 'viewer'));
   await tab.page.goto('/events');
   await until(async () => (await app.metric('weir_streams')) === 1);
   const send = (change: Partial<Sample>) => {

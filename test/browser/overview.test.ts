@@ -1,19 +1,15 @@
 /** The overview in a browser: conditions, the chart under pointer and keys, and refreshes that disturb neither. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { Tally } from '../../server/manage/live/tally.ts';
 import { addHistory } from '../../server/store/queries/webhooks/history.ts';
-import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
+import { addPerson } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
-let app: TestApp;
-let browser: Browser;
-let viewer: TestPerson;
+const app = shared(startPagesApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
 beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
-  viewer = await addPerson(app, 'viewer');
   const webhook = await app.addWebhook({ name: 'Linear' });
   const minuteMs = Math.floor(Date.now() / 60_000) * 60_000;
   const counts = { duplicates: 0, limited: 0, bytes: 0 };
@@ -22,16 +18,12 @@ beforeAll(async () => {
     { webhookId: webhook.id, minuteMs: minuteMs - 26 * 3_600_000, ...counts, accepted: 96, rejected: 0 },
   ]);
 });
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
-});
 
 /** The chart of requests, once it is read by pointer and keys. */
 const chart = '.plot .chart[tabindex]';
 
 test('without JavaScript it states the conditions, draws the chart, and shows its values', async () => {
-  const tab = await openTab(browser, app, viewer, { javaScriptEnabled: false });
+  const tab = await openTab(app, viewer, { javaScriptEnabled: false });
   await tab.page.goto('/');
   await tab.page.getByText('1 condition needs a person', { exact: true }).waitFor();
   await tab.page.getByText('40 requests to webhook Linear were rejected in the last hour').waitFor();
@@ -47,7 +39,7 @@ test('without JavaScript it states the conditions, draws the chart, and shows it
 });
 
 test('the chart shows values under the pointer and by arrow keys, also after a refresh', async () => {
-  const tab = await openTab(browser, app, viewer);
+  const tab = await openTab(app, viewer);
   const { page } = tab;
   await page.goto('/webhooks');
   // By navigation within the page, which loads the scripts of the chart.
@@ -86,7 +78,7 @@ test('the chart shows values under the pointer and by arrow keys, also after a r
 });
 
 test('a point of the chart leads to the events of its time, by a click or by keys', async () => {
-  const tab = await openTab(browser, app, viewer);
+  const tab = await openTab(app, viewer);
   const { page } = tab;
   await page.goto('/');
   const plot = page.locator(chart);

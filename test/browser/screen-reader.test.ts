@@ -1,10 +1,9 @@
 /** The pages as a screen reader has them: the browser's own accessibility tree. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { TestApp } from '../helpers/app.ts';
-import { closeTabs, openTab, startBrowser, startPagesApp, type Tab } from '../helpers/browser.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { openTab, startPagesApp, type Tab } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 interface TreeNode {
@@ -22,12 +21,10 @@ interface RawNode {
   properties?: { name: string; value: { value: unknown } }[];
 }
 
-let app: TestApp;
-let browser: Browser;
+const app = shared(startPagesApp);
 let tab: Tab;
 const ids = { webhook: '', agent: '', event: '', rejection: '', delivery: '' };
 beforeAll(async () => {
-  [app, browser] = await Promise.all([startPagesApp(), startBrowser()]);
   const administrator = await addPerson(app, 'administrator');
   const webhook = await app.addWebhook({ name: 'shop' });
   const made = await administrator.api('POST', '/api/v1/agents', { name: 'packer', webhook_ids: [webhook.id] });
@@ -42,11 +39,7 @@ beforeAll(async () => {
     rejection: await first('rejections'),
     delivery: await first('deliveries'),
   });
-  tab = await openTab(browser, app, administrator);
-});
-afterAll(async () => {
-  await closeTabs(browser);
-  await app?.stop();
+  tab = await openTab(app, administrator);
 });
 
 /** The nodes in the order in which they are read. */

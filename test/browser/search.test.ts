@@ -1,22 +1,17 @@
 /** A text search that takes longer than one request. */
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { TestApp } from '../helpers/app.ts';
-import { accessibilityViolations, closeTabs, openTab, startBrowser, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
+import { addPerson } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 /** More than the first slice of a search. */
 const HAY = 3_000;
-let app: TestApp;
-let browser: Browser;
-let viewer: TestPerson;
+const app = shared(startPagesApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
 /** Its one event is older than those of the other webhook. */
 let quietId: string;
 beforeAll(async () => {
-  browser = await startBrowser();
-  app = await startPagesApp();
-  viewer = await addPerson(app, 'viewer');
   const webhook = await app.addWebhook();
   quietId = (await app.addWebhook()).id;
   const insert = (count: number, minutesAgo: number, body: string, webhookId = webhook.id) =>
@@ -35,10 +30,6 @@ beforeAll(async () => {
   await insert(1, 130, 'an old needle');
   await insert(HAY, 70, 'hay');
   await insert(1, 1, 'a new needle');
-});
-afterAll(async () => {
-  await closeTabs(browser);
-  await app.stop();
 });
 
 /** Holds the first slice of a search until the time of its request is over. */
@@ -60,7 +51,7 @@ async function slowly(open: () => Promise<unknown>): Promise<void> {
 }
 
 test('goes on by itself, and adds what it finds', async () => {
-  const tab = await openTab(browser, app, viewer);
+  const tab = await openTab(app, viewer);
   await slowly(() => tab.page.goto('/events?q=needle', { waitUntil: 'commit' }));
   await until(async () => (await tab.page.locator('#event-rows tr').count()) === 2);
   await tab.page.getByText(/^Searched back to/).waitFor({ state: 'detached' });
@@ -69,7 +60,7 @@ test('goes on by itself, and adds what it finds', async () => {
 });
 
 test('says how far it has looked, and stops', async () => {
-  const tab = await openTab(browser, app, viewer);
+  const tab = await openTab(app, viewer);
   // The next request is not answered before the user stops it.
   await tab.page.route(/cursor=/, () => {});
   await slowly(() => tab.page.goto('/events?q=needle', { waitUntil: 'commit' }));
@@ -87,7 +78,7 @@ test('says how far it has looked, and stops', async () => {
 });
 
 test('is continued by a link without JavaScript', async () => {
-  const tab = await openTab(browser, app, viewer, { javaScriptEnabled: false });
+  const tab = await openTab(app, viewer, { javaScriptEnabled: false });
   await slowly(() => tab.page.goto('/events?q=needle', { waitUntil: 'commit' }));
   await tab.page.getByRole('link', { name: 'Search further back' }).click();
   await tab.page.waitForURL(/cursor=/);
@@ -96,7 +87,7 @@ test('is continued by a link without JavaScript', async () => {
 });
 
 test('for the newest events of a webhook says how far it has looked, and does not take the webhook for a new one', async () => {
-  const tab = await openTab(browser, app, viewer);
+  const tab = await openTab(app, viewer);
   await slowly(() => tab.page.goto(`/webhooks/${quietId}`, { waitUntil: 'commit' }));
   await tab.page.getByText(/^Searched back to .+ through the events of all webhooks\./).waitFor();
   expect(await tab.page.getByText(/No events yet|First request/).count()).toBe(0);

@@ -1,25 +1,22 @@
 /** `weir event replay` by filter, and `weir job`. */
 import { PassThrough, Readable } from 'node:stream';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, expect, test } from 'vitest';
 import { runCommand } from '../../server/cli/command/run.ts';
 import { commands } from '../../server/cli/commands.ts';
-import { addAgent, startAgentApp, storeEvents, type TestAgent } from '../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../helpers/app.ts';
+import { addAgent, startAgentApp, storeEvents } from '../helpers/agents.ts';
 import { weir as run, weirJson } from '../helpers/command.ts';
 import { FAST, type Runner, startRunner } from '../helpers/jobs.ts';
 import { someKey } from '../helpers/settings.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const EVENTS = 150;
-let app: TestApp;
-let webhook: TestWebhook;
-let agent: TestAgent;
+const app = shared(startAgentApp);
+const webhook = shared(() => app.addWebhook());
+const agent = shared(() => addAgent(app, [webhook]));
 let runner: Runner | undefined;
 
 beforeAll(async () => {
-  app = await startAgentApp();
-  webhook = await app.addWebhook();
-  agent = await addAgent(app, [webhook]);
   await storeEvents(app.database, webhook.id, EVENTS, Date.now() - 1_000);
 });
 afterEach(async () => {
@@ -27,7 +24,6 @@ afterEach(async () => {
   runner = undefined;
   for (const table of ['jobs', 'deliveries']) await app.database.query({ text: `delete from ${table}` });
 });
-afterAll(() => app.stop());
 
 const countOf = async (table: string) => (await app.database.query({ text: `select from ${table}` })).length;
 

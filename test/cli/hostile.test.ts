@@ -1,26 +1,24 @@
 /** Input of strangers reaches the operator's terminal only as text. */
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
 import { createCredential } from '../../server/model/credential.ts';
 import { addAgent, startAgentApp, type TestAgent } from '../helpers/agents.ts';
-import type { TestApp } from '../helpers/app.ts';
 import { runCommands, weir, weirJson } from '../helpers/command.ts';
 import { BODY, CONTROLS, type HostileTexts, OBEYED, sendHostileTexts } from '../helpers/hostile.ts';
 import { addPerson } from '../helpers/people.ts';
-import { someKey } from '../helpers/settings.ts';
+import { someKey, temporaryDirectory } from '../helpers/settings.ts';
+import { shared } from '../helpers/shared.ts';
 
-let app: TestApp;
+const app = shared(() => startAgentApp({ SECRETS_KEY: someKey }));
 let agent: TestAgent;
 let sent: HostileTexts;
 beforeAll(async () => {
-  app = await startAgentApp({ SECRETS_KEY: someKey });
   const administrator = await addPerson(app, 'administrator');
   sent = await sendHostileTexts(app, administrator);
   agent = await addAgent(app, [sent.webhook]);
@@ -28,7 +26,6 @@ beforeAll(async () => {
   await agent.nack([(await agent.claimOne()).receipt], { reason: `it said ${CONTROLS}` });
   await administrator.api('PATCH', `/api/v1/webhooks/${sent.webhook.id}`, { description: 'a\n\u202eb' });
 });
-afterAll(() => app.stop());
 
 describe('output as text', () => {
   test.each<[string, () => string[], RegExp]>([
@@ -114,21 +111,17 @@ describe('text of a server begins no line of its own', () => {
   const list = { items: [listed], next_cursor: null, cells_away: [{ number: text, name: text, since: text }] };
   let answer: object;
   let status: number;
-  let directory: string;
+  const directory = temporaryDirectory();
   const server = createServer((request, response) => {
     const isList = /\/(cells|events|attempts|activity)(\?|$)/.test(request.url!) && request.method === 'GET';
     response.writeHead(status, { 'content-type': 'application/json' });
     response.end(JSON.stringify(isList && status === 200 ? list : answer));
   });
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'weir-hostile-'));
     await writeFile(join(directory, 'file'), createCredential('wu').text);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   });
-  afterAll(async () => {
-    server.close();
-    await rm(directory, { recursive: true });
-  });
+  afterAll(() => server.close());
 
   test.each([
     [200, ['cell', 'add', '--database-file', 'file', '--name', 'c']],

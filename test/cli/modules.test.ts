@@ -1,16 +1,15 @@
 /** How many modules a command and a serving process load: each costs about 1 ms of CPU time before the first useful step. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { temporaryDirectory } from '../helpers/settings.ts';
 
 const dist = resolve(import.meta.dirname, '../../dist');
 
 /** URLs of the files that Node loaded, which V8 lists for its coverage. The exit code does not count, a crash does. */
 function modulesOf(args: readonly string[]): string[] {
-  const directory = mkdtempSync(join(tmpdir(), 'weir-modules-'));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const directory = temporaryDirectory();
   // Nothing listens on port 9.
   const env = { PATH: process.env.PATH, NODE_V8_COVERAGE: directory, DATABASE_URL: 'postgres://127.0.0.1:9/none' };
   const { stderr } = spawnSync(process.execPath, args, { cwd: directory, env, encoding: 'utf8' });

@@ -1,36 +1,29 @@
 /** Management commands on a remote Weir: the same commands as on its machine, over HTTP. */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
 import { openRemote } from '../../server/cli/manage/remote.ts';
 import { openLocal } from '../../server/cli/manage/socket.ts';
 import { send } from '../helpers/agents.ts';
-import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { startTestApp } from '../helpers/app.ts';
 import { type CommandResult, runCommands, weir, weirWith } from '../helpers/command.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
-import { someKey } from '../helpers/settings.ts';
+import { addPerson } from '../helpers/people.ts';
+import { someKey, temporaryDirectory } from '../helpers/settings.ts';
+import { shared } from '../helpers/shared.ts';
 
-let app: TestApp;
-let directory: string;
+const app = shared(startTestApp);
+const directory = temporaryDirectory();
 let token: string;
-let person: TestPerson;
+const person = shared(() => addPerson(app, 'administrator'));
 beforeAll(async () => {
-  app = await startTestApp();
-  directory = await mkdtemp(join(tmpdir(), 'weir-remote-'));
-  person = await addPerson(app, 'administrator');
   const { out } = await weir(app, 'token', 'add', '--email', person.email, '--name', 'remote', '--json');
   token = JSON.parse(out).token;
   await writeFile(join(directory, 'token'), `${token}\n`);
-});
-afterAll(async () => {
-  await app.stop();
-  await rm(directory, { recursive: true });
 });
 
 /** Runs the commands of the client package: they have no database. */

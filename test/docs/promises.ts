@@ -1,6 +1,6 @@
 /**
  * What Weir promises, and the tests that show it. promises.test.ts checks this table; the tier of a test, `npm test` or
- * `npm run test:all`, follows from its path (server/operate/setup/tiers.mjs).
+ * `npm run test:all`, follows from its path (test/tools/tiers.mjs).
  */
 
 /** Files below test/, and a part of a title in each. */
@@ -306,7 +306,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
     ['receive/ingest/signature.test.ts', '%s, with a signature_header of the webhook'],
   ],
   'Weir builds it from `FRONTEND_PUBLIC_API_URL`, never from the `Host` header.': [
-    ['receive/ingest/schemes.test.ts', 'of twilio, a form, verifies with its URL and sorted fields'],
+    ['model/signatures/libraries.test.ts', 'of twilio, a form, verifies at its URL'],
   ],
   'A client never exceeds the limit in one fixed window, and in the worst-placed window never exceeds twice the limit less one.':
     [['base/ratelimit/window.test.ts', 'at most 2 max - 1 in any interval of a window, at most max in a bucket']],

@@ -1,22 +1,17 @@
 /** Slow and broken clients: they cost bounded memory for a bounded time, and other clients are served. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../helpers/app.ts';
+import { startTestApp } from '../helpers/app.ts';
 import { RawClient, signatureOf, signedRequest } from '../helpers/requests.ts';
+import { shared } from '../helpers/shared.ts';
 import { PATIENCE_MS, until } from '../helpers/wait.ts';
 
 const SLOW_SENDERS = 200;
 const BODY_BYTES = 100_000;
 
-let app: TestApp;
-let webhook: TestWebhook;
-
-beforeAll(async () => {
-  app = await startTestApp();
-  webhook = await app.addWebhook();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
+const webhook = shared(() => app.addWebhook());
 
 const heldBytes = () => app.metric('weir_body_bytes_held');
 const aborted = () => app.metric('weir_requests_aborted_total');

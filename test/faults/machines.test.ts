@@ -36,7 +36,7 @@ describe.skipIf(lacking !== '')('three machines', () => {
     webhook = await weirs[0]!.addWebhook();
     await until(async () => (await readiness(machines.port))?.status === 200);
   });
-  afterAll(() => machines?.stop());
+  afterAll(() => machines.stop());
 
   const urlOf = ({ port }: Weir) => `http://127.0.0.1:${port}`;
   const post = async (weir: Weir, { path, secret }: typeof webhook) => {

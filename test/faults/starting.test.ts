@@ -5,30 +5,29 @@ import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { advisoryLocks } from '../../server/store/advisory-locks.ts';
 import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
 import { freePort } from '../helpers/ports.ts';
-import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
+import { emptyDatabase } from '../helpers/postgres.ts';
 import { childrenOf, look } from '../helpers/processes.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { someKey } from '../helpers/settings.ts';
+import { ofEach } from '../helpers/shared.ts';
 import { PATIENCE_MS, until } from '../helpers/wait.ts';
 import { ask, kill, readiness, spawnWeir } from '../helpers/weir.ts';
 
 const eventually = { timeoutMs: 2 * PATIENCE_MS };
 
-let fresh: FreshDatabase;
+const fresh = ofEach(emptyDatabase);
 /** Holds the lock of migrations. */
 let other: Database;
 let weir: ReturnType<typeof spawnWeir>;
 let port: number;
 
 beforeEach(async () => {
-  fresh = await emptyDatabase();
   other = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'other' });
 });
 afterEach(async () => {
   weir.child.kill('SIGTERM');
   await weir.ended;
   await other.close();
-  await fresh.drop();
 });
 
 async function start(settings: Record<string, string | number> = {}, at?: number): Promise<void> {

@@ -97,26 +97,25 @@ export class TestAgent {
   }
 
   ack(receipts: readonly string[]): Promise<Settled> {
-    return this.#settle('ack', { receipts });
+    return settle(this, 'ack', { receipts });
   }
 
   nack(
     receipts: readonly string[],
     rest: { delay_seconds?: number; reason?: string; release?: true } = {},
   ): Promise<Settled> {
-    return this.#settle('nack', { receipts, ...rest });
+    return settle(this, 'nack', { receipts, ...rest });
   }
 
   extend(receipts: readonly string[], leaseSeconds: number): Promise<Settled> {
-    return this.#settle('extend', { receipts, lease_seconds: leaseSeconds });
+    return settle(this, 'extend', { receipts, lease_seconds: leaseSeconds });
   }
+}
 
-  async #settle(action: 'ack' | 'nack' | 'extend', body: unknown): Promise<Settled> {
-    const answer = await this.post(action, body);
-    if (answer.status !== 200)
-      throw new Error(`${action} was answered ${answer.status}: ${JSON.stringify(answer.body)}`);
-    return answer.body;
-  }
+async function settle(agent: TestAgent, action: 'ack' | 'nack' | 'extend', body: unknown): Promise<Settled> {
+  const answer = await agent.post(action, body);
+  if (answer.status !== 200) throw new Error(`${action} was answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+  return answer.body;
 }
 
 /** GET without a body, else POST; `token` is sent as a bearer token. */

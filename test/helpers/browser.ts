@@ -8,23 +8,29 @@ import type { TestPerson } from './people.ts';
 import { freePort } from './ports.ts';
 import { PATIENCE_MS } from './wait.ts';
 
-/** An app whose PUBLIC_URL is its listen address, because browsers check it. */
+/** An app whose PUBLIC_URL is its listen address, because browsers check it. Its end closes all tabs. */
 export async function startPagesApp(overrides: Overrides = {}): Promise<TestApp> {
   const port = await freePort();
-  return startTestApp({ PORT: port, PUBLIC_URL: `http://127.0.0.1:${port}`, ...overrides });
+  const app = await startTestApp({ PORT: port, PUBLIC_URL: `http://127.0.0.1:${port}`, ...overrides });
+  const stop = async () => {
+    await closeTabs();
+    await app.stop();
+  };
+  return { ...app, stop };
 }
 
 let started: Promise<Browser> | undefined;
 
-/** The installed browser, started once per process for all files. Close its tabs at the end. */
-export async function startBrowser(): Promise<Browser> {
+/** The installed browser, started once per process for all files. */
+async function startBrowser(): Promise<Browser> {
   if (!(await started)?.isConnected()) started = launch();
   return started!;
 }
 
 /** Closes all tabs. */
-export async function closeTabs(browser: Browser | undefined): Promise<void> {
-  await Promise.all(browser?.contexts().map((context) => context.close()) ?? []);
+export async function closeTabs(): Promise<void> {
+  const contexts = (await started)?.contexts() ?? [];
+  await Promise.all(contexts.map((context) => context.close()));
 }
 
 function launch(): Promise<Browser> {
@@ -49,12 +55,11 @@ export interface Tab {
 
 /** A new tab, signed in if a person is given. */
 export async function openTab(
-  browser: Browser,
   app: Pick<TestApp, 'url'>,
   person: TestPerson | null,
   options: { javaScriptEnabled?: boolean; width?: number; dark?: boolean; timezoneId?: string } = {},
 ): Promise<Tab> {
-  const context = await browser.newContext({
+  const context = await (await startBrowser()).newContext({
     baseURL: app.url,
     javaScriptEnabled: options.javaScriptEnabled ?? true,
     viewport: { width: options.width ?? 1280, height: 900 },

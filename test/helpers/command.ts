@@ -63,7 +63,7 @@ export async function weirJson(app: TestApp, ...args: string[]): Promise<any> {
 export interface Installation {
   /** Runs `weir ARGS`. */
   weir(args: readonly string[], stdin?: string, environment?: Record<string, string>): Promise<CommandResult>;
-  remove(): Promise<void>;
+  stop(): Promise<void>;
 }
 
 /** An app, and commands beside it. */
@@ -73,7 +73,7 @@ export async function makeInstallation(overrides: Overrides = {}): Promise<Insta
   const given = { DATABASE_URL: conninfo, SECRETS_KEY: someKey, DATA_DIR: settings.DATA_DIR };
   return {
     weir: (args, stdin, environment) => run(settings.DATA_DIR, { ...given, ...environment }, args, stdin),
-    remove: () => app.stop(),
+    stop: () => app.stop(),
   };
 }
 
@@ -87,7 +87,7 @@ export async function makeEmbeddedInstallation(): Promise<Installation & { dataD
     dataDir: join(directory, 'data'),
     conninfo: postgres.conninfo,
     weir: (args, stdin, environment) => run(directory, { DATA_DIR: 'data', ...environment }, args, stdin),
-    async remove() {
+    async stop() {
       await postgres.leave();
       await rm(directory, { recursive: true });
     },

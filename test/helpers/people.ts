@@ -29,6 +29,15 @@ export interface TestPerson {
   api(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
   /** A request with the cookie, like a page of Weir's own origin sends it. */
   browse(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  /** The text of a page. */
+  page(path: string): Promise<string>;
+  /** Sends a form of a page, with its token unless the fields have one. */
+  submit(path: string, fields: Fields, headers?: Record<string, string>): Promise<Submitted>;
+}
+
+type Fields = Record<string, string> | [name: string, value: string][];
+interface Submitted extends Answer {
+  location: string | null;
 }
 
 /** What a test app and a started Weir both have. */
@@ -66,6 +75,16 @@ export async function addPerson(app: PeopledApp, role: Role, password?: string):
       const csrf =
         method === 'GET' || method === 'HEAD' ? {} : { 'x-csrf-token': await csrfToken(url, cookie), origin };
       return request(url + path, method, body, { cookie, ...csrf, ...headers });
+    },
+    page: async (path) => (await request(url + path, 'GET', undefined, { cookie })).text,
+    submit: async (path, fields, headers) => {
+      const form = new URLSearchParams(fields);
+      if (!form.has('csrf')) form.set('csrf', await csrfToken(url, cookie));
+      const { origin } = new URL(app.settings.PUBLIC_URL);
+      const type = 'application/x-www-form-urlencoded';
+      const own = { cookie, origin, 'content-type': type, ...headers };
+      const answer = await request(url + path, 'POST', form.toString(), own);
+      return { ...answer, location: answer.headers.get('location') };
     },
   };
 }

@@ -2,13 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import type { OperationName } from '../../server/manage/api/routes.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from './agents.ts';
-import type { TestApp, TestWebhook } from './app.ts';
+import type { Overrides, TestApp, TestWebhook } from './app.ts';
+import { ApiDocument } from './openapi.ts';
 import { addPerson, PASSWORD, type TestPerson } from './people.ts';
 import { signedRequest } from './requests.ts';
 import { until } from './wait.ts';
 
 export interface World {
   app: TestApp;
+  api: ApiDocument;
   administrator: TestPerson;
   webhook: TestWebhook;
   agent: TestAgent;
@@ -17,6 +19,7 @@ export interface World {
   action: string;
   /** Creates a resource of this collection (first word below /api/v1) that may be changed or deleted; returns its id. */
   make(collection: string): Promise<string>;
+  stop(): Promise<void>;
 }
 
 /** Valid bodies for operations for which {} is not enough. */
@@ -45,8 +48,8 @@ export function pathTo(path: string, id: string, { webhook }: World): string {
   return path.replace(':id', id).replace(':webhook_id', webhook.id);
 }
 
-export async function makeWorld(): Promise<World> {
-  const app = await startAgentApp();
+export async function makeWorld(overrides: Overrides = {}): Promise<World> {
+  const app = await startAgentApp(overrides);
   const administrator = await addPerson(app, 'administrator');
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
@@ -93,6 +96,8 @@ export async function makeWorld(): Promise<World> {
   const dismissed = await administrator.api('POST', '/api/v1/deliveries/dismiss', { agent_id: agent.id });
   return {
     app,
+    api: new ApiDocument((await (await fetch(`${app.url}/api/v1/openapi.json`)).json()) as object),
+    stop: app.stop,
     administrator,
     webhook,
     agent,

@@ -15,48 +15,6 @@ const url = 'http://127.0.0.1:8080/in/5f0c1d5e-0000-4000-8000-000000000001';
 const target = { WEBHOOK_URL: url, WEIR_SECRET: 's' };
 
 const readTarget = { url, secret: 's', scheme: defaultScheme };
-const sending = { ...readTarget, bodyBytes: 1024 };
-
-test('URL and secret are sufficient, and the number of processes for comparisons', () => {
-  expect(readSmokeSettings(target)).toEqual({ ...readTarget, payloadBytesMax: 1_048_576 });
-  expect(readLoadSettings(target)).toEqual({ ...sending, ratePerSecond: 200, durationMs: 30_000, vus: 50, p99Ms: 60 });
-  expect(readOverloadSettings(target)).toEqual({
-    ...sending,
-    startPerSecond: 50,
-    peakPerSecond: 10_000,
-    durationMs: 30_000,
-    vus: 1_500,
-    p99Ms: 2_000,
-    recoveryP99Ms: 60,
-    token: null,
-  });
-  expect(readSoakSettings(target)).toEqual({
-    ...sending,
-    ratePerSecond: 200,
-    durationMs: 1_800_000,
-    vus: 200,
-    p99Ms: 60,
-    metricsUrl: 'http://127.0.0.1:9464/metrics',
-    lateLatencyPercentMax: 150,
-    lateMemoryPercentMax: 125,
-  });
-  expect(readAgentsSettings({ ...target, WEIR_CREDENTIAL: 'wa_x' })).toEqual({
-    ...readLoadSettings(target),
-    apiUrl: 'http://127.0.0.1:8080/api/v1/agent',
-    credential: 'wa_x',
-    agents: 4,
-    claimMax: 20,
-    deliveryP95Ms: 100,
-  });
-  expect(readScaleSettings({ ...target, WORKERS: '2' })).toEqual({
-    ...sending,
-    steps: [16, 64, 256],
-    durationMs: 20_000,
-    p99Ms: 1_000,
-    workers: 2,
-    runsFile: null,
-  });
-});
 
 test('an empty variable counts as unset', () => {
   const names =

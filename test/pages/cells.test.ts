@@ -1,18 +1,17 @@
 /** What pages show of cells, and the form that moves a webhook. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { send } from '../helpers/agents.ts';
 import type { TestWebhook } from '../helpers/app.ts';
-import { type CellApp, startCellApp } from '../helpers/cells.ts';
+import { startCellApp } from '../helpers/cells.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
-let app: CellApp;
+const app = shared(() => startCellApp(1));
 let webhook: TestWebhook;
 beforeAll(async () => {
-  app = await startCellApp(1);
   webhook = await app.webhookIn(0);
   await send(webhook);
 });
-afterAll(() => app.stop());
 
 const page = async (path: string) =>
   (await fetch(app.url + path, { headers: { cookie: app.administrator.cookie } })).text();
@@ -31,14 +30,8 @@ test('the page Status has a row for each cell, and says which is away', async ()
 test('an administrator moves a webhook on its page, others see where it is', async () => {
   const path = `/webhooks/${webhook.id}/settings`;
   expect(await page(path)).toMatch(/<dt>Cell<\/dt><dd>0 \(home\)/);
-  const token = /name="csrf" value="([^"]+)"/.exec(await page(path))![1]!;
-  const moved = await fetch(`${app.url}/webhooks/${webhook.id}/move`, {
-    method: 'POST',
-    headers: { cookie: app.administrator.cookie, origin: new URL(app.settings.PUBLIC_URL).origin },
-    body: new URLSearchParams({ csrf: token, cell: '1' }),
-    redirect: 'manual',
-  });
-  expect(await page(moved.headers.get('location')!)).toContain('New events go to the other cell.');
+  const { location } = await app.administrator.submit(`/webhooks/${webhook.id}/move`, { cell: '1' });
+  expect(await page(location!)).toContain('New events go to the other cell.');
   expect(await page(path)).toMatch(/<dt>Cell<\/dt><dd>1 \(test_/);
 });
 

@@ -1,19 +1,17 @@
 /** URLs and stored texts that try to become code, markup or an inherited member of an object: every page, every parameter. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../server/manage/api/routes.ts';
 import { addAgent } from '../helpers/agents.ts';
-import type { TestApp } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { type HostileTexts, MARKUP, sendHostileTexts } from '../helpers/hostile.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { addPerson } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
 
-let app: TestApp;
-let person: TestPerson;
+const app = shared(startPagesApp);
+const person = shared(() => addPerson(app, 'administrator'));
 let sent: HostileTexts;
 let ids: Record<string, string>;
 beforeAll(async () => {
-  app = await startPagesApp();
-  person = await addPerson(app, 'administrator');
   sent = await sendHostileTexts(app, person);
   const agent = await addAgent(app, [sent.webhook]);
   const tokens = (await person.api('GET', '/api/v1/tokens')).body.items;
@@ -30,7 +28,6 @@ beforeAll(async () => {
     audit: '1',
   };
 });
-afterAll(() => app.stop());
 
 const parameters = [
   ...['notice', 'count', 'view', 'q', 'cursor', 'webhook_id', 'agent_id', 'state', 'delivery_state', 'content_type'],

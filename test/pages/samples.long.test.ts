@@ -1,30 +1,21 @@
 /** The samples on the page of an agent, run against a real server. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { samplesOf } from '../../server/pages/samples/agent.ts';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
-import type { TestApp } from '../helpers/app.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { addPerson } from '../helpers/people.ts';
+import { temporaryDirectory } from '../helpers/settings.ts';
+import { shared } from '../helpers/shared.ts';
 
 const run = promisify(execFile);
-let app: TestApp;
-let operator: TestPerson;
-let directory: string;
-beforeAll(async () => {
-  app = await startAgentApp();
-  operator = await addPerson(app, 'operator');
-  directory = await mkdtemp(join(tmpdir(), 'weir-samples-'));
-});
-afterAll(async () => {
-  await rm(directory, { recursive: true });
-  await app.stop();
-});
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const directory = temporaryDirectory();
 
 test.each([
   ['curl', 'sh', 'sample.sh'],

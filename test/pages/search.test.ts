@@ -1,29 +1,25 @@
 /** What people find: by the search of the page frame, and by the filters of the events. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { progressOf } from '../../server/pages/events/events.ts';
 import { tidyAddress } from '../../server/pages/forms/filters.ts';
 import { send } from '../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../helpers/app.ts';
 import { startPagesApp } from '../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import { addPerson } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
-let webhook: TestWebhook;
+const app = shared(startPagesApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
+const webhook = shared(() => app.addWebhook({ name: 'Shop orders', event_type_from: 'json:/type' }));
 let agent: { id: string };
 let event: string;
 let delivery: string;
 beforeAll(async () => {
-  app = await startPagesApp();
-  viewer = await addPerson(app, 'viewer');
-  webhook = await app.addWebhook({ name: 'Shop orders', event_type_from: 'json:/type' });
   const operator = await addPerson(app, 'operator');
   const given = { name: 'orders-sync', webhook_ids: [webhook.id] };
   agent = (await operator.api('POST', '/api/v1/agents', given)).body;
   event = await send(webhook, '{"type":"order.created"}');
   delivery = (await viewer.api('GET', '/api/v1/deliveries')).body.items[0].id;
 });
-afterAll(() => app.stop());
 
 async function open(path: string) {
   const answer = await fetch(app.url + path, { headers: { cookie: viewer.cookie }, redirect: 'manual' });

@@ -1,17 +1,16 @@
 /** Webhooks with the same name, in lists and selectors. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { send, startAgentApp } from '../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../helpers/app.ts';
-import { addPerson, type TestPerson } from '../helpers/people.ts';
+import type { TestWebhook } from '../helpers/app.ts';
+import { addPerson } from '../helpers/people.ts';
 import { signedRequest } from '../helpers/requests.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
-let app: TestApp;
-let operator: TestPerson;
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
 let twins: TestWebhook[];
 beforeAll(async () => {
-  app = await startAgentApp();
-  operator = await addPerson(app, 'operator');
   twins = [await app.addWebhook({ name: 'Twin' }), await app.addWebhook({ name: 'Twin' })];
   const alone = await app.addWebhook({ name: 'Alone' });
   for (const { secret, ...webhook } of [...twins, alone]) {
@@ -21,7 +20,6 @@ beforeAll(async () => {
   }
   await until(async () => (await operator.api('GET', '/api/v1/rejections')).body.items.length === 3);
 });
-afterAll(() => app.stop());
 
 const get = async (path: string) => (await fetch(app.url + path, { headers: { cookie: operator.cookie } })).text();
 const labelOf = ({ id }: TestWebhook) => `Twin …${id.slice(-8)}`;

@@ -1,14 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Changes } from '../../server/store/announce.ts';
 import { APPLIED_CHANNEL, LISTENER_NAME } from '../../server/store/connect/listen.ts';
 import { type DatabasePool, LISTENING_MAX, openDatabase } from '../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../server/store/connect/unavailable.ts';
-import { emptyDatabase, type FreshDatabase } from '../helpers/postgres.ts';
+import { emptyDatabase } from '../helpers/postgres.ts';
 import { type Relay, relayTo } from '../helpers/relay.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
-let fresh: FreshDatabase;
+const fresh = shared(emptyDatabase);
 let relay: Relay;
 let database: DatabasePool;
 let changes: Changes;
@@ -20,11 +21,6 @@ const controlTimers = () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
 };
-
-beforeAll(async () => {
-  fresh = await emptyDatabase();
-});
-afterAll(() => fresh.drop());
 
 beforeEach(async () => {
   relay = await relayTo(fresh);

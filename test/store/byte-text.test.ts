@@ -1,13 +1,10 @@
 /** Bytes of a column as text, as Postgres returns them. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { asText, type ByteText, bytesOf, utf8Of } from '../../server/store/byte-text.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { shared } from '../helpers/shared.ts';
 
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 

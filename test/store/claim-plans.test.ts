@@ -1,7 +1,7 @@
 /** Plans of claims that were made while the tables were empty: a connection keeps them while the tables grow. */
 
 import { randomBytes, randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { DAY_MS } from '../../server/base/time/durations.ts';
 import { ClaimDays } from '../../server/deliver/claims/claim-marks.ts';
 import type { Database, Query } from '../../server/store/connect/pool.ts';
@@ -10,15 +10,12 @@ import { readAgentActivity, readWaiting } from '../../server/store/queries/agent
 import { claimAndAck, claimDeliveries } from '../../server/store/queries/claims/claim.ts';
 import type { ClaimOrder } from '../../server/store/queries/claims/order.ts';
 import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { shared } from '../helpers/shared.ts';
 
 const randomReceipt = () => ({ deliveryId: uuidText(uuidv7(Date.now(), randomBytes(16))), lease: 1 });
 
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 /** A claim of today's events. */
 function orderOf(onlyWebhookId: string | null, hasManyWebhooks: boolean): ClaimOrder {

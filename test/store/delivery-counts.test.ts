@@ -1,6 +1,6 @@
 /** Numbers of deliveries, and the limit of counting. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { COUNTED_MAX } from '../../server/model/events.ts';
 import {
   countDeliveries,
@@ -8,13 +8,10 @@ import {
   sampleDeliveries,
 } from '../../server/store/queries/deliveries/counts.ts';
 import { readDeliveryDepths } from '../../server/store/queries/deliveries/depths.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { shared } from '../helpers/shared.ts';
 
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 /** Fewer waiting deliveries than outside of tests: their insertion takes the time. */
 const limits = { waiting: COUNTED_MAX, dead: COUNTED_MAX };
 beforeEach(() => fresh.database.query({ text: 'truncate deliveries' }));

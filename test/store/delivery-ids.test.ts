@@ -1,14 +1,11 @@
 /** Ids of deliveries, and lists of deliveries in one millisecond. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { uuidv7Milliseconds } from '../../server/store/ids.ts';
 import { listDeliveries } from '../../server/store/queries/deliveries/deliveries.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { shared } from '../helpers/shared.ts';
 
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 const eventId = (ms: number) =>
   `${ms

@@ -1,19 +1,16 @@
 /** The trigger that creates deliveries: absent until the first subscription, because it slows every COPY down. */
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Query } from '../../server/store/connect/pool.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { ofEach } from '../helpers/shared.ts';
 
 /** The trigger as versions before 30 created it. Version 30 removed it, unless a backup held a lock on events. */
 const disabledTrigger = `
   create trigger events_fan_out after insert on events referencing new table as arrived for each statement execute function fan_out();
   alter table events disable trigger events_fan_out`;
 
-let fresh: FreshDatabase;
-beforeEach(async () => {
-  fresh = await freshDatabase();
-});
-afterEach(() => fresh.drop());
+const fresh = ofEach(freshDatabase);
 
 /** The state of the trigger: null, or `O` (enabled) or `D` (disabled). */
 async function stateOfTrigger(): Promise<string | null> {

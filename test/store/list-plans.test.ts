@@ -1,17 +1,14 @@
 /** Statements that read few rows among many, and the index of each. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Query } from '../../server/store/connect/pool.ts';
 import { listAgents } from '../../server/store/queries/agents/agents.ts';
 import { readNewDeadLetters } from '../../server/store/queries/alerts/condition-signs.ts';
 import { readUndelivered } from '../../server/store/queries/alerts/undelivered.ts';
 import { listTokens } from '../../server/store/queries/users/tokens.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { shared } from '../helpers/shared.ts';
 
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 type Read = (database: { query: Query }) => Promise<unknown>;
 const revoked = (of: boolean | null) => ({ revoked: of, contains: null });

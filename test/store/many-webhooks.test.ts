@@ -1,14 +1,11 @@
 /** What is read of all webhooks. */
 
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { sizedByWebhooks } from '../../server/store/many-webhooks.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { shared } from '../helpers/shared.ts';
 
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 test('what is read of more than 1,000 webhooks is kept', async () => {
   const add = `insert into webhooks (id, name) select gen_random_uuid(), 'webhook ' || i from generate_series(1, $1::int) i`;

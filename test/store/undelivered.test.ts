@@ -1,24 +1,24 @@
 /** KEEP_UNDELIVERED_DAYS: events that no agent has settled are kept longer than others, and are reported before they are removed. */
 
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { DAY_MS } from '../../server/base/time/durations.ts';
 import { countExpiring } from '../../server/store/queries/alerts/expiring.ts';
 import { dropOldPartitions } from '../../server/store/retention/drop-partitions.ts';
 import { createPartitions, partitionName } from '../../server/store/retention/partitions.ts';
 import { removeExpiredEvents } from '../../server/store/retention/retention.ts';
 import { storeEvents } from '../helpers/agents.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { ofEach } from '../helpers/shared.ts';
 
 const RETENTION_DAYS = 4;
 const KEEP_DAYS = 2;
 const nowMs = Date.now();
 const daysAgo = (days: number) => nowMs - days * DAY_MS;
-let fresh: FreshDatabase;
+const fresh = ofEach(freshDatabase);
 let agentId: string;
 
 beforeEach(async () => {
-  fresh = await freshDatabase();
   await createPartitions(fresh.database, daysAgo(8));
   await createPartitions(fresh.database, daysAgo(1));
   agentId = randomUUID();
@@ -27,7 +27,6 @@ beforeEach(async () => {
     values: [agentId],
   });
 });
-afterEach(() => fresh.drop());
 
 async function addWebhook(retentionDays: number | null): Promise<string> {
   const id = randomUUID();

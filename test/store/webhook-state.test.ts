@@ -1,7 +1,7 @@
 /** The state of webhooks: what is counted with the history, and what is read of all webhooks by it. */
 
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../server/base/time/durations.ts';
 import { migrate } from '../../server/store/migrate.ts';
 import { readRefusedRequests } from '../../server/store/queries/alerts/condition-signs.ts';
@@ -10,15 +10,12 @@ import { addHistory, readWebhookHistory } from '../../server/store/queries/webho
 import { readSecretUses, replaceSecret } from '../../server/store/queries/webhooks/secrets.ts';
 import { readWebhookUsage, recountUsage } from '../../server/store/queries/webhooks/usage.ts';
 import { deleteWebhook, readWebhookActivity, readWebhookIds } from '../../server/store/queries/webhooks/webhooks.ts';
-import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
+import { freshDatabase } from '../helpers/postgres.ts';
+import { shared } from '../helpers/shared.ts';
 import { until } from '../helpers/wait.ts';
 
 const nowMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 const run = (text: string, values: unknown[] = []) => fresh.database.query({ text, values });
 const iso = (ms: number) => new Date(ms).toISOString();

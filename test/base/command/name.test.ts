@@ -1,20 +1,19 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { commandOn } from '../../../server/base/command/name.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 let directory: string;
 let entry: string;
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'weir-path-'));
+  directory = temporaryDirectory();
   entry = join(directory, 'weir.js');
   writeFileSync(entry, '');
   for (const name of ['empty', 'link', 'other']) mkdirSync(join(directory, name));
   symlinkSync(entry, join(directory, 'link/weir'));
   writeFileSync(join(directory, 'other/weir'), '');
 });
-afterEach(() => rmSync(directory, { recursive: true }));
 
 test.each([
   [['empty', 'link'], 'weir'],

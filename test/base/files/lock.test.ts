@@ -1,27 +1,24 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { DataDirInUseError, lockDataDir } from '../../../server/base/files/data-dir.ts';
 import { acquireLock, type Lock, LockError } from '../../../server/base/files/lock.ts';
 import { builtScript } from '../../helpers/script.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 let directory: string;
 let path: string;
 const held: Lock[] = [];
 
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-lock-'));
+  directory = temporaryDirectory();
   path = join(directory, 'some.lock');
 });
 
-afterEach(async () => {
-  await Promise.all(held.splice(0).map((lock) => lock.release()));
-  await rm(directory, { recursive: true });
-});
+afterEach(() => Promise.all(held.splice(0).map((lock) => lock.release())));
 
 async function take(mode: 'shared' | 'exclusive', waitSeconds = 0): Promise<Lock | null> {
   const lock = await acquireLock(path, mode, waitSeconds);

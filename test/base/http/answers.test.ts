@@ -1,14 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { problems } from '../../../server/model/errors.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { RawClient, rawRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
 
 describe('the response to HEAD', () => {
   test.each(['/healthz', '/readyz'])('of %s is GET without the body', async (path) => {

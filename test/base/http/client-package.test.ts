@@ -1,31 +1,24 @@
 /** The client package: handed out by the server, installed by npm, run by npx. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { release } from '../../../server/base/files/build.ts';
 import { ClientPackage } from '../../../server/base/http/client-package.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const run = promisify(execFile);
 /** npm asks no registry: everything that it needs comes from the server. */
 const offline = ['--no-audit', '--no-fund', '--loglevel=error'];
 
-let app: TestApp;
-let folder: string;
-beforeAll(async () => {
-  app = await startAgentApp();
-  folder = await mkdtemp(join(tmpdir(), 'weir-client-'));
-});
-afterAll(async () => {
-  await app.stop();
-  await rm(folder, { recursive: true });
-});
+const app = shared(startAgentApp);
+const folder = temporaryDirectory();
 
 const get = (path: string, init?: RequestInit) => fetch(`${app.url}${path}`, init);
 const bytesOf = async (path: string) => Buffer.from(await (await get(path)).arrayBuffer());

@@ -1,13 +1,14 @@
 /** The limits of open connections: of a process, and of one client address. */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { Clients } from '../../../server/base/http/clients.ts';
 import { allowedConnections, ConnectionLimit, READ_PAUSE_MS } from '../../../server/base/http/connections.ts';
 import { readPeers } from '../../../server/base/http/peers.ts';
 import { parseNetwork } from '../../../server/model/address.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { RawClient } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const destroyAll = (clients: readonly RawClient[]) => {
@@ -19,11 +20,7 @@ describe('CONNECTIONS_MAX', () => {
   const MAX = 20;
   /** 90 % of it. */
   const CROWDED = 18;
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startTestApp({ CONNECTIONS_MAX: MAX });
-  });
-  afterAll(() => app.stop());
+  const app = shared(() => startTestApp({ CONNECTIONS_MAX: MAX }));
 
   test('at the limit connections are served; above it new ones are closed, counted and logged; then accepted again', async () => {
     const open: RawClient[] = [];

@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
-import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { describe, expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
+import { addPerson, csrfToken } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startTestApp();
-  operator = await addPerson(app, 'operator');
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
+const operator = shared(() => addPerson(app, 'operator'));
 
 async function post(body: string | Uint8Array<ArrayBuffer>, contentType = 'application/json') {
   const response = await fetch(`${app.url}/api/v1/webhooks`, {

@@ -2,17 +2,13 @@
  * What the parser of uWebSockets.js 3.0.6 does not take, as the guide Senders says. It runs before any code of Weir. If one of these tests
  * fails, the library has improved: shorten the guide.
  */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
 import { RawClient } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let webhook: TestWebhook;
-beforeAll(async () => {
-  app = await startTestApp();
-  webhook = await app.addWebhook({ secret: null });
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
+const webhook = shared(() => app.addWebhook({ secret: null }));
 
 const get = (line: string) => `${line}\r\nHost: x\r\n\r\n`;
 const post = (body: string, version = '1.1') =>

@@ -1,16 +1,12 @@
 /** Log lines about failed requests, at the default level. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-let webhook: TestWebhook;
-beforeAll(async () => {
-  app = await startTestApp({ LOG_LEVEL: 'info' });
-  webhook = await app.addWebhook();
-});
-afterAll(() => app.stop());
+const app = shared(() => startTestApp({ LOG_LEVEL: 'info' }));
+const webhook = shared(() => app.addWebhook());
 
 type Line = Record<string, unknown> & { left_out: number };
 const linesOf = (event: string): Line[] =>

@@ -1,29 +1,30 @@
 /** Clients that do not read their responses: a request is in progress until the socket has accepted its response. */
 import { connect, type Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { afterEach, beforeAll, expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { RawClient, signatureOf } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 /** More than the kernel buffers for a client that does not read. */
 const BODY_BYTES = 16_777_216;
 const REQUESTS_MAX = 2;
 
-let app: TestApp;
-let viewer: TestPerson;
-let path: string;
-const sockets: Socket[] = [];
-
-beforeAll(async () => {
-  app = await startTestApp({
+const app = shared(() =>
+  startTestApp({
     CLIENT_REQUESTS_MAX: REQUESTS_MAX,
     WEBHOOK_MAX_PAYLOAD_BYTES: BODY_BYTES,
     CLIENT_BODY_BYTES_HELD_MAX: BODY_BYTES,
     // A body exists twice for a moment.
     BODY_BYTES_HELD_MAX: 3 * BODY_BYTES,
-  });
-  viewer = await addPerson(app, 'viewer');
+  }),
+);
+const viewer = shared(() => addPerson(app, 'viewer'));
+let path: string;
+const sockets: Socket[] = [];
+
+beforeAll(async () => {
   const webhook = await app.addWebhook();
   const body = 'x'.repeat(BODY_BYTES);
   const headers = { 'x-hub-signature-256': signatureOf(webhook.secret!, body) };
@@ -31,7 +32,6 @@ beforeAll(async () => {
   expect(stored.status).toBe(202);
   path = `/api/v1/events/${((await stored.json()) as { id: string }).id}/body`;
 });
-afterAll(() => app.stop());
 afterEach(async () => {
   for (const socket of sockets.splice(0)) socket.destroy();
   await until(async () => (await openRequests()) === 0);

@@ -1,18 +1,15 @@
 /** Metrics of a process: series that exist from the start, and gauges that reading does not change. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { limitNames } from '../../../server/base/ratelimit/limiter.ts';
 import { metricTable } from '../../../server/base/telemetry/metric-table.ts';
 import { LAG_WINDOW_SECONDS, LoopLag } from '../../../server/manage/live/sample.ts';
 import { problems } from '../../../server/model/errors.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
 
 type Series = { value: number; labels: Record<string, string> };
 async function seriesOf(name: string): Promise<Series[]> {

@@ -1,22 +1,18 @@
 /** One request, followed by its id and its trace through the log, the event, the delivery and the command of an agent. */
 import { execFileSync } from 'node:child_process';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { traceparentOf } from '../../../server/base/telemetry/trace.ts';
 import { environmentOf } from '../../../server/cli/consume/exec.ts';
 import { addAgent, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { weirJson } from '../../helpers/command.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp();
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
 
 async function post(url: string, secret: string, headers: Record<string, string>) {
   const request = signedRequest({ secret });

@@ -1,11 +1,10 @@
 /** Forwarding with a real Weir: real port, real Postgres, and a real target. */
 import { spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Breaker, FAILURES_MAX } from '../../../server/cli/consume/breaker.ts';
 import { forwarder } from '../../../server/cli/consume/forward.ts';
 import { openTarget } from '../../../server/cli/consume/target.ts';
@@ -14,22 +13,16 @@ import { definitionOf } from '../../../server/model/signatures/presets.ts';
 import { signRequest } from '../../../server/model/signatures/sign.ts';
 import type { NewWebhook } from '../../../server/model/webhooks.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
 import { ForwardTarget } from '../../helpers/forward-target.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { startConsume } from './command.ts';
 
-let weir: TestApp;
+const weir = shared(startAgentApp);
 let target: ForwardTarget;
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-forward-'));
-  weir = await startAgentApp();
-});
-afterAll(async () => {
-  await weir?.stop();
-  await rm(directory, { recursive: true });
-});
+const directory = temporaryDirectory();
 beforeEach(async () => {
   target = new ForwardTarget();
   await target.start();

@@ -1,33 +1,25 @@
 import { spawn } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { defineListen } from '../../../server/cli/consume/listen.ts';
 import { expireTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
 import { send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
 import { ForwardTarget } from '../../helpers/forward-target.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { startCommand } from './command.ts';
 
-let weir: TestApp;
-let operator: TestPerson;
+const weir = shared(startAgentApp);
+const operator = shared(() => addPerson(weir, 'operator'));
 let webhook: TestWebhook;
 let target: ForwardTarget;
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-listen-'));
-  weir = await startAgentApp();
-  operator = await addPerson(weir, 'operator');
-});
-afterAll(async () => {
-  await weir?.stop();
-  await rm(directory, { recursive: true });
-});
+const directory = temporaryDirectory();
 beforeEach(async () => {
   target = new ForwardTarget();
   await target.start();

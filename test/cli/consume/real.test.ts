@@ -1,30 +1,23 @@
 /** `weir consume` with a real Weir: real port, real Postgres, and the command in this process. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { agentsOf } from '../../helpers/agents.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 import { startConsume } from './command.ts';
 
-let weir: TestApp;
-let webhook: TestWebhook;
-let directory: string;
+const weir = shared(startTestApp);
+const webhook = shared(() => weir.addWebhook());
+const directory = temporaryDirectory();
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-consume-'));
-  weir = await startTestApp();
-  webhook = await weir.addWebhook();
   const { credential } = made(await agentsOf(weir).add({ name: 'test', webhook_ids: [webhook.id] }));
   await writeFile(join(directory, 'credential'), credential, { mode: 0o600 });
-});
-
-afterAll(async () => {
-  await weir?.stop();
-  await rm(directory, { recursive: true });
 });
 
 function consume(args: string[]) {
@@ -55,15 +48,6 @@ test('every accepted event is printed and acknowledged once, including events du
     .map((line) => JSON.parse(JSON.parse(line).event.body).number);
   expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 30 }, (_, number) => number));
   expect(await states()).toEqual({ done: 30 });
-});
-
-test('the delivery of a failed command is returned with the reason', async () => {
-  await send('fails');
-  const { out } = await consume(['--once', '--exec', 'read -r line; echo "$line" >&2; exit 4', '--json']).ended;
-  expect(JSON.parse(out)).toMatchObject({ claimed: 1, failed: 1 });
-  const [row] = await weir.database.query({ text: `select attempts, reason from deliveries where state = 'pending'` });
-  expect(row).toEqual({ attempts: 1, reason: 'exit 4: fails' });
-  expect((await consume(['--once', '--wait-seconds', '0']).ended).out).toBe('');
 });
 
 test('TERM cancels the long poll: later events remain for the next agent', async () => {

@@ -1,7 +1,5 @@
 /** Commands that meet no installation, or another schema: only `start`, `migrate` and `restore` create or upgrade one. */
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { commands } from '../../../server/cli/commands.ts';
@@ -9,17 +7,15 @@ import { migrationFiles } from '../../../server/store/migrate.ts';
 import { runCommands, weirOn } from '../../helpers/command.ts';
 import { listEarlier } from '../../helpers/earlier.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 let directory: string;
 let fresh: FreshDatabase;
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-none-'));
+  directory = temporaryDirectory();
   fresh = await freshDatabase();
 });
-afterEach(async () => {
-  await fresh.drop();
-  await rm(directory, { recursive: true });
-});
+afterEach(() => fresh.drop());
 
 const words = [
   ['keys', 'rotate'],

@@ -14,7 +14,7 @@ let installation: Awaited<ReturnType<typeof makeEmbeddedInstallation>>;
 beforeAll(async () => {
   installation = await makeEmbeddedInstallation();
 });
-afterAll(() => installation.remove());
+afterAll(() => installation.stop());
 
 const storedSecrets = async () => {
   const { out } = await installation.weir(['doctor', '--json']);

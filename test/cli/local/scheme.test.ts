@@ -1,24 +1,16 @@
 /** Senders on the command line: the list, a webhook of a sender, and requests signed as that sender does. */
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { presets } from '../../../server/model/signatures/presets.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
-import { someKey } from '../../helpers/settings.ts';
+import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-scheme-'));
-  app = await startTestApp({ SECRETS_KEY: someKey });
-});
-afterAll(async () => {
-  await app.stop();
-  await rm(directory, { recursive: true });
-});
+const app = shared(() => startTestApp({ SECRETS_KEY: someKey }));
+const directory = temporaryDirectory();
 
 async function file(name: string, text: string): Promise<string> {
   const path = join(directory, name);

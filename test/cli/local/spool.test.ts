@@ -1,22 +1,18 @@
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { lockFolder } from '../../../server/receive/spool/folder.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
-import { type Installation, makeEmbeddedInstallation } from '../../helpers/command.ts';
+import { makeEmbeddedInstallation } from '../../helpers/command.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { idOf, newRow } from '../../receive/spool/events.ts';
 
-let installation: Installation;
+const installation = shared(makeEmbeddedInstallation);
 let spoolDir: string;
-beforeAll(async () => {
-  installation = await makeEmbeddedInstallation();
-});
-afterAll(() => installation.remove());
 beforeEach(async () => {
-  spoolDir = await mkdtemp(join(tmpdir(), 'weir-lost-'));
-  return () => rm(spoolDir, { recursive: true });
+  spoolDir = temporaryDirectory();
 });
 
 /** A folder with spooled events of a machine, and their ids. */

@@ -4,34 +4,31 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readlinkSync,
   renameSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
-import { tmpdir, userInfo } from 'node:os';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { commands } from '../../../server/cli/commands.ts';
 import { RunFolder } from '../../../server/operate/primary/run-folder.ts';
 import { storeEvents } from '../../helpers/agents.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { runCommands, weir, weirJson } from '../../helpers/command.ts';
 import { addPerson, request as fetchJson } from '../../helpers/people.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
+const app = shared(startTestApp);
 let socket: string;
 beforeAll(async () => {
-  app = await startTestApp();
   socket = join(app.settings.DATA_DIR, 'weir.sock');
 });
-afterAll(() => app.stop());
 
 /** A request on the socket. The answer is read by the caller. */
 function open(method: string, path: string, headers: Record<string, string> = {}, body = ''): Promise<IncomingMessage> {
@@ -210,8 +207,7 @@ test('what an earlier Weir left is removed at the start, and its folder is used 
 
 test('a recorded folder that another user can enter is not used', () => {
   const dataDir = temporaryDirectory();
-  const open = mkdtempSync(join(tmpdir(), 'weir-open-'));
-  onTestFinished(() => rmSync(open, { recursive: true }));
+  const open = temporaryDirectory();
   writeFileSync(join(open, '1.sock'), '');
   symlinkSync(open, join(dataDir, 'run'));
   chmodSync(open, 0o711);

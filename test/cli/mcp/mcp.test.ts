@@ -1,39 +1,32 @@
 /** `weir mcp`: the SDK's own client over standard input and output, against a real Weir. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { ReadBuffer, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../../../server/cli/command/run.ts';
 import { commands } from '../../../server/cli/commands.ts';
 import { createCredential } from '../../../server/model/credential.ts';
-import { addAgent, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { addAgent, letPass, rowOf, send, startAgentApp } from '../../helpers/agents.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { McpAgent } from '../../helpers/mcp.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { freePort } from '../../helpers/ports.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const entry = fileURLToPath(new URL('../../../dist/server/cli/weir.js', import.meta.url));
 
-let app: TestApp;
-let webhook: TestWebhook;
-let agent: TestAgent;
-let directory: string;
+const app = shared(startAgentApp);
+const webhook = shared(() => app.addWebhook());
+const agent = shared(() => addAgent(app, [webhook]));
+const directory = temporaryDirectory();
 beforeAll(async () => {
-  app = await startAgentApp();
-  webhook = await app.addWebhook();
-  agent = await addAgent(app, [webhook]);
-  directory = await mkdtemp(join(tmpdir(), 'weir-mcp-'));
   await writeFile(join(directory, 'credential'), agent.credential, { mode: 0o600 });
-});
-afterAll(async () => {
-  await rm(directory, { recursive: true });
-  await app.stop();
 });
 
 interface Running {

@@ -1,15 +1,15 @@
 import { createHmac } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { Command } from 'commander';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { CommandError } from '../../../server/base/command/io.ts';
 import { defineSend } from '../../../server/cli/send/send.ts';
 import type { SendSummary } from '../../../server/cli/send/summary.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 const SECRET = 'a secret between friends';
 
@@ -23,13 +23,8 @@ interface Arrived {
 /** The receiver: verifies signatures with its own HMAC; `answer` responds to the request with that number (from 0). */
 type Answer = (response: ServerResponse, number: number, arrived: Arrived) => void;
 
-let directory: string;
+const directory = temporaryDirectory();
 const undo: (() => unknown)[] = [];
-
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-send-'));
-  undo.push(() => rm(directory, { recursive: true }));
-});
 
 afterEach(async () => {
   while (undo.length > 0) await undo.pop()!();

@@ -1,23 +1,15 @@
 /** What pages of other origins may ask of the API, and read of its answers, as browsers decide by the Fetch standard. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { operationRoutes, plainRoutes } from '../../../server/manage/api/routes.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
-import { addPerson, request, type TestPerson } from '../../helpers/people.ts';
+import { startTestApp } from '../../helpers/app.ts';
+import { addPerson, request } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const page = 'https://console.example.org';
 const secondPage = 'http://localhost:5173';
-let app: TestApp;
-let closed: TestApp;
-let viewer: TestPerson;
-beforeAll(async () => {
-  app = await startTestApp({ CORS_ORIGINS: `${page},${secondPage}`, RATE_LIMIT_AGENT_AUTH_MAX: 1_000 });
-  closed = await startTestApp();
-  viewer = await addPerson(app, 'viewer');
-});
-afterAll(async () => {
-  await closed.stop();
-  await app.stop();
-});
+const app = shared(() => startTestApp({ CORS_ORIGINS: `${page},${secondPage}`, RATE_LIMIT_AGENT_AUTH_MAX: 1_000 }));
+const closed = shared(startTestApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
 
 const unknownId = '00000000-0000-7000-8000-000000000000';
 const routes = [...plainRoutes, ...operationRoutes]

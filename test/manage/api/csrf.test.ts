@@ -1,24 +1,22 @@
 /** CSRF: every way in which another site could request a change, at one operation. access.test.ts covers each operation. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
-import { addPerson, csrfToken, request, type TestPerson } from '../../helpers/people.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
+import { addPerson, csrfToken, request } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const own = 'https://weir.example.org';
 const allowed = 'https://console.example.org';
-let app: TestApp;
+const app = shared(() => startTestApp({ PUBLIC_URL: own, CORS_ORIGINS: allowed }));
 /** May do everything. */
-let target: TestPerson;
+const target = shared(() => addPerson(app, 'administrator'));
 let token: string;
 let tokenOfAnother: string;
 let cookie: string;
 beforeAll(async () => {
-  app = await startTestApp({ PUBLIC_URL: own, CORS_ORIGINS: allowed });
-  target = await addPerson(app, 'administrator');
   cookie = target.cookie;
   token = await csrfToken(app.url, cookie);
   tokenOfAnother = await csrfToken(app.url, (await addPerson(app, 'administrator')).cookie);
 });
-afterAll(() => app.stop());
 
 type Fields = Record<string, string>;
 

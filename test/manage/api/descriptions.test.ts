@@ -1,19 +1,18 @@
 /** Every parameter and every member of the OpenAPI document has a description; those of senders and agents have an example. */
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeWorld, type World } from '../../helpers/world.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { shared } from '../../helpers/shared.ts';
+import { makeWorld } from '../../helpers/world.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document, looked into
 type Document = any;
 
-let world: World;
+const world = shared(makeWorld);
 let document: Document;
 beforeAll(async () => {
-  world = await makeWorld();
   document = await (await fetch(`${world.app.url}/api/v1/openapi.json`)).json();
 });
-afterAll(() => world.app.stop());
 
 interface Field {
   place: string;

@@ -5,13 +5,14 @@
 import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { operationRoutes } from '../../../server/manage/api/routes.ts';
 import { fuzzRuns, numbers, oneOf } from '../../helpers/fuzz.ts';
-import { ApiDocument, receiveAnswer } from '../../helpers/openapi.ts';
+import { receiveAnswer } from '../../helpers/openapi.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { SchemaValues } from '../../helpers/schema-values.ts';
-import { makeWorld, type World } from '../../helpers/world.ts';
+import { shared } from '../../helpers/shared.ts';
+import { makeWorld } from '../../helpers/world.ts';
 
 /** FUZZ_SEED: other requests. */
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
@@ -20,21 +21,26 @@ const REQUESTS = fuzzRuns(40);
 /** 503 with a stated reason: too many requests of this kind at the same time. */
 const busy = ['search_busy', 'sign_in_busy', 'streams_full', 'user_streams_full', 'jobs_full', 'exports_full'];
 
-let world: World;
-let api: ApiDocument;
+const world = shared(makeWorld);
 let values: SchemaValues;
 let person: TestPerson;
 let ajv: InstanceType<typeof Ajv2020.default>;
 beforeAll(async () => {
-  world = await makeWorld();
-  api = new ApiDocument((await (await fetch(`${world.app.url}/api/v1/openapi.json`)).json()) as object);
-  values = new SchemaValues(api.document);
+  values = new SchemaValues(world.api.document);
   person = await addPerson(world.app, 'administrator');
   ajv = new Ajv2020.default({ strict: false });
   addFormats.default(ajv);
-  ajv.addSchema({ ...api.document, $id: 'weir' });
+  ajv.addSchema({ ...world.api.document, $id: 'weir' });
 });
-afterAll(() => world.app.stop());
+
+/** Fields that Weir reads, with texts that clients do not send. */
+const fields = fc.dictionary(
+  fc.constantFrom('if-match', 'if-none-match', 'last-event-id', 'accept', 'idempotency-key', 'x-request-id', 'range'),
+  fc
+    .string({ unit: fc.constantFrom('a', '"', ',', '*', 'W', '/', '\t', ' ', '\xe9', '0'), maxLength: 20 })
+    .map((text) => text.trim()),
+  { maxKeys: 3 },
+);
 
 /** What is left out of a generated body: a claim would wait, and a URL would be called. */
 const fixed: Record<string, object> = { claim: { wait_seconds: 0 } };
@@ -43,8 +49,8 @@ test.each(operationRoutes.map(([method, path, name, access]) => ({ method, path,
   '$name answers generated requests as documented',
   async ({ method, path, name, access }) => {
     const next = numbers(SEED + operationRoutes.findIndex((row) => row[2] === name) * 1_000);
-    const operation = api.operation(name);
-    const { parameters = [], requestBody } = api.document.paths[operation.path][method.toLowerCase()];
+    const operation = world.api.operation(name);
+    const { parameters = [], requestBody } = world.api.document.paths[operation.path][method.toLowerCase()];
     const schema = requestBody?.content['application/json']?.schema;
     const query = parameters.filter((given: { in: string }) => given.in === 'query');
     const querySchema = {
@@ -68,13 +74,13 @@ test.each(operationRoutes.map(([method, path, name, access]) => ({ method, path,
       const credential = access.startsWith('agent') ? world.agent.token : person.token;
       const answer = await receiveAnswer(`${world.app.url}${url}${queryText(parametersGiven as object)}`, {
         method,
-        headers: { authorization: `Bearer ${credential}` },
+        headers: { authorization: `Bearer ${credential}`, ...(next(4) === 0 ? take(fields) : {}) },
         ...(method === 'GET' || sent === undefined ? {} : { body: JSON.stringify(sent) }),
       });
       const { code } = (answer.body ?? {}) as { code?: string };
       const sentence = JSON.stringify({ method, url, parametersGiven, sent, answer: [answer.status, answer.body] });
       if (code !== 'not_found' && code !== 'method_not_allowed')
-        expect(api.faults(operation, answer), sentence).toEqual([]);
+        expect(world.api.faults(operation, answer), sentence).toEqual([]);
       if (answer.status >= 500) expect(busy, sentence).toContain(code);
       if (validate !== null && !validate(sent)) expect(answer.status, sentence).toBeGreaterThanOrEqual(400);
     }

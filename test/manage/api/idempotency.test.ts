@@ -1,24 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { userRoutes } from '../../../server/manage/api/routes.ts';
 import { deleteExpiredAnswers } from '../../../server/store/queries/users/idempotency.ts';
-import { addAgent, type SecondApp, send, startAgentApp, startSecondApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
-import { type Answer, addPerson, request, type TestPerson } from '../../helpers/people.ts';
+import { addAgent, send, startAgentApp, startSecondApp } from '../../helpers/agents.ts';
+import { type Answer, addPerson, request } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-let second: SecondApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp();
-  second = await startSecondApp(app);
-  operator = await addPerson(app, 'administrator');
-});
-afterAll(async () => {
-  await second.stop();
-  await app.stop();
-});
+const app = shared(startAgentApp);
+const second = shared(() => startSecondApp(app));
+const operator = shared(() => addPerson(app, 'administrator'));
 
 const WEBHOOKS = '/api/v1/webhooks';
 const keyed = (key: string, path: string, body: unknown, person = operator, url = app.url): Promise<Answer> =>

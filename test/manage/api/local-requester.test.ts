@@ -1,17 +1,16 @@
 /** The requester of commands on the machine of Weir: no HTTP input can name it. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
 import { weirJson } from '../../helpers/command.ts';
 import { addPerson, request, type TestPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
+const app = shared(startTestApp);
 let operator: TestPerson;
 let administrator: TestPerson;
 beforeAll(async () => {
-  app = await startTestApp();
   [operator, administrator] = [await addPerson(app, 'operator'), await addPerson(app, 'administrator')];
 });
-afterAll(() => app.stop());
 
 const claims = Buffer.from(JSON.stringify({ via: { kind: 'local' }, role: 'administrator' })).toString('base64url');
 

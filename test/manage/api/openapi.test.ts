@@ -1,22 +1,17 @@
 /** The OpenAPI document: valid, complete, and correct for every response of this file. */
 import { Validator } from '@seriousme/openapi-schema-validator';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { release } from '../../../server/base/files/build.ts';
 import { plainDescriptions } from '../../../server/manage/api/openapi/document.ts';
 import { type agentRoutes, operationRoutes, plainRoutes, userRoutes } from '../../../server/manage/api/routes.ts';
-import { ApiDocument, type DocumentedOperation, receiveAnswer } from '../../helpers/openapi.ts';
+import { type DocumentedOperation, receiveAnswer } from '../../helpers/openapi.ts';
 import { addPerson, PASSWORD, type TestPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
-import { inputs, makeWorld, pathTo, type World } from '../../helpers/world.ts';
+import { inputs, makeWorld, pathTo } from '../../helpers/world.ts';
 
-let world: World;
-let api: ApiDocument;
-beforeAll(async () => {
-  world = await makeWorld();
-  api = new ApiDocument((await (await fetch(`${world.app.url}/api/v1/openapi.json`)).json()) as object);
-});
-afterAll(() => world.app.stop());
+const world = shared(makeWorld);
 
 interface Described {
   info: object;
@@ -42,11 +37,11 @@ const NOTHING = '00000000-0000-7000-8000-000000000000';
 describe('the document', () => {
   test('is OpenAPI 3.1 without broken references', async () => {
     const validator = new Validator();
-    const result = await validator.validate(structuredClone(api.document));
+    const result = await validator.validate(structuredClone(world.api.document));
     expect(result).toMatchObject({ valid: true });
     expect(validator.version).toBe('3.1');
     expect(JSON.stringify(validator.resolveRefs())).not.toContain('"$ref"');
-    expect(JSON.stringify(api.document)).not.toContain('$defs');
+    expect(JSON.stringify(world.api.document)).not.toContain('$defs');
   });
 
   test('contains exactly the routes of the table', () => {
@@ -54,12 +49,12 @@ describe('the document', () => {
     const routes = [...described, ...operationRoutes].map(
       ([method, path, name]) => `${method} ${path.replace(/:(\w+)/g, '{$1}')} ${name}`,
     );
-    const documented = api.operations.map(({ method, path, operationId }) => `${method} ${path} ${operationId}`);
+    const documented = world.api.operations.map(({ method, path, operationId }) => `${method} ${path} ${operationId}`);
     expect(documented.toSorted()).toEqual(routes.toSorted());
   });
 
   test('says of each operation what it does, who may call it, and to which described part it belongs', () => {
-    const { info, tags, paths, components } = api.document as unknown as Described;
+    const { info, tags, paths, components } = world.api.document as unknown as Described;
     expect(info).toMatchObject({ version: release(), contact: { url: expect.stringMatching(/\/docs$/) } });
     const operations = Object.values(paths).flatMap((item) => Object.values(item));
     const used = new Set(operations.flatMap((operation) => operation.tags));
@@ -70,7 +65,7 @@ describe('the document', () => {
   });
 
   test('names every format of an export, the pattern of a network, and entity tags only where they are sent', () => {
-    const { paths } = api.document as unknown as Described;
+    const { paths } = world.api.document as unknown as Described;
     const exported = paths['/api/v1/events/export']!.get!;
     expect(Object.keys(exported.responses[200]!.content!)).toEqual(['application/x-ndjson', 'text/csv; charset=utf-8']);
     const source = exported.parameters!.find(({ name }) => name === 'source')!;
@@ -96,7 +91,7 @@ const receive = (path: string, init: RequestInit) => receiveAnswer(world.app.url
 
 /** The operation of the document with which each response is compared. */
 function documented(name: string): DocumentedOperation {
-  return api.operation(name);
+  return world.api.operation(name);
 }
 
 function jsonRequest(method: string, headers: Record<string, string>, input?: unknown): RequestInit {
@@ -152,14 +147,14 @@ describe('every operation responds as documented', () => {
       const statuses: number[] = [];
       for (const [id, init] of asked) {
         const answer = await receive(pathTo(path, id, world), init);
-        expect(api.faults(operation, answer)).toEqual([]);
+        expect(world.api.faults(operation, answer)).toEqual([]);
         statuses.push(answer.status);
       }
       if (method === 'GET') {
         const answer = await receive(`${pathTo(path, real, world)}?no_such_parameter=1`, {
           headers: bearer(person.token),
         });
-        expect(api.faults(operation, answer)).toEqual([]);
+        expect(world.api.faults(operation, answer)).toEqual([]);
       }
       expect(statuses.filter((status) => status >= 500)).toEqual([]);
       if (!(name in elsewhere)) expect(statuses.some((status) => status < 300)).toBe(true);
@@ -177,10 +172,7 @@ describe('every operation responds as documented', () => {
 
 describe('every other route responds as documented', () => {
   const asked: Record<
-    Exclude<
-      (typeof plainRoutes | typeof agentRoutes)[number][2],
-      'asset' | 'clientPackage' | 'currentClient' | 'pythonClient' | 'mcp'
-    >,
+    Exclude<(typeof plainRoutes | typeof agentRoutes)[number][2], 'asset' | 'clientPackage' | 'currentClient' | 'mcp'>,
     () => [string, RequestInit, number][]
   > = {
     live: () => [['/healthz', {}, 200]],
@@ -235,7 +227,7 @@ describe('every other route responds as documented', () => {
     for (const [path, init, status] of asked[name]()) {
       const answer = await receive(path, init);
       expect(answer.status).toBe(status);
-      expect(api.faults(documented(name), answer)).toEqual([]);
+      expect(world.api.faults(documented(name), answer)).toEqual([]);
     }
   });
 });
@@ -250,14 +242,14 @@ test.each(['ingest', 'ingestBatch'])('%s responds as documented when the secret 
     return found.status === 503 && found;
   });
   expect(answer.body).toMatchObject({ code: 'secret_unavailable' });
-  expect(api.faults(documented(name), answer)).toEqual([]);
+  expect(world.api.faults(documented(name), answer)).toEqual([]);
 });
 
 test('a response that the OpenAPI document lacks is detected', () => {
   const operation = documented('showAccount');
   const fields = { 'content-type': 'application/json', 'x-request-id': 'x' };
   const answer = (status: number, body: unknown, headers: Record<string, string> = fields) =>
-    api.faults(operation, { status, body, headers: new Headers(headers) });
+    world.api.faults(operation, { status, body, headers: new Headers(headers) });
   expect(answer(200, { id: 1 })).toEqual([expect.stringContaining("must have required property 'email'")]);
   expect(answer(418, {})).toEqual([expect.stringContaining('not documented')]);
   expect(answer(200, 'text', { ...fields, 'content-type': 'text/html' })).toHaveLength(1);

@@ -1,19 +1,17 @@
 /** If-Match and If-None-Match: the ways to write them at one change, and one stale change of every kind. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
 import { ApiDocument } from '../../helpers/openapi.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let administrator: TestPerson;
+const app = shared(startTestApp);
+const administrator = shared(() => addPerson(app, 'administrator'));
 let webhookId: string;
 beforeAll(async () => {
-  app = await startTestApp();
-  administrator = await addPerson(app, 'administrator');
   webhookId = (await app.addWebhook()).id;
 });
-afterAll(() => app.stop());
 
 /** Each change of a thing with an ETag: method, path, body. */
 const changes = {

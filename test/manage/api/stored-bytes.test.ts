@@ -1,18 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
 import { BODY, type HostileTexts, sendHostileTexts } from '../../helpers/hostile.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
+const app = shared(() => startTestApp({ CORS_ORIGINS: 'https://pages.example' }));
+const viewer = shared(() => addPerson(app, 'viewer'));
 let sent: HostileTexts;
 beforeAll(async () => {
-  app = await startTestApp({ CORS_ORIGINS: 'https://pages.example' });
-  viewer = await addPerson(app, 'viewer');
   sent = await sendHostileTexts(app, viewer);
 });
-afterAll(() => app.stop());
 
 const open = (path: string, headers: Record<string, string> = {}) =>
   fetch(app.url + path, { headers: { cookie: viewer.cookie, ...headers } });

@@ -1,37 +1,19 @@
 /** Rotated and revoked agents at another process, and what logs contain of tokens. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { problem } from '../../../server/base/http/problem.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { Agents } from '../../../server/manage/api/agents/service.ts';
-import {
-  addAgent,
-  agentsOf,
-  request,
-  type SecondApp,
-  send,
-  signIn,
-  startAgentApp,
-  startSecondApp,
-} from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { addAgent, agentsOf, request, send, signIn, startAgentApp, startSecondApp } from '../../helpers/agents.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
-let second: SecondApp;
+const app = shared(startAgentApp);
+const second = shared(() => startSecondApp(app));
 /** A process without relayed changes: it has to check by itself. */
-let deaf: SecondApp;
+const deaf = shared(() => startSecondApp(app, { listens: false }));
 let agents: Agents;
 
 beforeAll(async () => {
-  app = await startAgentApp();
-  second = await startSecondApp(app);
-  deaf = await startSecondApp(app, { listens: false });
   agents = agentsOf(app);
-});
-afterAll(async () => {
-  await deaf.stop();
-  await second.stop();
-  await app.stop();
 });
 
 const statusAt = async ({ url }: { url: string }, token: string) =>
@@ -81,15 +63,6 @@ test('a new agent can authenticate at every process at once', async () => {
   const agent = await addAgent(app);
   for (const place of [app, second, deaf])
     expect(await statusAt(place, await signIn(place, agent.credential))).toBe(200);
-});
-
-test('an unknown or revoked agent can be neither rotated nor revoked', async () => {
-  const agent = await addAgent(app);
-  await agents.revoke(agent.id);
-  expect([await agents.rotate(agent.id), await agents.revoke(agent.id)]).toEqual([
-    problem('agent_unknown'),
-    problem('agent_unknown'),
-  ]);
 });
 
 test('no log line contains any part of a token, at level trace, for any error', async () => {

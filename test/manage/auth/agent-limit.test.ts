@@ -1,18 +1,13 @@
 /** RATE_LIMIT_AGENT_AUTH_MAX: which requests are counted, and which are never refused. Each test uses its own address. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { createCredential } from '../../../server/model/credential.ts';
-import { addAgent, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { addAgent, startAgentApp } from '../../helpers/agents.ts';
 import { type RawAnswer, RawClient } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const MAX = 4;
-let app: TestApp;
-let agent: TestAgent;
-beforeAll(async () => {
-  app = await startAgentApp({ RATE_LIMIT_AGENT_AUTH_MAX: MAX, RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: 3600 });
-  agent = await addAgent(app);
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ RATE_LIMIT_AGENT_AUTH_MAX: MAX, RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS: 3600 }));
+const agent = shared(() => addAgent(app));
 
 let hosts = 1;
 /** Sends from one client address. */

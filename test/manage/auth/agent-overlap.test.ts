@@ -1,38 +1,18 @@
 /** A rotation with an overlap: the previous credential and its sessions are valid beside the new one for a while. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import {
-  addAgent,
-  request,
-  type SecondApp,
-  send,
-  signIn,
-  startAgentApp,
-  startSecondApp,
-  TestAgent,
-} from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { beforeEach, expect, test } from 'vitest';
+import { addAgent, request, send, signIn, startAgentApp, startSecondApp, TestAgent } from '../../helpers/agents.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { ofEach, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-let second: SecondApp;
-let operator: TestPerson;
-let webhook: TestWebhook;
+const app = shared(startAgentApp);
+const second = shared(() => startSecondApp(app));
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = ofEach(() => app.addWebhook());
 /** With its first credential, and a session of that. */
-let agent: TestAgent;
+const agent = ofEach(() => addAgent(app, [webhook]));
 
-beforeAll(async () => {
-  app = await startAgentApp();
-  second = await startSecondApp(app);
-  operator = await addPerson(app, 'operator');
-});
-afterAll(async () => {
-  await second.stop();
-  await app.stop();
-});
 beforeEach(async () => {
-  webhook = await app.addWebhook();
-  agent = await addAgent(app, [webhook]);
   // Both processes know the agent before the rotation.
   expect(await statusesOf(agent)).toEqual(VALID);
 });

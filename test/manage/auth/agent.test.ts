@@ -1,27 +1,25 @@
 /** Credentials and sessions over HTTP: every error has the same response. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Agents } from '../../../server/manage/api/agents/service.ts';
 import { signSession } from '../../../server/manage/auth/agent-session.ts';
 import { createCredential } from '../../../server/model/credential.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
 import { addAgent, agentsOf, request, signIn, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { rawRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
+const app = shared(startAgentApp);
 let agents: Agents;
 let agent: TestAgent;
 let key: Buffer;
 
 beforeAll(async () => {
-  app = await startAgentApp();
   agents = agentsOf(app);
   agent = await addAgent(app);
   key = derivedKeys(loadSecretsKeys(app.settings), 'agent-sessions')[0]!;
 });
-afterAll(() => app.stop());
 
 const me = (token: string | null) => request(`${app.url}/api/v1/agent/me`, token);
 const session = (token: string | null, body: unknown = {}) => request(`${app.url}/api/v1/agent/session`, token, body);
@@ -99,18 +97,9 @@ describe('every error has the same 401 response', () => {
     ['a user token', () => `wu_${agent.credential.slice(3)}`],
     ['two tokens in one header', () => `${agent.credential} ${agent.credential}`],
     ['a session that has expired', () => signSession(claim({ expiresAtMs: Date.now() - 1 }), key)],
-    [
-      'a session that ends later than any of Weir',
-      () => signSession(claim({ expiresAtMs: Date.now() + 920_000 }), key),
-    ],
     ['a session of a generation before', () => signSession(claim({ generation: 0 }), key)],
-    ['a session of a generation to come', () => signSession(claim({ generation: 2 }), key)],
     ['a session of an unknown agent', () => signSession(claim({ agentId: randomUUID() }), key)],
     ['a session signed by another key', () => signSession(claim(), Buffer.alloc(32, 9))],
-    [
-      'a session signed by the master key itself',
-      () => signSession(claim(), Buffer.from(loadSecretsKeys(app.settings)[0]!, 'base64')),
-    ],
     ['very much', () => `wa_${'x'.repeat(10_000)}`],
   ])('%s', (_what, token) => expectRefused(token()));
 
@@ -119,14 +108,6 @@ describe('every error has the same 401 response', () => {
     const { text, lookupId } = createCredential('wa');
     await app.database.query({ text: 'update agents set lookup_id = $2 where id = $1', values: [other.id, lookupId] });
     await expectRefused(text);
-  });
-
-  test('a session with any character changed', async () => {
-    for (let i = 3; i < agent.token.length; i += 1) {
-      const other = agent.token[i] === 'A' ? 'B' : 'A';
-      const { status } = await me(agent.token.slice(0, i) + other + agent.token.slice(i + 1));
-      expect([i, status]).toEqual([i, 401]);
-    }
   });
 
   test('a session where only a credential is accepted', async () => {

@@ -5,27 +5,25 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createCredential } from '../../../server/model/credential.ts';
 import { startTestApp, type TestApp } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
-import { type RedisServer, startRedis } from '../../helpers/redis.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { startRedis } from '../../helpers/redis.ts';
 import { RawClient } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const MAX = 5;
 const documents = ['/api/v1/openapi.json', '/api/v1/signature-schemes'];
 const ALLOWED_ORIGIN = 'https://pages.example';
 
-let app: TestApp;
-let viewer: TestPerson;
-beforeAll(async () => {
-  app = await startTestApp({
+const app = shared(() =>
+  startTestApp({
     RATE_LIMIT_ANONYMOUS_MAX: MAX,
     RATE_LIMIT_ANONYMOUS_WINDOW_SECONDS: 3_600,
     TRUSTED_PROXIES: '127.0.0.1',
     CORS_ORIGINS: ALLOWED_ORIGIN,
-  });
-  viewer = await addPerson(app, 'viewer');
-});
-afterAll(() => app.stop());
+  }),
+);
+const viewer = shared(() => addPerson(app, 'viewer'));
 
 let clients = 0;
 /** A client of its own. */
@@ -130,10 +128,9 @@ describe('the rate limit of requests without valid credentials', () => {
 });
 
 describe('two processes with RATE_LIMIT_BACKEND=shared', () => {
-  let redis: RedisServer;
+  const redis = shared(startRedis);
   const apps: TestApp[] = [];
   beforeAll(async () => {
-    redis = await startRedis();
     const settings = {
       RATE_LIMIT_BACKEND: 'shared',
       RATE_LIMIT_SHARED_URL: redis.url,
@@ -146,7 +143,6 @@ describe('two processes with RATE_LIMIT_BACKEND=shared', () => {
   });
   afterAll(async () => {
     for (const { stop } of apps) await stop();
-    await redis.stop();
   });
 
   /** Sends MAX + 2 requests of a client, to each process in turn. Returns the status and the remaining requests of each response. */

@@ -1,6 +1,6 @@
 /** Failed sign-ins in the audit log: a bounded number of entries, and every failure is counted. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import {
   ACCOUNT_LIMIT,
   accountKey,
@@ -11,18 +11,14 @@ import {
 } from '../../../server/manage/auth/throttle.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';
 import { verifyAudit } from '../../../server/store/audit/verify.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
-import { addPerson, PASSWORD, signIn, type TestPerson } from '../../helpers/people.ts';
+import { startTestApp } from '../../helpers/app.ts';
+import { addPerson, PASSWORD, signIn } from '../../helpers/people.ts';
+import { ofEach, shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let ada: TestPerson;
+const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }));
+const ada = ofEach(() => addPerson(app, 'viewer', PASSWORD));
 let first: number;
-beforeAll(async () => {
-  app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' });
-});
-afterAll(() => app.stop());
 beforeEach(async () => {
-  ada = await addPerson(app, 'viewer', PASSWORD);
   await app.database.query({ text: 'delete from sign_in_tallies; delete from sign_in_failures' });
   first = (await verifyAudit(app.database, null)).entries;
 });

@@ -1,20 +1,16 @@
 /** Invitation links: once, for 48 hours, until they are revoked. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
-import { addPerson, request, signIn, type TestPerson } from '../../helpers/people.ts';
+import { beforeEach, expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
+import { addPerson, request, signIn } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const CHOSEN = 'a passphrase that they chose';
-let app: TestApp;
-let administrator: TestPerson;
+const app = shared(startTestApp);
+const administrator = shared(() => addPerson(app, 'administrator'));
 let email: string;
 let id: string;
 let token: string;
-beforeAll(async () => {
-  app = await startTestApp();
-  administrator = await addPerson(app, 'administrator');
-});
-afterAll(() => app.stop());
 beforeEach(async () => {
   email = `${randomUUID()}@example.org`;
   const { status, body } = await administrator.api('POST', '/api/v1/users', { email, role: 'operator', invite: true });

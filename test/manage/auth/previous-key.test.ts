@@ -1,13 +1,13 @@
 /** Data signed with SECRETS_KEY_PREVIOUS is accepted only for a short time after the replacement. */
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { signSession } from '../../../server/manage/auth/agent-session.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { recordKeys } from '../../../server/store/queries/secrets/secrets-keys.ts';
 import { deriveKey, fingerprintOf, seal } from '../../../server/store/secrets/seal.ts';
-import { addAgent, request, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
-import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
+import { addAgent, request, startAgentApp } from '../../helpers/agents.ts';
+import { CALLBACK, PUBLIC_URL, startHostedApp } from '../../helpers/hosted.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
+import { shared } from '../../helpers/shared.ts';
 import { problemShown } from '../../helpers/web-client.ts';
 
 const [current, previous, third] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [
@@ -27,13 +27,8 @@ async function setReplaced(database: Database, seconds: number | null | 'unknown
 }
 
 describe('an agent session', () => {
-  let app: TestApp;
-  let agent: TestAgent;
-  beforeAll(async () => {
-    app = await startAgentApp(keys);
-    agent = await addAgent(app);
-  });
-  afterAll(() => app.stop());
+  const app = shared(() => startAgentApp(keys));
+  const agent = shared(() => addAgent(app));
 
   const signed = (secretsKey: string, seconds = 600) =>
     signSession(
@@ -67,11 +62,7 @@ describe('an agent session', () => {
 });
 
 describe('a hosted sign-in in progress', () => {
-  let hosted: HostedApp;
-  beforeAll(async () => {
-    hosted = await startHostedApp({}, keys);
-  });
-  afterAll(() => hosted.stop());
+  const hosted = shared(() => startHostedApp({}, keys));
 
   /** Code of the response to a callback whose cookie this key signed. The provider does not know the code, so a valid cookie leads to its refusal. */
   async function callBack(secretsKey: string, seconds = 300): Promise<string> {

@@ -1,21 +1,18 @@
 /** The first administrator: by the setup URL, from the settings, and only once. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { Users } from '../../../server/manage/api/users/service.ts';
 import { Passwords } from '../../../server/manage/auth/password-hash.ts';
 import { ensureAdministrator, setupAddress } from '../../../server/manage/auth/setup.ts';
 import { OperatorError } from '../../../server/model/fault.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { addPerson, cookieOf, PASSWORD, request, signIn } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const EMAIL = 'ada@example.org';
 const KEY = Buffer.alloc(32, 5).toString('base64');
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp({ SECRETS_KEY: KEY, ADMIN_EMAIL: EMAIL, ADMIN_PASSWORD: PASSWORD });
-});
-afterAll(() => app.stop());
+const app = shared(() => startTestApp({ SECRETS_KEY: KEY, ADMIN_EMAIL: EMAIL, ADMIN_PASSWORD: PASSWORD }));
 /** The state after the installation. */
 beforeEach(async () => {
   await app.database.query({ text: 'delete from users' });

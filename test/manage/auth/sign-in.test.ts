@@ -1,21 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { hash as argon2 } from '@node-rs/argon2';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { isOutdated } from '../../../server/manage/auth/password-hash.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../../server/manage/auth/people.ts';
 import { deleteEndedSessions } from '../../../server/store/queries/users/sessions.ts';
 import { deleteOldFailures } from '../../../server/store/queries/users/sign-in-failures.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { addPerson, cookieOf, givePassword, PASSWORD, request, signIn, type TestPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let ada: TestPerson;
+const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }));
+const ada = shared(() => addPerson(app, 'operator'));
 beforeAll(async () => {
-  app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' });
-  ada = await addPerson(app, 'operator');
   await givePassword(app, ada);
 });
-afterAll(() => app.stop());
 
 const account = (cookie: string) => request(`${app.url}/api/v1/account`, 'GET', undefined, { cookie });
 let addresses = 0;

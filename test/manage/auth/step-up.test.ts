@@ -1,25 +1,17 @@
 /** Changes for which a session needs the password again, of all operations. Each test uses its own client addresses. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type OperationName, operationRoutes } from '../../../server/manage/api/routes.ts';
 import { ACCOUNT_LIMIT } from '../../../server/manage/auth/throttle.ts';
-import { addAgent, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { addAgent, startAgentApp } from '../../helpers/agents.ts';
 import { ApiDocument } from '../../helpers/openapi.ts';
-import { type Answer, addPerson, addToken, PASSWORD, signIn, type TestPerson } from '../../helpers/people.ts';
+import { type Answer, addPerson, addToken, PASSWORD, signIn } from '../../helpers/people.ts';
+import { ofEach, shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let ada: TestPerson;
-let other: TestPerson;
-let agent: TestAgent;
-beforeAll(async () => {
-  app = await startAgentApp({ TRUSTED_PROXIES: '127.0.0.1' });
-  agent = await addAgent(app);
-});
-afterAll(() => app.stop());
-beforeEach(async () => {
-  [ada, other] = await Promise.all([addPerson(app, 'administrator', PASSWORD), addPerson(app, 'viewer')]);
-});
+const app = shared(() => startAgentApp({ TRUSTED_PROXIES: '127.0.0.1' }));
+const ada = ofEach(() => addPerson(app, 'administrator', PASSWORD));
+const other = ofEach(() => addPerson(app, 'viewer'));
+const agent = shared(() => addAgent(app));
 
 let addresses = 0;
 const elsewhere = () => ({ 'x-forwarded-for': `192.0.2.${++addresses}` });

@@ -1,22 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { expireTemporaryAgents, removeTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
 import { FigureReader } from '../../../server/operate/primary/database-figures.ts';
 import { addAgent, agentsOf, send, signIn, startAgentApp, TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp();
-  operator = await addPerson(app, 'operator');
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
 
 const HOUR_MS = TEMPORARY_AGENT_SECONDS * 1000;
 const notStopped = () => false;

@@ -1,25 +1,18 @@
 /** Limits on password attempts, of a browser that signed in before too. Each test uses its own addresses and accounts. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Exchange } from '../../../server/base/http/exchange.ts';
 import { DEVICE_SECONDS, DeviceCookies } from '../../../server/manage/auth/device-cookies.ts';
 import { HASHING_WORK_MAX } from '../../../server/manage/auth/password-hash.ts';
 import { ACCOUNT_LIMIT, ADDRESS_LIMIT, accountKey } from '../../../server/manage/auth/throttle.ts';
 import { problems } from '../../../server/model/errors.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { type Answer, addPerson, givePassword, PASSWORD, signIn, type TestPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
+const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }));
 /** Another process on the same database. */
-let other: TestApp;
-beforeAll(async () => {
-  app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' });
-  other = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }, app);
-});
-afterAll(async () => {
-  await other.stop();
-  await app.stop();
-});
+const other = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.1' }, app));
 
 let addresses = 0;
 const newAddress = () => `198.18.${++addresses >> 8}.${addresses & 255}`;

@@ -1,16 +1,15 @@
 /** What an API token can change of its own user: itself and the tokens that it created. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
 import { type Answer, addPerson, addToken, PASSWORD, request, type TestPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
+const app = shared(startTestApp);
 let owner: TestPerson;
 beforeAll(async () => {
-  app = await startTestApp();
   // One administrator always remains.
   await addPerson(app, 'administrator');
 });
-afterAll(() => app.stop());
 
 type Token = { id: string; token: string };
 

@@ -1,22 +1,19 @@
 /** Results of the query of a process, over real events. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from '../../../server/manage/live/newest.ts';
 import type { Database, DatabasePool } from '../../../server/store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { readNewest } from '../../../server/store/queries/events/events.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 /** Shorter than the product's second. */
 const EVERY_MS = 100;
 
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 async function insert(webhookId: string, receivedMs = Date.now(), count = 1): Promise<string[]> {
   const ids = Array.from({ length: count }, () =>

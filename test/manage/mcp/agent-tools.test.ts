@@ -1,24 +1,18 @@
 /** The tools of an agent, called by the SDK's own client over HTTP. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { addAgent, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { addAgent, letPass, rowOf, send, startAgentApp } from '../../helpers/agents.ts';
 import { connect, type McpAgent } from '../../helpers/mcp.ts';
 import { signatureOf } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let webhook: TestWebhook;
-let agent: TestAgent;
+const app = shared(startAgentApp);
+const webhook = shared(() => app.addWebhook({ name: 'shop', event_type_from: 'json:/type' }));
+const agent = shared(() => addAgent(app, [webhook]));
 let mcp: McpAgent;
 beforeAll(async () => {
-  app = await startAgentApp();
-  webhook = await app.addWebhook({ name: 'shop', event_type_from: 'json:/type' });
-  agent = await addAgent(app, [webhook]);
   mcp = await connect(app.url, agent.credential);
 });
-afterAll(async () => {
-  await mcp.close();
-  await app.stop();
-});
+afterAll(() => mcp.close());
 
 const waitOne = async () => (await mcp.done('wait_for_events', { wait_seconds: 30 })).deliveries[0];
 const parts = (text: string) => /BEGIN UNTRUSTED WEBHOOK CONTENT (\w+) -----\n(.*)\n----- END .* \1 -----/.exec(text)!;

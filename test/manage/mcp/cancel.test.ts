@@ -1,35 +1,15 @@
 /** notifications/cancelled over HTTP: it reaches the waiting call in whatever process that is. Disconnected clients: endpoint.test.ts. */
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import {
-  addAgent,
-  type SecondApp,
-  send,
-  startAgentApp,
-  startSecondApp,
-  storeEvents,
-  type TestAgent,
-} from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { afterEach, expect, test } from 'vitest';
+import { addAgent, send, startAgentApp, startSecondApp, storeEvents } from '../../helpers/agents.ts';
 import { connect, post, toolCall } from '../../helpers/mcp.ts';
+import { ofEach, shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-let second: SecondApp;
-let webhook: TestWebhook;
-let agent: TestAgent;
+const app = shared(startAgentApp);
+const second = shared(() => startSecondApp(app));
+const webhook = ofEach(() => app.addWebhook());
+const agent = ofEach(() => addAgent(app, [webhook]));
 
-beforeAll(async () => {
-  app = await startAgentApp();
-  second = await startSecondApp(app);
-});
-afterAll(async () => {
-  await second.stop();
-  await app.stop();
-});
-beforeEach(async () => {
-  webhook = await app.addWebhook();
-  agent = await addAgent(app, [webhook]);
-});
 afterEach(() => until(async () => (await waiting()) === 0));
 
 async function waiting(at = app.app): Promise<number> {

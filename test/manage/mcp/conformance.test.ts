@@ -1,14 +1,14 @@
 /** The conformance suite of the Model Context Protocol for servers. It sends no bearer token, so a proxy adds one. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer, request, type Server } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addAgent, startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { freePort } from '../../helpers/ports.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 /** Scenarios for servers that have what Weir does not offer, or that call tools of the suite's own example server. */
 const inapplicable = {
@@ -53,7 +53,7 @@ const suite = fileURLToPath(
 
 let app: TestApp;
 let proxy: Server;
-let directory: string;
+const directory = temporaryDirectory();
 let url: string;
 beforeAll(async () => {
   const port = await freePort();
@@ -71,12 +71,10 @@ beforeAll(async () => {
     incoming.pipe(passed);
   });
   await new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve));
-  directory = await mkdtemp(join(tmpdir(), 'weir-conformance-'));
 });
 afterAll(async () => {
   proxy.closeAllConnections();
   proxy.close();
-  await rm(directory, { recursive: true });
   await app.stop();
 });
 

@@ -1,27 +1,24 @@
 /** Trying a filter on stored events: by the API, a command and the page; and what shows a filter that fails. */
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Reached, schemaChecks } from '../../../server/operate/doctor/schema.ts';
-import { addAgent, agentsOf, send, type TestAgent } from '../../helpers/agents.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { addAgent, agentsOf, send } from '../../helpers/agents.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
-import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-let webhook: TestWebhook;
-let agent: TestAgent;
+const app = shared(() => startPagesApp({ SECRETS_KEY: someKey }));
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = shared(() => app.addWebhook({ name: 'orders' }));
+const agent = shared(() => addAgent(app, [webhook]));
 let events: string[];
 beforeAll(async () => {
-  app = await startPagesApp({ SECRETS_KEY: someKey });
-  [operator, webhook] = await Promise.all([addPerson(app, 'operator'), app.addWebhook({ name: 'orders' })]);
-  agent = await addAgent(app, [webhook]);
   events = [];
   for (const body of ['{"n":1}', '{"n":2}', 'no JSON']) events.unshift(await send(webhook, body));
 });
-afterAll(() => app.stop());
 
 const FILTER = 'body.n == 2';
 const tryIt = (input: object) => operator.api('POST', '/api/v1/filters/test', { webhook_id: webhook.id, ...input });
@@ -95,18 +92,9 @@ test('the command gives up an expression that takes too long, as the server does
 });
 
 describe('the page', () => {
-  const page = async () =>
-    (await fetch(`${app.url}/agents/${agent.id}`, { headers: { cookie: operator.cookie } })).text();
-  const post = async (fields: Record<string, string>) => {
-    const csrf = await csrfToken(app.url, operator.cookie);
-    const response = await fetch(`${app.url}/agents/${agent.id}/filter`, {
-      method: 'POST',
-      body: new URLSearchParams({ csrf, webhook_id: webhook.id, ...fields }),
-      headers: { cookie: operator.cookie, origin: app.url },
-      redirect: 'manual',
-    });
-    return { status: response.status, to: response.headers.get('location'), text: await response.text() };
-  };
+  const page = () => operator.page(`/agents/${agent.id}`);
+  const post = (fields: Record<string, string>) =>
+    operator.submit(`/agents/${agent.id}/filter`, { webhook_id: webhook.id, ...fields });
 
   test('tries a filter without saving it, shows faults beside it, and saves it', async () => {
     expect(await page()).toContain(`/agents/${agent.id}/filter?webhook_id=${webhook.id}`);
@@ -123,7 +111,7 @@ describe('the page', () => {
     expect(await page()).toContain('every event');
     expect(await post({ filter: FILTER })).toMatchObject({
       status: 303,
-      to: expect.stringContaining(`/agents/${agent.id}?notice=saved&proof=`),
+      location: expect.stringContaining(`/agents/${agent.id}?notice=saved&proof=`),
     });
     expect(await page()).toContain(`<code class="filter">${FILTER}</code>`);
   });

@@ -4,11 +4,12 @@ import * as standardWebhooks from 'standardwebhooks';
 import Stripe from 'stripe';
 import * as svix from 'svix';
 import twilio from 'twilio/lib/webhooks/webhooks.js';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { keyOf } from '../../../server/model/signatures/keys.ts';
 import { presetNamed } from '../../../server/model/signatures/presets.ts';
 import { readSecretUses } from '../../../server/store/queries/webhooks/secrets.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 import { type SignedTestRequest, URL_OF_HOOK, verifies } from '../../helpers/signed.ts';
 import { until } from '../../helpers/wait.ts';
 
@@ -69,11 +70,7 @@ function changedRequests({ headers, body }: SignedTestRequest): SignedTestReques
 }
 
 describe('a request that the library signed', () => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startTestApp();
-  });
-  afterAll(() => app.stop());
+  const app = shared(startTestApp);
 
   test.each(senders)('of %s verifies, and not with one byte of its body or headers changed', async (preset, sign) => {
     const { definition } = presetNamed(preset)!;

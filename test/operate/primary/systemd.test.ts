@@ -1,7 +1,5 @@
 /** What systemd hears, received by a socket like its own. */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -15,18 +13,17 @@ receiver.bind(sys.argv[1])
 print("bound", flush=True)
 while True: print(receiver.recv(4096).decode(), flush=True)`;
 
+import { temporaryDirectory } from '../../helpers/settings.ts';
+
 const noLog = (() => {}) as unknown as Log;
 const isInstalled = spawnSync('systemd-notify', ['--version']).status === 0;
 
 /** A socket and what arrives there, without the barriers by which systemd-notify waits for its messages to be read. */
 async function receive() {
-  const folder = mkdtempSync(join(tmpdir(), 'weir-notify-'));
+  const folder = temporaryDirectory();
   const path = join(folder, 'socket');
   const receiver = spawn('python3', ['-c', RECEIVER, path], { stdio: ['ignore', 'pipe', 'inherit'] });
-  onTestFinished(() => {
-    receiver.kill('SIGKILL');
-    rmSync(folder, { recursive: true });
-  });
+  onTestFinished(() => void receiver.kill('SIGKILL'));
   const lines = createInterface({ input: receiver.stdout })[Symbol.asyncIterator]();
   const next = async (): Promise<string> => {
     const { value } = await lines.next();

@@ -3,7 +3,6 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -12,18 +11,18 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { stateOfDist } from '../../../server/operate/setup/sources.mjs';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 const project = fileURLToPath(new URL('../../..', import.meta.url));
 let root: string;
 
 /** A small project of the same form, built by the real scripts and the real compiler. */
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'weir-build-'));
+  root = temporaryDirectory();
   cpSync(join(project, 'server/operate/setup'), join(root, 'server/operate/setup'), { recursive: true });
   symlinkSync(join(project, 'node_modules'), join(root, 'node_modules'));
   cpSync(join(project, 'tsconfig.json'), join(root, 'tsconfig.json'));
@@ -32,8 +31,6 @@ beforeEach(() => {
   write('server/cli/two.ts', 'export const two: number = 2;\n');
   write('server/store/queries/all.sql', 'select 1;\n');
 });
-
-afterEach(() => rmSync(root, { recursive: true }));
 
 function write(path: string, text: string): void {
   mkdirSync(dirname(join(root, path)), { recursive: true });

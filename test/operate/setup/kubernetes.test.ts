@@ -14,45 +14,13 @@ const dockerfile = read('Dockerfile');
 const manifest = read('containers/kubernetes.yaml');
 const documents = parseAllDocuments(manifest, { uniqueKeys: true });
 
-interface Probe {
-  httpGet: { path: string; port: string };
-}
-interface Container {
-  env: { name: string; value: string }[];
-  ports: { name: string; containerPort: number }[];
-  livenessProbe: Probe;
-  readinessProbe: Probe;
-  startupProbe: Probe;
-  lifecycle: { preStop: { exec: { command: string[] } } };
-  securityContext: object;
-  volumeMounts: { name: string; mountPath: string }[];
-}
-interface Deployment {
-  kind: string;
-  spec: {
-    replicas: number;
-    selector: { matchLabels: Record<string, string> };
-    template: {
-      metadata: { labels: Record<string, string>; annotations: Record<string, string> };
-      spec: {
-        terminationGracePeriodSeconds: number;
-        enableServiceLinks: boolean;
-        securityContext: { runAsUser: number; runAsGroup: number };
-        containers: [Container];
-        volumes: { name: string }[];
-      };
-    };
-  };
-}
-const [deployment, budget, service] = documents.map((document) => document.toJS()) as [
-  Deployment,
-  { kind: string; spec: { maxUnavailable: number; selector: { matchLabels: Record<string, string> } } },
-  { kind: string; spec: { selector: Record<string, string>; ports: { port: number; targetPort: string }[] } },
-];
+// biome-ignore lint/suspicious/noExplicitAny: YAML documents, looked into by tests
+const [deployment, budget, service] = documents.map((document) => document.toJS()) as any[];
 const { template } = deployment.spec;
 const pod = template.spec;
 const [container] = pod.containers;
-const environment = Object.fromEntries(container.env.map(({ name, value }) => [name, value]));
+type Named = { name: string } & Record<string, string>;
+const environment = Object.fromEntries(container.env.map(({ name, value }: Named) => [name, value]));
 
 describe('the Kubernetes manifest', () => {
   test('is valid YAML of three documents', () => {
@@ -84,13 +52,13 @@ describe('the Kubernetes manifest', () => {
   });
 
   test('names the ports of the settings, of the image and of the probes', () => {
-    const ports = Object.fromEntries(container.ports.map(({ name, containerPort }) => [name, containerPort]));
+    const ports = Object.fromEntries(container.ports.map(({ name, containerPort }: Named) => [name, containerPort]));
     expect(ports).toEqual({
       http: Number(settingTable.PORT.fallback),
       metrics: Number(settingTable.METRICS_PORT.fallback),
     });
     expect(dockerfile).toContain(`EXPOSE ${ports.http} ${ports.metrics}\n`);
-    expect(service.spec.ports.map(({ targetPort }) => targetPort)).toEqual(['http']);
+    expect(service.spec.ports.map(({ targetPort }: Named) => targetPort)).toEqual(['http']);
     expect(template.metadata.annotations['prometheus.io/port']).toBe(String(ports.metrics));
   });
 
@@ -98,7 +66,7 @@ describe('the Kubernetes manifest', () => {
     ['startupProbe', '/healthz'],
     ['livenessProbe', '/healthz'],
     ['readinessProbe', '/readyz'],
-  ] as const)('asks %s at %s, which exists', (name, path) => {
+  ])('asks %s at %s, which exists', (name, path) => {
     expect(container[name].httpGet).toEqual({ path, port: 'http' });
     expect(plainRoutes.map(([method, route]) => `${method} ${route}`)).toContain(`GET ${path}`);
   });
@@ -131,11 +99,11 @@ describe('the Kubernetes manifest', () => {
       readOnlyRootFilesystem: true,
       capabilities: { drop: ['ALL'] },
     });
-    expect(container.volumeMounts.map(({ mountPath }) => mountPath)).toEqual([
+    expect(container.volumeMounts.map(({ mountPath }: Named) => mountPath)).toEqual([
       dockerfile.match(/^VOLUME (.+)$/m)![1],
       '/tmp',
     ]);
-    expect(container.volumeMounts.map(({ name }) => name)).toEqual(pod.volumes.map(({ name }) => name));
+    expect(container.volumeMounts.map(({ name }: Named) => name)).toEqual(pod.volumes.map(({ name }: Named) => name));
     // An emptyDir has mode 0777, and a container cannot change it.
     expect(dirname(environment.DATA_DIR!)).toBe(container.volumeMounts[0]!.mountPath);
   });

@@ -2,12 +2,13 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -18,13 +19,8 @@ const lacking = spawnSync('which', ['haproxy']).status !== 0;
 if (lacking) console.warn('The test of the proxy is skipped: this machine lacks haproxy.');
 
 describe.skipIf(lacking)('through the proxy of compose.scale.yaml', () => {
-  let app: TestApp;
-  let webhook: TestWebhook;
-  beforeAll(async () => {
-    app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.0/8' });
-    webhook = await app.addWebhook();
-  });
-  afterAll(() => app.stop());
+  const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.0/8' }));
+  const webhook = shared(() => app.addWebhook());
 
   /** Starts it before the app instead of before containers. Returns its port. */
   async function startProxy(frontProxy: string): Promise<number> {

@@ -1,23 +1,22 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { appendFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   serverBinaryHashes,
   serverBinaryProblem,
   serverBinaryRelease,
 } from '../../../server/operate/setup/server-binary.mjs';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 const project = fileURLToPath(new URL('../../..', import.meta.url));
 const ours = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
 
 /** A directory with only the set-up program and the binary that this Node loads. */
 function copyOfProject(): { root: string; binary: string } {
-  const root = mkdtempSync(join(tmpdir(), 'weir-binary-'));
-  onTestFinished(() => rmSync(root, { recursive: true }));
+  const root = temporaryDirectory();
   const binary = join(root, 'node_modules/uWebSockets.js', ours);
   mkdirSync(join(root, 'node_modules/uWebSockets.js'), { recursive: true });
   cpSync(join(project, 'server/operate/setup'), join(root, 'server/operate/setup'), { recursive: true });

@@ -1,25 +1,24 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 const project = fileURLToPath(new URL('../../..', import.meta.url));
 let root: string;
 let children: ChildProcess[];
 
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'weir-setup-'));
+  root = temporaryDirectory();
   children = [];
 });
 
 afterEach(() => {
   for (const child of children) child.kill('SIGKILL');
-  rmSync(root, { recursive: true });
 });
 
 /** A Node program that imports one set-up module; `lines` are its output. */

@@ -1,9 +1,9 @@
 /** The systemd unit: its sandbox by its directives, and as rated by systemd if installed. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 /** Exposure by systemd-analyze (0 to 10). Releases of systemd differ slightly. */
 const EXPOSURE_MAX = 2;
@@ -66,17 +66,15 @@ describe('the systemd unit', () => {
 const version = spawnSync('systemd-analyze', ['--version'], { encoding: 'utf8' }).stdout?.match(/^systemd (\d+)/)?.[1];
 
 describe.runIf(version)(version === undefined ? 'systemd (skipped: no systemd-analyze)' : 'systemd', () => {
-  let folder: string;
+  const folder = temporaryDirectory();
   let path: string;
   const analyze = (...args: string[]) => spawnSync('systemd-analyze', [...args, path], { encoding: 'utf8' });
 
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'weir-unit-'));
     path = join(folder, 'weir.service');
     // Node may have another path on this machine, and systemd checks the program.
     writeFileSync(path, unit.replace('/usr/bin/node', process.execPath));
   });
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   test('understands every line of the unit', () => {
     const { status, stderr } = analyze('verify');

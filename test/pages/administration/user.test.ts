@@ -1,13 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { TestApp } from '../../helpers/app.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, PASSWORD, type TestPerson } from '../../helpers/people.ts';
+import { addPerson, PASSWORD, type TestPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
+const app = shared(startPagesApp);
 let administrator: TestPerson;
 let viewer: TestPerson;
 beforeAll(async () => {
-  app = await startPagesApp();
   [administrator, viewer] = await Promise.all([
     addPerson(app, 'administrator', PASSWORD),
     addPerson(app, 'viewer'),
@@ -15,19 +14,12 @@ beforeAll(async () => {
     addPerson(app, 'administrator'),
   ]);
 });
-afterAll(() => app?.stop());
 
 /** Saves the form of a user as the administrator; returns status and Location. */
 async function save(userId: string, role: string): Promise<[number, string | null]> {
-  const { cookie } = administrator;
-  const csrf = await csrfToken(app.url, cookie);
-  const { status, headers } = await fetch(`${app.url}/users/${userId}`, {
-    method: 'POST',
-    body: new URLSearchParams({ csrf, name: 'New name', role, current_password: PASSWORD }),
-    headers: { cookie, origin: app.url },
-    redirect: 'manual',
-  });
-  return [status, headers.get('location')];
+  const fields = { name: 'New name', role, current_password: PASSWORD };
+  const { status, location } = await administrator.submit(`/users/${userId}`, fields);
+  return [status, location];
 }
 
 const savedAt = (path: string) => expect.stringContaining(`${path}?notice=saved&proof=`);

@@ -1,16 +1,15 @@
 /** The tables of deliveries on the page of an agent. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { addAgent, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
+const app = shared(startAgentApp);
 let agent: TestAgent;
 let page: string;
 let load: (id: string) => Promise<Response>;
 beforeAll(async () => {
-  app = await startAgentApp();
   const webhook = await app.addWebhook();
   agent = await addAgent(app, [webhook]);
   const nowMs = Date.now();
@@ -25,7 +24,6 @@ beforeAll(async () => {
   load = (id) => fetch(`${app.url}/agents/${id}`, { headers: { cookie } });
   page = await (await load(agent.id)).text();
 });
-afterAll(() => app.stop());
 
 test('dead letters show when their events were received, by which they are ordered, and when they ended', () => {
   const table = page.split('id="s-dead"')[1]!.split('</table>')[0]!;

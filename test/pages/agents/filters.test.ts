@@ -1,30 +1,21 @@
 /** The filter of a subscription on the pages: its form, and the list of what it excluded. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { filterOfTypes, typesOfFilter } from '../../../server/pages/agents/filters.ts';
-import { addAgent, send, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { addAgent, send } from '../../helpers/agents.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-let webhook: TestWebhook;
-let agent: TestAgent;
-beforeAll(async () => {
-  app = await startPagesApp();
-  operator = await addPerson(app, 'operator');
-  webhook = await app.addWebhook({ name: 'orders' });
-  agent = await addAgent(app, [webhook]);
-});
-afterAll(() => app?.stop());
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = shared(() => app.addWebhook({ name: 'orders' }));
+const agent = shared(() => addAgent(app, [webhook]));
 
-const get = async (path: string) => (await fetch(app.url + path, { headers: { cookie: operator.cookie } })).text();
+const get = (path: string) => operator.page(path);
 
 async function post(path: string, fields: Record<string, string>) {
-  const body = new URLSearchParams({ csrf: await csrfToken(app.url, operator.cookie), ...fields });
-  const headers = { cookie: operator.cookie, origin: app.url };
-  const answer = await fetch(app.url + path, { method: 'POST', body, headers, redirect: 'manual' });
-  return { status: answer.status, to: answer.headers.get('location') ?? '', text: await answer.text() };
+  const { status, location, text } = await operator.submit(path, fields);
+  return { status, to: location ?? '', text };
 }
 
 const wasIn = (page: string) =>
@@ -118,14 +109,12 @@ test('boxes of the types of 7 days write the expression, and trying it counts th
   const path = `/agents/${member.id}/filter`;
   const page = await get(`${path}?webhook_id=${typed.id}`);
   expect(page).toMatch(/value="a"> a <span class="muted">2</);
-  const body = new URLSearchParams({
-    csrf: await csrfToken(app.url, operator.cookie),
-    webhook_id: typed.id,
-    write: '1',
-  });
-  for (const type of ['a', 'b "quoted"']) body.append('type', type);
-  const headers = { cookie: operator.cookie, origin: app.url };
-  const written = await (await fetch(app.url + path, { method: 'POST', body, headers })).text();
+  const { text: written } = await operator.submit(path, [
+    ['webhook_id', typed.id],
+    ['write', '1'],
+    ['type', 'a'],
+    ['type', 'b "quoted"'],
+  ]);
   expect(written).toContain('event_type in [&quot;a&quot;, &quot;b \\&quot;quoted\\&quot;&quot;]</textarea>');
   expect([...written.matchAll(/name="type" value="([^"]*)" checked/g)].map(([, type]) => type)).toHaveLength(2);
   const tried = await post(path, { webhook_id: typed.id, filter: 'event_type in ["a", "b \\"quoted\\""]', try: '1' });

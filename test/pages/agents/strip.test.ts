@@ -1,21 +1,17 @@
 /** The health strip of an agent: how its attempts ended, counted by the process that it uses and by the primary. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { quartersSince } from '../../../server/model/history.ts';
 import { addAgentHistory, countFailed, deleteOldAgentHistory } from '../../../server/store/queries/agents/history.ts';
 import { addAgent, letPass, send, startAgentApp } from '../../helpers/agents.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { startTestApp } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const QUARTER_MS = 900_000;
-let app: TestApp;
-let viewer: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp({ SECRETS_KEY: someKey });
-  viewer = await addPerson(app, 'viewer');
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ SECRETS_KEY: someKey }));
+const viewer = shared(() => addPerson(app, 'viewer'));
 
 const quartersOf = async (agentId: string) => {
   const path = `/api/v1/agents/activity?agent_ids=${agentId}&quarters=true`;

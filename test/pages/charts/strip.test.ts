@@ -1,13 +1,13 @@
 /** Health strips: what each of the 96 cells shows, and where it leads. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { QUARTER_SECONDS, QUARTERS_SHOWN, quartersSince } from '../../../server/model/history.ts';
 import { type Quarter, stripOf } from '../../../server/pages/charts/strip.ts';
 import { addOutages } from '../../../server/store/queries/alerts/outages.ts';
 import { addHistory, type HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
 import { send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const QUARTER_MS = QUARTER_SECONDS * 1_000;
 const sinceMs = Date.parse('2026-01-01T00:00:00Z');
@@ -67,13 +67,10 @@ describe('a strip', () => {
 });
 
 describe('the strip of a webhook', () => {
-  let app: TestApp;
-  let viewer: TestPerson;
-  let webhook: TestWebhook;
+  const app = shared(startAgentApp);
+  const viewer = shared(() => addPerson(app, 'viewer'));
+  const webhook = shared(() => app.addWebhook());
   beforeAll(async () => {
-    app = await startAgentApp();
-    viewer = await addPerson(app, 'viewer');
-    webhook = await app.addWebhook();
     await send(webhook);
     const first = quartersSince(Date.now());
     const row = (place: number, counts: Partial<HistoryRow>) => ({
@@ -96,7 +93,6 @@ describe('the strip of a webhook', () => {
       row(43, { disabled: 4 }),
     ]);
   });
-  afterAll(() => app.stop());
 
   /** Links of the first strip on a page by the beginning of their title, without those of cells where nothing happened. */
   const linksOf = async (path: string) => {

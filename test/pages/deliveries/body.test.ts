@@ -1,20 +1,19 @@
 /** The page of a failed delivery shows the body of its event. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
+const app = shared(startAgentApp);
 let webhook: TestWebhook;
 let agent: TestAgent;
 let cookie: string;
 beforeAll(async () => {
-  app = await startAgentApp();
   ({ cookie } = await addPerson(app, 'viewer'));
   webhook = await app.addWebhook();
   agent = await addAgent(app, [webhook]);
 });
-afterAll(() => app.stop());
 
 test.each([
   ['that failed shows', 'nack' as const, { reason: 'no such order' }, true],

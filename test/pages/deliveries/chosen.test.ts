@@ -1,31 +1,21 @@
 /** The list of deliveries: rows are chosen by boxes, which work without JavaScript, and replayed or dismissed. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent, send } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-let viewer: TestPerson;
-let csrf: string;
-beforeAll(async () => {
-  app = await startPagesApp({ DELIVERY_MAX_ATTEMPTS: 1 });
-  [operator, viewer] = await Promise.all([addPerson(app, 'operator'), addPerson(app, 'viewer')]);
-  csrf = await csrfToken(app.url, operator.cookie);
-});
-afterAll(() => app.stop());
+const app = shared(() => startPagesApp({ DELIVERY_MAX_ATTEMPTS: 1 }));
+const operator = shared(() => addPerson(app, 'operator'));
+const viewer = shared(() => addPerson(app, 'viewer'));
 
-const get = async (path: string, person = operator) =>
-  (await fetch(app.url + path, { headers: { cookie: person.cookie } })).text();
+const get = (path: string, person = operator) => person.page(path);
 
 /** The page after a form of the list. */
 async function post(path: string, fields: [string, string][]): Promise<string> {
-  const body = new URLSearchParams([['csrf', csrf], ['chosen', 'rows'], ...fields]);
-  const headers = { cookie: operator.cookie, origin: app.url };
-  const answer = await fetch(app.url + path, { method: 'POST', body, headers, redirect: 'manual' });
-  expect(answer.status).toBe(303);
-  return get(answer.headers.get('location')!);
+  const { status, location } = await operator.submit(path, [['chosen', 'rows'], ...fields]);
+  expect(status).toBe(303);
+  return get(location!);
 }
 
 const boxes = (page: string) =>

@@ -1,24 +1,19 @@
 /** The form that replays many events: the types that it offers. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { addAgent, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { addAgent } from '../../helpers/agents.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-let webhook: TestWebhook;
-let agent: TestAgent;
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = shared(() => app.addWebhook({ name: 'Shop', event_type_from: 'header:x-kind' }));
+const agent = shared(() => addAgent(app, [webhook]));
 beforeAll(async () => {
-  app = await startPagesApp();
-  operator = await addPerson(app, 'operator');
-  webhook = await app.addWebhook({ name: 'Shop', event_type_from: 'header:x-kind' });
-  agent = await addAgent(app, [webhook]);
   for (const kind of ['order.paid', 'order.paid', 'order.sent', ''])
     await fetch(webhook.url, signedRequest({ secret: webhook.secret, headers: kind === '' ? {} : { 'x-kind': kind } }));
 });
-afterAll(() => app.stop());
 
 const open = async (query: string) => (await operator.browse('GET', `/events/replay${query}`)).text;
 /** Each choice: its value, whether it is chosen, and its text. */
@@ -53,12 +48,8 @@ test('without a webhook the form has no list, and the type stays a filter', asyn
 });
 
 test('the chosen type is replayed', async () => {
-  const { cookie } = operator;
-  const { csrf_token: csrf } = (await operator.browse('GET', '/api/v1/account')).body;
-  const body = new URLSearchParams({ csrf, webhook_id: webhook.id, type: 'order.sent' });
-  const headers = { cookie, origin: app.url };
-  const answer = await fetch(`${app.url}/events/replay`, { method: 'POST', body, headers, redirect: 'manual' });
-  const job = (await operator.api('GET', `/api/v1${answer.headers.get('location')!.split('?')[0]}`)).body;
+  const { location } = await operator.submit('/events/replay', { webhook_id: webhook.id, type: 'order.sent' });
+  const job = (await operator.api('GET', `/api/v1${location!.split('?')[0]}`)).body;
   expect(job.filter).toEqual({ webhook_id: webhook.id, type: 'order.sent' });
 });
 

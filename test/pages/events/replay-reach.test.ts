@@ -1,16 +1,15 @@
 /** Whom a replay from the page of an event reaches: what its box adds, and what each choice means. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
+const app = shared(startAgentApp);
 let event: string;
 let agents: Record<'passing' | 'picky' | 'stranger', TestAgent>;
 beforeAll(async () => {
-  app = await startAgentApp();
   const webhook = await app.addWebhook();
   agents = {
     passing: await addAgent(app, [webhook]),
@@ -20,7 +19,6 @@ beforeAll(async () => {
   made(await agentsOf(app).setFilter(agents.picky.id, webhook.id, 'body.kind == "order"'));
   event = await send(webhook, '{"kind":"other"}');
 });
-afterAll(() => app.stop());
 
 async function pageFor(role: 'viewer' | 'operator'): Promise<string> {
   const { cookie } = await addPerson(app, role);

@@ -1,30 +1,21 @@
 /** Forms whose request was refused, and values that are shown once: nothing that was typed or shown is lost. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { addAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, PASSWORD, type TestPerson } from '../../helpers/people.ts';
+import { addPerson, csrfToken, PASSWORD } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-let administrator: TestPerson;
+const app = shared(startPagesApp);
+const administrator = shared(() => addPerson(app, 'administrator', PASSWORD));
 let csrf: string;
 beforeAll(async () => {
-  app = await startPagesApp();
-  administrator = await addPerson(app, 'administrator', PASSWORD);
   csrf = await csrfToken(app.url, administrator.cookie);
 });
-afterAll(() => app.stop());
 
-async function post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}) {
-  const { cookie } = administrator;
-  const body = new URLSearchParams({ csrf, ...fields });
-  const own = { cookie, origin: app.url, ...headers };
-  const answer = await fetch(app.url + path, { method: 'POST', body, headers: own, redirect: 'manual' });
-  return { status: answer.status, headers: answer.headers, text: await answer.text() };
-}
-
-const get = async (path: string) => (await fetch(app.url + path, { headers: { cookie: administrator.cookie } })).text();
+const post = (path: string, fields: Record<string, string>, headers: Record<string, string> = {}) =>
+  administrator.submit(path, { csrf, ...fields }, headers);
+const get = (path: string) => administrator.page(path);
 
 describe('a form refused while the database is away', () => {
   const fields = { name: 'shop & sons', description: 'two\nlines', secret_choice: 'given', secret: 'do not repeat me' };
@@ -149,15 +140,12 @@ test('the form of an agent says that its list of webhooks is cut, and finds the 
   const form = await get('/agents/new');
   expect(form).toContain('The list has the newest 200 webhooks, and not all of them.');
   expect(form).not.toContain('Rare bird');
-  const fields = new URLSearchParams([
-    ['csrf', csrf],
+  const { text: found } = await administrator.submit('/agents/new', [
     ['name', 'watcher'],
     ['webhook_ids', own.id],
     ['webhook_ids', 'rare'],
     ['find', 'true'],
   ]);
-  const headers = { cookie: administrator.cookie, origin: app.url };
-  const found = await (await fetch(`${app.url}/agents/new`, { method: 'POST', body: fields, headers })).text();
   expect(found).toContain('1 webhook has “rare” in the name.');
   expect(found).toContain(`value="${rare.id}"`);
   expect(found).toContain(`value="${own.id}" checked`);

@@ -1,19 +1,16 @@
 /** The overview when parts of it cannot be read. */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
 import { send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
+const app = shared(startAgentApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
 let event: string;
 beforeAll(async () => {
-  app = await startAgentApp();
-  viewer = await addPerson(app, 'viewer');
   event = await send(await app.addWebhook({ name: 'Shop orders' }));
 });
-afterAll(() => app.stop());
 
 const overview = async () => (await fetch(app.url, { headers: { cookie: viewer.cookie } })).text();
 const unread = (page: string) => [...page.matchAll(/The ([a-z ]+) could not be read\./g)].map(([, part]) => part);

@@ -1,18 +1,13 @@
 /** The checklist of first steps, from an empty installation to the first acknowledged delivery. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { createStart } from '../../../server/pages/overview/start.ts';
 import { readFirstSteps } from '../../../server/store/queries/start.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let administrator: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp();
-  administrator = await addPerson(app, 'administrator');
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
+const administrator = shared(() => addPerson(app, 'administrator'));
 
 const get = async (path: string, person = administrator) =>
   (await fetch(app.url + path, { headers: { cookie: person.cookie } })).text();

@@ -1,34 +1,22 @@
 /** The buttons that fix a rejection, and the groups of rejections with one reason. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { expect, test } from 'vitest';
+import type { TestWebhook } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { signatureOf } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const SECRET = 'what the sender has 51c0';
 const BODY = '{"order":17}';
 
-let app: TestApp;
-let operator: TestPerson;
-let viewer: TestPerson;
-let csrf: string;
-beforeAll(async () => {
-  app = await startPagesApp();
-  [operator, viewer] = await Promise.all([addPerson(app, 'operator'), addPerson(app, 'viewer')]);
-  csrf = await csrfToken(app.url, operator.cookie);
-});
-afterAll(() => app.stop());
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const viewer = shared(() => addPerson(app, 'viewer'));
 
-const get = async (path: string, person = operator) =>
-  (await fetch(app.url + path, { headers: { cookie: person.cookie } })).text();
+const get = (path: string, person = operator) => person.page(path);
 
-async function post(path: string, fields: Record<string, string>) {
-  const body = new URLSearchParams({ csrf, ...fields });
-  const headers = { cookie: operator.cookie, origin: app.url };
-  const answer = await fetch(app.url + path, { method: 'POST', body, headers, redirect: 'manual' });
-  return { status: answer.status, location: answer.headers.get('location'), text: await answer.text() };
-}
+const post = (path: string, fields: Record<string, string>) => operator.submit(path, fields);
 
 /** Sends requests with the signature in this header, all refused; returns the id of the newest rejection. */
 async function refuse({ id, url }: TestWebhook, header: string, count: number, secret = SECRET): Promise<string> {

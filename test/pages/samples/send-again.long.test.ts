@@ -1,33 +1,24 @@
 /** “Send it again with curl” on the page of an event: bash runs the command of each kind of scheme against a real server. */
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { isDefinable, type SchemeDefinition } from '../../../server/model/signatures/definition.ts';
 import { isAsymmetric } from '../../../server/model/signatures/keys.ts';
 import { presets } from '../../../server/model/signatures/presets.ts';
 import { signRequest } from '../../../server/model/signatures/sign.ts';
 import { generateSecret } from '../../../server/model/webhook-schemes.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const run = promisify(execFile);
-let app: TestApp;
-let operator: TestPerson;
-let directory: string;
-beforeAll(async () => {
-  app = await startPagesApp();
-  operator = await addPerson(app, 'operator');
-  directory = await mkdtemp(join(tmpdir(), 'weir-again-'));
-});
-afterAll(async () => {
-  await rm(directory, { recursive: true });
-  await app.stop();
-});
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const directory = temporaryDirectory();
 
 interface Signing {
   /** Members of the webhook. */

@@ -5,7 +5,7 @@ import { appearanceOf, frameOf, usualAppearance } from '../../../server/pages/se
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { addPerson, type TestPerson } from '../../helpers/people.ts';
 
 const withCookie = (value: string | undefined) => ({ cookie: () => value }) as unknown as Exchange;
 const live = (dead: number, database: 'up' | 'down' = 'up') => ({ deliveries: { dead }, database }) as Live;
@@ -67,17 +67,10 @@ describe('POST /account/appearance', () => {
     app = await startPagesApp();
     viewer = await addPerson(app, 'viewer');
   });
-  afterAll(() => app?.stop());
+  afterAll(() => app.stop());
 
-  async function choose(fields: Record<string, string>, headers: Record<string, string> = {}) {
-    const csrf = await csrfToken(app.url, viewer.cookie);
-    return fetch(`${app.url}/account/appearance`, {
-      method: 'POST',
-      body: new URLSearchParams({ csrf, ...fields }),
-      headers: { cookie: viewer.cookie, origin: app.url, ...headers },
-      redirect: 'manual',
-    });
-  }
+  const choose = (fields: Record<string, string>, headers: Record<string, string>) =>
+    viewer.submit('/account/appearance', fields, headers);
 
   test('keeps theme and density in a cookie with which pages have them from the start', async () => {
     const { status, headers } = await choose({ theme: 'dark' }, { referer: `${app.url}/events?q=a` });

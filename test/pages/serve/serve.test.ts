@@ -1,22 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { pageRoutes } from '../../../server/manage/api/routes.ts';
 import { roles } from '../../../server/model/users.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
 import { RawClient, rawRequest, signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
+const app = shared(startPagesApp);
 let people: Record<string, TestPerson>;
 beforeAll(async () => {
-  app = await startPagesApp();
   const made = await Promise.all(roles.map((role) => addPerson(app, role)));
   people = Object.fromEntries(made.map((person) => [person.role, person]));
 });
-afterAll(() => app.stop());
 
 const get = (path: string, headers: Record<string, string> = {}) =>
   fetch(app.url + path, { headers: { cookie: people.administrator!.cookie, ...headers }, redirect: 'manual' });

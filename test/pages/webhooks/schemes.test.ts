@@ -1,28 +1,16 @@
 /** The form of a webhook selects a sender, and its page shows how to set that sender up. */
 import { generateKeyPairSync } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { presets } from '../../../server/model/signatures/presets.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startPagesApp({ RATE_LIMIT_INGEST_MAX: 60 });
-  operator = await addPerson(app, 'operator');
-});
-afterAll(() => app.stop());
+const app = shared(() => startPagesApp({ RATE_LIMIT_INGEST_MAX: 60 }));
+const operator = shared(() => addPerson(app, 'operator'));
 
-async function open(path: string, fields?: Record<string, string>) {
-  const { cookie } = operator;
-  const form = fields && {
-    method: 'POST',
-    body: new URLSearchParams({ csrf: await csrfToken(app.url, cookie), ...fields }),
-  };
-  const response = await fetch(app.url + path, { headers: { cookie, origin: app.url }, redirect: 'manual', ...form });
-  return { status: response.status, headers: response.headers, text: await response.text() };
-}
+const open = (path: string, fields?: Record<string, string>) =>
+  fields === undefined ? operator.browse('GET', path) : operator.submit(path, fields);
 
 const given = { secret_choice: 'given', secret: 'whsec_a good secret' };
 const find = async (name: string) => {

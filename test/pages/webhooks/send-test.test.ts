@@ -1,28 +1,16 @@
 /** The form of a test request: which event, which type, which agents get it. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-let csrf: string;
-beforeAll(async () => {
-  app = await startPagesApp();
-  operator = await addPerson(app, 'operator');
-  csrf = await csrfToken(app.url, operator.cookie);
-});
-afterAll(() => app.stop());
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
 
-const get = async (path: string) => (await fetch(app.url + path, { headers: { cookie: operator.cookie } })).text();
+const get = (path: string) => operator.page(path);
 
-async function send(id: string, fields: Record<string, string>) {
-  const body = new URLSearchParams({ csrf, ...fields });
-  const headers = { cookie: operator.cookie, origin: app.url };
-  const answer = await fetch(`${app.url}/webhooks/${id}/test`, { method: 'POST', body, headers });
-  return { status: answer.status, text: await answer.text() };
-}
+const send = (id: string, fields: Record<string, string>) => operator.submit(`/webhooks/${id}/test`, fields);
 
 async function addWebhook(scheme: string) {
   const input = { name: `tested by ${scheme}`, signature_scheme: scheme, secret: 'a secret of the sender' };
@@ -79,11 +67,9 @@ test('a webhook that answers with a text of its own is tested, and its events ar
   const webhook = await addWebhook('xero');
   expect((await send(webhook.id, { event: 'small', type: '' })).text).toContain('The test request got a 200 response');
   const event = await newestOf(webhook.id);
-  const body = new URLSearchParams({ csrf, body: '{"again":1}', content_type: 'application/json', headers: '' });
-  const headers = { cookie: operator.cookie, origin: app.url };
-  const init = { method: 'POST', body, headers, redirect: 'manual' } as const;
-  const again = await fetch(`${app.url}/events/${event.id}/send`, init);
-  expect([again.status, again.headers.get('location')]).toEqual([
+  const fields = { body: '{"again":1}', content_type: 'application/json', headers: '' };
+  const again = await operator.submit(`/events/${event.id}/send`, fields);
+  expect([again.status, again.location]).toEqual([
     303,
     expect.stringContaining(`/events/${(await newestOf(webhook.id)).id}`),
   ]);

@@ -1,19 +1,14 @@
 /** The numbers of requests on the list of webhooks and on the page of one. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addOutages } from '../../../server/store/queries/alerts/outages.ts';
 import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
 import { startAgentApp, storeEvents } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp();
-  viewer = await addPerson(app, 'viewer');
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
 
 const get = async (path: string) => (await fetch(app.url + path, { headers: { cookie: viewer.cookie } })).text();
 

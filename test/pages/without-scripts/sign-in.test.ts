@@ -1,17 +1,13 @@
-/** Sign-in, set-up and account, by a browser without scripts. test/browser/sign-in.test.ts has the same journeys with them. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+/** Sign-in, set-up and account, by a browser without scripts. */
+import { expect, test } from 'vitest';
 import { setupAddress } from '../../../server/manage/auth/setup.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson, cookieOf, givePassword, PASSWORD, signIn } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { Visitor } from '../../helpers/visitor.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startPagesApp();
-});
-afterAll(() => app?.stop());
+const app = shared(startPagesApp);
 
 const NEW_PASSWORD = 'another long enough one';
 

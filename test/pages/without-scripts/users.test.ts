@@ -1,21 +1,18 @@
-/** Users, tokens and the audit log, by a browser without scripts. test/browser/ has the same journeys with them. */
+/** Users, tokens and the audit log, by a browser without scripts. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { pageRoutes } from '../../../server/manage/api/routes.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, PASSWORD, request, signIn, type TestPerson } from '../../helpers/people.ts';
+import { addPerson, PASSWORD, request, signIn } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { Visitor } from '../../helpers/visitor.ts';
 
-let app: TestApp;
-let administrator: TestPerson;
+const app = shared(startPagesApp);
+const administrator = shared(() => addPerson(app, 'administrator', PASSWORD));
 let visitor: Visitor;
 beforeAll(async () => {
-  app = await startPagesApp();
-  administrator = await addPerson(app, 'administrator', PASSWORD);
   visitor = new Visitor(app, administrator);
 });
-afterAll(() => app?.stop());
 
 const mine = { 'Your password': PASSWORD };
 

@@ -1,21 +1,18 @@
-/** The pages of a webhook, by a browser without scripts. test/browser/webhooks.test.ts has the same journeys with them. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { TestApp } from '../../helpers/app.ts';
+/** The pages of a webhook, by a browser without scripts. */
+import { beforeAll, expect, test } from 'vitest';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { Visitor } from '../../helpers/visitor.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-let operator: TestPerson;
+const app = shared(startPagesApp);
+const operator = shared(() => addPerson(app, 'operator'));
 let visitor: Visitor;
 beforeAll(async () => {
-  app = await startPagesApp();
-  operator = await addPerson(app, 'operator');
   visitor = new Visitor(app, operator);
 });
-afterAll(() => app?.stop());
 
 test('a webhook is created, and a signed request is stored', async () => {
   await visitor.open('/webhooks/new');

@@ -1,7 +1,8 @@
 import { createHmac } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { describe, expect, test } from 'vitest';
+import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const LINES_MAX = 40;
@@ -9,13 +10,8 @@ const CAP_BYTES = 100_000;
 /** Fewer events than a batch of LINES_MAX. */
 const small = { COMMIT_EVENTS_MAX: 10, QUEUE_EVENTS_MAX: 8 };
 
-let app: TestApp;
-let webhook: TestWebhook;
-beforeAll(async () => {
-  app = await startTestApp({ BATCH_LINES_MAX: LINES_MAX, WEBHOOK_MAX_PAYLOAD_BYTES: CAP_BYTES, ...small });
-  webhook = await app.addWebhook();
-});
-afterAll(() => app.stop());
+const app = shared(() => startTestApp({ BATCH_LINES_MAX: LINES_MAX, WEBHOOK_MAX_PAYLOAD_BYTES: CAP_BYTES, ...small }));
+const webhook = shared(() => app.addWebhook());
 
 interface Answer {
   accepted: number;

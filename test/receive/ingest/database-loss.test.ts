@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-let webhook: TestWebhook;
-beforeAll(async () => {
-  app = await startTestApp();
-  webhook = await app.addWebhook();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
+const webhook = shared(() => app.addWebhook());
 
 const send = (body: string) => fetch(webhook.url, signedRequest({ secret: webhook.secret, body }));
 const count = async () => {

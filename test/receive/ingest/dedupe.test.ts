@@ -1,19 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
 import { RawClient } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
+const app = shared(() => startTestApp({ QUEUE_EVENTS_MAX: 300 }));
 /** Another process on the same database. */
-let other: TestApp;
-beforeAll(async () => {
-  app = await startTestApp({ QUEUE_EVENTS_MAX: 300 });
-  other = await startTestApp({}, app);
-});
-afterAll(async () => {
-  await other.stop();
-  await app.stop();
-});
+const other = shared(() => startTestApp({}, app));
 
 const addWebhook = () => app.addWebhook({ secret: null, dedupe_header: 'X-Delivery' });
 

@@ -6,10 +6,11 @@ import { EventStore } from '../../../server/receive/ingest/event-store.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { storeEvents } from '../../helpers/event-store.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let fresh: FreshDatabase;
+const fresh = shared(freshDatabase);
 let events: EventStore;
 /** Events of each commit, in the order of completion. */
 let commits: number[];
@@ -38,7 +39,6 @@ const openStore = (spools = false) =>
   });
 
 beforeAll(async () => {
-  fresh = await freshDatabase();
   events = openStore();
   await events.start();
 });
@@ -50,7 +50,6 @@ beforeEach(() => {
 });
 afterAll(async () => {
   events.close();
-  await fresh.drop();
 });
 
 const webhookId = uuidv7(Date.now(), randomBytes(16));

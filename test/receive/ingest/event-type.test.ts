@@ -1,11 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { describe, expect, test } from 'vitest';
+import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
 
 async function post({ url }: TestWebhook, body: string, headers: Record<string, string> = {}, path = '') {
   const response = await fetch(url + path, { method: 'POST', body, headers });

@@ -1,16 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { uuidv7Milliseconds } from '../../../server/store/ids.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { RawClient, signatureOf, signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let webhook: TestWebhook;
-beforeAll(async () => {
-  app = await startTestApp();
-  webhook = await app.addWebhook();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
+const webhook = shared(() => app.addWebhook());
 
 interface StoredEvent {
   webhook_id: string;

@@ -1,18 +1,13 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { expect, test } from 'vitest';
+import { startTestApp } from '../../helpers/app.ts';
 import { fuzzRuns } from '../../helpers/fuzz.ts';
 import { type RawAnswer, RawClient } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let signed: TestWebhook;
-let open: TestWebhook;
-beforeAll(async () => {
-  app = await startTestApp({ WEBHOOK_MAX_PAYLOAD_BYTES: 4_000, HEADER_BYTES_MAX: 2_000 });
-  signed = await app.addWebhook();
-  open = await app.addWebhook({ secret: null });
-});
-afterAll(() => app.stop());
+const app = shared(() => startTestApp({ WEBHOOK_MAX_PAYLOAD_BYTES: 4_000, HEADER_BYTES_MAX: 2_000 }));
+const signed = shared(() => app.addWebhook());
+const open = shared(() => app.addWebhook({ secret: null }));
 
 /** How long an incomplete request may wait before the test abandons it. */
 const QUIET_MS = 40;

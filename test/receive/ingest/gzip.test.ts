@@ -1,23 +1,19 @@
 /** Bodies with Content-Encoding: gzip are read decompressed, within bounds, and stored as they were sent. */
 import { createHmac } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { GZIP_BYTES_MAX, INFLATED_BYTES_MAX, inflatedMax } from '../../../server/model/signatures/gzip.ts';
 import type { NewWebhook } from '../../../server/model/webhooks.ts';
 import { CLIENT_MS_PER_SECOND, type Inflated, Inflater } from '../../../server/receive/ingest/inflate.ts';
 import { addAgent, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { signatureOf } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const SECRET = 'a secret between friends';
-let app: TestApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp();
-  operator = await addPerson(app, 'operator');
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
 
 const addWebhook = (given: Partial<NewWebhook> = {}) =>
   app.addWebhook({ secret: SECRET, event_type_from: 'json:/type', ...given });

@@ -1,21 +1,18 @@
 /** Handshakes of senders, and that a stranger cannot have a text of their choice signed or returned. */
 import { createHmac, generateKeyPairSync } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { presetNamed } from '../../../server/model/signatures/presets.ts';
 import { signRequest } from '../../../server/model/signatures/sign.ts';
 import type { NewWebhook } from '../../../server/model/webhooks.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const SECRET = 'a secret between friends';
 const MARKUP = '<script>alert(1)</script>';
 const keys = generateKeyPairSync('ed25519');
 const privateKey = keys.privateKey.export({ format: 'pem', type: 'pkcs8' }) as string;
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
 
 async function ask(path: string, init: RequestInit = {}) {
   const response = await fetch(`${app.url}${path}`, init);

@@ -1,20 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { partitionName } from '../../../server/store/retention/partitions.ts';
-import { addAgent, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { addAgent, startAgentApp } from '../../helpers/agents.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-let webhook: TestWebhook;
-let agent: TestAgent;
-beforeAll(async () => {
-  app = await startAgentApp();
-  webhook = await app.addWebhook({ dedupe_header: 'x-id' });
-  agent = await addAgent(app, [webhook]);
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
+const webhook = shared(() => app.addWebhook({ dedupe_header: 'x-id' }));
+const agent = shared(() => addAgent(app, [webhook]));
 
 test.each([{}, { 'x-id': 'one' }])(
   'a commit without a partition creates it, and the retry is stored (%o)',

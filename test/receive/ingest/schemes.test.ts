@@ -1,25 +1,21 @@
 /** Webhooks of each kind of signature scheme: real requests verify, and what is stored of them. */
 import { generateKeyPairSync } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { SchemeDefinition } from '../../../server/model/signatures/definition.ts';
 import { definitionOf, presetNamed } from '../../../server/model/signatures/presets.ts';
 import { type Signed, signRequest } from '../../../server/model/signatures/sign.ts';
 import type { NewWebhook } from '../../../server/model/webhooks.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const BODY = Buffer.from('{"hello":"world"}');
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const ed25519 = generateKeyPairSync('ed25519');
-const p256 = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 const pem = (key: typeof ed25519.privateKey) => key.export({ format: 'pem', type: 'pkcs8' }) as string;
 
-let app: TestApp;
+const app = shared(startTestApp);
 let sent = 0;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.stop());
 
 interface Hook extends TestWebhook {
   definition: SchemeDefinition;
@@ -66,17 +62,8 @@ async function post(path: string, { headers, body }: Signed, contentType = 'appl
 }
 
 const simple: [string, Partial<NewWebhook>, string?][] = [
-  ['github', { signature_scheme: 'github' }],
   ['stripe', { signature_scheme: 'stripe' }],
-  ['slack', { signature_scheme: 'slack' }],
-  ['shopify', { signature_scheme: 'shopify' }],
-  ['standard-webhooks', { signature_scheme: 'standard-webhooks' }],
-  ['linear', { signature_scheme: 'linear' }],
-  ['square', { signature_scheme: 'square' }],
-  ['twilio', { signature_scheme: 'twilio' }],
-  ['token', { signature_scheme: 'token', signature_header: 'x-own-token' }],
   ['basic', { signature_scheme: 'basic', secret: 'user:password' }, 'user:password'],
-  ['microsoft-graph', { signature_scheme: 'microsoft-graph' }],
   ['mailgun', { signature_scheme: 'mailgun' }],
   [
     'discord',
@@ -84,24 +71,6 @@ const simple: [string, Partial<NewWebhook>, string?][] = [
       signature_scheme: 'discord',
       secret: null,
       public_key: ed25519.publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('hex'),
-    },
-    pem(ed25519.privateKey),
-  ],
-  [
-    'sendgrid',
-    {
-      signature_scheme: 'sendgrid',
-      secret: null,
-      public_key: p256.publicKey.export({ format: 'der', type: 'spki' }).toString('base64'),
-    },
-    pem(p256.privateKey),
-  ],
-  [
-    'standard-webhooks with a public key',
-    {
-      signature_scheme: 'standard-webhooks',
-      secret: null,
-      public_key: `whpk_${ed25519.publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('base64')}`,
     },
     pem(ed25519.privateKey),
   ],
@@ -134,7 +103,7 @@ describe('a signed request', () => {
         expect(
           (await post(hook.path, sign(hook, { secret: name === 'basic' ? 'user:other' : 'whsec_AAAAAAAA' }))).status,
         ).toBe(status);
-      if (['token', 'basic', 'mailgun', 'microsoft-graph'].includes(name)) return;
+      if (['basic', 'mailgun'].includes(name)) return;
       const other = await post(hook.path, {
         headers: good.headers,
         body: Buffer.concat([good.body, Buffer.from(' ')]),
@@ -142,26 +111,6 @@ describe('a signed request', () => {
       expect(other.status).toBe(status);
     },
   );
-
-  test('of twilio, a form, verifies with its URL and sorted fields', async () => {
-    const hook = await addHook({ signature_scheme: 'twilio' });
-    const body = Buffer.from('To=%2B1800&From=%2B1415&Body=a+b');
-    const path = `${hook.path}?foo=1`;
-    const url = `${app.settings.FRONTEND_PUBLIC_API_URL}${path}`;
-    const signed = signRequest(hook.definition, Buffer.from(SECRET), { body, method: 'POST', url, id: '', timeMs: 0 });
-    const form = 'application/x-www-form-urlencoded';
-    expect((await post(path, signed, form)).status).toBe(200);
-    expect((await post(hook.path, signed, form)).status).toBe(403);
-  });
-
-  test('signed with the previous secret verifies until its overlap ends', async () => {
-    const hook = await addHook({ signature_scheme: 'stripe', secret: 'first' });
-    await app.webhooks.rotate(hook.id, { secret: 'second', overlap_seconds: 2 });
-    expect((await post(hook.path, sign(hook, { secret: 'first' }))).status).toBe(202);
-    expect((await post(hook.path, sign(hook, { secret: 'second' }))).status).toBe(202);
-    await until(async () => (await post(hook.path, sign(hook, { secret: 'first' }))).status === 403);
-    expect((await post(hook.path, sign(hook, { secret: 'second' }))).status).toBe(202);
-  });
 
   test.each(['stripe', 'standard-webhooks', 'shopify', 'mailgun', 'twilio', 'microsoft-graph'])(
     'of %s is stored at one address only',

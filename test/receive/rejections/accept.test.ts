@@ -1,21 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { addAgent, send } from '../../helpers/agents.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { signatureOf } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const SECRET = 'what the sender has 51c0';
 const BODY = '{"order": 17, "note": "Größe"}';
 
-let app: TestApp;
+const app = shared(startTestApp);
 let operator: TestPerson;
 let viewer: TestPerson;
 beforeAll(async () => {
-  app = await startTestApp();
   [operator, viewer] = [await addPerson(app, 'operator'), await addPerson(app, 'viewer')];
 });
-afterAll(() => app.stop());
 
 const sent = (body: string, headers: Record<string, string> = {}) => ({
   method: 'POST',

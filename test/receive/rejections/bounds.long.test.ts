@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { randomSource } from '../../../server/receive/ingest/rows.ts';
 import { Diagnoser } from '../../../server/receive/rejections/diagnose.ts';
@@ -15,15 +15,12 @@ import {
   type RejectionRow,
   storeRejections,
 } from '../../../server/store/queries/rejections/ring.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { ofEach } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-beforeEach(async () => {
-  app = await startTestApp();
-});
-afterEach(() => app.stop());
+const app = ofEach(startTestApp);
 
 const kept = async (webhook?: TestWebhook) => {
   const text = 'select id from rejections where $1::uuid is null or webhook_id = $1 order by id';

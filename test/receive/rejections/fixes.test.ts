@@ -1,13 +1,14 @@
 /** Rejections fixed by one request: the webhook is changed, the similar ones are checked again, and those that verify are accepted. */
 import { createHmac, generateKeyPairSync } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { rejectionReasonNames } from '../../../server/model/signatures/diagnosis/reasons.ts';
 import { presetNamed, presets } from '../../../server/model/signatures/presets.ts';
 import { fixesOf } from '../../../server/receive/rejections/fixes.ts';
 import { SIMILAR_MAX } from '../../../server/receive/rejections/recheck.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { signatureOf } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const SECRET = 'what the sender has 51c0';
@@ -65,13 +66,8 @@ describe('the fixes', () => {
   });
 });
 
-let app: TestApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startTestApp();
-  operator = await addPerson(app, 'operator');
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
+const operator = shared(() => addPerson(app, 'operator'));
 
 const stripe = (secret: string) => {
   const at = Math.floor(Date.now() / 1000);

@@ -1,10 +1,10 @@
-import { createHmac } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { rejectionReasonNames } from '../../../server/model/signatures/diagnosis/reasons.ts';
 import { OTHER_WEBHOOKS_MAX } from '../../../server/receive/rejections/keyrings.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
+import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { RawClient, signatureOf } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const SECRET = 'kept between the two of us 7f3a';
@@ -13,18 +13,11 @@ const GOOD = signatureOf(SECRET, BODY);
 const HEX = GOOD.slice('sha256='.length);
 const OTHER = signatureOf('another secret', BODY);
 
-let app: TestApp;
-let viewer: TestPerson;
-let operator: TestPerson;
+const app = shared(startTestApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
+const operator = shared(() => addPerson(app, 'operator'));
 /** Every response of the API, to be searched for secrets. */
 const answers: string[] = [];
-
-beforeAll(async () => {
-  app = await startTestApp();
-  viewer = await addPerson(app, 'viewer');
-  operator = await addPerson(app, 'operator');
-});
-afterAll(() => app.stop());
 
 async function api(person: TestPerson, method: string, path: string) {
   const answer = await person.api(method, `/api/v1/rejections${path}`);
@@ -50,21 +43,11 @@ const newest = (webhook: TestWebhook): Promise<any> =>
 
 describe('a rejected request is stored with its reason', () => {
   const field = (value: string) => [`X-Hub-Signature-256: ${value}`];
-  const sha1 = createHmac('sha1', SECRET).update(BODY).digest('hex');
   test.each<[string, string[], string, boolean | null, (string | Buffer)?]>([
     ['no header', [], 'header_missing', null],
     ['wrong header', [`X-Signature: ${GOOD}`], 'header_other', true],
-    ['sent twice', [...field(GOOD), ...field(GOOD)], 'header_repeated', true],
-    ['no prefix', field(HEX), 'malformed_no_prefix', true],
-    ['base64', field(`sha256=${Buffer.from(HEX, 'hex').toString('base64')}`), 'malformed_base64', true],
-    ['nonsense', field('nonsense'), 'malformed', null],
     ['the secret itself', field(SECRET), 'secret_sent', false],
     ['digest differs', field(OTHER), 'digest_differs', false],
-    ['body encoded again', field(signatureOf(SECRET, '{"action":"opened"}')), 'body_reencoded', true],
-    ['body trimmed', field(GOOD), 'body_line_end', true, `${BODY}\n`],
-    ['no secret at the sender', field(signatureOf('', BODY)), 'secret_unset', true],
-    ['GitHub’s old header', [`X-Hub-Signature: sha1=${sha1}`], 'scheme_github_sha1', true],
-    ['GitLab', [`X-Gitlab-Token: ${SECRET}`], 'scheme_gitlab', true],
     ['a body of 64 KiB', field(signatureOf(SECRET, '')), 'body_empty', true, Buffer.alloc(65_536, 1)],
     ['a body of one byte more', field(signatureOf(SECRET, '')), 'body_too_large', null, Buffer.alloc(65_537, 1)],
   ])('%s', async (_, lines, reason, otherwiseValid, body = BODY) => {
@@ -188,19 +171,6 @@ describe('the list', () => {
     await until(async () => (await api(viewer, 'GET', `?webhook_id=${webhook.id}`)).body.items.length === 4);
   });
 
-  test('is newest first, in pages', async () => {
-    const ids: string[] = [];
-    let cursor: string | null = null;
-    do {
-      const query: string = cursor === null ? '' : `&cursor=${cursor}`;
-      const { body } = await api(viewer, 'GET', `?webhook_id=${webhook.id}&limit=3${query}`);
-      ids.push(...body.items.map(({ id }: { id: string }) => id));
-      cursor = body.next_cursor;
-    } while (cursor !== null);
-    expect(ids.length).toBe(4);
-    expect(ids).toEqual([...ids].sort().reverse());
-  });
-
   test('can be filtered by reason', async () => {
     const { body } = await api(viewer, 'GET', `?webhook_id=${webhook.id}&reason=digest_differs`);
     expect(body.items.map(({ reason }: { reason: string }) => reason)).toEqual(['digest_differs']);
@@ -214,29 +184,6 @@ describe('the list', () => {
     const found = body.items.map(({ received_at }: { received_at: string }) => received_at).toReversed();
     expect(found).toEqual(times.filter((time: string) => time >= from && time < to));
     expect(found.length).toBeGreaterThan(0);
-  });
-
-  test.each([
-    'from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z',
-    'reason=sunshine',
-    'webhook_id=1',
-    'cursor=1',
-    'limit=0',
-    'other=1',
-  ])('refuses %s', async (query) => {
-    expect((await api(viewer, 'GET', `?${query}`)).status).toBe(422);
-  });
-
-  test.each([
-    ['GET', ''],
-    ['GET', '/body'],
-    ['POST', '/recheck'],
-    ['POST', '/accept'],
-  ])('%s of an unknown rejection, %s', async (method, rest) => {
-    for (const id of ['01900000-0000-7000-8000-000000000000', 'x', 'ffffffff-ffff-7000-8000-000000000000']) {
-      const { status, body } = await api(operator, method, `/${id}${rest}`);
-      expect([status, body.code]).toEqual([404, 'rejection_unknown']);
-    }
   });
 });
 

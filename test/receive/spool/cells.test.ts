@@ -1,27 +1,23 @@
 /** The spool of an installation with cells. */
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { readdir } from 'node:fs/promises';
+import { beforeEach, expect, test } from 'vitest';
 import { createLog } from '../../../server/base/telemetry/log.ts';
 import { SpoolDrain } from '../../../server/operate/primary/spool-drain.ts';
 import { beginMove } from '../../../server/store/queries/cells/webhook-moves.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { spoolEvent } from './events.ts';
 
-let app: CellApp;
+const app = shared(() => startCellApp(2));
 let folder: string;
 let drain: SpoolDrain;
 let waits: string[];
-beforeAll(async () => {
-  app = await startCellApp(2);
-});
-afterAll(() => app.stop());
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'weir-cells-'));
+  folder = temporaryDirectory();
   waits = [];
   const write = (line: string) => {
     const { event, reason } = JSON.parse(line) as { event: string; reason: string };
@@ -29,10 +25,7 @@ beforeEach(async () => {
   };
   const log = createLog({ write, flush: () => {}, dropped: () => 0 }, 'info', {});
   drain = new SpoolDrain({ folder, cells: app.primary, retentionDays: () => 30, log });
-  return async () => {
-    await drain.stop();
-    await rm(folder, { recursive: true });
-  };
+  return () => drain.stop();
 });
 
 const databaseOf = (cell: number) => (cell === 0 ? app.database : app.cells[cell - 1]!.database);

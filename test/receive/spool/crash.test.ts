@@ -9,19 +9,18 @@ import { type DrainTarget, SpoolStore } from '../../../server/receive/spool/stor
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { fuzzRuns } from '../../helpers/fuzz.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { shared } from '../../helpers/shared.ts';
 import { idOf, newRow } from './events.ts';
 import { Crash, SimulatedDisk } from './simulated-disk.ts';
 
-let fresh: FreshDatabase;
+const fresh = shared(freshDatabase);
 let store: SpoolStore;
 beforeAll(async () => {
-  fresh = await freshDatabase();
   store = new SpoolStore(fresh.conninfo, fresh.database, () => 30);
 });
 afterAll(async () => {
   store.close();
-  await fresh.drop();
 });
 
 /** Numbers from 0 to 1, the same for the same seed. */

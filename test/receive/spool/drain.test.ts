@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { EventStore } from '../../../server/receive/ingest/event-store.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { Drain } from '../../../server/receive/spool/drain.ts';
@@ -13,11 +12,13 @@ import { addCounts, type DrainCounts, SpoolStore } from '../../../server/receive
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { storeEvents } from '../../helpers/event-store.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { idOf, newRow, storedIds, webhookId } from './events.ts';
 import { encodeOldFrame, encodeOldHead } from './old-segment.ts';
 
-let fresh: FreshDatabase;
+const fresh = shared(freshDatabase);
 let store: SpoolStore;
 let folder: string;
 let counts: DrainCounts;
@@ -28,13 +29,9 @@ let drain: Drain;
 let onStore: () => void;
 let writer: SpoolWriter;
 
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
 beforeEach(async () => {
   await fresh.database.query({ text: 'truncate events; truncate dedupe_keys' });
-  folder = await mkdtemp(join(tmpdir(), 'weir-drain-'));
+  folder = temporaryDirectory();
   counts = { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0 };
   [refused, damaged] = [[], []];
   onStore = () => {};
@@ -62,7 +59,6 @@ beforeEach(async () => {
 afterEach(async () => {
   store.close();
   await writer.close();
-  await rm(folder, { recursive: true });
 });
 
 function openWriter(): SpoolWriter {

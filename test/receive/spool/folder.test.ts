@@ -1,11 +1,11 @@
 /** Folders of INGEST_SPOOL_DIR that another user may have prepared. */
 import { lstatSync, statSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { claimFolder } from '../../../server/receive/spool/folder.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
 const isRoot = process.getuid!() === 0;
 /** Root gives the folder to the user of the serving processes. */
@@ -13,9 +13,8 @@ const owner = isRoot ? { uid: 4_321, gid: 4_321 } : null;
 let directory: string;
 let spoolDir: string;
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'weir-folder-'));
+  directory = temporaryDirectory();
   spoolDir = join(directory, 'spool');
-  return () => rm(directory, { recursive: true });
 });
 
 test('the folder is private and belongs to the user of the serving processes', async () => {

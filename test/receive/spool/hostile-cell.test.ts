@@ -1,25 +1,21 @@
 /** The server of a cell that answers what it likes: its database finds the functions of the schema `evil` before those of Postgres. */
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { readdir } from 'node:fs/promises';
+import { beforeEach, expect, test } from 'vitest';
 import { createLog } from '../../../server/base/telemetry/log.ts';
 import { SpoolDrain } from '../../../server/operate/primary/spool-drain.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { spoolEvent } from './events.ts';
 
-let app: CellApp;
+const app = shared(() => startCellApp(1));
 let folder: string;
 let drain: SpoolDrain;
 let waits: string[];
-beforeAll(async () => {
-  app = await startCellApp(1);
-});
-afterAll(() => app.stop());
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'weir-hostile-'));
+  folder = temporaryDirectory();
   waits = [];
   const write = (line: string) => {
     const { event, reason } = JSON.parse(line) as { event: string; reason: string };
@@ -27,10 +23,7 @@ beforeEach(async () => {
   };
   const log = createLog({ write, flush: () => {}, dropped: () => 0 }, 'info', {});
   drain = new SpoolDrain({ folder, cells: app.primary, retentionDays: () => 30, log });
-  return async () => {
-    await drain.stop();
-    await rm(folder, { recursive: true });
-  };
+  return () => drain.stop();
 });
 
 /** Lets the server of the cell answer by these functions in its new sessions, and in those alone. */

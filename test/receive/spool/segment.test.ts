@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { fileName, newStem, parseName } from '../../../server/receive/spool/names.ts';
 import { readFrame, readFrameSize, readHead } from '../../../server/receive/spool/read-segment.ts';
@@ -17,14 +16,11 @@ import {
   splitRows,
 } from '../../../server/receive/spool/segment.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 import { newRow } from './events.ts';
 
-let folder: string;
+const folder = temporaryDirectory();
 let files = 0;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'weir-segment-'));
-});
-afterAll(() => rm(folder, { recursive: true }));
 
 /** What a drain reads from these bytes: the events of each good frame, and what is between and behind them. */
 async function read(bytes: Buffer): Promise<(number | 'end' | 'torn' | 'damaged')[] | 'no head'> {

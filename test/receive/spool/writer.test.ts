@@ -1,5 +1,4 @@
-import { mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { HOUR_MS } from '../../../server/base/time/durations.ts';
@@ -7,6 +6,7 @@ import { type Disk, realDisk } from '../../../server/receive/spool/disk.ts';
 import { fileName, newStem } from '../../../server/receive/spool/names.ts';
 import { readFrame, readHead } from '../../../server/receive/spool/read-segment.ts';
 import { SpoolWriter, segmentBytes } from '../../../server/receive/spool/writer.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 import { newRow } from './events.ts';
 
 let folder: string;
@@ -14,14 +14,13 @@ let nowMs: number;
 let failures: string[];
 let writers: SpoolWriter[];
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'weir-writer-'));
+  folder = temporaryDirectory();
   nowMs = Date.now();
   failures = [];
   writers = [];
 });
 afterEach(async () => {
   for (const writer of writers) await writer.close();
-  await rm(folder, { recursive: true });
 });
 
 const BYTES_MAX = 1_048_576;

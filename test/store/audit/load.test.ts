@@ -1,21 +1,16 @@
 /** Many concurrent changes: each is added to the one chain, without a deadlock. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { verifyAudit } from '../../../server/store/audit/verify.ts';
 import { agentsOf } from '../../helpers/agents.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let second: TestApp;
+const app = shared(startTestApp);
+const second = shared(() => startTestApp({}, app));
 let people: TestPerson[];
 beforeAll(async () => {
-  app = await startTestApp();
-  second = await startTestApp({}, app);
   people = await Promise.all(Array.from({ length: 5 }, () => addPerson(app, 'operator')));
-});
-afterAll(async () => {
-  await second.stop();
-  await app.stop();
 });
 
 const CHANGES = 50;

@@ -1,6 +1,6 @@
 /** Verification of the audit log after changes outside Weir by a superuser. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createLog } from '../../../server/base/telemetry/log.ts';
 import { anchorAudit } from '../../../server/operate/primary/maintenance.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';
@@ -8,15 +8,14 @@ import { chainHash, record } from '../../../server/store/audit/record.ts';
 import { verifyAudit } from '../../../server/store/audit/verify.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { readAuditHead } from '../../../server/store/queries/users/audit.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let fresh: FreshDatabase;
+const fresh = shared(freshDatabase);
 let database: Database;
 beforeAll(async () => {
-  fresh = await freshDatabase();
   database = fresh.database;
 });
-afterAll(() => fresh.drop());
 
 const write = (name: string) =>
   database.transaction((query) =>

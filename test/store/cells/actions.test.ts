@@ -1,18 +1,15 @@
 /** What people and agents do with events and deliveries that are in several cells. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { countUndelivered } from '../../../server/store/queries/alerts/undelivered.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
 import { startRunner } from '../../helpers/jobs.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: CellApp;
-beforeAll(async () => {
-  app = await startCellApp(2);
-});
-afterAll(() => app.stop());
+const app = shared(() => startCellApp(2));
 
 let webhooks: TestWebhook[];
 let agent: TestAgent;

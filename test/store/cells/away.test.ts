@@ -1,22 +1,21 @@
 /** A cell, or home, that does not answer. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { Agent } from '../../../server/deliver/client/index.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: CellApp;
+const app = shared(() => startCellApp(2));
 let [home, first, second]: TestWebhook[] = [];
 let agent: TestAgent;
 beforeAll(async () => {
-  app = await startCellApp(2);
   [home, first, second] = [await app.webhookIn(0), await app.webhookIn(1), await app.webhookIn(2)];
   agent = await app.agentOf([home, first, second]);
   for (const webhook of [home, first, second]) await send(webhook);
 });
-afterAll(() => app.stop());
 
 const statusOf = async (webhook: TestWebhook) => {
   const response = await fetch(webhook.url, signedRequest({ secret: webhook.secret }));

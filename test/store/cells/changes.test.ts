@@ -1,18 +1,15 @@
 /** A change of cells that a process could not read at first. */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { Cells } from '../../../server/store/cells/cells.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { openCell } from '../../../server/store/open.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: CellApp;
-beforeAll(async () => {
-  app = await startCellApp(1);
-});
-afterAll(() => app.stop());
+const app = shared(() => startCellApp(1));
 
 test('a change that could not be read is read again, and the cells known before are used until then', async () => {
   const home = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-test', onError: () => {} });

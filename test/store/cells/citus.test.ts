@@ -1,12 +1,9 @@
 /** Cells on Citus, where the server does not offer it. The others are in test/faults/citus.test.ts. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { expect, test } from 'vitest';
+import { startCellApp } from '../../helpers/cells.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: CellApp;
-beforeAll(async () => {
-  app = await startCellApp(0);
-});
-afterAll(() => app.stop());
+const app = shared(() => startCellApp(0));
 
 test('a cell on Citus is refused where the database is not on Citus, and nothing is left of it', async () => {
   const { code, err } = await app.weir('cell', 'add', '--citus');

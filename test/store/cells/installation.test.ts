@@ -1,19 +1,18 @@
 /** Webhooks of one installation in three databases, as senders, agents and people see them. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { uuidv7Cell } from '../../../server/store/ids.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: CellApp;
+const app = shared(() => startCellApp(2));
 let webhooks: TestWebhook[];
 let agent: TestAgent;
 beforeAll(async () => {
-  app = await startCellApp(2);
   webhooks = [await app.webhookIn(0), await app.webhookIn(1), await app.webhookIn(2)];
   agent = await app.agentOf(webhooks);
 });
-afterAll(() => app.stop());
 
 test('an event is stored in the cell of its webhook, and its id says which', async () => {
   const ids = [];

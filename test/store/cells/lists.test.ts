@@ -1,23 +1,22 @@
 /** Lists, look-ups and actions over all cells while one of them is away: what is there, and what it lacks. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, expect, test } from 'vitest';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: CellApp;
+const app = shared(() => startCellApp(2, { DELIVERY_MAX_ATTEMPTS: 1 }));
 let webhooks: TestWebhook[];
 let agent: TestAgent;
 /** One event of each webhook, the one of cell 1 between two others. */
 let [first, second, third]: string[] = [];
 beforeAll(async () => {
-  app = await startCellApp(2, { DELIVERY_MAX_ATTEMPTS: 1 });
   webhooks = [await app.webhookIn(0), await app.webhookIn(1), await app.webhookIn(2)];
   agent = await app.agentOf(webhooks);
   [first, second, third] = [await sendAlone(0), await sendAlone(1), await sendAlone(2)];
 });
-afterAll(() => app.stop());
 afterEach(() => bringBack());
 
 /** Sends an event in a millisecond of its own. */

@@ -1,23 +1,22 @@
 /** The metrics page of an installation with cells: the metrics of a database have the number of the cell. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { cellMetrics } from '../../../server/base/telemetry/metric-table.ts';
 import { FigureReader } from '../../../server/operate/primary/database-figures.ts';
 import { MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import type { CellList } from '../../../server/store/cells/cells-database.ts';
 import { send, type TestAgent } from '../../helpers/agents.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../helpers/app.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: CellApp;
+const app = shared(() => startCellApp(1));
 let webhooks: TestWebhook[];
 let agent: TestAgent;
 beforeAll(async () => {
-  app = await startCellApp(1);
   webhooks = [await app.webhookIn(0), await app.webhookIn(1)];
   agent = await app.agentOf(webhooks);
 });
-afterAll(() => app.stop());
 
 function pageOf({ app: served }: TestApp, cells: Pick<CellList, 'all'>): MetricsPage {
   const figures = new FigureReader(cells);

@@ -1,20 +1,17 @@
 /** Webhooks that move between cells. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { copyKeys, finishMoves } from '../../../server/store/cells/move.ts';
 import { uuidv7Cell } from '../../../server/store/ids.ts';
 import { beginMove, endMove } from '../../../server/store/queries/cells/webhook-moves.ts';
 import { send } from '../../helpers/agents.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: CellApp;
-beforeAll(async () => {
-  app = await startCellApp(2);
-});
-afterAll(() => app.stop());
+const app = shared(() => startCellApp(2));
 
 /** Sends a request with this id until it is stored or known. */
 const sendKeyed = async (webhook: TestWebhook, key: string): Promise<string> => {

@@ -1,5 +1,5 @@
 /** A cell whose schema is of an earlier release. */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
 import { loggedMigrations } from '../../../server/operate/primary/cells.ts';
 import { Cells } from '../../../server/store/cells/cells.ts';
@@ -7,18 +7,15 @@ import { migrateCells } from '../../../server/store/cells/migrate.ts';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { openCell } from '../../../server/store/open.ts';
 import { derivedKeys, loadSecretsKeys } from '../../../server/store/secrets/keys.ts';
-import { type CellApp, startCellApp } from '../../helpers/cells.ts';
+import { startCellApp } from '../../helpers/cells.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 /** A migration that can be taken back. */
 const MIGRATION = '0002_due_deliveries.sql';
 const INDEXES = ['deliveries_due', 'replay_targets_filtered', 'subscriptions_filtered'];
 
-let app: CellApp;
-beforeAll(async () => {
-  app = await startCellApp(1);
-});
-afterAll(() => app.stop());
+const app = shared(() => startCellApp(1));
 
 async function indexes(): Promise<string[]> {
   const text = 'select indexname as name from pg_indexes where indexname = any ($1) order by 1';

@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { ChangeListener } from '../../../server/store/connect/listen.ts';
-import { emptyDatabase, type FreshDatabase } from '../../helpers/postgres.ts';
+import { emptyDatabase } from '../../helpers/postgres.ts';
 import { relayTo } from '../../helpers/relay.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await emptyDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(emptyDatabase);
 
 test('a confirmation over its time limit ends its connection: no heartbeat is sent beside it', async () => {
   const relay = await relayTo(fresh);

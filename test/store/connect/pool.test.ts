@@ -5,22 +5,19 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openPool } from '../../../server/store/connect/client.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { relayTo } from '../../helpers/relay.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let fresh: FreshDatabase;
+const fresh = shared(freshDatabase);
 let database: Database;
 
 beforeAll(async () => {
-  fresh = await freshDatabase();
   database = openDatabase(fresh.conninfo, { connectionsMax: 1, applicationName: 'pool-test' });
 });
 
-afterAll(async () => {
-  await database.close();
-  await fresh.drop();
-});
+afterAll(() => database.close());
 
 const mode = { text: `select current_setting('plan_cache_mode') as mode`, values: [] };
 const modeOf = async (rows: Promise<{ mode: string }[]>) => (await rows)[0]!.mode;

@@ -4,8 +4,9 @@ import { type Database, openDatabase } from '../../../server/store/connect/pool.
 import { ownSettings, sessionSetup } from '../../../server/store/connect/session.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { CopyConnection } from '../../../server/store/copy/connection.ts';
-import { emptyDatabase, type FreshDatabase } from '../../helpers/postgres.ts';
+import { emptyDatabase } from '../../helpers/postgres.ts';
 import { relayTo } from '../../helpers/relay.ts';
+import { shared } from '../../helpers/shared.ts';
 
 /** What a role or a database may set, by the name of the setting. */
 const hostile: Record<string, string> = {
@@ -44,11 +45,10 @@ const kept: Record<string, string> = {
   lc_numeric: 'C',
 };
 
-let fresh: FreshDatabase;
+const fresh = shared(emptyDatabase);
 let relay: Awaited<ReturnType<typeof relayTo>>;
 let known: Set<string>;
 beforeAll(async () => {
-  fresh = await emptyDatabase();
   relay = await relayTo(fresh);
   const rows = await fresh.database.query<{ name: string }>({ text: 'select name from pg_settings' });
   known = new Set(rows.map(({ name }) => name));
@@ -58,7 +58,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   relay.close();
-  await fresh.drop();
 });
 
 const quoted = (value: string) => (value.includes(',') ? value : `'${value}'`);

@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { CopyConnection } from '../../../server/store/copy/connection.ts';
 import { CopyEncoder, copyEventsSql } from '../../../server/store/copy/rows.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let fresh: FreshDatabase;
-
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 const noRows = new CopyEncoder().encode([]);
 

@@ -1,18 +1,17 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../server/base/time/durations.ts';
 import { indexPastDays, readUnindexedFrom } from '../../../server/store/retention/day-indexes.ts';
 import { createDays, partitionName } from '../../../server/store/retention/partitions.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { ofEach } from '../../helpers/shared.ts';
 
 /** Far from the days of the template. */
 const FIRST_MS = Date.parse('2020-01-01T00:00:00Z');
 
-let fresh: FreshDatabase;
+const fresh = ofEach(freshDatabase);
 beforeEach(async () => {
-  fresh = await freshDatabase();
   await createDays(fresh.database, [FIRST_MS, FIRST_MS + DAY_MS]);
 });
-afterEach(() => fresh.drop());
 
 const indexOf = (ms: number) => `${partitionName('events', ms)}_of_webhook`;
 

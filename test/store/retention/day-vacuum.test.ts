@@ -1,19 +1,18 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../server/base/time/durations.ts';
 import { planVacuums } from '../../../server/store/retention/day-vacuum.ts';
 import { createDays } from '../../../server/store/retention/partitions.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { ofEach } from '../../helpers/shared.ts';
 
 /** Far from the days of the template. */
 const FIRST_MS = Date.parse('2020-01-01T00:00:00Z');
 const END_MS = FIRST_MS + DAY_MS;
 
-let fresh: FreshDatabase;
+const fresh = ofEach(freshDatabase);
 beforeEach(async () => {
-  fresh = await freshDatabase();
   await createDays(fresh.database, [FIRST_MS]);
 });
-afterEach(() => fresh.drop());
 
 test('a day is vacuumed for its inserts only after its end, and then its rows are frozen', async () => {
   const { database } = fresh;

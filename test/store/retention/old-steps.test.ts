@@ -1,16 +1,15 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { deleteOldSteps } from '../../../server/store/retention/old-steps.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { ofEach } from '../../helpers/shared.ts';
 
-let fresh: FreshDatabase;
+const fresh = ofEach(freshDatabase);
 /** Rows that each statement deleted. */
 let parts: number[];
 beforeEach(async () => {
-  fresh = await freshDatabase();
   parts = [];
 });
-afterEach(() => fresh.drop());
 
 const remove = (stopping?: () => boolean) => {
   const query: Database['query'] = async (statement) => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import {
   createPartitions,
@@ -8,13 +8,10 @@ import {
   partitionName,
   readHorizon,
 } from '../../../server/store/retention/partitions.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { ofEach } from '../../helpers/shared.ts';
 
-let fresh: FreshDatabase;
-beforeEach(async () => {
-  fresh = await freshDatabase();
-});
-afterEach(() => fresh.drop());
+const fresh = ofEach(freshDatabase);
 
 const today = () => Math.floor(Date.now() / DAY_MS) * DAY_MS;
 

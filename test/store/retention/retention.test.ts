@@ -11,10 +11,11 @@ import {
 import { deleteExpiredKeys } from '../../../server/store/retention/retention.ts';
 import { addAgent, send, startAgentApp, storeEvents } from '../../helpers/agents.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { ofEach } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const RETENTION_DAYS = 3;
-let fresh: FreshDatabase;
+const fresh = ofEach(freshDatabase);
 /** Maintenance has its own connections. */
 let keeper: Database;
 const nowMs = Date.now();
@@ -22,15 +23,11 @@ const today = Math.floor(nowMs / DAY_MS) * DAY_MS;
 const day = (days: number) => partitionedTables.map((table) => partitionName(table, today + days * DAY_MS));
 
 beforeEach(async () => {
-  fresh = await freshDatabase();
   keeper = openDatabase(fresh.conninfo, { connectionsMax: 2, applicationName: 'weir-keeper', onError: () => {} });
   // As if Weir had run every day of the last ones.
   for (let days = -8; days <= 0; days += 4) await createPartitions(fresh.database, nowMs + days * DAY_MS);
 });
-afterEach(async () => {
-  await keeper.close();
-  await fresh.drop();
-});
+afterEach(() => keeper.close());
 
 async function tables(database = fresh.database): Promise<string[]> {
   const rows = await database.query<{ name: string }>({

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { storeDeduped } from '../../../server/store/queries/events/store-deduped.ts';
@@ -8,15 +8,15 @@ import { dropOldPartitions } from '../../../server/store/retention/drop-partitio
 import { createPartitions } from '../../../server/store/retention/partitions.ts';
 import { removeExpiredEvents } from '../../../server/store/retention/retention.ts';
 import { storeEvents } from '../../helpers/agents.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
+import { ofEach } from '../../helpers/shared.ts';
 
 const RETENTION_DAYS = 10;
 const nowMs = Date.now();
-let fresh: FreshDatabase;
+const fresh = ofEach(freshDatabase);
 let agentId: string;
 
 beforeEach(async () => {
-  fresh = await freshDatabase();
   await createPartitions(fresh.database, nowMs - 8 * DAY_MS);
   await createPartitions(fresh.database, nowMs - DAY_MS);
   agentId = randomUUID();
@@ -25,7 +25,6 @@ beforeEach(async () => {
     values: [agentId],
   });
 });
-afterEach(() => fresh.drop());
 
 async function addWebhook(retentionDays: number | null, subscribed = false): Promise<string> {
   const id = randomUUID();

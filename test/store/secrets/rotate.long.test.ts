@@ -1,6 +1,6 @@
 /** `weir keys rotate`: everything sealed under the previous key is under the current one afterwards, despite interruptions. */
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import { sealedTables } from '../../../server/store/queries/secrets/sealed-rows.ts';
 import { recordKeys } from '../../../server/store/queries/secrets/secrets-keys.ts';
@@ -9,9 +9,10 @@ import { fingerprintOf, seal, unsealBy } from '../../../server/store/secrets/sea
 import { startTestApp } from '../../helpers/app.ts';
 import { weirOn } from '../../helpers/command.ts';
 import { addPerson, request } from '../../helpers/people.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
+import { ofEach } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 import { spawnWeir } from '../../helpers/weir.ts';
@@ -21,13 +22,11 @@ const strangeKey = Buffer.alloc(32, 9).toString('base64');
 /** Rows of one transaction, see rotate-keys.ts. */
 const BATCH_ROWS = 200;
 
-let fresh: FreshDatabase;
+const fresh = ofEach(freshDatabase);
 let database: Database;
 beforeEach(async () => {
-  fresh = await freshDatabase();
   database = fresh.database;
 });
-afterEach(() => fresh.drop());
 
 const settings = () => ({
   DATABASE_URL: fresh.conninfo,

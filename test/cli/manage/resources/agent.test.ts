@@ -1,16 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type CommandResult, type Installation, makeInstallation } from '../../../helpers/command.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type CommandResult, makeInstallation } from '../../../helpers/command.ts';
+import { shared } from '../../../helpers/shared.ts';
 
 const CREDENTIAL = /^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
-let installation: Installation;
+const installation = shared(makeInstallation);
 let webhookId: string;
 
 beforeAll(async () => {
-  installation = await makeInstallation();
   webhookId = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'orders', '--json'])).out).id);
 });
-afterAll(() => installation.remove());
 
 const weir = (...args: string[]): Promise<CommandResult> => installation.weir(['agent', ...args]);
 
@@ -68,33 +67,6 @@ describe('agent add', () => {
     for (const args of [[], ['--max-leased', '0'], ['--max-leased', '10001']])
       expect((await weir('update', String(id), ...args)).code).toBe(2);
     expect(await limit()).toBe(null);
-  });
-
-  test.each([
-    ['no name', [], /--name/],
-    ['an empty name', ['--name', ''], /name: Give 1 to 200 characters\./],
-    ['a name too long', ['--name', 'x'.repeat(201)], /name: Give 1 to 200 characters\./],
-    ['an unknown webhook', ['--name', 'a', '--webhook', randomUUID()], /No webhook has the id .*weir webhook list/],
-    ['an unknown option', ['--name', 'a', '--colour', 'red'], /--colour/],
-  ])('with %s is a usage error with a reason, and creates nothing', async (_what, args, message) => {
-    const before = (await agents()).length;
-    const { code, out, err } = await weir('add', ...args);
-    expect([code, out]).toEqual([2, '']);
-    expect(err).toMatch(message);
-    expect(await agents()).toHaveLength(before);
-  });
-
-  test('of a name that no webhook has creates nothing', async () => {
-    const { code, err } = await weir('add', '--name', 'a', '--webhook', 'nobody');
-    expect([code, err]).toEqual([1, 'weir: no webhook has the id or name nobody; see: weir webhook list\n']);
-  });
-
-  test('of a deleted webhook creates nothing', async () => {
-    const { id } = JSON.parse((await installation.weir(['webhook', 'add', '--name', 'gone', '--json'])).out);
-    await installation.weir(['webhook', 'remove', id]);
-    const { code, err } = await weir('add', '--name', 'a', '--webhook', id);
-    expect(code).toBe(2);
-    expect(err).toContain(id);
   });
 });
 
@@ -181,19 +153,6 @@ describe('agent', () => {
       expect([code, out]).toEqual([1, '']);
       expect(err).toContain(String(id));
     }
-  });
-
-  test.each(['revoke', 'rotate'])('%s of an unknown id fails with the id', async (command) => {
-    const id = randomUUID();
-    const { code, out, err } = await weir(command, id);
-    expect([code, out]).toEqual([1, '']);
-    expect(err).toMatch(new RegExp(`no active agent has the id ${id}; see: weir agent list`));
-  });
-
-  test.each([['rotate'], ['revoke'], ['frobnicate']])('%s %s is a usage error', async (...args) => {
-    const { code, out, err } = await weir(...args);
-    expect([code, out]).toEqual([2, '']);
-    expect(err).toMatch(/^error: /);
   });
 
   test('list prints a table with one line each', async () => {

@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../../../helpers/agents.ts';
-import type { TestApp } from '../../../helpers/app.ts';
 import { weir, weirJson } from '../../../helpers/command.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 });
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 }));
 
 async function deadLetters(count: number) {
   const webhook = await app.addWebhook();
@@ -69,20 +65,4 @@ test('dead letters are counted by reason, dismissed, restored and replayed', asy
   const replayed = await weir(app, 'delivery', 'replay', '--agent', agent.id, '--state', 'dismissed');
   expect(replayed.out).toMatch(/^1 delivery is pending again\.\n/);
   expect(await agent.claim()).toHaveLength(1);
-});
-
-test.each([
-  ['neither an id nor agents', ['dismiss']],
-  ['an id and agents', ['replay', '01900000-0000-7000-8000-000000000000', '--all-agents']],
-  ['acknowledged ones of all agents', ['replay', '--all-agents', '--state', 'done']],
-  ['filtered ones of all agents', ['replay', '--all-agents', '--state', 'filtered']],
-])('%s are refused', async (_what, args) => {
-  expect((await weir(app, 'delivery', ...args)).code).toBe(2);
-});
-
-test('an action that does not exist is not undone', async () => {
-  expect(await weir(app, 'delivery', 'undo', '00000000-0000-4000-8000-000000000000')).toMatchObject({
-    code: 1,
-    err: expect.stringContaining('No replay or dismissal of the last 24 hours'),
-  });
 });

@@ -1,16 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { HOUR_MS } from '../../../../server/base/time/durations.ts';
 import { noCounts } from '../../../../server/model/history.ts';
 import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
-import { startTestApp, type TestApp } from '../../../helpers/app.ts';
+import { startTestApp } from '../../../helpers/app.ts';
 import { weir, weirJson } from '../../../helpers/command.ts';
 import { someKey } from '../../../helpers/settings.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp({ SECRETS_KEY: someKey });
-});
-afterAll(() => app.stop());
+const app = shared(() => startTestApp({ SECRETS_KEY: someKey }));
 
 test('history shows requests by hour, and longer ones by day', async () => {
   const webhook = await app.addWebhook();

@@ -1,25 +1,23 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { rejectionDetailSchema } from '../../../../server/model/rejections.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
+import { startTestApp } from '../../../helpers/app.ts';
 import { weir, weirJson } from '../../../helpers/command.ts';
 import { signatureOf, signedRequest } from '../../../helpers/requests.ts';
 import { someKey } from '../../../helpers/settings.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
 const SECRET = 'kept between the two of us 7f3a';
 const BODY = 'signed with another secret';
-let app: TestApp;
-let webhook: TestWebhook;
+const app = shared(() => startTestApp({ SECRETS_KEY: someKey }));
+const webhook = shared(() => app.addWebhook({ secret: 'mistyped at first' }));
 let id: string;
 
 beforeAll(async () => {
-  app = await startTestApp({ SECRETS_KEY: someKey });
-  webhook = await app.addWebhook({ secret: 'mistyped at first' });
   expect((await fetch(webhook.url, signedRequest({ secret: SECRET, body: BODY }))).status).toBe(403);
   const list = async () => (await weirJson(app, 'rejection', 'list', '--webhook', webhook.id)).items;
   id = (await until(async () => (await list())[0])).id;
 });
-afterAll(() => app.stop());
 
 test('list shows rejected requests with their reason', async () => {
   const { items } = await weirJson(app, 'rejection', 'list', '--limit', '1');
@@ -91,13 +89,3 @@ test('fix changes the webhook, and verifies the similar rejections again', async
     /^Webhook [-0-9a-f]+ changed: /,
   );
 });
-
-test.each(['01900000-0000-7000-8000-000000000000', 'ffffffff-ffff-7000-8000-000000000000'])(
-  'of an unknown rejection (%s) it reports that',
-  async (unknown) => {
-    for (const verb of ['show', 'recheck', 'accept']) {
-      const { code, err } = await weir(app, 'rejection', verb, unknown);
-      expect([code, err]).toEqual([1, `weir: no rejection has the id ${unknown}; see: weir rejection list\n`]);
-    }
-  },
-);

@@ -1,14 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { type Installation, makeInstallation } from '../../../helpers/command.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { makeInstallation } from '../../../helpers/command.ts';
 import { PASSWORD } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
 const GENERATED = /^([0-9a-z]{4}-){5}[0-9a-z]{4}$/;
-let installation: Installation;
-beforeAll(async () => {
-  installation = await makeInstallation();
-});
-afterAll(() => installation.remove());
+const installation = shared(makeInstallation);
 
 const hosted = {
   AUTH_MODE: 'hosted',
@@ -68,35 +65,9 @@ describe('user add', () => {
     }
   });
 
-  test.each([
-    ['no email', ['--role', 'viewer'], '', /--email/],
-    ['no role', ['--email', 'new@example.org'], '', /--role/],
-    ['a role that there is not', ['--email', 'new@example.org', '--role', 'root'], '', /administrator/],
-    ['an invalid email', ['--email', 'new', '--role', 'viewer'], '', /email: Give an email address/],
-    ['a name too long', ['--email', 'new@example.org', '--role', 'viewer', '--name', 'x'.repeat(201)], '', /name: /],
-    ['a short password', ['--email', 'new@example.org', '--role', 'viewer', '--password-stdin'], 'short', /12 to 200/],
-    [
-      'the email as password',
-      ['--email', 'new@example.org', '--role', 'viewer', '--password-stdin'],
-      'new@example.org',
-      /email/,
-    ],
-  ])('with %s is a usage error with a reason, and creates no user', async (_what, args, stdin, message) => {
-    const { code, out, err } = await weir(['add', ...args], stdin);
-    expect([code, out]).toEqual([2, '']);
-    expect(err).toMatch(message);
-    expect((await users()).map(({ email }) => email)).not.toContain('new@example.org');
-  });
-
-  test('of an existing email fails', async () => {
-    const { email } = await add();
-    const { code, err } = await weir(['add', '--email', String(email).toUpperCase(), '--role', 'viewer']);
-    expect([code, err]).toEqual([1, 'weir: another user has this email address; see: weir user list\n']);
-  });
-
   test('in hosted mode creates a user without a password, and refuses one', async () => {
     const other = await makeInstallation(hosted);
-    onTestFinished(() => other.remove());
+    onTestFinished(() => other.stop());
     const email = newEmail();
     const args = ['user', 'add', '--email', email, '--role', 'viewer', '--json'];
     expect(JSON.parse((await other.weir(args)).out)).toMatchObject({ email, has_password: false });
@@ -144,54 +115,5 @@ describe('user', () => {
     const [head, ...lines] = (await weir(['list'])).out.trimEnd().split('\n');
     expect(head).toMatch(/^ID +EMAIL +ROLE +STATE +LAST SIGN-IN$/);
     expect(lines.find((line) => line.startsWith(String(id)))).toMatch(new RegExp(` ${email} +viewer +active +never$`));
-  });
-
-  test.each([['disable'], ['remove'], ['set-role', 'operator']])(
-    '%s refuses to remove the last administrator',
-    async (verb, ...rest) => {
-      const administrators = (await users()).filter(({ role, disabled }) => role === 'administrator' && !disabled);
-      expect(administrators).toHaveLength(1);
-      const { code, err } = await weir([verb!, String(administrators[0]!.email), ...rest]);
-      expect([code, err]).toEqual([
-        1,
-        'weir: This is the last active administrator: give another user the role administrator first.\n',
-      ]);
-    },
-  );
-
-  test.each([['disable'], ['enable'], ['remove'], ['password'], ['set-role', 'viewer']])(
-    '%s of an unknown user fails with the name',
-    async (verb, ...rest) => {
-      const { code, out, err } = await weir([verb!, 'nobody@example.org', ...rest]);
-      expect([code, out, err]).toEqual([
-        1,
-        '',
-        'weir: no user has the id or email nobody@example.org; see: weir user list\n',
-      ]);
-    },
-  );
-
-  test.each([
-    ['disable'],
-    ['set-role', 'nobody@example.org'],
-    ['set-role', 'nobody@example.org', 'root'],
-    ['frobnicate'],
-  ])('%s %s %s is a usage error', async (...args) => {
-    const { code, out, err } = await weir(args);
-    expect([code, out]).toEqual([2, '']);
-    expect(err).toMatch(/^error: /);
-  });
-
-  test('changes are recorded as made by a command', async () => {
-    const { id } = await add();
-    await weir(['disable', String(id)]);
-    const { items } = JSON.parse((await installation.weir(['audit', 'list', '--json'])).out);
-    const mine = items.filter((item: { target: { id: string } }) => item.target.id === id);
-    expect(
-      mine.map((item: { action: string; actor: { kind: string } }) => [item.action, item.actor.kind]).sort(),
-    ).toEqual([
-      ['user.create', 'command'],
-      ['user.update', 'command'],
-    ]);
   });
 });

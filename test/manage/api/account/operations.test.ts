@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ACCOUNT_LIMIT } from '../../../../server/manage/auth/throttle.ts';
-import { startTestApp, type TestApp } from '../../../helpers/app.ts';
+import { startTestApp } from '../../../helpers/app.ts';
 import {
   addPerson,
   addToken,
@@ -12,13 +12,10 @@ import {
   signIn,
   type TestPerson,
 } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
 const NEW = 'a new horse, a new battery';
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1', CORS_ORIGINS: 'https://console.example' });
-});
-afterAll(() => app.stop());
+const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.1', CORS_ORIGINS: 'https://console.example' }));
 
 async function newPerson(): Promise<TestPerson> {
   const person = await addPerson(app, 'viewer');
@@ -102,11 +99,6 @@ describe('signing out', () => {
     const answer = await one.change('DELETE', `/api/v1/account/sessions/${id}`);
     expect([answer.status, answer.headers.get('set-cookie')]).toEqual([204, expect.stringContaining('Max-Age=0')]);
     expect(await status(one)).toBe(401);
-  });
-
-  test('with an API token is refused: a token has no session', async () => {
-    const { status, body } = await (await newPerson()).api('DELETE', '/api/v1/session');
-    expect([status, body.code]).toEqual([404, 'session_unknown']);
   });
 });
 
@@ -207,51 +199,6 @@ describe('changing the password', () => {
     const { status, headers, body } = await guess(PASSWORD, 100);
     expect([status, body.code, Number(headers.get('retry-after')) > 0]).toEqual([429, 'sign_in_limited', true]);
     expect((await signIn(app, person.email, PASSWORD, from(101))).status).toBe(200);
-  });
-});
-
-describe('a change authenticated by a cookie', () => {
-  const changes: [string, string, object | undefined][] = [
-    ['DELETE', '/api/v1/session', undefined],
-    ['DELETE', '/api/v1/account/sessions', undefined],
-    ['DELETE', '/api/v1/account/sessions/2f1c0d7e-5a31-4c8e-9b1f-0d6c2a7e4b15', undefined],
-    ['POST', '/api/v1/account/password', { current_password: PASSWORD, new_password: NEW }],
-  ];
-  const forgeries: [string, (token: string) => Record<string, string>][] = [
-    ['without the token', () => ({})],
-    ["with another session's token", () => ({ 'x-csrf-token': 'A'.repeat(43) })],
-    ['from another site with the token', (token) => ({ 'x-csrf-token': token, origin: 'https://elsewhere.example' })],
-    ['from nowhere with the token', (token) => ({ 'x-csrf-token': token, origin: 'null' })],
-    ['from another site, by Sec-Fetch-Site', (token) => ({ 'x-csrf-token': token, 'sec-fetch-site': 'cross-site' })],
-  ];
-  test.each(
-    changes.flatMap(([method, path, body]) => forgeries.map(([how, make]) => ({ method, path, how, body, make }))),
-  )('$method $path $how is refused', async ({ method, path, body, make }) => {
-    const person = await newPerson();
-    const one = await browser(person);
-    const headers = { cookie: one.cookie, ...make(await csrfToken(app.url, one.cookie)) };
-    const answer = await request(app.url + path, method, body, headers);
-    expect([answer.status, answer.body.code]).toEqual([403, 'csrf_refused']);
-    expect(await status(one)).toBe(200);
-    expect(await actions(person)).toEqual([]);
-  });
-
-  test.each([
-    ['another site', { origin: 'https://elsewhere.example' }],
-    ['nowhere', { origin: 'null' }],
-    ['a form of another site', { 'sec-fetch-site': 'cross-site', 'content-type': 'text/plain' }],
-  ])('a sign-in from %s, which would change the user of the browser, is refused', async (_where, headers) => {
-    const { email } = await newPerson();
-    const answer = await request(`${app.url}/api/v1/session`, 'POST', { email, password: PASSWORD }, headers);
-    expect([answer.status, answer.body.code, answer.headers.get('set-cookie')]).toEqual([403, 'csrf_refused', null]);
-  });
-
-  test('is allowed from an origin of CORS_ORIGINS, and so is a sign-in', async () => {
-    const person = await newPerson();
-    const origin = 'https://console.example';
-    expect((await signIn(app, person.email, PASSWORD, { origin })).status).toBe(200);
-    const one = await browser(person);
-    expect((await one.change('DELETE', '/api/v1/session', undefined, { origin })).status).toBe(204);
   });
 });
 

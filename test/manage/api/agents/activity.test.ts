@@ -1,21 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { LastSeen } from '../../../../server/manage/auth/agent.ts';
 import { recordAgentsSeen } from '../../../../server/store/queries/agents/agents.ts';
 import { readDeliveryDepths } from '../../../../server/store/queries/deliveries/depths.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
-let webhook: TestWebhook;
-beforeAll(async () => {
-  app = await startAgentApp();
-  [viewer, webhook] = await Promise.all([addPerson(app, 'viewer'), app.addWebhook()]);
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
+const webhook = shared(() => app.addWebhook());
 
 const PATH = '/api/v1/agents/activity';
 const of = async (...ids: string[]) => (await viewer.api('GET', `${PATH}?agent_ids=${ids.join(',')}`)).body.items;

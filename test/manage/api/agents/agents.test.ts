@@ -1,17 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { request, signIn, startAgentApp } from '../../../helpers/agents.ts';
-import type { TestApp } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-let viewer: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp();
-  [operator, viewer] = await Promise.all([addPerson(app, 'operator'), addPerson(app, 'viewer')]);
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const viewer = shared(() => addPerson(app, 'viewer'));
 
 const PATH = '/api/v1/agents';
 const CREDENTIAL = /^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
@@ -139,18 +134,6 @@ describe('an update', () => {
   });
 });
 
-describe('a rotated agent', () => {
-  test('has a new credential; the old one and its sessions are invalid', async () => {
-    const { id, credential } = await made();
-    const session = await signIn(app, credential);
-    const { status, body } = await operator.api('POST', `${PATH}/${id}/rotate`);
-    expect([status, body.credential]).toEqual([200, expect.stringMatching(CREDENTIAL)]);
-    expect(body.credential).not.toBe(credential);
-    expect((await request(`${app.url}/api/v1/agent/me`, session)).status).toBe(401);
-    expect(await signIn(app, body.credential)).toMatch(/^ws_/);
-  });
-});
-
 describe('a revoked agent', () => {
   test('remains visible as revoked and cannot be changed', async () => {
     const webhook = await app.addWebhook();
@@ -223,13 +206,6 @@ describe('the list', () => {
     const [listed] = (await viewer.api('GET', `${PATH}?q=${name}`)).body.items;
     expect(listed).toMatchObject({ webhooks: 0, first_webhook_ids: [] });
   });
-});
-
-test.each(['nonsense', randomUUID()])('an agent %s is not found', async (id) => {
-  for (const method of ['GET', 'PATCH', 'DELETE']) {
-    const { status, body } = await operator.api(method, `${PATH}/${id}`, method === 'GET' ? undefined : {});
-    expect([status, body.code]).toEqual([404, 'agent_unknown']);
-  }
 });
 
 describe('the filter of a subscription', () => {

@@ -1,18 +1,13 @@
 /** What a revoked agent leaves: dismissed, or moved to another agent. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { describeAlert } from '../../../../server/manage/conditions/describe.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-let webhook: TestWebhook;
-beforeAll(async () => {
-  app = await startAgentApp();
-  [operator, webhook] = await Promise.all([addPerson(app, 'operator'), app.addWebhook()]);
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = shared(() => app.addWebhook());
 
 /** A revoked agent with a pending and a leased delivery. */
 async function revoked(): Promise<TestAgent> {

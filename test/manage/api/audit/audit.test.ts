@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { Actor } from '../../../../server/store/audit/actor.ts';
 import { type AuditRecord, record } from '../../../../server/store/audit/record.ts';
-import { startTestApp, type TestApp } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { startTestApp } from '../../../helpers/app.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
-let administrator: TestPerson;
-beforeAll(async () => {
-  app = await startTestApp();
-  administrator = await addPerson(app, 'administrator');
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
+const administrator = shared(() => addPerson(app, 'administrator'));
 
 const actorId = '5b5e1f6e-0000-4000-8000-000000000001';
 const targetId = '5b5e1f6e-0000-4000-8000-000000000002';
@@ -101,22 +97,6 @@ describe('filters', () => {
     );
     expect(await actionsOf(`?action=filter&to=${there}`)).toEqual(await actionsOf(`?action=filter&to=${middle}`));
     expect(await actionsOf('?from=2000-01-01T00:00:00Z&to=2000-01-02T00:00:00Z')).toEqual([]);
-  });
-
-  test.each([
-    ['cursor=0', 'cursor'],
-    ['cursor=x', 'cursor'],
-    ['cursor=99999999999999999999', 'cursor'],
-    ['action=', 'action'],
-    ['action=%25', 'action'],
-    ['actor_id=me', 'actor_id'],
-    ['target_id=1', 'target_id'],
-    ['from=yesterday', 'from'],
-    ['to=2026-01-01', 'to'],
-    ['limit=1000', 'limit'],
-  ])('?%s is refused with the name of the parameter', async (query, parameter) => {
-    const { status, body } = await list(`?${query}`);
-    expect([status, body.errors.map((error: { parameter: string }) => error.parameter)]).toEqual([422, [parameter]]);
   });
 });
 

@@ -2,21 +2,17 @@
 import { writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../../helpers/app.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { startTestApp } from '../../../helpers/app.ts';
 import { weirWith } from '../../../helpers/command.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
 import { emptyDatabase } from '../../../helpers/postgres.ts';
 import { relayTo } from '../../../helpers/relay.ts';
 import { someKey, temporaryDirectory } from '../../../helpers/settings.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
-let administrator: TestPerson;
-beforeAll(async () => {
-  app = await startTestApp({ SECRETS_KEY: someKey });
-  administrator = await addPerson(app, 'administrator');
-});
-afterAll(() => app.stop());
+const app = shared(() => startTestApp({ SECRETS_KEY: someKey }));
+const administrator = shared(() => addPerson(app, 'administrator'));
 
 /** What a Postgres server says that wants the password in clear text (AuthenticationCleartextPassword). */
 const ASKS_PASSWORD = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]);

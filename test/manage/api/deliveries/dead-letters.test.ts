@@ -1,17 +1,12 @@
 /** Attempts of a delivery, dead letters by reason, and the replay, dismissal and undo of many. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { addAgent, agentsOf, request, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
-import type { TestApp } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 });
-  operator = await addPerson(app, 'operator');
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 }));
+const operator = shared(() => addPerson(app, 'operator'));
 
 const PATH = '/api/v1/deliveries';
 const lastAudit = async () => {

@@ -1,23 +1,21 @@
 /** Exports of events: the formats, large bodies, and clients that read slowly. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { exportText } from '../../../../server/manage/api/events/export.ts';
 import { USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export-slots.ts';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { storeEvents } from '../../../helpers/agents.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
+import { startTestApp } from '../../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
-let webhook: TestWebhook;
+const app = shared(startTestApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
+const webhook = shared(() => app.addWebhook({ secret: null, event_type_from: 'json:/type' }));
 let ids: string[];
 beforeAll(async () => {
-  app = await startTestApp();
-  viewer = await addPerson(app, 'viewer');
-  webhook = await app.addWebhook({ secret: null, event_type_from: 'json:/type' });
   ids = [];
   for (const [body, type] of [
     ['{"type":"order.created","n":1}', 'application/json'],
@@ -28,7 +26,6 @@ beforeAll(async () => {
     ids.unshift(((await response.json()) as { id: string }).id);
   }
 });
-afterAll(() => app.stop());
 
 const get = (query: string) => exportOf(viewer, query);
 

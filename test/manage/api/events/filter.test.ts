@@ -1,20 +1,21 @@
 /** Lists of events: each filter, alone and page by page, and searches over the time limit. */
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { EventSearch, SEARCHES_MAX, type SearchResult } from '../../../../server/manage/api/events/search.ts';
 import type { Database, Query } from '../../../../server/store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../../../server/store/ids.ts';
-import { addAgent, request, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
+import { addAgent, request, startAgentApp } from '../../../helpers/agents.ts';
+import type { TestWebhook } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
-let agent: TestAgent;
-let pushed: TestWebhook;
-let other: TestWebhook;
+const app = shared(startAgentApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
+const pushed = shared(() => app.addWebhook());
+const agent = shared(() => addAgent(app, [pushed]));
+const other = shared(() => app.addWebhook());
 /** Events by name; each is a minute older than the previous one. */
 let events: Record<string, string>;
 
@@ -79,11 +80,6 @@ const stored = [
 ] as const;
 
 beforeAll(async () => {
-  app = await startAgentApp();
-  viewer = await addPerson(app, 'viewer');
-  pushed = await app.addWebhook();
-  other = await app.addWebhook();
-  agent = await addAgent(app, [pushed]);
   const made = stored.map(async ({ name, headers, event, type, source, body, state }, minutes) => {
     const webhook = state === null ? other : pushed;
     const id = await store({
@@ -103,7 +99,6 @@ beforeAll(async () => {
   });
   events = Object.fromEntries(await Promise.all(made));
 });
-afterAll(() => app.stop());
 
 interface Given {
   webhook: TestWebhook;

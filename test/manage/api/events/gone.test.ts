@@ -1,19 +1,17 @@
 /** The work of a request ends when its client disconnects. Claims: claim-wait.test.ts; streams: live/stream.test.ts. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { addAgent, agentsOf, startAgentApp, storeEvents } from '../../../helpers/agents.ts';
-import type { TestApp } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 import { made } from '../../../helpers/webhooks.ts';
 
-let app: TestApp;
-let operator: TestPerson;
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
 let webhookId: string;
 
 beforeAll(async () => {
-  app = await startAgentApp();
-  operator = await addPerson(app, 'operator');
   const webhook = await app.addWebhook();
   webhookId = webhook.id;
   // A search reads three slices; a preview judges sixteen.
@@ -21,7 +19,6 @@ beforeAll(async () => {
   const agent = await addAgent(app, [webhook]);
   made(await agentsOf(app).setFilter(agent.id, webhookId, 'bytes > 1'));
 });
-afterAll(() => app.stop());
 
 /** Statements so far: each waits for a connection of the pool. */
 async function statements(): Promise<number> {

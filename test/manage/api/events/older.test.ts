@@ -1,23 +1,20 @@
 /** Lists read the newest day of their range first, and then what is older. */
 
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { DAY_MS } from '../../../../server/base/time/durations.ts';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { indexPastDays } from '../../../../server/store/retention/day-indexes.ts';
 import { createDays } from '../../../../server/store/retention/partitions.ts';
 import { startAgentApp, storeEvents } from '../../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
-let webhook: TestWebhook;
+const app = shared(startAgentApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
+const webhook = shared(() => app.addWebhook());
 /** Ids, newest first; the last two are older than a day. */
 let ids: string[];
 beforeAll(async () => {
-  app = await startAgentApp();
-  viewer = await addPerson(app, 'viewer');
-  webhook = await app.addWebhook();
   const nowMs = Date.now();
   const agesMs = [0, 1, 2, DAY_MS + 3, DAY_MS + 4];
   const day = new Date(nowMs - DAY_MS - 4).toISOString().slice(0, 10);
@@ -32,7 +29,6 @@ beforeAll(async () => {
   ids = [];
   for (const ageMs of agesMs) ids.push(...(await storeEvents(app.database, webhook.id, 1, nowMs - ageMs)));
 });
-afterAll(() => app.stop());
 
 async function pagesOf(query: string): Promise<string[][]> {
   const pages: string[][] = [];

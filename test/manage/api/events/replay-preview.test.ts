@@ -1,29 +1,27 @@
 /** The numbers before a replay of many events: for each agent, exact or labelled as estimated. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { estimateEvents } from '../../../../server/store/queries/replays/preview.ts';
 import { addAgent, agentsOf, send, startAgentApp, storeEvents, type TestAgent } from '../../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import type { TestWebhook } from '../../../helpers/app.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { made } from '../../../helpers/webhooks.ts';
 
-let app: TestApp;
-let operator: TestPerson;
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
 let orders: TestWebhook;
 let others: TestWebhook;
 let all: TestAgent;
 let picky: TestAgent;
 
 beforeAll(async () => {
-  app = await startAgentApp();
-  operator = await addPerson(app, 'operator');
   [orders, others] = [await app.addWebhook(), await app.addWebhook()];
   [all, picky] = [await addAgent(app, [orders, others]), await addAgent(app, [orders])];
   made(await agentsOf(app).setFilter(picky.id, orders.id, 'body.n > 1'));
   for (const n of [1, 2, 3]) await send(orders, JSON.stringify({ n }));
   await send(others);
 });
-afterAll(() => app.stop());
 
 async function preview(input: object = {}) {
   const { status, body } = await operator.api('POST', '/api/v1/events/replay', { ...input, preview: true });

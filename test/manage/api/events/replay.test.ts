@@ -1,27 +1,23 @@
 /** New deliveries of an event, by the API and by the command; both write an audit entry or nothing. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../../helpers/app.ts';
 import { weir } from '../../../helpers/command.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { made } from '../../../helpers/webhooks.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-let webhook: TestWebhook;
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = shared(() => app.addWebhook());
 let subscribed: TestAgent;
 let stranger: TestAgent;
 let revoked: TestAgent;
 
 beforeAll(async () => {
-  app = await startAgentApp();
-  operator = await addPerson(app, 'operator');
-  webhook = await app.addWebhook();
   [subscribed, stranger, revoked] = [await addAgent(app, [webhook]), await addAgent(app), await addAgent(app)];
   await agentsOf(app).revoke(revoked.id);
 });
-afterAll(() => app.stop());
 
 const NOTHING = '01900000-0000-7000-8000-000000000000';
 const replay = (id: string, input?: unknown) => operator.api('POST', `/api/v1/events/${id}/replay`, input);

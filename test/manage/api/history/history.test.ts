@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { HOUR_MS, MINUTE_MS } from '../../../../server/base/time/durations.ts';
 import { addHistory, deleteOldHistory, type HistoryRow } from '../../../../server/store/queries/webhooks/history.ts';
 import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
-beforeAll(async () => {
-  app = await startTestApp();
-  viewer = await addPerson(app, 'viewer');
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
 
 const read = async (query: Record<string, string | number>) => {
   const text = new URLSearchParams(
@@ -32,12 +28,8 @@ const row = (webhook: TestWebhook, minuteMs: number, counts: Partial<HistoryRow>
 });
 
 describe('requests are counted by webhook', () => {
-  let host: TestApp;
+  const host = shared(startTestApp);
   let own: TestApp;
-  beforeAll(async () => {
-    host = await startTestApp();
-  });
-  afterAll(() => host.stop());
 
   test('and written when the process drains', async () => {
     own = await startTestApp({}, host);

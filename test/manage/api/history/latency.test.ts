@@ -1,5 +1,5 @@
 /** Latency: histograms from receipt to commit, first claim and acknowledgement. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   BUCKETS,
   bucketOf,
@@ -9,8 +9,9 @@ import {
 } from '../../../../server/model/latency.ts';
 import { addLatency, deleteOldLatency, type LatencyRow } from '../../../../server/store/queries/webhooks/latency.ts';
 import { addAgent, send, startAgentApp, storeEvents } from '../../../helpers/agents.ts';
-import { startTestApp, type TestApp } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { startTestApp } from '../../../helpers/app.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
 const [HOUR_MS, DAY_MS] = [3_600_000, 86_400_000];
 
@@ -48,13 +49,8 @@ describe('a histogram', () => {
 });
 
 describe('the latency of webhooks and agents', () => {
-  let app: TestApp;
-  let viewer: TestPerson;
-  beforeAll(async () => {
-    app = await startAgentApp();
-    viewer = await addPerson(app, 'viewer');
-  });
-  afterAll(() => app.stop());
+  const app = shared(startAgentApp);
+  const viewer = shared(() => addPerson(app, 'viewer'));
 
   const list = async (query = ''): Promise<LatencyItem[]> =>
     (await viewer.api('GET', `/api/v1/history/latency${query}`)).body.items;

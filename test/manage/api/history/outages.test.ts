@@ -1,12 +1,13 @@
 /** GET /api/v1/outages, and the pages that show outages. */
 
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../../server/base/time/durations.ts';
 import type { Outage } from '../../../../server/model/outages.ts';
 import { addOutages, deleteOldOutages } from '../../../../server/store/queries/alerts/outages.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { startTestApp } from '../../../helpers/app.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
 const nowMs = Date.now();
 const iso = (agoMs: number) => new Date(nowMs - agoMs).toISOString();
@@ -22,18 +23,14 @@ const ancient = outage(401 * DAY_MS, 400 * DAY_MS + HOUR_MS);
 const old = outage(40 * DAY_MS, 39 * DAY_MS);
 const recent = outage(3 * HOUR_MS, 2 * HOUR_MS);
 
-let app: TestApp;
-let operator: TestPerson;
-let webhook: TestWebhook;
+const app = shared(startTestApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = shared(() => app.addWebhook());
 beforeAll(async () => {
-  app = await startTestApp();
-  operator = await addPerson(app, 'operator');
-  webhook = await app.addWebhook();
   await addOutages(app.database, [ancient, old, recent]);
   // As after an insert whose result was lost.
   await addOutages(app.database, [recent]);
 });
-afterAll(() => app.stop());
 
 const list = async (query = '') => (await operator.api('GET', `/api/v1/outages${query}`)).body.items;
 

@@ -12,23 +12,18 @@ import { Tally } from '../../../../server/manage/live/tally.ts';
 import { noDeaths } from '../../../../server/model/process-deaths.ts';
 import { uuidv7Milliseconds } from '../../../../server/store/ids.ts';
 import { send as sendTo } from '../../../helpers/agents.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
+import { startTestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
 import { addPerson, type TestPerson } from '../../../helpers/people.ts';
 import { RawClient, rawRequest, signedRequest } from '../../../helpers/requests.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { openStream, type TestStream } from '../../../helpers/stream.ts';
 import { until } from '../../../helpers/wait.ts';
 
-let app: TestApp;
-let webhook: TestWebhook;
-let viewer: TestPerson;
+const app = shared(startTestApp);
+const webhook = shared(() => app.addWebhook());
+const viewer = shared(() => addPerson(app, 'viewer'));
 const streams: TestStream[] = [];
-beforeAll(async () => {
-  app = await startTestApp();
-  webhook = await app.addWebhook();
-  viewer = await addPerson(app, 'viewer');
-});
-afterAll(() => app.stop());
 afterEach(async () => {
   for (const stream of streams.splice(0)) stream.leave();
   await until(async () => (await app.metric('weir_streams')) === 0);

@@ -1,15 +1,12 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { partitionedTables, partitionName } from '../../../../server/store/retention/partitions.ts';
-import { startTestApp, type TestApp } from '../../../helpers/app.ts';
+import { startTestApp } from '../../../helpers/app.ts';
 import { takeClock } from '../../../helpers/clock.ts';
 import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
 
 const ok = {
   database: 'ok',

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../../helpers/app.ts';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { startTestApp } from '../../../helpers/app.ts';
 import {
   addPerson,
   cookieOf,
@@ -10,14 +10,13 @@ import {
   signIn,
   type TestPerson,
 } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
-let app: TestApp;
+const app = shared(startTestApp);
 let root: TestPerson;
 beforeAll(async () => {
-  app = await startTestApp();
   root = await addPerson(app, 'administrator', PASSWORD);
 });
-afterAll(() => app.stop());
 
 /** The password again, which a session requires. */
 const confirmed = { current_password: PASSWORD };
@@ -106,23 +105,6 @@ describe('a user is created', () => {
     const refused = await make(email);
     expect([refused.status, refused.body.code]).toEqual([409, 'email_taken']);
   });
-});
-
-test('users are listed by email in pages, each once', async () => {
-  await Promise.all([1, 2, 3].map(() => addPerson(app, 'viewer')));
-  const seen: string[] = [];
-  let cursor: string | null = '';
-  while (cursor !== null) {
-    const { status, body } = await root.api(
-      'GET',
-      `/api/v1/users?limit=2${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
-    );
-    expect(status).toBe(200);
-    seen.push(...body.items.map(({ email }: { email: string }) => email));
-    cursor = body.next_cursor;
-  }
-  const rows = await app.database.query<{ email: string }>({ text: 'select email from users order by lower(email)' });
-  expect(seen).toEqual(rows.map(({ email }) => email));
 });
 
 test('users are found by a part of the email or the name, case-insensitively, and by role', async () => {
@@ -215,14 +197,6 @@ test('a deleted user has no sessions and tokens, and the email can be used again
   expect(await actions(person.id)).toEqual(['user.delete']);
   expect((await root.api('POST', '/api/v1/users', { email: person.email, role: 'viewer' })).status).toBe(201);
 });
-
-test.each(['1', 'nonsense', '00000000-0000-0000-0000-00000000000g', `${randomUUID()}x`])(
-  '%s is not a valid id',
-  async (id) => {
-    const { status, body } = await root.api('GET', at(id));
-    expect([status, body.code]).toEqual([404, 'user_unknown']);
-  },
-);
 
 describe('the last active administrator', () => {
   afterEach(() =>

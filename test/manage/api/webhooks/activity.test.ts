@@ -1,20 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { WriteBehind } from '../../../../server/store/write-behind.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { startTestApp, type TestWebhook } from '../../../helpers/app.ts';
+import { addPerson } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
+const app = shared(startTestApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
 const paths = ['', '/batch'];
 /** By the rest of the path: the webhook that a request was sent to, and its ETag before. */
 const sent = new Map<string, { webhook: TestWebhook; tag: string | null }>();
 const tagOf = async ({ id }: TestWebhook) => (await viewer.api('GET', `/api/v1/webhooks/${id}`)).headers.get('etag');
 beforeAll(async () => {
-  app = await startTestApp();
-  viewer = await addPerson(app, 'viewer');
   // A last event is written within 5 s: all of them are sent first, and the tests then wait together.
   for (const path of paths) {
     const webhook = await app.addWebhook();
@@ -23,7 +22,6 @@ beforeAll(async () => {
     sent.set(path, { webhook, tag });
   }
 });
-afterAll(() => app.stop());
 
 const PATH = '/api/v1/webhooks/activity';
 const of = async (...ids: string[]) => (await viewer.api('GET', `${PATH}?webhook_ids=${ids.join(',')}`)).body.items;

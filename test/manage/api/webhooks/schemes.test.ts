@@ -1,9 +1,9 @@
 /** The members of a webhook that select its signature scheme: what is refused, and what is shown. */
 import { generateKeyPairSync } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startAgentApp } from '../../../helpers/agents.ts';
-import type { TestApp } from '../../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 
 const PATH = '/api/v1/webhooks';
 const KEY = generateKeyPairSync('ed25519')
@@ -12,13 +12,8 @@ const KEY = generateKeyPairSync('ed25519')
   .toString('hex');
 const DEFINITION = { algorithm: 'hmac-sha256', header: 'x-own' };
 
-let app: TestApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp();
-  operator = await addPerson(app, 'operator');
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
 
 const schemeOf = ({
   signature_scheme,

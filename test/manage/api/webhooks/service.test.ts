@@ -1,25 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { problem } from '../../../../server/base/http/problem.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
+import { describe, expect, test } from 'vitest';
+import { startTestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
-import { made, newWebhook } from '../../../helpers/webhooks.ts';
+import { made } from '../../../helpers/webhooks.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
 
 const statusOf = async (webhook: TestWebhook, secret = webhook.secret) =>
   (await fetch(webhook.url, signedRequest({ secret }))).status;
 
 describe('the first request after a change', () => {
-  test('sees a new webhook', async () => {
-    expect(await statusOf(await app.addWebhook())).toBe(202);
-  });
-
   test('sees a webhook that was requested before it existed', async () => {
     const id = randomUUID();
     const future = { id, path: `/in/${id}`, url: `${app.url}/in/${id}`, secret: null };
@@ -36,21 +28,6 @@ describe('the first request after a change', () => {
     expect(await statusOf(webhook)).toBe(202);
     expect(await app.webhooks.remove(webhook.id)).toMatchObject({ kind: 'done' });
     expect(await statusOf(webhook)).toBe(404);
-  });
-
-  test('sees a new secret', async () => {
-    const webhook = await app.addWebhook({ secret: 'the first' });
-    expect(await app.webhooks.rotate(webhook.id, { secret: 'the second', overlap_seconds: 0 })).toMatchObject({
-      kind: 'done',
-    });
-    expect([await statusOf(webhook, 'the second'), await statusOf(webhook, 'the first')]).toEqual([202, 403]);
-  });
-
-  test('sees the first secret of a webhook', async () => {
-    const webhook = await app.addWebhook({ secret: null });
-    expect(await statusOf(webhook)).toBe(202);
-    await app.webhooks.rotate(webhook.id, { secret: 'the first', overlap_seconds: 60 });
-    expect([await statusOf(webhook), await statusOf(webhook, 'the first')]).toEqual([403, 202]);
   });
 });
 
@@ -125,60 +102,4 @@ describe('a stored secret that no key decrypts', () => {
     expect(await sent(webhook, 'lost')).toEqual(unavailable);
     await app.webhooks.remove(webhook.id);
   });
-});
-
-describe('a change of an unknown webhook', () => {
-  test.each([
-    ['enable', (id: string) => app.webhooks.update(id, { enabled: true })],
-    ['rotate', (id: string) => app.webhooks.rotate(id, { secret: 'secret', overlap_seconds: 0 })],
-    ['remove', (id: string) => app.webhooks.remove(id)],
-  ])('%s reports it', async (_what, change) => {
-    expect(await change(randomUUID())).toEqual(problem('webhook_unknown'));
-    const removed = await app.addWebhook();
-    await app.webhooks.remove(removed.id);
-    expect(await change(removed.id)).toEqual(problem('webhook_unknown'));
-  });
-});
-
-test('a new webhook is returned without its secret', async () => {
-  const given = newWebhook({
-    name: ' spaced ',
-    description: 'two\r\nlines ',
-    secret: 'hush-hush',
-    signature_header: 'X-Own',
-    dedupe_header: 'X-Once',
-  });
-  const record = made(await app.webhooks.add(given));
-  expect(record).toEqual({
-    id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-    name: 'spaced',
-    description: 'two\nlines',
-    enabled: true,
-    has_secret: true,
-    previous_secret_expires_at: null,
-    signature_scheme: 'sha256',
-    scheme_definition: null,
-    tolerance_seconds: null,
-    public_key: null,
-    has_verify_token: false,
-    signature_header: 'x-own',
-    dedupe_header: 'x-once',
-    event_type_from: null,
-    max_payload_bytes: null,
-    rate_limit_max: null,
-    retention_days: null,
-    answer: null,
-    refused_status: null,
-    expect_every_seconds: null,
-    agent_ids: [],
-    cell: 0,
-    created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-    updated_at: record.created_at,
-  });
-  expect((await app.webhooks.list())[0]).toEqual(record);
-  const [row] = await app.database.query<{ sealed: Buffer }>({
-    text: 'select sealed from webhook_secrets where webhook_id = $1',
-    values: [record.id],
-  });
-  expect(row!.sealed.includes('hush-hush')).toBe(false);
 });

@@ -1,20 +1,16 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../../server/base/time/durations.ts';
 import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
 import { recountUsage } from '../../../../server/store/queries/webhooks/usage.ts';
-import { startTestApp, type TestApp, type TestWebhook } from '../../../helpers/app.ts';
+import { startTestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { weir, weirJson } from '../../../helpers/command.ts';
-import { addPerson, type TestPerson } from '../../../helpers/people.ts';
+import { addPerson } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
-beforeAll(async () => {
-  app = await startTestApp();
-  viewer = await addPerson(app, 'viewer');
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
 
 const of = async (...ids: string[]) =>
   (await viewer.api('GET', `/api/v1/webhooks/usage?webhook_ids=${ids.join(',')}`)).body;

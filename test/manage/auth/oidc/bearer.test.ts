@@ -15,7 +15,7 @@ beforeAll(async () => {
   hosted = await startHostedApp({ people });
   rsa = hosted.provider.keys[0]!;
 });
-afterAll(() => hosted?.stop());
+afterAll(() => hosted.stop());
 
 function call(token: string, { app } = hosted): Promise<Answer> {
   return request(`${app.url}/api/v1/account`, 'GET', undefined, { authorization: `Bearer ${token}` });

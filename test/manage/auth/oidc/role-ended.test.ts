@@ -1,17 +1,14 @@
 /** Users whose role the provider removed, or has not confirmed for long. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { weirJson } from '../../../helpers/command.ts';
-import { type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
+import { PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
 import { type Answer, request } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { openStream } from '../../../helpers/stream.ts';
 import { until } from '../../../helpers/wait.ts';
 import { problemShown, type WebClient } from '../../../helpers/web-client.ts';
 
-let hosted: HostedApp;
-beforeAll(async () => {
-  hosted = await startHostedApp({});
-});
-afterAll(() => hosted?.stop());
+const hosted = shared(() => startHostedApp({}));
 
 interface Member {
   login: string;

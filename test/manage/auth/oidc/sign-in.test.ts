@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { PENDING_MAX } from '../../../../server/manage/auth/oidc/pending.ts';
-import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
+import { CALLBACK, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { problemShown, type WebClient } from '../../../helpers/web-client.ts';
 
 const people = {
@@ -8,11 +9,7 @@ const people = {
   mallory: { email: 'mallory@example.org', email_verified: true, weir_role: 'administrator' },
 };
 
-let hosted: HostedApp;
-beforeAll(async () => {
-  hosted = await startHostedApp({ people });
-});
-afterAll(() => hosted?.stop());
+const hosted = shared(() => startHostedApp({ people }));
 
 /** The account from the API. */
 async function account(browser: WebClient): Promise<{ status: number; body: Record<string, unknown> }> {

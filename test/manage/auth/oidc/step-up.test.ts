@@ -1,16 +1,15 @@
 /** Hosted mode: changes of users and privileged tokens are possible only soon after a sign-in at the provider. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { REAUTHENTICATION_SECONDS } from '../../../../server/manage/auth/step-up.ts';
-import { CALLBACK, type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
+import { CALLBACK, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
 import { addPerson, request } from '../../../helpers/people.ts';
+import { shared } from '../../../helpers/shared.ts';
 import type { WebClient } from '../../../helpers/web-client.ts';
 
-let hosted: HostedApp;
+const hosted = shared(() =>
+  startHostedApp({ people: { ada: { email: 'ada@example.org', weir_role: 'administrator' } } }),
+);
 let browser: WebClient;
-beforeAll(async () => {
-  hosted = await startHostedApp({ people: { ada: { email: 'ada@example.org', weir_role: 'administrator' } } });
-});
-afterAll(() => hosted.stop());
 beforeEach(async () => {
   browser = hosted.browser();
   await hosted.signIn('ada', browser);

@@ -1,17 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { SESSIONS_OF_USER_MAX } from '../../../../server/manage/auth/sessions.ts';
 import { lockUserByEmail } from '../../../../server/store/queries/users/hosted.ts';
 import { weir } from '../../../helpers/command.ts';
-import { type HostedApp, PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
+import { PUBLIC_URL, startHostedApp } from '../../../helpers/hosted.ts';
 import type { Claims } from '../../../helpers/oidc-provider.ts';
+import { shared } from '../../../helpers/shared.ts';
 import { problemShown } from '../../../helpers/web-client.ts';
 
-let hosted: HostedApp;
-beforeAll(async () => {
-  hosted = await startHostedApp({});
-});
-afterAll(() => hosted?.stop());
+const hosted = shared(() => startHostedApp({}));
 
 interface UserRow {
   id: string;
