@@ -22,7 +22,7 @@ export default defineConfig({
     env: {
       // Read when uWebSockets.js is loaded: room for the largest HEADER_BYTES_MAX (see processEnvironment in server/operate/primary/forks.ts).
       UWS_HTTP_MAX_HEADERS_SIZE: '131072',
-      // Processes and threads that the tests start write their coverage there (server/operate/setup/coverage.mjs).
+      // Processes and threads that the tests start write their coverage there (test/tools/coverage.mjs).
       ...(process.env.COVERAGE_OF_DIST && { NODE_V8_COVERAGE: process.env.COVERAGE_OF_DIST }),
     },
     // Only what hangs takes longer, on a busy machine too. What a test waits for has its own limit (helpers/wait.ts).

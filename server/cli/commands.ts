@@ -65,10 +65,4 @@ export const commands: readonly CommandEntry[] = [
     description: 'check settings, database, store, keys, origins and kernel, and print how to fix problems',
     load: async () => (await import('./local/doctor.ts')).defineDoctor,
   },
-  {
-    name: 'docs',
-    description: 'generate the tables in the guides and .env.example',
-    hidden: true,
-    load: async () => (await import('./local/docs.ts')).defineDocs,
-  },
 ];

@@ -1,20 +1,17 @@
 /** The table of promises is complete, and names tests that exist. `--reporter=verbose` prints it: promise, test, tier. */
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { documentPaths } from '../../server/operate/docs/generate.ts';
-import { isLong } from '../../server/operate/setup/tiers.mjs';
 import { titlesIn } from '../helpers/titles.ts';
+import { isLong } from '../tools/tiers.mjs';
+import { documents as pages, root } from './documents.ts';
 import { documentPromises, exceptions, failureContract, type Tests } from './promises.ts';
 
-const root = resolve(import.meta.dirname, '../..');
-const documents = documentPaths(root)
-  .map((path) => readFileSync(join(root, path), 'utf8'))
-  .join('\n');
+const documents = Object.values(pages).join('\n');
 
 const oneLine = (text: string) => text.replace(/\s+/g, ' ').trim();
 
-/** The documents without generated regions (server/operate/docs/tables.ts) and code blocks. */
+/** The documents without generated regions (tables.ts) and code blocks. */
 const prose = oneLine(
   documents
     .replace(/<!-- ([\w-]+):begin -->[\s\S]*?<!-- \1:end -->/g, '')

@@ -1,24 +1,19 @@
 /** The guides on the pages: rendered by the build, readable by anyone. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { headingsOf } from '../../server/operate/docs/contents.ts';
-import { documentPaths } from '../../server/operate/docs/generate.ts';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { FOUND_MAX, type Guide, SEARCH_CHARACTERS_MAX, searchGuides } from '../../server/pages/docs.ts';
 import { Renderer } from '../../server/pages/serve/render.ts';
-import { startTestApp, type TestApp } from '../helpers/app.ts';
+import { documents, headingsOf, root } from '../docs/documents.ts';
+import { startTestApp } from '../helpers/app.ts';
 import { addPerson } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
 
-const root = join(import.meta.dirname, '../..');
-const paths = documentPaths(root).filter((path) => path.startsWith('views/docs/'));
+const paths = Object.keys(documents).filter((path) => path.startsWith('views/docs/'));
 const names = paths.map((path) => path.slice('views/docs/'.length, -'.md'.length));
 const guides: Guide[] = JSON.parse(readFileSync(join(root, 'dist/views/docs/guides.json'), 'utf8'));
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp();
-});
-afterAll(() => app.stop());
+const app = shared(startTestApp);
 
 const read = async (path: string) => {
   const answer = await fetch(`${app.url}${path}`, { headers: { accept: 'text/html' } });
@@ -35,7 +30,7 @@ test('the index lists every guide, without signing in', async () => {
 test.each(names)('the guide %s has the anchors of GitHub, and links only to anchors that exist', async (name) => {
   const { status, html } = await read(`/docs/${name}`);
   expect(status).toBe(200);
-  const wanted = headingsOf(readFileSync(join(root, `views/docs/${name}.md`), 'utf8')).map(({ anchor }) => anchor);
+  const wanted = headingsOf(documents[`views/docs/${name}.md`]!).map(({ anchor }) => anchor);
   const shown = /<article[\s\S]*<\/article>/.exec(html)![0];
   expect([...shown.matchAll(/<h\d id="([^"]*)">/g)].map(([, anchor]) => anchor)).toEqual(wanted);
   const links = [...shown.matchAll(/href="([^"]+)"/g)]

@@ -9,8 +9,6 @@ export type Define = (command: Command, io: CommandIo, whole: () => Promise<Comm
 export interface CommandEntry {
   name: string;
   description: string;
-  /** Not shown in the help. */
-  hidden?: true;
   /** It works on the Weir of this machine only. */
   local?: true;
   /** Loads the module of the command. Only the command that runs is loaded: all together take 1 s of CPU time. */
@@ -42,7 +40,7 @@ async function assemble(
     .description('Weir receives webhooks: verified, committed, then answered.')
     .version(release(), '-V, --version', 'print the release');
   for (const entry of commands) {
-    const command = program.command(entry.name, { hidden: entry.hidden === true }).description(entry.description);
+    const command = program.command(entry.name).description(entry.description);
     if (entry.local) refuseRemote(command, io);
     if (isNeeded(entry)) (await entry.load())(command, io, () => buildWholeProgram(commands, io));
   }

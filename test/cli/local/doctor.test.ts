@@ -31,12 +31,6 @@ describe('weir doctor', () => {
       expect.arrayContaining(['settings', 'data_dir', 'secrets_key', 'database', 'origins', 'port', 'tcp_migrate_req']),
     );
   });
-
-  test('is listed by --help; the developer’s docs command is not', async () => {
-    const { stdout } = await run(['--help'], {});
-    expect(stdout).toMatch(/^ +doctor /m);
-    expect(stdout).not.toMatch(/^ +docs /m);
-  });
 });
 
 async function doctor(options: string[], environment: Record<string, string>) {

@@ -1,35 +1,26 @@
 /** Markdown tables of the commands, settings, routes, errors, rejections, metrics and log events, generated from the code. */
 import type { Command } from 'commander';
-import { settingGroups } from '../../base/settings/table.ts';
-import type { Setting } from '../../base/settings/values.ts';
-import { logEvents } from '../../base/telemetry/log-events.ts';
-import { cellMetrics, metricTable } from '../../base/telemetry/metric-table.ts';
-import { operationRoutes, plainRoutes } from '../../manage/api/routes.ts';
-import { type Rule, ruleTable } from '../../manage/conditions/rules.ts';
-import { conditionKinds, conditionOf, reportedKinds, reportOf } from '../../model/conditions.ts';
-import { type ProblemRow, problems } from '../../model/errors.ts';
-import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
-import { handshakes } from '../../model/signatures/handshakes.ts';
-import { isAsymmetric } from '../../model/signatures/keys.ts';
-import { presets } from '../../model/signatures/presets.ts';
-
-/** One row of the settings table with its name. */
-export interface SettingRow extends Setting {
-  name: string;
-}
-
-export function settingRows(settings: Readonly<Record<string, Setting>>): SettingRow[] {
-  return Object.entries(settings).map(([name, row]) => ({ name, ...row }));
-}
+import { settingGroups } from '../../server/base/settings/table.ts';
+import type { Setting } from '../../server/base/settings/values.ts';
+import { logEvents } from '../../server/base/telemetry/log-events.ts';
+import { cellMetrics, metricTable } from '../../server/base/telemetry/metric-table.ts';
+import { operationRoutes, plainRoutes } from '../../server/manage/api/routes.ts';
+import { type Rule, ruleTable } from '../../server/manage/conditions/rules.ts';
+import { conditionKinds, conditionOf, reportedKinds, reportOf } from '../../server/model/conditions.ts';
+import { type ProblemRow, problems } from '../../server/model/errors.ts';
+import { rejectionReasons } from '../../server/model/signatures/diagnosis/reasons.ts';
+import { handshakes } from '../../server/model/signatures/handshakes.ts';
+import { isAsymmetric } from '../../server/model/signatures/keys.ts';
+import { presets } from '../../server/model/signatures/presets.ts';
 
 /** The default of a setting as text for people. */
-export function shownDefault({ fallback, fallbackShown }: SettingRow): string {
+function shownDefault({ fallback, fallbackShown }: Setting): string {
   return fallbackShown ?? (fallback === null ? 'unset' : fallback === '' ? 'empty' : fallback);
 }
 
-/** The meaning of a setting, with notes: another name for the path of a file with it, and that HUP does not apply a change to it. */
-export function shownMeaning({ name, meaning, secret, fixed }: SettingRow): string {
-  return `${meaning}${secret ? `; or ${name}_FILE, a file with it` : ''}${fixed ? '; a change needs a restart' : ''}`;
+/** The meaning of a setting, with a note when HUP does not apply a change to it. */
+function shownMeaning({ meaning, fixed }: Setting): string {
+  return fixed ? `${meaning}; a change needs a restart` : meaning;
 }
 
 /** One row for each command without subcommands, in the order of `weir --help`; hidden ones are left out. */
@@ -59,7 +50,7 @@ function usage(command: Command): string {
 }
 
 /** The text with a capital at its beginning and a full stop at its end. */
-export function sentence(text: string): string {
+function sentence(text: string): string {
   return `${text[0]!.toUpperCase()}${text.slice(1).replace(/\.$/, '')}.`;
 }
 
@@ -77,8 +68,8 @@ function conditionsTable(): string {
 function settingsTables(): string {
   return settingGroups
     .map(({ title, settings }) => {
-      const rows = settingRows(settings).map((row) => [
-        `\`${row.name}\``,
+      const rows = Object.entries<Setting>(settings).map(([name, row]) => [
+        `\`${name}\``,
         shownDefault(row),
         row.allowed,
         shownMeaning(row),
@@ -180,24 +171,26 @@ export const tables: Readonly<Record<string, (program: Command) => string>> = {
   'log-events': logTable,
 };
 
-/** Whether a page has a marker of the region `name`. */
-export function hasRegion(page: string, name: string): boolean {
-  return page.includes(`<!-- ${name}:begin -->`) || page.includes(`<!-- ${name}:end -->`);
-}
-
-/** Puts `content` between the markers `<!-- NAME:begin -->` and `<!-- NAME:end -->` of a page. Throws unless the page has each marker exactly once, in order. */
-export function replaceRegion(page: string, name: string, content: string): string {
-  const begin = `<!-- ${name}:begin -->`;
-  const end = `<!-- ${name}:end -->`;
-  const [before, inside, ...more] = page.split(begin);
-  const [, after, ...moreEnds] = inside?.split(end) ?? [];
-  if (before === undefined || after === undefined || more.length > 0 || moreEnds.length > 0)
-    throw new Error(`the page must hold ${begin} and then ${end}, once each`);
-  return `${before}${begin}\n${content.trim()}\n${end}${after}`;
-}
-
 /** A Markdown table; a `|` inside a cell is escaped. */
-export function markdownTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
+function markdownTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`;
   return line(header) + line(header.map(() => '---')) + rows.map(line).join('');
+}
+
+const head = `# Every setting of Weir at its default: copy this file to .env and uncomment what you change.
+# The environment wins over .env, and an empty value counts as unset. A .env with secrets in it: chmod 600 .env
+# Written by \`npm run docs\` from server/base/settings/rows; don't edit it here.
+`;
+
+/** `.env.example`: every setting with its meaning, commented out at its default. */
+export function envExample(): string {
+  const groups = settingGroups.map(
+    ({ title, settings }) => `\n# ${title}\n${Object.entries<Setting>(settings).map(envEntry).join('')}`,
+  );
+  return head + groups.join('');
+}
+
+function envEntry([name, row]: [string, Setting]): string {
+  const computed = row.fallback === null && row.fallbackShown !== undefined ? `\n# Default: ${shownDefault(row)}.` : '';
+  return `\n# ${sentence(shownMeaning(row))}\n# Allowed: ${row.allowed}.${computed}\n#${name}=${row.fallback ?? ''}\n`;
 }

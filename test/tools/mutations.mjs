@@ -1,6 +1,6 @@
 /**
  * Mutation check: changes single lines of the code that must not be wrong, one at a time, and runs the tests of `npm test` that import
- * the changed file until one fails. `node server/operate/setup/mutations.mjs [--seed N] [--count N]`; the same seed draws the same lines
+ * the changed file until one fails. `node test/tools/mutations.mjs [--seed N] [--count N]`; the same seed draws the same lines
  * of the same commit. Works on a copy of HEAD in a temporary directory. Exit code 1: less than three quarters of the changes were noticed.
  * A change is equivalent when the build has the same bytes with it.
  */
@@ -11,10 +11,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { leaveCleanly, Refusal, run } from './run.mjs';
+import { leaveCleanly, Refusal, run } from '../../server/operate/setup/run.mjs';
 import { longTests } from './tiers.mjs';
 
-const root = fileURLToPath(new URL('../../..', import.meta.url));
+const root = fileURLToPath(new URL('../..', import.meta.url));
 /** Request path, claims, authentication, store. */
 const parts = ['server/receive', 'server/base/http', 'server/deliver/claims', 'server/manage/auth', 'server/store'];
 const noticedMin = 0.75;
@@ -111,10 +111,7 @@ function draw(all, count, random) {
 
 /** Builds dist/, from which some tests start processes, and returns the hash of its code. */
 async function build(folder) {
-  const { code, output } = await run(process.execPath, ['server/operate/setup/build.mjs'], {
-    cwd: folder,
-    quiet: true,
-  });
+  const { code, output } = await run('npm', ['run', 'build'], { cwd: folder, quiet: true });
   if (code !== 0) throw new Refusal(`npm run build fails in the copy: ${output}`);
   const hash = createHash('sha256');
   const paths = readdirSync(join(folder, 'dist'), { recursive: true }).filter((path) => path.endsWith('.js'));

@@ -1,5 +1,5 @@
 /**
- * Runs the checks and the tests; needs a finished setup: `node server/operate/setup/test.mjs [--all] [vitest arguments]`, e.g. --coverage.
+ * Runs the checks and the tests; needs a finished setup: `node test/tools/run-tests.mjs [--all] [vitest arguments]`, e.g. --coverage.
  * Without `--all` and without names of files, the long tests are left out. The last line is `N passed, N failed, N skipped`; the exit
  * code is 0 only when nothing failed.
  */
@@ -7,11 +7,11 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } f
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { leaveCleanly, run } from '../../server/operate/setup/run.mjs';
 import { addCoverageOfDist } from './coverage.mjs';
-import { leaveCleanly, run } from './run.mjs';
 import { longTests } from './tiers.mjs';
 
-const root = fileURLToPath(new URL('../../..', import.meta.url));
+const root = fileURLToPath(new URL('../..', import.meta.url));
 const vitest = join(root, 'node_modules/vitest/vitest.mjs');
 
 async function test([first, ...others]) {
@@ -19,7 +19,7 @@ async function test([first, ...others]) {
   const args = all || first === undefined ? others : [first, ...others];
   const namesFiles = args.some((arg) => !arg.startsWith('-'));
   const left = all || namesFiles ? [] : longTests.flatMap((pattern) => ['--exclude', pattern]);
-  const checks = await check();
+  const { code: checks } = await run('npm', ['run', '--silent', 'check'], { cwd: root });
   if (checks !== 0) {
     console.error('The checks of types, lint or format failed (npm run format fixes the format); no test was run.');
     console.log('0 passed, 1 failed, 0 skipped');
@@ -30,24 +30,17 @@ async function test([first, ...others]) {
     const report = join(folder, 'report.json');
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
     const options = ['run', '--config', 'test/vitest.config.ts', ...reporters, ...left, ...args];
-    const coverage = args.includes('--coverage') ? join(folder, 'coverage') : null;
-    if (coverage !== null) prepareCoverage(coverage);
-    const env = { ...process.env, ...(coverage !== null && { COVERAGE_OF_DIST: coverage }) };
+    const coverage = args.includes('--coverage');
+    const ofDist = join(folder, 'coverage');
+    if (coverage) prepareCoverage(ofDist);
+    const env = { ...process.env, ...(coverage && { COVERAGE_OF_DIST: ofDist }) };
     const { code } = await run(process.execPath, [vitest, ...options], { cwd: root, env });
-    if (coverage !== null) printCoverage(coverage);
+    if (coverage) printCoverage(ofDist);
     console.log(`\n${summary(report, code)}`);
     return code;
   } finally {
     rmSync(folder, { recursive: true });
   }
-}
-
-/** The steps are defined only in package.json. */
-async function check() {
-  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const env = { ...process.env, PATH: `${join(root, 'node_modules/.bin')}:${process.env.PATH}` };
-  const { code } = await run('sh', ['-c', scripts.check], { cwd: root, env });
-  return code;
 }
 
 /** Each process writes there, and serving processes run as another user when root starts them. */

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { rolldown } from 'rolldown';
-import { expect, onTestFinished, test } from 'vitest';
-import { addCoverageOfDist } from '../../../server/operate/setup/coverage.mjs';
+import { expect, test } from 'vitest';
+import { temporaryDirectory } from '../helpers/settings.ts';
+import { addCoverageOfDist } from './coverage.mjs';
 
 const source = `export function used(name: string): string {
   if (name === '') return 'nobody';
@@ -17,8 +17,7 @@ console.log(used('a'), typeof unused);
 `;
 
 test('lines that only a process from dist/ ran are added to the report of the tests', async () => {
-  const root = mkdtempSync(join(tmpdir(), 'weir-coverage-'));
-  onTestFinished(() => rmSync(root, { recursive: true }));
+  const root = temporaryDirectory();
   writeFileSync(join(root, 'package.json'), '{ "type": "module" }');
   mkdirSync(join(root, 'server'));
   writeFileSync(join(root, 'server/main.ts'), source);
