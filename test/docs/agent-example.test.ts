@@ -123,37 +123,76 @@ describe('the client library, installed from the package that the build made', (
   });
 });
 
-describe('the agent in Python', () => {
-  const run = (credential: string, program = python) => {
-    writeFileSync(join(folder, 'agent.py'), program);
-    return start('python3', ['agent.py', app.url], credential);
-  };
-
-  test('handles and acknowledges text and binary bodies', async () => {
-    const { webhook, agent } = await subscribed();
-    const { lines } = run(agent.credential);
-    const ids = [await send(webhook, '{"a":1}'), await send(webhook, Buffer.from([0, 255, 1]))];
-    await areDone(agent.id, 2);
-    expect(lines.sort()).toEqual([`orders ${ids[0]}: 7 bytes`, `orders ${ids[1]}: 3 bytes`].sort());
+describe('the client for Python', () => {
+  beforeAll(async () => {
+    const answer = await fetch(`${app.url}/clients/weir.py`);
+    expect(answer.headers.get('content-type')).toBe('text/x-python; charset=utf-8');
+    writeFileSync(join(folder, 'weir.py'), await answer.text());
   });
 
-  test('ends with the answer of Weir when its credential is empty', async () => {
-    const { ended, errors } = run('');
+  /** Runs the program of the guide, with this in place of the line of its handler, and these options of the agent and of `run`. */
+  const run = (credential: string, { work = '', options = '', running = '' } = {}) => {
+    writeFileSync(join(folder, 'agent.credential'), `${credential}\n`);
+    const program = python
+      .replace('"http://127.0.0.1:8080"', JSON.stringify(app.url))
+      .replace(/\n {4}print.*/, (line) => (work === '' ? line : `\n${work}`))
+      .replace('"agent.credential"', `"agent.credential"${options}`)
+      .replace('run(handle', `run(handle${running}`);
+    writeFileSync(join(folder, 'agent.py'), `import time\n${program}`);
+    return start('python3', ['agent.py'], '');
+  };
+
+  test('handles and acknowledges text and binary bodies in their order, and ends on SIGTERM while it waits', async () => {
+    const { webhook, agent } = await subscribed();
+    const ids = [await send(webhook, '{"a":1}'), await send(webhook, Buffer.from([0, 255, 1]))];
+    const { lines, ended, kill } = run(agent.credential);
+    await areDone(agent.id, 2);
+    kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+    expect(lines).toEqual([`orders ${ids[0]} 7 bytes`, `orders ${ids[1]} 3 bytes`]);
+  });
+
+  test('ends with the answer of Weir when its credential is refused', async () => {
+    const { ended, errors } = run('wa_unknown');
     expect(await ended).toEqual([1, null]);
-    expect(errors()).toMatch(/^\/session: 401 \{.*"code":"agent_unauthenticated"/);
+    expect(errors()).toMatch(/weir\.WeirError: \/session: 401 agent_unauthenticated: /);
   });
 
   test('returns deliveries on which its handler raises, with the reason', async () => {
     const { webhook, agent } = await subscribed();
-    run(agent.credential, python.replace('\n    print(f', "\n    raise ValueError(event['id'])\n    print(f"));
+    run(agent.credential, { work: '    raise ValueError(event["id"])' });
     const id = await send(webhook, 'x');
     await until(async () => (await states(agent.id))[0]?.reason != null);
-    expect(await states(agent.id)).toEqual([{ state: 'pending', reason: expect.stringContaining(id) }]);
+    expect(await states(agent.id)).toEqual([{ state: 'pending', reason: `ValueError('${id}')` }]);
   });
-});
 
-test('the agent in Python has at most 40 lines', () => {
-  expect(python.trimEnd().split('\n').length).toBeLessThanOrEqual(40);
+  test('extends leases while a handler works, and lets it finish after SIGTERM', async () => {
+    const { webhook, agent } = await subscribed();
+    // Longer than the lease.
+    const work = '    print("begun", flush=True)\n    time.sleep(7)';
+    const { lines, ended, kill } = run(agent.credential, { work, options: ', lease_seconds=5' });
+    await send(webhook, 'x');
+    await until(() => lines.length === 1);
+    kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+    expect(await states(agent.id)).toEqual([{ state: 'done', reason: null }]);
+  });
+
+  test('works on several deliveries at a time, and returns those that have not begun', async () => {
+    const { webhook, agent } = await subscribed();
+    for (const body of ['a', 'b', 'c']) await send(webhook, body);
+    const work = '    print("begun", flush=True)\n    time.sleep(60)';
+    const { lines, ended, kill } = run(agent.credential, { work, running: ', concurrency=2, drain_seconds=0' });
+    await until(() => lines.length === 2);
+    kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+    expect((await states(agent.id)).map(({ state }) => state).sort()).toEqual(['leased', 'leased', 'pending']);
+  });
+
+  test('has fewer than 200 lines', () => {
+    const text = readFileSync(join(root, 'views/clients/weir.py'), 'utf8');
+    expect(text.trimEnd().split('\n').length).toBeLessThan(200);
+  });
 });
 
 test('the example of a response has the members of a real one', async () => {

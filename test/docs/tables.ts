@@ -18,9 +18,9 @@ function shownDefault({ fallback, fallbackShown }: Setting): string {
   return fallbackShown ?? (fallback === null ? 'unset' : fallback === '' ? 'empty' : fallback);
 }
 
-/** The meaning of a setting, with a note when HUP does not apply a change to it. */
-function shownMeaning({ meaning, fixed }: Setting): string {
-  return fixed ? `${meaning}; a change needs a restart` : meaning;
+/** The meaning of a setting, with notes: another name for the path of a file with it, and that HUP does not apply a change to it. */
+function shownMeaning(name: string, { meaning, secret, fixed }: Setting): string {
+  return `${meaning}${secret ? `; or ${name}_FILE, a file with it` : ''}${fixed ? '; a change needs a restart' : ''}`;
 }
 
 /** One row for each command without subcommands, in the order of `weir --help`; hidden ones are left out. */
@@ -72,7 +72,7 @@ function settingsTables(): string {
         `\`${name}\``,
         shownDefault(row),
         row.allowed,
-        shownMeaning(row),
+        shownMeaning(name, row),
       ]);
       return `**${title}**\n\n${markdownTable(['setting', 'default', 'allowed', 'meaning'], rows)}`;
     })
@@ -192,5 +192,5 @@ export function envExample(): string {
 
 function envEntry([name, row]: [string, Setting]): string {
   const computed = row.fallback === null && row.fallbackShown !== undefined ? `\n# Default: ${shownDefault(row)}.` : '';
-  return `\n# ${sentence(shownMeaning(row))}\n# Allowed: ${row.allowed}.${computed}\n#${name}=${row.fallback ?? ''}\n`;
+  return `\n# ${sentence(shownMeaning(name, row))}\n# Allowed: ${row.allowed}.${computed}\n#${name}=${row.fallback ?? ''}\n`;
 }

@@ -1,4 +1,4 @@
-/** The client package that the server hands out, so that agents need neither a clone nor a registry: `npm install ADDRESS`. */
+/** The clients that the server hands out, so that agents need neither a clone nor a registry: `npm install ADDRESS`, and weir.py. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,18 +25,22 @@ export class ClientPackage {
   readonly install: Install | null;
   /** How a person runs a command of the client on any machine; without `install`, in the directory of Weir. */
   readonly command: string;
+  /** GET /client.tgz: the same bytes, which change with the release. */
+  readonly serveCurrent: (exchange: Exchange) => void;
+  /** GET /clients/weir.py */
+  readonly servePython: (exchange: Exchange) => void;
   readonly #bytes: Buffer;
-  readonly #tag: string;
 
   /** @param build folder of the build, which made the archive. Throws when it is missing: the build is then incomplete. */
   constructor(publicUrl: string, build: string) {
     this.#bytes = readFileSync(join(build, 'client.tgz'));
-    const hash = createHash('sha256').update(this.#bytes).digest('hex').slice(0, 12);
+    const hash = hashOf(this.#bytes);
+    this.serveCurrent = serving(TYPE, this.#bytes);
+    this.servePython = serving('text/x-python; charset=utf-8', readFileSync(join(build, 'views/clients/weir.py')));
     this.path = `/client-${release()}-${hash}.tgz`;
     const integrity = `sha512-${createHash('sha512').update(this.#bytes).digest('base64')}`;
     this.install = isSafeUrl(new URL(publicUrl)) ? { address: `${publicUrl}${this.path}`, integrity } : null;
     this.command = this.install === null ? weirCommand() : `npx ${this.install.address}`;
-    this.#tag = `"${hash}"`;
   }
 
   /** GET /client-RELEASE-HASH.tgz */
@@ -45,17 +49,25 @@ export class ClientPackage {
     exchange.answer(200, TYPE, this.#bytes);
   };
 
-  /** GET /client.tgz: the same bytes, which change with the release. */
-  readonly serveCurrent = (exchange: Exchange): void => {
-    exchange.cacheControl = 'no-cache';
-    exchange.setHeader('etag', this.#tag);
-    if (isKnown(exchange, this.#tag)) exchange.answer(304, TYPE, '');
-    else exchange.answer(200, TYPE, this.#bytes);
-  };
-
   /** What the 404 for the package of another release says; undefined for any other path. */
   whyMissing(path: string): string | undefined {
     if (!/^\/client-[^/]+\.tgz$/.test(path)) return undefined;
     return `This server has another release of the client: ${this.path}.`;
   }
+}
+
+/** 12 hexadecimal digits of SHA-256. */
+function hashOf(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('hex').slice(0, 12);
+}
+
+/** Answers with bytes that change with the release: 304 when the client has these. */
+function serving(type: string, bytes: Buffer): (exchange: Exchange) => void {
+  const tag = `"${hashOf(bytes)}"`;
+  return (exchange) => {
+    exchange.cacheControl = 'no-cache';
+    exchange.setHeader('etag', tag);
+    if (isKnown(exchange, tag)) exchange.answer(304, type, '');
+    else exchange.answer(200, type, bytes);
+  };
 }

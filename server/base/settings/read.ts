@@ -52,14 +52,45 @@ export interface Configuration {
   unknown: UnknownSetting[];
 }
 
-/** Collects values from `.env` in `directory` and the environment, which takes precedence. Throws SettingsError if `.env` is unreadable. */
+/**
+ * Collects values from `.env` in `directory`, the environment, which takes precedence, and the files of secrets. Throws SettingsError if a
+ * file is unreadable.
+ */
 function gather(environment: NodeJS.ProcessEnv, directory: string): { given: Given; ignored: string[] } {
   const ignored = Object.keys(settingTable).filter((name) => isServiceLink(name, environment[name]));
   const own = Object.fromEntries(Object.entries(environment).filter(([name]) => !ignored.includes(name)));
-  return {
-    given: { values: { ...readEnvFile(resolve(directory, '.env')), ...withoutEmpty(own) }, directory },
-    ignored,
-  };
+  const values = { ...readEnvFile(resolve(directory, '.env')), ...withoutEmpty(own) };
+  return { given: { values: withSecretFiles(values, directory), directory }, ignored };
+}
+
+/** Names that a secret setting may have in place of its own: the value is the path of a file that contains the secret. */
+export const secretFileNames: readonly string[] = (Object.entries(settingTable) as [Name, Setting][]).flatMap(
+  ([name, { secret }]) => (secret ? [`${name}_FILE`] : []),
+);
+
+/** Replaces each NAME_FILE by its setting with the content of the file. Throws one SettingsError that lists all unusable ones. */
+function withSecretFiles(given: Given['values'], directory: string): Given['values'] {
+  const values = { ...given };
+  const faults: Fault[] = [];
+  for (const fileName of secretFileNames) {
+    const path = values[fileName];
+    if (path === undefined) continue;
+    delete values[fileName];
+    const name = fileName.slice(0, -'_FILE'.length);
+    if (values[name] !== undefined) faults.push({ finding: `${name} and ${fileName} are both set`, fix: 'set one' });
+    try {
+      values[name] = withoutByteOrderMark(readFileSync(resolve(directory, path), 'utf8')).replace(/\r?\n$/, '');
+      if (values[name] === '')
+        faults.push({ finding: `${fileName} names an empty file`, fix: 'write the secret into it' });
+    } catch (error) {
+      faults.push({
+        finding: `${fileName} cannot be read: ${(error as Error).message}`,
+        fix: 'name a file that the user of Weir may read',
+      });
+    }
+  }
+  if (faults.length > 0) throw new SettingsError(faults);
+  return values;
 }
 
 /** Kubernetes describes a Service `postgres` to every pod as POSTGRES_PORT=tcp://10.0.0.1:5432, and others alike. */

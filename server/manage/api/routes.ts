@@ -36,6 +36,7 @@ export const plainRoutes = [
   ['GET', '/assets/:name', 'asset', 'anyone', 'style sheets and scripts of the pages, cached permanently'],
   ['GET', '/client-RELEASE-HASH.tgz', 'clientPackage', 'anyone', 'the client package, cached permanently'],
   ['GET', '/client.tgz', 'currentClient', 'anyone', 'the client package of this release, the same bytes'],
+  ['GET', '/clients/weir.py', 'pythonClient', 'anyone', 'the client for Python: one file, without packages'],
 ] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
 
 /** Operations for agents. */

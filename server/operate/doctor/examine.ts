@@ -3,7 +3,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { withoutByteOrderMark } from '../../base/files/text.ts';
-import { readSettings, type Settings } from '../../base/settings/read.ts';
+import { readSettings, type Settings, secretFileNames } from '../../base/settings/read.ts';
 import { settingTable } from '../../base/settings/table.ts';
 import { describeUnknown, unknownSettings } from '../../base/settings/unknown.ts';
 import { advice, type Check, type CheckTable, ok, problem, problemOf, runChecks } from '../../model/check.ts';
@@ -82,7 +82,9 @@ export const settingChecks = {
     const table: Readonly<Record<string, { secret?: true; allowed: string }>> = settingTable;
     const isSecret = (name: string) => given[name] && Object.hasOwn(table, name) && table[name]!.secret;
     const secrets = Object.keys(given).filter(isSecret);
-    const unknown = Object.keys(given).filter((name) => !Object.hasOwn(table, name) && !ofOthers.test(name));
+    const isKnown = (name: string) =>
+      Object.hasOwn(table, name) || secretFileNames.includes(name) || ofOthers.test(name);
+    const unknown = Object.keys(given).filter((name) => !isKnown(name));
     const found = [];
     if (secrets.length > 0 && (statSync(path).mode & 0o004) !== 0)
       found.push(problem(`${path} contains ${secrets.join(', ')} and every user can read it`, `chmod 600 ${path}`));

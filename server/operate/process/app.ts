@@ -136,6 +136,7 @@ export async function startApp(
         mcp: people.mcp,
         clientPackage: people.anonymous.document(client.serve),
         currentClient: people.anonymous.document(client.serveCurrent),
+        pythonClient: people.anonymous.document(client.servePython),
       },
       { ...people, ...pages, clientPath: client.path },
     ),

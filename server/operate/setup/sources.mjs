@@ -10,7 +10,7 @@ import { listGuides } from './guides.mjs';
 
 const folders = ['server', 'workers', 'bench', 'views'];
 /** Files that the compiled code reads at run time; copied unchanged. */
-const assetExtensions = ['.sql', '.lua', '.eta', '.css', '.js', '.svg', '.woff2', '.txt'];
+const assetExtensions = ['.sql', '.lua', '.eta', '.css', '.js', '.svg', '.woff2', '.txt', '.py'];
 /** Other inputs of the build. */
 export const recipe = [
   'LICENSE',

@@ -21,6 +21,48 @@ function problemsOf(environment: Record<string, string>): string[] {
   }
 }
 
+describe('a secret in a file', () => {
+  const write = (name: string, text: string) => {
+    const path = join(directory, name);
+    writeFileSync(path, text);
+    return path;
+  };
+
+  test.each([
+    ['as it is', KEY],
+    ['with a line end', `${KEY}\n`],
+    ['with the line end of Windows and a byte order mark', `\uFEFF${KEY}\r\n`],
+  ])('is read %s', (_how, text) => {
+    const configuration = readConfiguration({ SECRETS_KEY_FILE: write('key', text) }, empty);
+    expect(configuration.settings.SECRETS_KEY).toBe(KEY);
+    expect(configuration.unknown).toEqual([]);
+  });
+
+  test('has a path relative to the directory, in the environment or in .env', () => {
+    write('url', 'redis://redis:6379\n');
+    write('.env', 'RATE_LIMIT_BACKEND=shared\nRATE_LIMIT_SHARED_URL_FILE=url\n');
+    expect(readSettings({}, directory).sharedStoreUrls).toEqual(['redis://redis:6379']);
+    rmSync(join(directory, '.env'));
+  });
+
+  test.each([
+    [
+      'both names',
+      () => ({ SECRETS_KEY: KEY, SECRETS_KEY_FILE: write('key', KEY) }),
+      'SECRETS_KEY and SECRETS_KEY_FILE are both set',
+    ],
+    ['a missing file', () => ({ ALERT_SECRET_FILE: '/nonexistent/a' }), 'ALERT_SECRET_FILE cannot be read: ENOENT'],
+    [
+      'an empty file',
+      () => ({ ADMIN_PASSWORD_FILE: write('nothing', '\n') }),
+      'ADMIN_PASSWORD_FILE names an empty file',
+    ],
+    ['an invalid secret', () => ({ SECRETS_KEY_FILE: write('short', 'AAAA') }), 'SECRETS_KEY is not usable'],
+  ])('is refused with %s', (_what, environment, problem) => {
+    expect(problemsOf(environment())).toEqual([expect.stringContaining(problem)]);
+  });
+});
+
 describe('without settings', () => {
   test('the defaults of the contract apply', () => {
     expect(readSettings({}, empty)).toMatchObject({

@@ -172,7 +172,10 @@ describe('every operation responds as documented', () => {
 
 describe('every other route responds as documented', () => {
   const asked: Record<
-    Exclude<(typeof plainRoutes | typeof agentRoutes)[number][2], 'asset' | 'clientPackage' | 'currentClient' | 'mcp'>,
+    Exclude<
+      (typeof plainRoutes | typeof agentRoutes)[number][2],
+      'asset' | 'clientPackage' | 'currentClient' | 'pythonClient' | 'mcp'
+    >,
     () => [string, RequestInit, number][]
   > = {
     live: () => [['/healthz', {}, 200]],

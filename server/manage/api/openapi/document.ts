@@ -29,6 +29,7 @@ export const plainDescriptions: Record<(typeof plainRoutes)[number][2], PlainDes
   asset: null,
   clientPackage: null,
   currentClient: null,
+  pythonClient: null,
   mcp: null,
 };
 
