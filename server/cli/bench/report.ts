@@ -28,8 +28,8 @@ interface BenchReport {
 const GAIN_MIN = 1.1;
 /** Share above which the cores or the sender threads count as fully used. */
 const FULL_LOAD_MIN = 0.9;
-/** Load average above which other programs compete for the cores. */
-const BUSY_LOAD = 0.5;
+/** Share of the cores above which other programs decide what is measured. */
+const BUSY_SHARE = 0.1;
 
 /** Conditions of the measurement. */
 type Machine = Pick<BenchReport, 'cores' | 'load_before' | 'in_memory'>;
@@ -92,20 +92,22 @@ export function drawReport({ body_bytes, connections, cores, load_before, runs }
 }
 
 /** Interprets the curve, one sentence for each finding. */
-export function interpret({ cores, load_before, in_memory, senders, runs }: BenchReport): string[] {
+export function interpret({ cores, in_memory, senders, runs }: BenchReport): string[] {
   const bySize = runs.toSorted((a, b) => a.workers - b.workers);
   const last = bySize.at(-1)!;
+  const others = Math.max(...runs.map(({ cores_used }) => cores_used.others));
+  if (others > BUSY_SHARE * cores)
+    return [
+      `The machine is busy: other programs used ${others.toFixed(1)} of its ${cores} cores during a measurement.`,
+      'These figures show what Weir reaches beside them, and say neither what this machine reaches nor which WORKERS is best.',
+      'Stop the other programs, or measure when they are idle.',
+    ];
   return [
     `The ${cores} ${cores === 1 ? 'core is' : 'cores are'} shared by Weir, Postgres and the senders.`,
     ...(bySize.length > 1 ? [flatteningOf(bySize)] : []),
     limitOf(last, cores),
     ...(runs.some(({ cores_used }) => cores_used.senders > FULL_LOAD_MIN * senders)
       ? [`The senders may have been the limit: they were fully busy. Try --senders ${senders + 1}.`]
-      : []),
-    ...(load_before > BUSY_LOAD
-      ? [
-          `The machine was busy before the start (load ${load_before}): on an idle machine expect higher figures and a different curve.`,
-        ]
       : []),
     ...(in_memory
       ? [

@@ -12,7 +12,7 @@ export interface Run {
   /** Highest resident memory of any serving process. */
   process_memory_mb: number;
   /** Average number of cores used in the window. */
-  cores_used: { weir: number; postgres: number; senders: number };
+  cores_used: { weir: number; postgres: number; senders: number; others: number };
   /** Processor time per 202 response in the window, in microseconds; null when there were none. */
   cpu_us: { event_loop: number; signatures: number; other_threads: number; postgres: number } | null;
   /** Number of answers by status, warm-up included. */
@@ -47,6 +47,7 @@ export function runOf(workers: number, { reports, residentBytes, cores, processo
       weir: rounded(cores.weir, 2),
       postgres: rounded(cores.postgres, 2),
       senders: rounded(cores.senders, 2),
+      others: rounded(cores.others, 2),
     },
     cpu_us:
       latenciesUs.count === 0

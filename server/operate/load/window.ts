@@ -1,5 +1,6 @@
 /** One measured window: load on a running Weir, and the resources used. */
 
+import { cpus } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { SenderCommand, SenderOrder, SenderReport } from '../../../workers/sender.ts';
@@ -14,8 +15,8 @@ export interface Window {
   reports: readonly SenderReport[];
   /** Highest resident memory of any serving process. */
   residentBytes: number;
-  /** Average number of cores used. */
-  cores: { weir: number; postgres: number; senders: number };
+  /** Average number of cores used; others: every other program of the machine. */
+  cores: { weir: number; postgres: number; senders: number; others: number };
   /** Processor time used. */
   processor: ProcessorTime;
 }
@@ -44,6 +45,7 @@ export async function measureWindow(order: WindowOrder, stop: AbortSignal): Prom
       seconds: performance.now() / 1000,
       processor: readProcessor(order.weirPids, postgresPids),
       sendersUs: ownProcessorUs(),
+      machineUs: machineUs(),
     });
     const before = snapshot();
     senders.measure();
@@ -53,14 +55,18 @@ export async function measureWindow(order: WindowOrder, stop: AbortSignal): Prom
     const after = snapshot();
     const processor = timeBetween(before.processor, after.processor);
     const cores = (us: number) => us / 1e6 / (after.seconds - before.seconds);
-    const weirUs = parts.reduce((sum, part) => sum + processor[part], 0) - processor.postgres;
+    const measuredUs = parts.reduce((sum, part) => sum + processor[part], 0);
+    const sendersUs = after.sendersUs - before.sendersUs;
+    const othersUs = after.machineUs - before.machineUs - measuredUs - sendersUs;
     return {
       reports: await senders.stop(),
       residentBytes: peakBytes,
       cores: {
-        weir: cores(weirUs),
+        weir: cores(measuredUs - processor.postgres),
         postgres: cores(processor.postgres),
-        senders: cores(after.sendersUs - before.sendersUs),
+        senders: cores(sendersUs),
+        // The kernel counts in steps of 10 ms.
+        others: cores(Math.max(0, othersUs)),
       },
       processor,
     };
@@ -74,6 +80,11 @@ export async function measureWindow(order: WindowOrder, stop: AbortSignal): Prom
 function ownProcessorUs(): number {
   const { user, system } = process.cpuUsage();
   return user + system;
+}
+
+/** Processor time of all programs, in microseconds. */
+function machineUs(): number {
+  return 1_000 * cpus().reduce((ms, { times }) => ms + times.user + times.nice + times.sys, 0);
 }
 
 interface Senders {

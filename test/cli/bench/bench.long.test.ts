@@ -87,7 +87,12 @@ test('every 202 is stored, and nothing is left behind', async () => {
         latency_ms: expect.any(Object),
         process_memory_mb: expect.any(Number),
         cpu_us: expect.any(Object),
-        cores_used: { weir: expect.any(Number), postgres: expect.any(Number), senders: expect.any(Number) },
+        cores_used: {
+          weir: expect.any(Number),
+          postgres: expect.any(Number),
+          senders: expect.any(Number),
+          others: expect.any(Number),
+        },
         statuses: { 202: accepted },
         errors: {},
         accepted,

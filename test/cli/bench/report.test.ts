@@ -13,7 +13,7 @@ function run(workers: number, rate: number, given: Partial<Run> = {}): Run {
     requests_per_second: rate,
     latency_ms: { p50: 9.5, p99: 19, max: 40 },
     process_memory_mb: 157.3,
-    cores_used: { weir: 1, postgres: 0.5, senders: 0.4 },
+    cores_used: { weir: 1, postgres: 0.5, senders: 0.4, others: 0 },
     cpu_us: { event_loop: 40.5, signatures: 9, other_threads: 3, postgres: 20 },
     statuses: { 202: 10 * rate },
     errors: {},
@@ -36,14 +36,14 @@ test('the reports of the sender threads are merged', () => {
   const window: Window = {
     reports: [reportOfSender([1000, 2000], 1000), reportOfSender([3000, 4000], 2000, { ECONNRESET: 1 })],
     residentBytes: 157_300_000,
-    cores: { weir: 0.987, postgres: 0.4, senders: 0.3 },
+    cores: { weir: 0.987, postgres: 0.4, senders: 0.3, others: 0.126 },
     processor: { eventLoop: 400, signatures: 36, other: 12.04, postgres: 80 },
   };
   expect(runOf(2, window, 10)).toMatchObject({
     workers: 2,
     requests_per_second: 3,
     process_memory_mb: 157.3,
-    cores_used: { weir: 0.99 },
+    cores_used: { weir: 0.99, others: 0.13 },
     cpu_us: { event_loop: 100, signatures: 9, other_threads: 3, postgres: 20 },
     statuses: { 202: 10 },
     errors: { ECONNRESET: 1 },
@@ -57,7 +57,7 @@ test('a window without a response has no latency', () => {
   const window: Window = {
     reports: [silent],
     residentBytes: 0,
-    cores: { weir: 0, postgres: 0, senders: 0 },
+    cores: { weir: 0, postgres: 0, senders: 0, others: 0 },
     processor: { eventLoop: 1, signatures: 0, other: 0, postgres: 0 },
   };
   expect(runOf(1, window, 0)).toMatchObject({
@@ -129,7 +129,7 @@ describe('the curve', () => {
 
 describe('the limit', () => {
   test('is the cores when all are used', () => {
-    const cores_used = { weir: 2.1, postgres: 1, senders: 0.8 };
+    const cores_used = { weir: 2.1, postgres: 1, senders: 0.8, others: 0.3 };
     expect(said([run(2, 20_000, { cores_used })])).toContain(
       '3.9 of 4 cores were in use with WORKERS=2: cores are the limit',
     );
@@ -140,12 +140,15 @@ describe('the limit', () => {
   });
 
   test('can be the senders', () => {
-    const cores_used = { weir: 1, postgres: 0.5, senders: 0.95 };
+    const cores_used = { weir: 1, postgres: 0.5, senders: 0.95, others: 0 };
     expect(said([run(1, 20_000, { cores_used })])).toContain('Try --senders 2.');
   });
 
-  test('can be other programs of the machine', () => {
-    expect(said([run(1, 20_000)], { ...quiet, load_before: 3.2 })).toContain('busy before the start (load 3.2)');
+  test('is unknown when other programs use the cores in any of the measurements', () => {
+    const cores_used = { weir: 1, postgres: 0.5, senders: 0.95, others: 0.41 };
+    const text = said([run(1, 20_000, { cores_used }), run(2, 90_000)]);
+    expect(text).toContain('The machine is busy: other programs used 0.4 of its 4 cores during a measurement.');
+    expect(text).not.toMatch(/curve|limit|Try/);
   });
 
   test('is not the disk when the database is in memory', () => {
