@@ -6,33 +6,43 @@
  *       -e RATE=200 -e DURATION=1m -e AGENTS=4 -e CLAIM_MAX=20 k6/agents.ts
  *
  * WEIR_CREDENTIAL is that of an agent of this webhook without pending deliveries (agent add --webhook). The clock of this machine must agree with
- * that of the server. All requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000).
+ * that of the server.
  */
+import exec from 'k6/execution';
 import { Counter, Trend } from 'k6/metrics';
 import { type Claimed, openAgent } from './lib/agent.ts';
-import { agentsOptions } from './lib/options.ts';
-import { sender } from './lib/post.ts';
-import { readAgentsSettings } from './lib/settings.ts';
+import { planAgents } from './lib/plans.ts';
+import { preflight, sender } from './lib/post.ts';
+import type { Data } from './lib/steps.ts';
+import { summarize } from './lib/summary.ts';
 
-const settings = readAgentsSettings(__ENV);
-const send = sender(settings);
-const agent = openAgent(settings);
-
-export const options = agentsOptions(settings);
+const plan = planAgents(__ENV);
+const { BODY_BYTES, CLAIM_MAX, WARM_UP } = plan.settings;
+const send = sender(plan.target, BODY_BYTES);
+const agent = openAgent(plan.target.url, plan.settings.WEIR_CREDENTIAL);
 
 const acknowledged = new Counter('weir_acknowledged');
 const lost = new Counter('weir_lost_leases');
 const delivery = new Trend('weir_delivery_ms', true);
 
+export const options = plan.options;
+export const handleSummary = (data: Data) => summarize(plan, data, new Date());
+
+export function setup() {
+  agent.signIn();
+  return preflight(plan);
+}
+
 export function load(): void {
   send();
 }
 
-/** One claim, which waits for deliveries, and one acknowledgement of all that it returned. */
+/** One claim, which waits for deliveries, and one acknowledgement of all that it returned. Events of the warm-up are not timed. */
 export function consume(): void {
-  const claimed = agent.claim(settings.claimMax);
+  const claimed = agent.claim(CLAIM_MAX);
   const nowMs = Date.now();
-  for (const { event } of claimed) delivery.add(nowMs - Date.parse(event.received_at));
+  const times = claimed.map(({ event }: Claimed) => Date.parse(event.received_at));
+  for (const ms of times) if (ms > exec.scenario.startTime + WARM_UP) delivery.add(nowMs - ms);
   if (claimed.length === 0) return;
   const { done, gone } = agent.ack(claimed.map(({ receipt }: Claimed) => receipt));
   acknowledged.add(done.length);

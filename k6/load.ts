@@ -3,17 +3,18 @@
  *
  *     k6 run -e WEBHOOK_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
  *       -e RATE=1000 -e DURATION=1m -e VUS=100 -e BODY_BYTES=1024 k6/load.ts
- *
- * All requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000), or most are answered 429.
  */
-import { loadOptions } from './lib/options.ts';
-import { sender } from './lib/post.ts';
-import { readLoadSettings } from './lib/settings.ts';
+import { planLoad } from './lib/plans.ts';
+import { preflight, sender } from './lib/post.ts';
+import type { Data } from './lib/steps.ts';
+import { summarize } from './lib/summary.ts';
 
-const settings = readLoadSettings(__ENV);
-const send = sender(settings);
+const plan = planLoad(__ENV);
+const send = sender(plan.target, plan.settings.BODY_BYTES);
 
-export const options = loadOptions(settings);
+export const options = plan.options;
+export const setup = () => preflight(plan);
+export const handleSummary = (data: Data) => summarize(plan, data, new Date());
 
 export default function load(): void {
   send();

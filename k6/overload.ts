@@ -5,24 +5,34 @@
  *     k6 run -e WEBHOOK_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> -e WEIR_TOKEN=<wu_…> \
  *       -e RATE_START=50 -e RATE_PEAK=10000 -e DURATION=30s -e VUS=1500 k6/overload.ts
  *
- * All requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000), and use more VUS
- * than CLIENT_REQUESTS_MAX times the number of processes. With WEIR_TOKEN, an API token of any role, each virtual user looks
- * up the last event that was accepted from it under overload.
+ * Use more VUS than CLIENT_REQUESTS_MAX times the number of processes. With WEIR_TOKEN, an API token of any role, each virtual user
+ * looks up the last event that was accepted from it under overload.
  */
 import http from 'k6/http';
 import { Counter, Rate } from 'k6/metrics';
-import { eventIdOf, outcomeOf } from './lib/checks.ts';
-import { OVERLOAD_TIMEOUT_MS, overloadOptions } from './lib/options.ts';
-import { type Extra, type Response, sender } from './lib/post.ts';
-import { eventUrl, readOverloadSettings } from './lib/settings.ts';
+import { eventIdOf, outcomeOf } from './lib/answers.ts';
+import { OVERLOAD_TIMEOUT_MS, planOverload } from './lib/plans.ts';
+import { type Extra, preflight, type Response, sender } from './lib/post.ts';
+import { apiUrl } from './lib/settings.ts';
+import type { Data } from './lib/steps.ts';
+import { summarize } from './lib/summary.ts';
 
-const settings = readOverloadSettings(__ENV);
-const send = sender(settings);
+const plan = planOverload(__ENV);
+const { BODY_BYTES, WEIR_TOKEN } = plan.settings;
+const send = sender(plan.target, BODY_BYTES);
 const extra: Extra = { timeout: OVERLOAD_TIMEOUT_MS };
-// Bodies are kept only when their ids are needed.
-if (settings.token !== null) extra.responseType = 'text';
 
-export const options = overloadOptions(settings);
+export const options = plan.options;
+export const handleSummary = (data: Data) => summarize(plan, data, new Date());
+
+/** Checks WEIR_TOKEN too. */
+export function setup() {
+  const passed = preflight(plan);
+  const status = WEIR_TOKEN === '' ? 200 : statusOf(passed.eventId);
+  if (status !== 200)
+    throw new Error(`Nothing was measured: an event is looked up with WEIR_TOKEN, and the answer is ${status}`);
+  return passed;
+}
 
 const refused = new Counter('weir_refused');
 const broken = new Counter('weir_broken_contract');
@@ -38,7 +48,7 @@ export function overload(): void {
 }
 
 export function recovery(): void {
-  if (promised !== null && settings.token !== null) lookUp(promised, settings.token);
+  if (promised !== null && WEIR_TOKEN !== '') lookUp(promised);
   judged(send(extra));
 }
 
@@ -51,12 +61,16 @@ function judged(answer: Response): Response {
 }
 
 /** Only 200 and 404 are conclusive; after any other status, the next iteration of the virtual user tries again. */
-function lookUp(eventId: string, token: string): void {
-  const { status } = http.get(eventUrl(settings.url, eventId), {
-    headers: { Authorization: `Bearer ${token}` },
-    tags: { name: 'GET /api/v1/events/{id}' },
-  });
+function lookUp(eventId: string): void {
+  const status = statusOf(eventId);
   if (status !== 200 && status !== 404) return;
   found.add(status === 200);
   promised = null;
+}
+
+function statusOf(eventId: string): number {
+  return http.get(apiUrl(plan.target.url, `events/${eventId}`), {
+    headers: { Authorization: `Bearer ${WEIR_TOKEN}` },
+    tags: { name: 'GET /api/v1/events/{id}' },
+  }).status;
 }

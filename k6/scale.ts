@@ -3,27 +3,20 @@
  * server with WORKERS=1, then 2, then 4, and compare:
  *
  *     k6 run --quiet -e WEBHOOK_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
- *       -e WORKERS=2 -e STEPS=16,64,256 -e DURATION=20s -e RUNS="$PWD/scale.jsonl" k6/scale.ts >> scale.jsonl
- *
- * Standard error receives a table of this run and the runs in RUNS; standard output receives this run as a line of JSON. All
- * requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000).
+ *       -e WORKERS=2 -e STEPS=16,64,256 -e DURATION=20s -e SUMMARY=stdout -e RUNS="$PWD/scale.jsonl" k6/scale.ts >> scale.jsonl
  */
-import { scaleOptions } from './lib/options.ts';
-import { sender } from './lib/post.ts';
-import { type Metrics, runOf, runsIn, tableOf } from './lib/scale-runs.ts';
-import { readScaleSettings } from './lib/settings.ts';
+import { preflight, sender } from './lib/post.ts';
+import { type Data, planScale, runsIn } from './lib/steps.ts';
+import { summarize } from './lib/summary.ts';
 
-const settings = readScaleSettings(__ENV);
-const send = sender(settings);
-const earlier = runsIn(settings.runsFile === null ? '' : open(settings.runsFile));
+const plan = planScale(__ENV);
+const send = sender(plan.target, plan.settings.BODY_BYTES);
+const earlier = runsIn(plan.settings.RUNS === '' ? '' : open(plan.settings.RUNS));
 
-export const options = scaleOptions(settings);
+export const options = plan.options;
+export const setup = () => preflight(plan);
+export const handleSummary = (data: Data) => summarize(plan, data, new Date(), earlier);
 
 export default function scale(): void {
   send();
-}
-
-export function handleSummary({ metrics }: { metrics: Metrics }): Record<string, string> {
-  const run = runOf(settings, metrics, new Date());
-  return { stdout: `${JSON.stringify(run)}\n`, stderr: tableOf([...earlier, run]) };
 }

@@ -5,22 +5,24 @@
  *     k6 run -e WEBHOOK_URL=http://127.0.0.1:8080/in/<webhook id> -e WEIR_SECRET=<secret> \
  *       -e RATE=200 -e DURATION=30m -e METRICS_URL=http://127.0.0.1:9464/metrics k6/soak.ts
  *
- * All requests come from one address: give the webhook a limit of its own (webhook add --rate-limit 100000000). Weir's metrics page must be reachable
- * from this machine: when the server runs on another machine, set its METRICS_HOST.
+ * Weir's metrics page must be reachable from this machine: when the server runs on another machine, set its METRICS_HOST.
  */
 import exec from 'k6/execution';
 import http from 'k6/http';
 import { Trend } from 'k6/metrics';
 import { Drift, phaseAt } from './lib/drift.ts';
 import { figureOf, watched } from './lib/metrics-text.ts';
-import { soakOptions } from './lib/options.ts';
-import { sender } from './lib/post.ts';
-import { readSoakSettings } from './lib/settings.ts';
+import { planSoak } from './lib/plans.ts';
+import { preflight, sender } from './lib/post.ts';
+import type { Data } from './lib/steps.ts';
+import { summarize } from './lib/summary.ts';
 
-const settings = readSoakSettings(__ENV);
-const send = sender(settings);
+const plan = planSoak(__ENV);
+const { BODY_BYTES, METRICS_URL } = plan.settings;
+const send = sender(plan.target, BODY_BYTES);
 
-export const options = soakOptions(settings);
+export const options = plan.options;
+export const handleSummary = (data: Data) => summarize(plan, data, new Date());
 
 const queue = new Trend('weir_queue_events');
 const lateLatency = new Trend('weir_late_latency_percent');
@@ -31,14 +33,15 @@ const latencyDrift = new Drift();
 const memoryDrift = new Drift();
 const connectionsDrift = new Drift();
 
-/** Checks before the first request that METRICS_URL is Weir's metrics page. */
-export function setup(): void {
+/** Checks that METRICS_URL is Weir's metrics page. */
+export function setup() {
   const { status, body } = readMetrics();
   if (status !== 200)
     throw new Error(
-      `METRICS_URL is ${settings.metricsUrl}, which returned ${status || 'no response'}; it must be the metrics page of Weir, at METRICS_HOST and METRICS_PORT of the server`,
+      `METRICS_URL is ${METRICS_URL}, which returned ${status || 'no response'}; it must be the metrics page of Weir, at METRICS_HOST and METRICS_PORT of the server`,
     );
   for (const name of Object.values(watched)) figureOf(name, String(body));
+  return preflight(plan);
 }
 
 export function soak(): void {
@@ -60,7 +63,7 @@ export function watch(): void {
 }
 
 function readMetrics() {
-  return http.get(settings.metricsUrl, { responseType: 'text' });
+  return http.get(METRICS_URL, { responseType: 'text' });
 }
 
 function note(trend: Trend, percent: number | null): void {

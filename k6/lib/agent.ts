@@ -1,6 +1,6 @@
 /** An agent of a virtual user: signs in with the credential of the agent, claims and acknowledges. */
 import http from 'k6/http';
-import type { AgentsSettings } from './settings.ts';
+import { apiUrl } from './settings.ts';
 
 /** The fields of a claimed delivery that the script uses. */
 export interface Claimed {
@@ -13,17 +13,17 @@ const CLAIM_WAIT_SECONDS = 1;
 /** Sessions last 15 minutes. */
 const SESSION_USED_MS = 10 * 60_000;
 
-/** Every call throws an Error when the response is not 200, which fails the iteration. */
-export function openAgent({ apiUrl, credential }: Pick<AgentsSettings, 'apiUrl' | 'credential'>) {
+/** Every call throws an Error when the response is not 200, which fails the iteration. @param url of the webhook */
+export function openAgent(url: string, credential: string) {
   let session = { token: '', endsMs: 0 };
 
   function post<Answer>(path: string, token: string, body: object): Answer {
-    const { status, body: text } = http.post(`${apiUrl}/${path}`, JSON.stringify(body), {
+    const { status, body: text } = http.post(apiUrl(url, `agent/${path}`), JSON.stringify(body), {
       headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` },
       responseType: 'text',
       tags: { name: `POST /api/v1/agent/${path}` },
     });
-    if (status !== 200) throw new Error(`POST ${apiUrl}/${path} returned ${status || 'no response'}: ${text}`);
+    if (status !== 200) throw new Error(`POST agent/${path} returned ${status || 'no response'}: ${text}`);
     return JSON.parse(String(text)) as Answer;
   }
 
@@ -36,6 +36,8 @@ export function openAgent({ apiUrl, credential }: Pick<AgentsSettings, 'apiUrl' 
   }
 
   return {
+    /** Throws at once when the credential is wrong. */
+    signIn: token,
     claim: (max: number): Claimed[] =>
       post<{ deliveries: Claimed[] }>('deliveries/claim', token(), { max, wait_seconds: CLAIM_WAIT_SECONDS })
         .deliveries,

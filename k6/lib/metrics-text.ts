@@ -13,3 +13,9 @@ export function figureOf(name: string, text: string): number {
   if (samples.length === 0) throw new Error(`METRICS_URL has no ${name}; it must be the metrics page of Weir`);
   return samples.reduce((sum, line) => sum + Number(line.replace(/^.*[ }]/, '')), 0);
 }
+
+/** Labels of the first sample of a metric; empty when there is no sample. */
+export function labelsOf(name: string, text: string): Record<string, string> {
+  const [, labels = ''] = new RegExp(`^${name}\\{(.*)\\} `, 'm').exec(text) ?? [];
+  return Object.fromEntries([...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, label, value]) => [label, value]));
+}

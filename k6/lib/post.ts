@@ -2,19 +2,20 @@
 import { hmac } from 'k6/crypto';
 import { b64decode } from 'k6/encoding';
 import exec from 'k6/execution';
-import http, { type RefinedResponse, type ResponseType } from 'k6/http';
+import http, { type RefinedResponse } from 'k6/http';
 import { Counter } from 'k6/metrics';
-import type { Target } from './environment.ts';
+import { codeOf, eventIdOf, objectionTo } from './answers.ts';
+import { labelsOf } from './metrics-text.ts';
 import { payloadOf } from './payloads.ts';
+import type { Plan } from './plans.ts';
+import type { Target } from './settings.ts';
 import { isRepeatable, signatureHeaders } from './signing.ts';
 
-export type Response = RefinedResponse<ResponseType | undefined>;
+export type Response = RefinedResponse<'text'>;
 
 /** Options of one request besides its content. */
 export interface Extra {
   tags?: Record<string, string>;
-  /** 'text' keeps the response's body when the script's options discard bodies. */
-  responseType?: 'text';
   /** In milliseconds. */
   timeout?: number;
 }
@@ -22,9 +23,12 @@ export interface Extra {
 /** Signs a body by the scheme, with k6's HMAC, the current time and a new id. Returns the headers to send. */
 export function sign({ url, secret, scheme }: Target, body: string): Record<string, string> {
   const timeMs = Date.now();
-  // Unique over runs too: Weir stores an id once.
-  const id = `k6-${timeMs}-${Math.random().toString(36).slice(2)}`;
-  return signatureHeaders(scheme, { body, secret, url, id, timeMs }, { hmac, b64decode });
+  return signatureHeaders(scheme, { body, secret, url, id: uniqueId(timeMs), timeMs }, { hmac, b64decode });
+}
+
+/** Unique over runs too: Weir stores an id once. */
+export function uniqueId(timeMs = Date.now()): string {
+  return `k6-${timeMs}-${Math.random().toString(36).slice(2)}`;
 }
 
 /**
@@ -42,30 +46,55 @@ export function post(
   return http.post(url, body, {
     headers: { 'Content-Type': 'application/json', ...signature },
     responseCallback: http.expectedStatuses(expectedStatus),
+    responseType: 'text',
     // One name for all webhooks: the webhook id in the URL would create a separate time series.
     tags: { name: 'POST /in/{webhook_id}', ...tags },
     ...extra,
   });
 }
 
-const rateLimited = new Counter('weir_rate_limited_429');
-const unavailable = new Counter('weir_unavailable_503');
+const answers = new Counter('weir_answers');
+
+/** Posts a body, and counts the answer by status and code. */
+export function counted(...request: Parameters<typeof post>): Response {
+  const answer = post(...request);
+  const tags = request[4]?.tags;
+  answers.add(1, { ...tags, status: String(answer.status), code: codeOf(answer) });
+  return answer;
+}
 
 /**
- * Returns a function that sends signed requests and expects 202. It counts 429 and 503.
+ * Returns a function that sends signed requests and expects 202.
  *
  * Each virtual user creates its body once, and its signature too if the scheme allows it: CPU that k6 uses is not available
  * to a server on the same machine.
  */
-export function sender(target: Target & { bodyBytes: number }) {
+export function sender(target: Target, bodyBytes: number) {
   let body: string | null = null;
   let signature: Record<string, string> | null = null;
   return function send(extra?: Extra): Response {
-    body ??= payloadOf(target.bodyBytes, exec.vu.idInTest);
+    body ??= payloadOf(bodyBytes, exec.vu.idInTest);
     if (signature === null || !isRepeatable(target.scheme)) signature = sign(target, body);
-    const answer = post(target.url, body, signature, 202, extra);
-    if (answer.status === 429) rateLimited.add(1);
-    if (answer.status === 503) unavailable.add(1);
-    return answer;
+    return counted(target.url, body, signature, 202, extra);
   };
+}
+
+/**
+ * `setup` of a script: sends one signed request to each webhook, and throws an Error with the reason when the run cannot succeed.
+ * Returns what METRICS_URL says about the server, and the id of the last event.
+ */
+export function preflight({ targets, planned, peak, settings }: Plan) {
+  const perWindow = (seconds: number) =>
+    planned === null || peak === null ? null : Math.min(planned, Math.ceil(peak * seconds));
+  let eventId = '';
+  for (const target of targets) {
+    const body = payloadOf(64, 0);
+    const answer = post(target.url, body, sign(target, body), 202, { timeout: 10_000 });
+    const objection = objectionTo(answer, target.url, perWindow);
+    if (objection !== null) throw new Error(`Nothing was measured: ${objection}`);
+    eventId = eventIdOf(answer)!;
+  }
+  const { METRICS_URL } = settings;
+  const page = METRICS_URL === '' ? '' : String(http.get(METRICS_URL, { responseType: 'text' }).body);
+  return { build: labelsOf('weir_build_info', page), eventId };
 }

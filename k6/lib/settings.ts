@@ -1,153 +1,169 @@
 /**
- * Settings of each script, from the environment. `__ENV` is an argument. Every reader throws an Error that names the first
- * invalid variable.
+ * Settings of the scripts, from the environment. An invalid value throws an Error that names the variable and what is allowed; an empty value
+ * counts as unset. `__ENV` is an argument, so that any runtime can test it.
  */
-import { EARLY_SHARE } from './drift.ts';
-import {
-  type Environment,
-  readDurationMs,
-  readTarget,
-  readUrl,
-  risingNumbers,
-  type Target,
-  wholeNumber,
-} from './environment.ts';
+import { defaultScheme, isSupported, type Scheme } from './signing.ts';
 
-interface SmokeSettings extends Target {
-  /** Payload limit of the webhook. */
-  payloadBytesMax: number;
+export type Environment = Record<string, string | undefined>;
+
+/** A webhook and what signs its requests. */
+export interface Target {
+  /** Full URL of the webhook. */
+  url: string;
+  secret: string;
+  scheme: Scheme;
 }
 
-/** Settings of every script that sends load. */
-interface Sending extends Target {
-  bodyBytes: number;
-  durationMs: number;
+const BODY_BYTES_MAX = 268_435_456;
+const RATE_MAX = 1_000_000;
+const VUS_MAX = 100_000;
+const LATENCY_MS_MAX = 60_000;
+const PERCENT_MAX = 10_000;
+const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+const DURATION_MS_MAX = 720 * 3_600_000;
+
+/** How each variable is read. A time is returned in milliseconds. */
+const parsers = {
+  /** Requests a second. */
+  RATE: wholeNumber(RATE_MAX),
+  RATE_START: wholeNumber(RATE_MAX),
+  RATE_PEAK: wholeNumber(RATE_MAX),
+  /** The rate of each step. */
+  RATES: risingNumbers(RATE_MAX),
+  /** Virtual users of each step. */
+  STEPS: risingNumbers(VUS_MAX),
+  /** Virtual users: the maximum number of requests in progress. */
+  VUS: wholeNumber(VUS_MAX),
+  DURATION: durationMs,
+  WARM_UP: durationMs,
+  BODY_BYTES: wholeNumber(BODY_BYTES_MAX),
+  /** Body sizes of the mix. */
+  SIZES: risingNumbers(BODY_BYTES_MAX),
+  WEBHOOK_MAX_PAYLOAD_BYTES: wholeNumber(BODY_BYTES_MAX),
   /** The run fails when the 99th percentile of the judged requests is not below this limit. */
-  p99Ms: number;
-}
-
-/** Requests start at a given rate, independent of earlier answers, while a virtual user is free. */
-interface Arriving extends Sending {
-  /** Virtual users: the maximum number of requests in flight. */
-  vus: number;
-}
-
-export interface LoadSettings extends Arriving {
-  ratePerSecond: number;
-}
-
-/** durationMs applies to the ramp, the peak and the recovery, each; p99Ms applies to accepted requests. */
-export interface OverloadSettings extends Arriving {
-  startPerSecond: number;
-  peakPerSecond: number;
-  /** Limit of the 99th percentile after the overload. */
-  recoveryP99Ms: number;
-  /** An API token; null: no events are looked up. */
-  token: string | null;
-}
-
-export interface SoakSettings extends LoadSettings {
-  /** URL of Weir's metrics page. */
-  metricsUrl: string;
-  /** Limits of late figures in percent of early ones: 100 is equal. */
-  lateLatencyPercentMax: number;
-  lateMemoryPercentMax: number;
-}
-
-export interface AgentsSettings extends LoadSettings {
-  /** Base URL of the API for agents, on the server of the webhook. */
-  apiUrl: string;
-  credential: string;
-  /** Virtual users that claim. */
-  agents: number;
-  /** Deliveries of a claim. */
-  claimMax: number;
+  P99_MS: wholeNumber(LATENCY_MS_MAX),
+  /** The same after an overload. */
+  RECOVERY_P99_MS: wholeNumber(LATENCY_MS_MAX),
   /** Limit of the 95th percentile from storing an event to claiming it. */
-  deliveryP95Ms: number;
-}
-
-/** durationMs is the duration of each step. */
-export interface ScaleSettings extends Sending {
-  /** Virtual users of each step, increasing. */
-  steps: number[];
+  DELIVERY_P95_MS: wholeNumber(LATENCY_MS_MAX),
+  /** Limits of late figures in percent of early ones: 100 is equal. */
+  LATE_LATENCY_PERCENT_MAX: wholeNumber(PERCENT_MAX),
+  LATE_MEMORY_PERCENT_MAX: wholeNumber(PERCENT_MAX),
+  /** Virtual users that claim, and deliveries of a claim (1,000 is Weir's limit). */
+  AGENTS: wholeNumber(VUS_MAX),
+  CLAIM_MAX: wholeNumber(1_000),
   /** Number of serving processes, as a label: k6 cannot detect it. */
-  workers: number;
-  /** File of earlier runs to compare with, one line of JSON each; null: none. */
-  runsFile: string | null;
+  WORKERS: wholeNumber(1_024),
+  /** Credential of an agent of the webhook. */
+  WEIR_CREDENTIAL: required('the credential of an agent of the webhook of WEBHOOK_URL'),
+  /** An API token; empty: no events are looked up. */
+  WEIR_TOKEN: text,
+  /** URL of Weir's metrics page; empty: not read. */
+  METRICS_URL: address,
+  /** Files of JSON lines: webhooks of the mix, and earlier runs to compare with. */
+  WEBHOOKS: required('a file with a line of JSON for each webhook'),
+  RUNS: text,
+  /** Labels of the summary, and the file that receives it as JSON. */
+  COMMIT: text,
+  MACHINE: text,
+  SUMMARY: text,
+};
+
+type Name = keyof typeof parsers;
+
+export type Settings<N extends Name> = { [name in N]: ReturnType<(typeof parsers)[name]> };
+
+/** Reads the variables that have a fallback here; a number without one, '', is required. */
+export function readSettings<N extends Name>(
+  environment: Environment,
+  fallbacks: Record<N, string | number>,
+): Settings<N> {
+  const names = Object.keys(fallbacks) as N[];
+  const values = names.map((name) => [name, parsers[name](name, environment[name] || String(fallbacks[name]))]);
+  return Object.fromEntries(values);
 }
 
-export function readSmokeSettings(environment: Environment): SmokeSettings {
-  return {
-    ...readTarget(environment),
-    payloadBytesMax: wholeNumber(environment, 'WEBHOOK_MAX_PAYLOAD_BYTES', 1_048_576, BODY_BYTES_MAX),
-  };
-}
-
-export function readLoadSettings(environment: Environment): LoadSettings {
-  return {
-    ...readSending(environment, { duration: '30s', p99Ms: 60 }),
-    ratePerSecond: wholeNumber(environment, 'RATE', 200, RATE_MAX),
-    vus: wholeNumber(environment, 'VUS', 50, VUS_MAX),
-  };
-}
-
-export function readOverloadSettings(environment: Environment): OverloadSettings {
-  const startPerSecond = wholeNumber(environment, 'RATE_START', 50, RATE_MAX);
-  const peakPerSecond = wholeNumber(environment, 'RATE_PEAK', 10_000, RATE_MAX);
-  if (peakPerSecond <= startPerSecond)
-    throw new Error(`RATE_PEAK is ${peakPerSecond}; it must be larger than RATE_START, which is ${startPerSecond}`);
-  return {
-    ...readSending(environment, { duration: '30s', p99Ms: 2_000 }),
-    startPerSecond,
-    peakPerSecond,
-    // More than CLIENT_REQUESTS_MAX allows one address to have in flight at one process.
-    vus: wholeNumber(environment, 'VUS', 1_500, VUS_MAX),
-    recoveryP99Ms: wholeNumber(environment, 'RECOVERY_P99_MS', 60, P99_MS_MAX),
-    token: environment.WEIR_TOKEN || null,
-  };
-}
-
-export function readSoakSettings(environment: Environment): SoakSettings {
-  const settings = {
-    ...readSending(environment, { duration: '30m', p99Ms: 60 }),
-    ratePerSecond: wholeNumber(environment, 'RATE', 200, RATE_MAX),
-    // One second of RATE: a pause of the machine must show as latency, not as a dropped request.
-    vus: wholeNumber(environment, 'VUS', 200, VUS_MAX),
-    metricsUrl: readUrl(environment, 'METRICS_URL', 'http://127.0.0.1:9464/metrics'),
-    lateLatencyPercentMax: wholeNumber(environment, 'LATE_LATENCY_PERCENT_MAX', 150, PERCENT_MAX),
-    lateMemoryPercentMax: wholeNumber(environment, 'LATE_MEMORY_PERCENT_MAX', 125, PERCENT_MAX),
-  };
-  const { ratePerSecond, durationMs, vus } = settings;
-  const earlyRequests = Math.floor((ratePerSecond * durationMs * EARLY_SHARE) / 1_000 / vus);
-  if (earlyRequests < EARLY_REQUESTS_MIN)
+/** Reads WEBHOOK_URL and WEIR_SECRET, and WEIR_SCHEME. */
+export function readTarget({ WEBHOOK_URL: url = '', WEIR_SECRET: secret = '', WEIR_SCHEME }: Environment): Target {
+  // k6 has no URL class.
+  if (!/^https?:\/\/[^/?#\s]+\/in\/[^/?#\s]+$/.test(url))
     throw new Error(
-      `DURATION is too short: each of ${vus} VUS would send ${earlyRequests} early requests, and the mean needs at least ${EARLY_REQUESTS_MIN}; raise DURATION or RATE, or lower VUS`,
+      `WEBHOOK_URL is ${shown(url)}; it must be the full URL of the webhook, such as http://127.0.0.1:8080/in/<webhook id>`,
     );
-  return settings;
+  if (secret === '') throw new Error('WEIR_SECRET is unset; it must be the secret of the webhook of WEBHOOK_URL');
+  return { url, secret, scheme: readScheme('WEIR_SCHEME', WEIR_SCHEME || JSON.stringify(defaultScheme)) };
 }
 
-export function readAgentsSettings(environment: Environment): AgentsSettings {
-  const credential = environment.WEIR_CREDENTIAL ?? '';
-  if (credential === '')
-    throw new Error('WEIR_CREDENTIAL is unset; it must be the credential of an agent of the webhook of WEBHOOK_URL');
-  const settings = readLoadSettings(environment);
-  return {
-    ...settings,
-    apiUrl: settings.url.replace(/\/in\/[^/]+$/, '/api/v1/agent'),
-    credential,
-    agents: wholeNumber(environment, 'AGENTS', 4, VUS_MAX),
-    claimMax: wholeNumber(environment, 'CLAIM_MAX', 20, CLAIM_MAX),
-    deliveryP95Ms: wholeNumber(environment, 'DELIVERY_P95_MS', 100, P99_MS_MAX),
+/** @param json a definition, or a scheme with a definition, as `weir scheme show NAME --json` prints it */
+export function readScheme(name: string, json: string): Scheme {
+  const scheme = parsedScheme(json);
+  if (scheme === null)
+    throw new Error(`${name} is not a signature scheme; give the output of: weir scheme show NAME --json`);
+  if (!isSupported(scheme))
+    throw new Error(
+      `${name} has the algorithm ${scheme.algorithm}; supported: hmac-sha256, hmac-sha1 and hmac-sha512, with the time in a header`,
+    );
+  return scheme;
+}
+
+function parsedScheme(json: string): Scheme | null {
+  try {
+    const value = JSON.parse(json);
+    const scheme = value.definition ?? value;
+    return typeof scheme.algorithm === 'string' ? scheme : null;
+  } catch {
+    return null;
+  }
+}
+
+function wholeNumber(max: number) {
+  return (name: string, given: string): number => {
+    const value = /^\d{1,9}$/.test(given) ? Number(given) : 0;
+    if (value < 1 || value > max)
+      throw new Error(`${name} is ${shown(given)}; allowed: a whole number from 1 to ${max}`);
+    return value;
   };
 }
 
-export function readScaleSettings(environment: Environment): ScaleSettings {
-  return {
-    ...readSending(environment, { duration: '20s', p99Ms: 1_000 }),
-    steps: risingNumbers(environment, 'STEPS', '16,64,256', VUS_MAX),
-    workers: wholeNumber(environment, 'WORKERS', null, 1_024),
-    runsFile: environment.RUNS || null,
+function risingNumbers(max: number) {
+  return (name: string, given: string): number[] => {
+    const numbers = given.split(',').map((one) => wholeNumber(max)(name, one.trim()));
+    if (numbers.some((one, i) => i > 0 && one <= numbers[i - 1]!))
+      throw new Error(`${name} is ${shown(given)}; each number must be larger than the one before`);
+    return numbers;
   };
+}
+
+/** A time in k6's format. */
+function durationMs(name: string, given: string): number {
+  const parts = /^(\d{1,9}(ms|s|m|h))+$/.test(given) ? given.match(/\d+[a-z]+/g)! : [];
+  const total = parts.reduce((sum, part) => sum + Number.parseInt(part, 10) * UNIT_MS[part.replace(/\d+/, '')]!, 0);
+  if (total < 1 || total > DURATION_MS_MAX)
+    throw new Error(
+      `${name} is ${shown(given)}; allowed: a time as k6 writes it, like 30s, 5m or 1h30m, of at most 720h`,
+    );
+  return total;
+}
+
+function address(name: string, given: string): string {
+  if (given !== '' && !/^https?:\/\/[^/?#\s]+(\/\S*)?$/.test(given))
+    throw new Error(`${name} is ${shown(given)}; it must be a full address, as http://127.0.0.1:9464/metrics`);
+  return given;
+}
+
+function text(_name: string, given: string): string {
+  return given;
+}
+
+function required(what: string) {
+  return (name: string, given: string): string => {
+    if (given === '') throw new Error(`${name} is unset; it must be ${what}`);
+    return given;
+  };
+}
+
+function shown(value: string): string {
+  return value === '' ? 'unset' : JSON.stringify(value);
 }
 
 /** URL on the same server of a webhook that does not exist. */
@@ -155,26 +171,12 @@ export function unknownWebhookUrl(url: string): string {
   return url.replace(/[^/]+$/, '00000000-0000-4000-8000-000000000000');
 }
 
-/** API URL of an event on the server that has the webhook URL `url`. */
-export function eventUrl(url: string, eventId: string): string {
-  return url.replace(/\/in\/[^/]+$/, `/api/v1/events/${eventId}`);
+/** The target with a secret that Weir refuses. Digits at the end change a text, hex or base64 secret; zero bytes would not change an HMAC. */
+export function withOtherSecret(target: Target): Target {
+  return { ...target, secret: `${target.secret}1111` };
 }
 
-const BODY_BYTES_MAX = 268_435_456;
-const RATE_MAX = 1_000_000;
-const VUS_MAX = 100_000;
-const P99_MS_MAX = 60_000;
-const PERCENT_MAX = 10_000;
-/** Weir's limit of a claim. */
-const CLAIM_MAX = 1_000;
-/** Requests of each virtual user. The mean of few requests is imprecise, and a ratio to an imprecise mean is too large on average. */
-const EARLY_REQUESTS_MIN = 50;
-
-function readSending(environment: Environment, fallback: { duration: string; p99Ms: number }): Sending {
-  return {
-    ...readTarget(environment),
-    bodyBytes: wholeNumber(environment, 'BODY_BYTES', 1024, BODY_BYTES_MAX),
-    durationMs: readDurationMs(environment, 'DURATION', fallback.duration),
-    p99Ms: wholeNumber(environment, 'P99_MS', fallback.p99Ms, P99_MS_MAX),
-  };
+/** URL of the API on the server that has the webhook URL `url`. */
+export function apiUrl(url: string, path: string): string {
+  return url.replace(/\/in\/[^/]+$/, `/api/v1/${path}`);
 }

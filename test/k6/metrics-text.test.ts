@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { figureOf, watched } from '../../k6/lib/metrics-text.ts';
+import { figureOf, labelsOf, watched } from '../../k6/lib/metrics-text.ts';
 import { metricTable } from '../../server/base/telemetry/metric-table.ts';
 
 const page = `# HELP weir_connections open TCP connections
@@ -21,6 +21,14 @@ test('a page without the metric is refused, and a longer name is another metric'
     'METRICS_URL has no weir_conn; it must be the metrics page of Weir',
   );
   expect(() => figureOf('weir_connections', '')).toThrow('METRICS_URL has no weir_connections');
+});
+
+test('the labels of a metric are read, and are empty without it', () => {
+  expect(labelsOf('weir_build_info', 'weir_build_info{version="1.2",commit="abc"} 1')).toEqual({
+    version: '1.2',
+    commit: 'abc',
+  });
+  expect(labelsOf('weir_build_info', page)).toEqual({});
 });
 
 test('Weir publishes every metric that the soak test reads', () => {

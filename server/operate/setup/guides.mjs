@@ -8,7 +8,7 @@ import { join } from 'node:path';
 const FOLDER = 'views/docs';
 /** Order in which the guides are read; one that is not listed comes last. */
 const order =
-  'getting-started senders agents pages api installing operating monitoring data scaling cells how-it-works benchmarks security reference development'.split(
+  'getting-started senders agents pages api installing operating monitoring data scaling cells how-it-works benchmarks load-tests security reference development'.split(
     ' ',
   );
 

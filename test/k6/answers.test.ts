@@ -1,5 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { type Answer, accepted, type Checks, eventIdOf, outcomeOf, refused } from '../../k6/lib/checks.ts';
+import {
+  type Answer,
+  accepted,
+  answerSelectors,
+  type Checks,
+  codeOf,
+  eventIdOf,
+  objectionTo,
+  outcomeOf,
+  refused,
+} from '../../k6/lib/answers.ts';
+import { problems } from '../../server/model/errors.ts';
 
 const answer = (status: number, body: unknown): Answer => ({
   status,
@@ -58,4 +69,51 @@ describe('under overload', () => {
 test('the id of a stored event is read, whatever its body', () => {
   expect(eventIdOf(answer(202, null))).toBe('e');
   expect(eventIdOf({ status: 202, body: null, headers: {} })).toBeNull();
+});
+
+test('an answer is counted by its status, and by its code when it is a refusal', () => {
+  expect(codeOf(answer(202, event))).toBe('');
+  expect(codeOf(answer(403, problem))).toBe('signature_invalid');
+  expect(codeOf({ status: 0, body: null, headers: {} })).toBe('');
+  for (const tags of answerSelectors) {
+    const [, status, code] = /^status:(\d+)(?:,code:(\w+))?$/.exec(tags)!;
+    if (code !== undefined) expect(problems).toMatchObject({ [code]: { status: Number(status) } });
+  }
+});
+
+describe('the run cannot succeed', () => {
+  const policy = (max: number) => ({ 'X-Weir-Event-Id': 'e', 'Ratelimit-Policy': `"webhook";q=${max};w=60` });
+  const perWindow = (seconds: number) => seconds * 10;
+  const refusal = (code: keyof typeof problems): Answer => {
+    const { status, detail } = problems[code];
+    return { status, headers: {}, body: JSON.stringify({ status, code, detail }) };
+  };
+
+  test.each([
+    [{ status: 0, body: null, headers: {}, error: 'connection refused' }, 'u does not answer: connection refused'],
+    [
+      { status: 200, body: '<html>', headers: {} },
+      'u answers a signed request with 200. This is not an answer of Weir.',
+    ],
+    [
+      refusal('webhook_unknown'),
+      'u answers a signed request with 404 webhook_unknown. No webhook has this id. The id in',
+    ],
+    [refusal('signature_mismatch'), 'WEIR_SECRET or WEIR_SCHEME is not that of the webhook.'],
+    [refusal('signature_missing'), 'WEIR_SCHEME is not the scheme of the webhook.'],
+    [refusal('webhook_disabled'), 'weir webhook update ID --enabled true'],
+    [refusal('rate_limited'), 'weir webhook update ID --rate-limit 100000000'],
+    [
+      { status: 202, body: '', headers: policy(599) },
+      'u takes 599 requests in 60 s from one address, and this run sends 600',
+    ],
+  ])('%j', (given, reason) => {
+    expect(objectionTo(given, 'u', perWindow)).toContain(reason);
+  });
+
+  test('except when the event is stored, and the limit allows it or is unknown', () => {
+    expect(objectionTo({ status: 202, body: '', headers: policy(600) }, 'u', perWindow)).toBeNull();
+    expect(objectionTo({ status: 202, body: '', headers: policy(1) }, 'u', () => null)).toBeNull();
+    expect(objectionTo(answer(204, null), 'u', perWindow)).toBeNull();
+  });
 });
