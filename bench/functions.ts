@@ -2,15 +2,21 @@
  * Scenario `functions`: the pure functions of the hot path, each compared with its simplest alternative. The alternative may
  * give a different result; its name or a comment states what it lacks.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { Bench } from 'tinybench';
 import { MemoryLimiter } from '../server/base/ratelimit/memory.ts';
 import { inetBytes } from '../server/model/address.ts';
+import { judgeEvent } from '../server/model/filters/evaluate.ts';
 import { presentedSignature } from '../server/model/signatures/signature.ts';
 import { HeaderLines } from '../server/model/signatures/stored-headers.ts';
-import { randomSource } from '../server/receive/ingest/rows.ts';
+import { benchBody } from '../server/operate/load/environment.ts';
+import { restoreStringMethods } from '../server/operate/process/string-methods.ts';
+import { dedupeKey, randomSource } from '../server/receive/ingest/rows.ts';
+import { storedText } from '../server/receive/ingest/store.ts';
 import { CopyEncoder, type EventRow } from '../server/store/copy/rows.ts';
-import { uuidText, uuidv7 } from '../server/store/ids.ts';
+import { Directory } from '../server/store/directory.ts';
+import { isoTime, uuidText, uuidv7 } from '../server/store/ids.ts';
+import { parseLeased } from '../server/store/queries/claims/lease.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatSpread, ratioByRound } from './lib/stats.ts';
 
@@ -46,7 +52,9 @@ const HEADERS = [
 ];
 
 async function run(context: BenchContext): Promise<Outcome> {
-  const pairs = makePairs();
+  // As in a serving process: a class of ioredis, which this program loads too, makes methods of strings slow.
+  restoreStringMethods();
+  const pairs = await makePairs();
   const values = new Map<string, number[]>();
   for (let round = 1; round <= context.rounds; round++) {
     for (const { ours, plain, units } of pairs)
@@ -115,11 +123,15 @@ async function measurePair(
   });
 }
 
+function pair(name: string, call: Call, plainName: string, plain: Call, units = 1): Pair {
+  return { ours: [name, call], plain: [plainName, plain], units };
+}
+
 function use(result: { length: number } | boolean): number {
   return typeof result === 'boolean' ? 1 : result.length;
 }
 
-function makePairs(): Pair[] {
+async function makePairs(): Promise<Pair[]> {
   const encoder = new CopyEncoder();
   const rows = makeRows();
   const nextRandom = randomSource();
@@ -130,39 +142,88 @@ function makePairs(): Pair[] {
   const counts = new Map<string, number>();
   let at = 0;
   const nextKey = () => keys[at++ % CLIENTS]!;
+  const ids = keys.map(() => randomUUID());
+  const byId = new Map(ids.map((id) => [id, { id }]));
+  const directory = new Directory(async () => [...byId.values()]);
+  await directory.preload();
+  directory.recordHeartbeat(0);
+  const nextId = () => ids[at++ % CLIENTS]!;
+  const [webhookId] = ids as [string];
+  const timeMs = 1_800_000_000_000;
+  const body = Buffer.from(benchBody(BODY_BYTES));
+  const stored = { headers: lines.encode(HEADERS, []), contentType: 'application/json', eventType: null };
+  const event = { filter: 1, webhook: 'github', ...stored, bytes: body.length, body };
+  const leased = `${webhookId}.${webhookId}.${webhookId}.leased.pending.1.1.7.${timeMs}.${timeMs + 30_000}.github`;
+  const row = { leased, eventType: 'push', contentType: 'application/json', headers: 'laccept: */*', body: `l${body}` };
   return [
-    {
-      ours: ['CopyEncoder.encode, a row of 1 KiB', () => encoder.encode(rows)],
-      plain: ['JSON.stringify of it, body in base64', () => rows.map(rowAsJson).join('\n')],
-      units: ROWS,
-    },
-    {
-      ours: ['uuidv7 and its text', () => uuidText(uuidv7(1_800_000_000_000, nextRandom()))],
-      plain: ['crypto.randomUUID', () => randomUUID()],
-      units: 1,
-    },
-    {
-      ours: ['presentedSignature', () => presentedSignature(HEADERS, null).kind],
-      plain: ['a regular expression and Buffer.from', () => plainSignature(HEADERS)],
-      units: 1,
-    },
-    {
-      ours: ['HeaderLines.encode', () => lines.encode(HEADERS, [])],
-      plain: ['JSON.stringify of the pairs, nothing left out', () => JSON.stringify(HEADERS)],
-      units: 1,
-    },
-    {
-      ours: [`MemoryLimiter.take, ${CLIENTS} clients`, () => limiter.take(nextKey(), policy).allowed],
-      plain: [
-        'a Map of counts, no window',
-        () => {
-          const key = nextKey();
-          counts.set(key, (counts.get(key) ?? 0) + 1);
-          return true;
-        },
-      ],
-      units: 1,
-    },
+    pair(
+      'CopyEncoder.encode, a row of 1 KiB',
+      () => encoder.encode(rows),
+      'JSON.stringify of it, body in base64',
+      () => rows.map(rowAsJson).join('\n'),
+      ROWS,
+    ),
+    pair(
+      'uuidv7 and its text',
+      () => uuidText(uuidv7(timeMs, nextRandom())),
+      'crypto.randomUUID',
+      () => randomUUID(),
+    ),
+    pair(
+      'presentedSignature',
+      () => presentedSignature(HEADERS, null).kind,
+      'a regular expression and Buffer.from',
+      () => plainSignature(HEADERS),
+    ),
+    pair(
+      'HeaderLines.encode',
+      () => lines.encode(HEADERS, []),
+      'JSON.stringify of the pairs, nothing left out',
+      () => JSON.stringify(HEADERS),
+    ),
+    pair(
+      `MemoryLimiter.take, ${CLIENTS} clients`,
+      () => limiter.take(nextKey(), policy).allowed,
+      'a Map of counts, no window',
+      () => {
+        const key = nextKey();
+        counts.set(key, (counts.get(key) ?? 0) + 1);
+        return true;
+      },
+    ),
+    pair(
+      `Directory.find, ${CLIENTS} webhooks`,
+      () => (directory.find(nextId(), 0) as { id: string }).id,
+      'Map.get, no check whether it is current',
+      () => byId.get(nextId())!.id,
+    ),
+    pair(
+      'dedupeKey',
+      () => dedupeKey('72d3162e-cc78-11e3-81ab-4c9367dc0958'),
+      'createHash of node:crypto',
+      () => createHash('sha256').update('72d3162e-cc78-11e3-81ab-4c9367dc0958').digest(),
+    ),
+    pair(
+      'storedText, the answer',
+      () => storedText(webhookId, webhookId, isoTime(timeMs + (at++ % 900)), 1024, ''),
+      'JSON.stringify of it',
+      () => {
+        const received_at = new Date(timeMs + (at++ % 900)).toISOString();
+        return JSON.stringify({ id: webhookId, webhook_id: webhookId, received_at, bytes: 1024 });
+      },
+    ),
+    pair(
+      'judgeEvent, 1 KiB',
+      () => judgeEvent('body.action == "opened"', event).verdict > 0,
+      'JSON.parse and a comparison',
+      () => JSON.parse(body.toString()).action === 'opened',
+    ),
+    pair(
+      'parseLeased, the row of a claim',
+      () => parseLeased(row).id,
+      'String.split alone',
+      () => leased.split('.'),
+    ),
   ];
 }
 

@@ -1,11 +1,12 @@
-/** The command line of the benches: `npm run bench [scenario...] [--seconds N] [--rounds N]`. */
+/** The command line of the benches: `npm run bench [scenario...] [--seconds N] [--rounds N]`, and `npm run bench -- compare A..B SCENARIO`. */
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { CommandError, watchOutputs } from '../server/base/command/io.ts';
 import { UndoStack } from '../server/operate/primary/undo.ts';
+import { compare } from './compare.ts';
 import { describeMachine, loadOfLastMinute } from './lib/machine.ts';
-import type { Outcome, Scenario } from './lib/outcome.ts';
+import type { BenchContext, Scenario } from './lib/outcome.ts';
 import { resultsDirectory } from './lib/paths.ts';
-import { keepRecord, recordOf, renderReport } from './lib/report.ts';
+import { isMet, keepRecord, recordOf, renderReport } from './lib/report.ts';
 import { scenarios } from './scenarios.ts';
 
 interface Options {
@@ -14,9 +15,11 @@ interface Options {
   rounds?: number;
   events?: number;
   keep: boolean;
+  gate?: boolean;
 }
 
 const BUSY_LOAD = 0.5;
+const COMPARED_ROUNDS = 5;
 /** Exit code after Ctrl-C, by shell convention. */
 const INTERRUPTED = 130;
 
@@ -44,7 +47,9 @@ async function main(): Promise<number> {
     .option('--rounds <rounds>', 'windows of each contestant', wholePositive)
     .option('--events <events>', 'events stored before the measurement (filled)', wholePositive)
     .option('--no-keep', 'do not add a line to bench/results')
+    .option('--gate', 'exit with 1 when a goal is missed')
     .exitOverride()
+    .enablePositionalOptions()
     .action(async (names: string[], options: Options) => {
       if (options.list)
         return void process.stdout.write(
@@ -52,6 +57,20 @@ async function main(): Promise<number> {
         );
       for (const scenario of chosen(names))
         exitCode = Math.max(exitCode, await measure(scenario, options, interrupt.signal));
+    });
+  program
+    .command('compare <range> <scenario>')
+    .description(
+      'Builds two commits, A..B, runs a scenario of both in turns, and exits with 1 when B is slower by more than the noise.',
+    )
+    .option('--seconds <seconds>', 'length of one measured window', positive)
+    .option('--rounds <rounds>', 'rounds of each commit', wholePositive, COMPARED_ROUNDS)
+    .exitOverride()
+    .action(async (range: string, scenario: string, { rounds = COMPARED_ROUNDS, seconds = 0 }: Partial<Options>) => {
+      const slower = await withUndo((undo) =>
+        compare(range, scenario, { rounds, seconds, events: undefined, signal: interrupt.signal, say, undo }),
+      );
+      exitCode = slower ? 1 : 0;
     });
   try {
     await program.parseAsync();
@@ -61,7 +80,7 @@ async function main(): Promise<number> {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (!(error instanceof CommandError)) throw error;
     process.stderr.write(`bench: ${error.message}\n`);
-    return 1;
+    return error.exitCode;
   }
 }
 
@@ -82,20 +101,28 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
   const { rounds = scenario.defaults.rounds, seconds = scenario.defaults.seconds, events } = options;
   const machine = describeMachine();
   const conditions = { rounds, at: new Date(), load: loadOfLastMinute() };
-  const say = (line: string) => void process.stderr.write(`  ${line}\n`);
   process.stderr.write(`${scenario.name}: ${rounds} rounds of ${seconds} s a window\n`);
   if (conditions.load > BUSY_LOAD) say('the machine has other load: trust ratios, not absolute figures');
 
+  const outcome = await withUndo((undo) => scenario.run({ rounds, seconds, events, signal, say, undo }));
+  process.stdout.write(`\n${renderReport(scenario, outcome, machine, conditions)}\n`);
+  if (options.keep) keepRecord(resultsDirectory, scenario, recordOf(scenario, outcome, machine, conditions));
+  const missed = options.gate === true && !outcome.goals.every(isMet);
+  return outcome.faults.length > 0 || missed ? 1 : 0;
+}
+
+function say(line: string): void {
+  process.stderr.write(`  ${line}\n`);
+}
+
+/** Runs the steps that `work` registers, in reverse order, in every case. */
+async function withUndo<T>(work: (undo: BenchContext['undo']) => Promise<T>): Promise<T> {
   const undo = new UndoStack();
-  let outcome: Outcome;
   try {
-    outcome = await scenario.run({ rounds, seconds, events, signal, say, undo: (step) => undo.push(step) });
+    return await work((step) => undo.push(step));
   } finally {
     await undo.run();
   }
-  process.stdout.write(`\n${renderReport(scenario, outcome, machine, conditions)}\n`);
-  if (options.keep) keepRecord(resultsDirectory, scenario, recordOf(scenario, outcome, machine, conditions));
-  return outcome.faults.length > 0 ? 1 : 0;
 }
 
 watchOutputs(process, () => (process.exitCode = 1));

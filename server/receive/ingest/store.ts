@@ -97,9 +97,14 @@ class SingleEvent implements EventGroup {
     exchange.answer(
       answer?.status ?? status,
       own === null ? 'application/json' : answer!.contentType,
-      own ?? `{"id":"${id}","webhook_id":"${webhook.id}","received_at":"${receivedAt}","bytes":${body.length}${more}}`,
+      own ?? storedText(id, webhook.id, receivedAt, body.length, more),
     );
   }
+}
+
+/** The default answer. @param more further members */
+export function storedText(id: string, webhookId: string, receivedAt: string, bytes: number, more: string): string {
+  return `{"id":"${id}","webhook_id":"${webhookId}","received_at":"${receivedAt}","bytes":${bytes}${more}}`;
 }
 
 /** Answers a request whose events were not stored. */
