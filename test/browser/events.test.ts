@@ -81,19 +81,25 @@ describe('the list', () => {
   test.each([
     ['Asia/Tokyo', 9],
     ['America/Bogota', -5],
-  ])('its links Today and Yesterday are days of the browser in %s', async (timezoneId, hours) => {
-    const tab = await openTab(app, operator, { timezoneId });
+  ])('its buttons Today and Yesterday are days of the browser in %s', async (timezoneId, hours) => {
+    const tab = await openTab(browser, app, operator, { timezoneId });
     await tab.page.goto('/events');
     const dayMs = 86_400_000;
     const midnight = (days: number) =>
       new Date((Math.floor((Date.now() + hours * 3_600_000) / dayMs) + days) * dayMs - hours * 3_600_000).toISOString();
-    const rangeOf = async (name: string) => {
-      const href = await tab.page.getByRole('link', { name, exact: true }).getAttribute('href');
-      const { searchParams } = new URL(href!, app.url);
-      return [searchParams.get('from'), searchParams.get('to')];
-    };
-    expect(await rangeOf('Today')).toEqual([midnight(0), null]);
-    expect(await rangeOf('Yesterday')).toEqual([midnight(-1), midnight(0)]);
+    const rangeOf = (name: string) => tab.page.getByRole('button', { name, exact: true }).getAttribute('value');
+    expect(await rangeOf('Today')).toEqual(`${midnight(0)}/`);
+    expect(await rangeOf('Yesterday')).toEqual(`${midnight(-1)}/${midnight(0)}`);
+    await tab.close();
+  });
+
+  test.each([true, false])('a range of time keeps what is typed in other filters (JavaScript: %s)', async (javaScriptEnabled) => {
+    const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+    await tab.page.goto('/events');
+    await tab.page.getByLabel('Text in the body').fill('typed');
+    await tab.page.getByRole('button', { name: 'Last hour' }).click();
+    await tab.page.waitForURL((url) => [...url.searchParams.keys()].join() === 'q,from');
+    expect(await tab.page.getByLabel('Text in the body').inputValue()).toBe('typed');
     await tab.close();
   });
 

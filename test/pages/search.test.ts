@@ -135,7 +135,12 @@ describe('the list of events', () => {
     const { text } = await open('/events?type=order.created');
     expect(text).toContain(`href="/events?type=order.created&amp;webhook_id=${webhook.id}"`);
     expect(text).toContain('href="/events?type=order.created&amp;source=127.0.0.1"');
-    expect(text).toMatch(/href="\/events\?type=order.created&amp;from=[^"]*">Last hour/);
+    expect(text).toMatch(/<button type="submit" form="filters" name="range" value="\S+Z\/" [^>]*>Last hour/);
+    const { status, location } = await open('/events?type=&q=typed&range=2026-11-20T00:00:00Z/2026-11-21T00:00:00Z');
+    const tidied = '/events?q=typed&range=2026-11-20T00:00:00Z/2026-11-21T00:00:00Z';
+    expect([status, location]).toEqual([303, tidied]);
+    const address = '/events?q=typed&from=2026-11-20T00%3A00%3A00Z&to=2026-11-21T00%3A00%3A00Z';
+    expect((await open(tidied)).location).toBe(address);
     expect((await open(`/events/${event}`)).text).toContain('href="/events?type=order.created"');
   });
 

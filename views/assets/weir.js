@@ -72,7 +72,7 @@ function enhance(root) {
   forgetNotice();
   for (const time of root.querySelectorAll('time[datetime]')) showLocally(time);
   for (const input of root.querySelectorAll(TIME_FIELDS)) askLocally(input);
-  for (const link of root.querySelectorAll('a[data-day]')) linkLocalDay(link);
+  for (const button of root.querySelectorAll('[data-day]')) setLocalDay(button);
   for (const one of root.querySelectorAll('[aria-label$=" UTC"], [data-label$=" UTC"]')) labelLocally(one);
   for (const title of root.querySelectorAll('.strip title')) title.textContent = endingLocally(title.textContent);
   for (const button of root.querySelectorAll('[data-copy], [data-pause]')) button.hidden = false;
@@ -123,15 +123,12 @@ function askLocally(input) {
 }
 
 /** A day of a filter begins at midnight of the browser's time zone. */
-function linkLocalDay(link) {
+function setLocalDay(button) {
   const now = new Date();
   const midnight = (days) => new Date(now.getFullYear(), now.getMonth(), now.getDate() + days).toISOString();
-  const url = new URL(link.href);
-  const day = Number(link.dataset.day);
-  url.searchParams.set('from', midnight(day));
-  if (url.searchParams.has('to')) url.searchParams.set('to', midnight(day + 1));
-  link.href = url;
-  link.textContent = link.textContent.replace(' (UTC)', '');
+  const day = Number(button.dataset.day);
+  button.value = `${midnight(day)}/${button.value.endsWith('/') ? '' : midnight(day + 1)}`;
+  button.textContent = button.textContent.replace(' (UTC)', '');
 }
 
 /** A time at the end of a label, which assistive technology reads. */

@@ -58,7 +58,10 @@ const CURL_BYTES_MAX = 4_096;
  */
 export function eventPages(database: Database, judge: FilterJudge, reachMs: number) {
   const eventList: Page = async ({ call, query }) => {
-    const { filters, listed } = await listBy(call, 'listEvents', filtersOf(query, filterNames));
+    const given = filtersOf(query, filterNames);
+    const [from, to] = query.get('range')?.split('/') ?? [];
+    if (from !== undefined) return redirect(address('/events', { ...given, from, to }));
+    const { filters, listed } = await listBy(call, 'listEvents', given);
     if (listed.kind === 'problem' && listed.code !== 'search_busy') return listed;
     // A search that goes on by itself asks again later.
     const waits = listed.kind === 'problem' && filters.cursor !== undefined && isTimedId(filters.cursor);
@@ -212,21 +215,21 @@ async function countOf(call: Call, { cursor: _, ...query }: Filters) {
   return counted.kind === 'done' ? counted.body : null;
 }
 
-/** A common range of time. `day`: weir.js replaces the UTC day with that of the browser, as many days from today. */
-type Preset = { label: string; address: string; day?: number };
+/** A common range of time: `FROM/` or `FROM/TO`. `day`: weir.js replaces the UTC day with that of the browser, as many days from today. */
+type Preset = { label: string; range: string; day?: number };
 
 /** None once a range is chosen. */
-function presetsOf({ cursor: _, ...filters }: Filters): Preset[] {
-  if (filters.from !== undefined || filters.to !== undefined) return [];
+function presetsOf({ from, to }: Filters): Preset[] {
+  if (from !== undefined || to !== undefined) return [];
   const nowMs = Date.now();
   const hourAgo = new Date(nowMs - HOUR_MS).toISOString();
   const [today, yesterday] = [0, 24 * HOUR_MS].map(
     (ms) => `${new Date(nowMs - ms).toISOString().slice(0, 10)}T00:00:00Z`,
   );
   return [
-    { label: 'Last hour', address: address('/events', { ...filters, from: hourAgo }) },
-    { label: 'Today (UTC)', address: address('/events', { ...filters, from: today }), day: 0 },
-    { label: 'Yesterday (UTC)', address: address('/events', { ...filters, from: yesterday, to: today }), day: -1 },
+    { label: 'Last hour', range: `${hourAgo}/` },
+    { label: 'Today (UTC)', range: `${today}/`, day: 0 },
+    { label: 'Yesterday (UTC)', range: `${yesterday}/${today}`, day: -1 },
   ];
 }
 
