@@ -14,7 +14,7 @@ import { namesOf } from '../names.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { samplesOf, tryItOf } from '../samples/webhook.ts';
 import { count, span } from '../show.ts';
-import { senderOf, showsSecret } from './senders.ts';
+import { senderOf } from './senders.ts';
 import { webhookStrip } from './strip.ts';
 
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
@@ -110,6 +110,7 @@ export async function webhookView(
   more: object = {},
   feedback: Feedback = {},
 ): Promise<PageReply> {
+  const sender = senderOf(webhook.signature_scheme);
   const setUp = webhook.signature_scheme === DEFAULT_SCHEME ? null : presetNamed(webhook.signature_scheme);
   const counted: Counted | undefined = (await webhookHistory(call, [webhook.id]))[webhook.id];
   const shown = {
@@ -118,7 +119,8 @@ export async function webhookView(
     tryItOf,
     samplesOf,
     setUp,
-    retries: retriesText(webhook.signature_scheme),
+    sender,
+    retries: sender.retries,
     errors: {},
     counts: counted && { events: count(counted.accepted), rejections: count(counted.rejected) },
     errors24h: counted && errorShare(counted),
@@ -156,7 +158,6 @@ async function waitingOf(
     event: events.at(-1) ?? null,
     // The tab Rejections has the number of later ones.
     rejection: isStored ? null : rejection,
-    showsSecret: showsSecret(webhook.signature_scheme),
     sender: isGeneral ? 'the sender' : title,
     titleOf: (scheme: string) => presetNamed(scheme)?.title ?? scheme,
   };

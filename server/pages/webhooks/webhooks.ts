@@ -5,6 +5,7 @@ import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presets } from '../../model/signatures/presets.ts';
 import { webhookFields, webhookForm } from '../../model/webhooks.ts';
 import { webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
+import type { Invalid } from '../call.ts';
 import { readOutagesSince } from '../charts/outage-list.ts';
 import { errorShare } from '../charts/traffic.ts';
 import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
@@ -102,18 +103,22 @@ const switchWebhook: Page = async ({ call, id, form }) => {
 
 const rotateWebhook: Page = async (request) => {
   const { call, id, form } = request;
+  const webhook = await call('showWebhook', { id });
+  if (webhook.kind !== 'done') return asProblem(webhook);
+  const refused = (errors: Invalid['errors']) =>
+    webhookView(request, 'secret', webhook.body, { errors }, { status: 422 });
   const given = field(form, 'secret');
+  const { showsSecret, title } = senderOf(webhook.body.signature_scheme);
+  if (given === '' && showsSecret) return refused({ secret: `Paste the secret that ${title} shows.` });
   const input = { overlap_seconds: number(form, 'overlap_seconds') ?? 0, ...(given === '' ? {} : { secret: given }) };
   const rotated = await call('rotateSecret', { id, input });
   if (rotated.kind === 'problem') return rotated;
-  const webhook = await call('showWebhook', { id });
-  if (webhook.kind !== 'done') return asProblem(webhook);
-  if (rotated.kind === 'invalid')
-    return webhookView(request, 'secret', webhook.body, { errors: rotated.errors }, { status: 422 });
+  if (rotated.kind === 'invalid') return refused(rotated.errors);
   const secret = rotated.body.secret ?? null;
   // From the panel that waits for the first request, and continues to wait.
   if (form.has('waiting') && secret === null) return redirect(`/webhooks/${id}`, 'secret-active');
-  return webhookView(request, 'secret', webhook.body, { secret, rotated: true }, { once: secret !== null });
+  const changed = { ...webhook.body, has_secret: true };
+  return webhookView(request, 'secret', changed, { secret, rotated: true }, { once: secret !== null });
 };
 
 const moveWebhook: Page = async ({ call, id, form }) => {

@@ -67,6 +67,18 @@ test('without the secret of the sender, the webhook waits for it and shows none'
   expect(page).toContain('Waiting for a request to the URL.');
 });
 
+test('a rotation generates a secret only for a sender that takes one', async () => {
+  const idOf = async (signature_scheme: string, secret: string) =>
+    (await operator.api('POST', '/api/v1/webhooks', { name: signature_scheme, signature_scheme, secret })).body.id;
+  const slack = `/webhooks/${await idOf('slack', 'a signing secret')}`;
+  const { text } = await open(`${slack}/secret`);
+  expect(text).toContain('New secret that Slack shows');
+  expect(text).not.toContain('a secret is generated');
+  const refused = await open(`${slack}/rotate`, { secret: '', overlap_seconds: '0' });
+  expect([refused.status, refused.text.includes('Paste the secret that Slack shows.')]).toEqual([422, true]);
+  expect((await open(`/webhooks/${await idOf('github', 'another')}/secret`)).text).toContain('a secret is generated');
+});
+
 test('the page of a webhook shows the steps of its sender, its URL to copy, and a command to try it', async () => {
   const created = await open('/webhooks/new', { name: 'pay', signature_scheme: 'stripe', ...given });
   expect(created.status).toBe(200);
