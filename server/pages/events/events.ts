@@ -49,6 +49,8 @@ const filterNames = [...(Object.keys(filterLabels) as FilterName[]), 'cursor'] a
 /** Pause before a page goes on with a search: other requests get the connection. When two other searches run, it waits longer. */
 const CONTINUE_MS = 50;
 const BUSY_MS = 2_000;
+/** Stands before the id of an agent that gets the event only if its subscriptions and filters are ignored. */
+const BEYOND = /^beyond:/;
 /** Largest body that is shown in a shell command; a longer command is unreadable. */
 const CURL_BYTES_MAX = 4_096;
 
@@ -157,11 +159,16 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
   };
 
   const replayEvent: Page = async ({ call, id, form }) => {
-    const agents = await idsOf(call, 'agents', list(form, 'agent_id'));
+    const chosen = list(form, 'agent_id');
+    const agents = await idsOf(
+      call,
+      'agents',
+      chosen.map((one) => one.replace(BEYOND, '')),
+    );
     if ('error' in agents) return asProblem({ kind: 'invalid', errors: { '': agents.error } });
     const input = {
       ...(agents.ids.length > 0 ? { agent_ids: agents.ids } : {}),
-      beyond_subscriptions: form.has('beyond'),
+      beyond_subscriptions: form.has('beyond') || chosen.some((one) => BEYOND.test(one)),
     };
     const replayed = await call('replayEvent', { id, input });
     return replayed.kind === 'done' ? redirect(`/events/${id}`, 'replayed') : asProblem(replayed);
