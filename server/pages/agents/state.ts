@@ -1,4 +1,5 @@
 /** What an agent does, in a word, for the list of agents and its page. */
+import { HOUR_MS } from '../../base/time/durations.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { PENDING_SECONDS } from '../../model/conditions.ts';
@@ -12,10 +13,26 @@ const LATE_MS = PENDING_SECONDS * 1_000;
 
 /** An agent fails when it acknowledged nothing in this time, and attempts failed: the current quarter of an hour and the one before. */
 const FAILING_MS = 1_800_000;
+/** It fails in part from this share of its attempts in an hour on, if they are enough to say so. */
+const FAILED_SHARE_MIN = 0.1;
+const ATTEMPTS_MIN = 20;
 
-function fails({ quarters = [] }: Activity, nowMs: number): boolean {
-  const recent = quarters.filter(({ at }) => nowMs - Date.parse(at) < FAILING_MS);
-  return recent.some(({ failed }) => failed > 0) && recent.every(({ acknowledged }) => acknowledged === 0);
+/** Attempts in the quarters of an hour that began in a time. */
+function attemptsIn({ quarters = [] }: Activity, spanMs: number, nowMs: number) {
+  const recent = quarters.filter(({ at }) => nowMs - Date.parse(at) < spanMs);
+  const sum = (name: 'acknowledged' | 'failed') => recent.reduce((total, one) => total + one[name], 0);
+  return { acknowledged: sum('acknowledged'), failed: sum('failed') };
+}
+
+/** How an agent fails; null: it does not. A new dead letter is one of an agent with a failed attempt in the hour. */
+function failureOf(does: Activity, nowMs: number): { word: string; tone: string } | null {
+  const newest = attemptsIn(does, FAILING_MS, nowMs);
+  if (newest.failed > 0 && newest.acknowledged === 0) return { word: 'failing', tone: 'bad' };
+  const { acknowledged, failed } = attemptsIn(does, HOUR_MS, nowMs);
+  const share = failed / (acknowledged + failed);
+  if (acknowledged + failed >= ATTEMPTS_MIN && share >= FAILED_SHARE_MIN)
+    return { word: `failing ${Math.round(100 * share)} %`, tone: 'warn' };
+  return failed > 0 && does.dead > 0 ? { word: 'dead letters', tone: 'warn' } : null;
 }
 
 /**
@@ -29,6 +46,5 @@ export function agentState(does: Activity | undefined, nowMs: number) {
   if (does.last_seen_at === null) return { word: 'never seen', tone: late, late };
   if (ageMs(does.last_seen_at) > STOPPED_MS)
     return { word: 'stopped', tone: does.waiting_since === null ? 'warn' : 'bad', late };
-  if (fails(does, nowMs)) return { word: 'failing', tone: 'bad', late };
-  return { word: does.working ? 'working' : 'idle', tone: 'good', late };
+  return { ...(failureOf(does, nowMs) ?? { word: does.working ? 'working' : 'idle', tone: 'good' }), late };
 }

@@ -55,6 +55,25 @@ test.each([
       [60, 0, 0],
     ],
   ],
+  ['failing 10 %', 'warn', [[60, 18, 2]]],
+  ['working', 'good', [[60, 17, 2]]],
+  ['working', 'good', [[60, 91, 9]]],
+  [
+    'failing 27 %',
+    'warn',
+    [
+      [3_599, 0, 27],
+      [60, 73, 0],
+    ],
+  ],
+  [
+    'working',
+    'good',
+    [
+      [3_600, 0, 27],
+      [60, 73, 0],
+    ],
+  ],
 ])('an agent is %s (%s) after quarters that began s ago, acknowledged and failed %j', (word, tone, counts) => {
   const quarters = counts.map(([seconds, acknowledged, failed]) => ({
     at: ago(seconds!),
@@ -63,4 +82,14 @@ test.each([
   }));
   const does = { ...activity, working: true, last_seen_at: ago(60), waiting_since: null, quarters };
   expect(agentState(does, NOW_MS)).toMatchObject({ word, tone });
+});
+
+test.each([
+  ['dead letters', 361, 1],
+  ['working', 361, 0],
+  ['working', 0, 1],
+])('an agent is %s with %i dead letters and %i failed attempts in the hour', (word, dead, failed) => {
+  const quarters = [{ at: ago(60), acknowledged: 100, failed }];
+  const does = { ...activity, working: true, dead, last_seen_at: ago(60), waiting_since: null, quarters };
+  expect(agentState(does, NOW_MS).word).toBe(word);
 });

@@ -32,7 +32,7 @@ test('a new user chooses a password with the link that was shown once, and can o
   await visitor.press('Create user', { Email: email, Name: 'A colleague', ...mine });
   const link = visitor.once;
   await visitor.follow('I have stored it');
-  expect(visitor.text).toMatch(new RegExp(`${email}.*The invitation link is valid until`));
+  expect(visitor.text).toMatch(new RegExp(`${email}.*invited.*The invitation link is valid until`));
   expect(visitor.html).not.toContain(new URL(link).searchParams.get('token'));
 
   const theirs = new Visitor(app, null);
