@@ -214,7 +214,7 @@ export const conditionTable = {
     meaning: `the oldest pending delivery of an agent has waited for more than ALERT_PENDING_SECONDS (${PENDING_SECONDS}); what a filter has yet to judge does not count`,
     text: ({ name, value, threshold }) =>
       `The oldest pending delivery of agent ${name} has waited for ${inWords(value)} (limit: ${inWords(threshold ?? 0)}).`,
-    fix: 'The agent has stopped, or claims less than arrives. Start it, or more instances of it.',
+    fix: 'The agent was not started, has stopped, or claims less than arrives. Start it, or more instances of it.',
     action: 'Open the agent',
     page: (id) => `/agents/${id}`,
     runbook:

@@ -197,7 +197,7 @@ export const problems = {
   no_recipients: {
     status: 422,
     detail:
-      'No agent would get these events, because none is subscribed: subscribe an agent to the webhook, or name agents in agent_ids with beyond_subscriptions.',
+      'No agent would get these events, because none is subscribed: subscribe an agent to the webhook, or replay to named agents beyond subscriptions.',
   },
   condition_unknown: { status: 404, detail: 'No condition with this id holds now.' },
   job_unknown: { status: 404, detail: 'No job has this id; finished jobs are deleted after 30 days.' },

@@ -33,7 +33,7 @@ const titles: Readonly<Record<RejectionReason, string>> = {
   body_reencoded: 'JSON serialized again after signing',
   body_form_decoded: 'decoded form fields signed',
   body_charset: 'another character set signed',
-  digest_differs: 'digest differs',
+  digest_differs: 'wrong secret, most likely',
   body_too_large: 'body too large to diagnose',
   body_too_complex: 'body too large to check',
   scheme_stripe: 'signature of Stripe',

@@ -85,7 +85,7 @@ export function timeField(text: string): string {
   return Number.isNaN(at.getTime()) ? text : at.toISOString().slice(0, 19);
 }
 
-/** `Digest differs`: the words with a capital letter, as a heading. */
+/** `No signature`: the words with a capital letter, as a heading. */
 export function sentence(words: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

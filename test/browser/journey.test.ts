@@ -83,7 +83,7 @@ test('from set-up to a second user with the role viewer', async () => {
   expect((await fetch(address, signedRequest({ secret: 'the secret of the sender' }))).status).toBe(403);
   await go('Rejections');
   await page.locator('#rejections tbody a').first().click();
-  await heading(/Digest differs/);
+  await heading(/Wrong secret, most likely/);
   await page.getByRole('link', { name: 'shop' }).first().click();
   await page.getByRole('link', { name: 'Secret' }).click();
   await page.getByLabel('New secret').fill('the secret of the sender');

@@ -1,6 +1,7 @@
 /** A health strip: the last 24 hours of a webhook or an agent in 96 cells, drawn by the server as SVG. */
 import { QUARTER_SECONDS, QUARTERS_SHOWN } from '../../model/history.ts';
 import type { Outage } from '../../model/outages.ts';
+import { plural } from '../show.ts';
 
 const QUARTER_MS = QUARTER_SECONDS * 1_000;
 /** Units of the drawing, which is stretched to the width that it gets. */
@@ -91,7 +92,7 @@ export function stripOf({ sinceMs, quarters, outages, quietHref, total, trouble 
     };
   });
   const parts = [total, ...(bad > 0 ? [`${trouble} in ${bad} of ${QUARTERS_SHOWN} quarter hours`] : [])];
-  if (out > 0) parts.push(`an outage in ${out}`);
+  if (out > 0) parts.push(`an outage in ${plural(out, 'quarter hour')}`);
   return {
     width: QUARTERS_SHOWN * CELL,
     height: HEIGHT,

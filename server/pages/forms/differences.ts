@@ -1,4 +1,5 @@
 /** What differs between two states of a resource, member by member. */
+import { utc } from '../show.ts';
 
 interface Difference {
   name: string;
@@ -19,8 +20,11 @@ export function differences(before: object | null, after: object | null): Differ
   return [...all.filter(({ changed }) => changed), ...all.filter(({ changed }) => !changed)];
 }
 
-/** Strings stay as they are, except blank strings, which are shown quoted. */
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
+
+/** Strings stay as they are, except times, which are written as everywhere, and blank strings, which are shown quoted. */
 function text(value: unknown): string | null {
   if (value === undefined || value === null) return null;
+  if (typeof value === 'string' && TIME.test(value)) return utc(value);
   return typeof value === 'string' && value.trim() !== '' ? value : JSON.stringify(value);
 }

@@ -22,6 +22,7 @@ import {
 } from '../page.ts';
 import { reasonTitle } from '../reason-titles.ts';
 import { sentence } from '../show.ts';
+import { senderOf } from '../webhooks/senders.ts';
 import { senderMessage } from './sender-message.ts';
 
 const rejectionList: Page = async ({ call, query }) => {
@@ -111,6 +112,9 @@ export const rejectionPages = {
 
 type Rejection = Success<Operations['showRejection']['answers']>['body'];
 
+/** Reasons after which the secret at the sender is looked at. */
+const secretReasons: readonly Rejection['reason'][] = ['header_missing', 'digest_differs', 'previous_secret', 'secret_unset'];
+
 /** @param refused kind of the fix that was refused */
 async function rejectionView(
   { call }: PageRequest,
@@ -122,10 +126,13 @@ async function rejectionView(
   const similar = groups.find(({ reason, header }) => reason === rejection.reason && header === rejection.header);
   const acceptable = groups.reduce((sum, group) => sum + group.acceptable, 0);
   const webhook = await partOf(call('showWebhook', { id: rejection.webhook_id }));
-  const retries = webhook === null ? '' : retriesText(webhook.signature_scheme);
+  const scheme = webhook?.signature_scheme ?? '';
+  const { reason } = rejection.last_check ?? rejection;
   const data = {
     rejection,
-    retries,
+    retries: webhook === null ? '' : retriesText(scheme),
+    sender: secretReasons.includes(reason) && !senderOf(scheme).isGeneral ? presetNamed(scheme) : null,
+    isUnsigned: reason === 'header_missing',
     similar: similar?.rejections ?? 0,
     acceptable,
     refused,

@@ -62,7 +62,7 @@ describe('a strip', () => {
     expect(troubled(cells)).toEqual([2, 3, 4, 5]);
     expect(bars.outage.match(/M/g)?.length).toBe(3);
     expect(cells[3]).toMatchObject({ text: 'outage of the database, 0 good, 2 bad', href: '/status#outage-list' });
-    expect(label).toBe('Last 24 hours: 9 good, failures in 2 of 96 quarter hours, an outage in 3');
+    expect(label).toBe('Last 24 hours: 9 good, failures in 2 of 96 quarter hours, an outage in 3 quarter hours');
   });
 });
 
@@ -128,7 +128,7 @@ describe('the strip of a webhook', () => {
     ]);
     const page = await (await fetch(`${app.url}/webhooks`, { headers: { cookie: viewer.cookie } })).text();
     expect(page).toMatch(
-      /<span class="unseen">Last 24 hours: 1[56] accepted, 2 rejected, 3 rate limited, 4 refused, refusals in 3 of 96 quarter hours, an outage in 1</,
+      /<span class="unseen">Last 24 hours: 1[56] accepted, 2 rejected, 3 rate limited, 4 refused, refusals in 3 of 96 quarter hours, an outage in 1 quarter hour</,
     );
   });
 

@@ -2,9 +2,8 @@
 import { expect, test } from 'vitest';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson } from '../../helpers/people.ts';
-import { signatureOf } from '../../helpers/requests.ts';
-import { shared } from '../../helpers/shared.ts';
+import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { signatureOf, signedRequest } from '../../helpers/requests.ts';
 import { until } from '../../helpers/wait.ts';
 
 const SECRET = 'what the sender has 51c0';
@@ -81,8 +80,8 @@ test('the title is the diagnosis, and one box says why and, after a check, what 
   const webhook = await app.addWebhook({ name: 'titled', secret: 'unlike that of the sender' });
   const id = await refuse(webhook, 'x-hub-signature-256', 1, 'that of the sender');
   const page = await get(`/rejections/${id}`);
-  expect(page).toContain('<title>Digest differs · Weir</title>');
-  expect(page).toContain('<h1>Digest differs <code class="muted">x-hub-signature-256</code></h1>');
+  expect(page).toContain('<title>Wrong secret, most likely · Weir</title>');
+  expect(page).toContain('<h1>Wrong secret, most likely <code class="muted">x-hub-signature-256</code></h1>');
   expect(boxes(page)).toEqual(['Why it was rejected']);
   const checked = await get((await post(`/rejections/${id}/recheck`, {})).location!);
   expect(boxes(checked)).toEqual(['The request is still rejected.']);
@@ -95,6 +94,21 @@ test('the title is the diagnosis, and one box says why and, after a check, what 
   expect(fixed).not.toContain('Use this secret');
   await post(`/rejections/${id}/accept`, {});
   expect(boxes(await get(`/rejections/${id}`))).toEqual(['Accepted']);
+});
+
+test('where the secret is at the sender is beside the fixes, also that GitHub does not sign without one', async () => {
+  const { body } = await operator.api('POST', '/api/v1/webhooks', {
+    name: 'of GitHub',
+    signature_scheme: 'github',
+    secret: 'kept by Weir',
+  });
+  expect((await fetch(body.url, signedRequest({ secret: null }))).status).toBe(403);
+  const { id } = await until(
+    async () => (await operator.api('GET', `/api/v1/rejections?webhook_id=${body.id}`)).body.items[0],
+  );
+  const page = await get(`/rejections/${id}`);
+  expect(page).toContain('<h3>Where GitHub has its secret</h3>');
+  expect(page).toContain('GitHub signs nothing while its field for the secret is empty.');
 });
 
 test('the list has the source and what to do', async () => {

@@ -57,7 +57,7 @@ function noRecipients(judged: JudgedEvent | null): Problem {
   const why = [...reasons.slice(0, REASONS_MAX), ...more].join('; ').replace(/^./, (first) => first.toUpperCase());
   return problem(
     'no_recipients',
-    `No agent would get this event. ${why}. With beyond_subscriptions it is delivered anyway.`,
+    `No agent would get this event. ${why}. A replay beyond subscriptions and filters delivers it anyway.`,
   );
 }
 

@@ -6,7 +6,7 @@ export const rejectionReasons = {
   header_missing:
     'The request carries no signature. Give the sender the secret of this webhook, and have it sign as the signature scheme of the webhook requires (sha256: sha256= and the hex HMAC-SHA256 of the body in the signature header).',
   header_other:
-    'The signature is in another header. Set signature_header of the webhook to that header, or send the signature in the header that the webhook expects.',
+    'The signature is in another header. Set the signature header of the webhook to that header, or send the signature in the header that the webhook expects.',
   header_repeated:
     'The signature header was sent more than once, which is ambiguous. Send it once, and check whether a proxy adds a second one.',
   secret_sent:
@@ -25,11 +25,11 @@ export const rejectionReasons = {
   malformed:
     'The header does not contain a signature of the scheme of the webhook, or the scheme’s id or time is missing. For sha256 it must be sha256= followed by 64 hex digits.',
   key_kind:
-    'The signature was made with the other kind of key: a private key (v1a) where the webhook has a secret, or a secret (v1) where it has a public_key. Set public_key to the sender’s whpk_… key, or set it to null and set the secret.',
+    'The signature was made with the other kind of key: a private key (v1a) where the webhook has a secret, or a secret (v1) where it has a public key. Set the public key to the sender’s whpk_… key, or remove it and set the secret.',
   signature_encoding:
     'The signature is right, but encoded in another way (hex, base64) than the scheme of the webhook says. Correct the encoding in the scheme definition, or at the sender.',
   clock_apart:
-    'The signature is valid, but the time of the request was further from the clock of the server than the webhook allows. Set the clocks of both machines; raise the time tolerance of the webhook (tolerance_seconds) if the sender repeats old requests.',
+    'The signature is valid, but the time of the request was further from the clock of the server than the webhook allows. Set the clocks of both machines; raise the time tolerance of the webhook if the sender repeats old requests.',
   previous_secret:
     'The signature was made with the previous secret, whose overlap has ended. Give the sender the current secret; use a longer overlap for the next rotation.',
   other_webhook:
@@ -68,27 +68,27 @@ export const rejectionReasons = {
   body_too_complex:
     'The body is over the bounds of its scheme and was not checked: forms 1,000 fields and 131,072 bytes (16 fields: 524,288), Mailgun 262,144 bytes, JSON 1,048,576 bytes. Real senders stay far below: check who sends this, or send less in one request.',
   scheme_stripe:
-    'This is a signature of Stripe, over a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to stripe.',
+    'This is a signature of Stripe, over a timestamp and the body, and the webhook is set to another scheme. Set the signature scheme of the webhook to stripe.',
   scheme_slack:
-    'This is a signature of Slack, over a version, a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to slack.',
+    'This is a signature of Slack, over a version, a timestamp and the body, and the webhook is set to another scheme. Set the signature scheme of the webhook to slack.',
   scheme_zoom:
-    'This is a signature of Zoom, over a version, a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to zoom.',
+    'This is a signature of Zoom, over a version, a timestamp and the body, and the webhook is set to another scheme. Set the signature scheme of the webhook to zoom.',
   scheme_standard_webhooks:
-    'This is a signature by Standard Webhooks, over an id, a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to standard-webhooks, or to svix for headers that begin with svix-.',
+    'This is a signature by Standard Webhooks, over an id, a timestamp and the body, and the webhook is set to another scheme. Set the signature scheme of the webhook to standard-webhooks, or to svix for headers that begin with svix-.',
   scheme_shopify:
-    'This is a signature of Shopify, over the body, in base64, and the webhook is set to another scheme. Set signature_scheme of the webhook to shopify.',
+    'This is a signature of Shopify, over the body, in base64, and the webhook is set to another scheme. Set the signature scheme of the webhook to shopify.',
   scheme_paddle:
-    'This is a signature of Paddle, over a timestamp and the body, and the webhook is set to another scheme. Set signature_scheme of the webhook to paddle.',
+    'This is a signature of Paddle, over a timestamp and the body, and the webhook is set to another scheme. Set the signature scheme of the webhook to paddle.',
   scheme_github_sha1:
-    'This is GitHub’s old signature with SHA-1 alone; with a secret, GitHub sends X-Hub-Signature-256 as well. Check whether a proxy removes that header, or update an old sender. For Intercom, which signs with SHA-1 only, set signature_scheme to intercom.',
+    'This is GitHub’s old signature with SHA-1 alone; with a secret, GitHub sends X-Hub-Signature-256 as well. Check whether a proxy removes that header, or update an old sender. For Intercom, which signs with SHA-1 only, set the signature scheme to intercom.',
   scheme_gitlab:
-    'GitLab sends its secret token in a header and no signature, and the webhook is set to another scheme. Set signature_scheme of the webhook to gitlab-token.',
+    'GitLab sends its secret token in a header and no signature, and the webhook is set to another scheme. Set the signature scheme of the webhook to gitlab-token.',
   scheme_twilio:
-    'This is a signature of Twilio, over the URL and the form fields, and the webhook is set to another scheme. Set signature_scheme of the webhook to twilio.',
+    'This is a signature of Twilio, over the URL and the form fields, and the webhook is set to another scheme. Set the signature scheme of the webhook to twilio.',
   scheme_ed25519:
-    'The request is signed with a private key (Ed25519), as by Discord, and the webhook is set to another scheme. Set signature_scheme of the webhook to discord, and its public_key.',
+    'The request is signed with a private key (Ed25519), as by Discord, and the webhook is set to another scheme. Set the signature scheme of the webhook to discord, and its public key.',
   scheme_other:
-    'This is a signature of another scheme than that of the webhook. Set signature_scheme of the webhook to the scheme of the sender.',
+    'This is a signature of another scheme than that of the webhook. Set the signature scheme of the webhook to the scheme of the sender.',
   verifies_now:
     'The request verifies with the current secret and signature header. Accept it, or have the sender repeat it.',
 } as const;
