@@ -1,13 +1,14 @@
 /** Calls API operations from a page as the requesting user, with the same rules and checks as over HTTP. */
 
 import type { Exchange } from '../base/http/exchange.ts';
-import type { Problem } from '../base/http/problem.ts';
+import { type Problem, problem } from '../base/http/problem.ts';
 import { recordOf } from '../base/http/record.ts';
 import type { Success } from '../manage/api/operation.ts';
 import type { Operations } from '../manage/api/operations.ts';
 import type { OperationName } from '../manage/api/routes.ts';
 import type { Runner } from '../manage/api/run.ts';
 import type { Person } from '../manage/auth/person.ts';
+import { confirmationOf } from '../model/confirmations.ts';
 import type { Named, NamedTable, NewestNames } from '../store/queries/names.ts';
 
 /** Error messages by field name; '' is the form as a whole. */
@@ -29,6 +30,8 @@ export interface CallArguments {
   input?: unknown;
   /** The tag of the version that the form was rendered from: prevents overwriting another change unnoticed. */
   ifMatch?: string;
+  /** Name of the target, which the person has typed to confirm an operation that asks for it. */
+  name?: string;
 }
 
 export interface Call {
@@ -42,13 +45,25 @@ export interface Names {
   newest(table: NamedTable, which: NewestNames): Promise<Named[]>;
 }
 
-/** Creates the call function for this user and request. @param person null when not signed in. */
-export function createCall(runner: Runner, names: Names, person: Person | null, exchange: Exchange): Call {
+/**
+ * Creates the call function for this user and request. Refuses an operation that needs a confirmation (model/confirmations.ts) which the
+ * form does not have.
+ * @param person null when not signed in.
+ */
+export function createCall(
+  runner: Runner,
+  names: Names,
+  person: Person | null,
+  exchange: Exchange,
+  form: URLSearchParams,
+): Call {
   const call = async <Name extends OperationName>(
-    name: Name,
-    { id = '', innerId = '', query = {}, input = {}, ifMatch }: CallArguments = {},
+    operation: Name,
+    { id = '', innerId = '', query = {}, input = {}, ifMatch, name = '' }: CallArguments = {},
   ): Promise<Called<Name>> => {
-    const outcome = await runner.run(name, {
+    const unconfirmed = unconfirmedOf(operation, input, form, name);
+    if (unconfirmed !== null) return unconfirmed;
+    const outcome = await runner.run(operation, {
       requester: person === null ? { kind: 'anyone' } : { kind: 'user', person },
       id,
       innerId,
@@ -61,9 +76,24 @@ export function createCall(runner: Runner, names: Names, person: Person | null, 
     });
     if (outcome.kind === 'problem') return refused(outcome);
     if (outcome.kind === 'done') return outcome;
-    throw new Error(`${name} returns no document that a page can show`);
+    throw new Error(`${operation} returns no document that a page can show`);
   };
   return Object.assign(call, { names });
+}
+
+/** Refuses an operation that the field `confirmed`, which partials/confirm sends, does not confirm; null: it may be carried out. */
+function unconfirmedOf(
+  operation: OperationName,
+  input: unknown,
+  form: URLSearchParams,
+  name: string,
+): Invalid | Problem | null {
+  const asked = confirmationOf(operation, input);
+  const confirmed = form.get('confirmed')?.trim().toLowerCase() ?? '';
+  if (asked === null || (asked.by === 'name' ? confirmed === name.toLowerCase() && name !== '' : confirmed !== ''))
+    return null;
+  if (asked.by === 'name') return { kind: 'invalid', errors: { confirmed: `Type ${name} to confirm.` } };
+  return problem('invalid_request', `Open the page again and confirm the change first. ${asked.consequence}`);
 }
 
 /** Errors of single fields are shown beside the field, the first one of each. */

@@ -337,7 +337,8 @@ describe('an agent', () => {
         expect([await used(true), await used(false)]).toEqual([true, false]);
       }
       for (const i of [0, 2]) await boxes.nth(i).check();
-      await tab.page.locator('#chosen').getByRole('button', { name: 'Dismiss' }).click();
+      await tab.page.locator('#chosen').getByText('Dismiss…').click();
+      await tab.page.locator('#chosen').getByRole('button', { name: 'Dismiss now' }).click();
       await tab.page.getByText('2 dead letters are dismissed.').waitFor();
       await tab.page.goto(`/deliveries?state=dead&agent_id=${agent.id}`);
       expect(await boxes.count()).toBe(1);

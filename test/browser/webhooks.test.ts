@@ -81,7 +81,8 @@ describe('with JavaScript', () => {
       expect(await page.locator('.notice').count()).toBe(0);
 
       await page.getByRole('link', { name: 'Secret' }).click();
-      await page.getByRole('button', { name: 'Rotate secret' }).click();
+      await page.getByText('Rotate secret…').click();
+      await page.getByRole('button', { name: 'Rotate secret now' }).click();
       await page.locator('.once code').waitFor();
       const { secret } = await readMade(page);
       expect([await statusWith(secret), await statusWith(made.secret)]).toEqual([202, 202]);
@@ -91,8 +92,8 @@ describe('with JavaScript', () => {
       await page.getByRole('link', { name: 'Settings' }).click();
       await page.getByLabel('Type its name').fill('another');
       await page.getByRole('button', { name: 'Delete webhook' }).click();
-      await page.getByText('Type changed to delete it.').waitFor();
-      await until(async () => (await page.evaluate('document.activeElement.name')) === 'name');
+      await page.getByText('Type changed to confirm.').waitFor();
+      await until(async () => (await page.evaluate('document.activeElement.name')) === 'confirmed');
       await page.getByLabel('Type its name').fill('changed');
       await page.getByRole('button', { name: 'Delete webhook' }).click();
       await page.getByText('Deleted.').waitFor();

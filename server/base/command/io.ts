@@ -6,7 +6,7 @@ import { visible, visibleJson, visibleLine } from '../telemetry/visible.ts';
 export interface CommandIo {
   environment: NodeJS.ProcessEnv;
   directory: string;
-  stdin: NodeJS.ReadableStream;
+  stdin: NodeJS.ReadableStream & { isTTY?: boolean };
   stdout: NodeJS.WritableStream & { isTTY?: boolean };
   stderr: NodeJS.WritableStream & { isTTY?: boolean };
   /** Folder of the compiled thread entry points; default: that of this build. */

@@ -13,6 +13,7 @@ import {
 } from '../../base/command/io.ts';
 import { visibleDocument, visibleLine } from '../../base/telemetry/visible.ts';
 import type { CellAway } from '../../model/cells.ts';
+import type { ConfirmedOperation } from '../../model/confirmations.ts';
 import { uuid } from '../command/arguments.ts';
 import {
   type Call,
@@ -22,6 +23,7 @@ import {
   ProblemFailure,
   type UsesDatabase,
 } from './call.ts';
+import { confirmedCall } from './confirm.ts';
 import { idOf, keyOf, namesOf, type Resource } from './lists.ts';
 import { openRemote, type RemoteOptions, withRemoteOptions } from './remote.ts';
 
@@ -58,8 +60,8 @@ interface RowFacts {
   more?: (command: Command) => Command;
   /** Absent: on this machine it needs a Weir that serves. */
   database?: UsesDatabase;
-  /** It removes something: the text names the Weir it was removed from. */
-  removes?: true;
+  /** The operation about which it asks on a terminal: it has the option --yes, and its text names the Weir that it changed. */
+  asks?: ConfirmedOperation;
 }
 
 interface Listing<Item, Options> {
@@ -137,9 +139,10 @@ export function defineRows(
     const target = one.name === '' ? command : command.command(one.name).description(one.description);
     addArguments(target, one);
     withRemoteOptions(target.option('--json', 'print one JSON document'));
+    if (one.asks !== undefined) target.option('--yes', 'do not ask, also on a terminal');
     const { target: wanted } = one;
     target.action((...parsed: unknown[]) => {
-      const options = parsed.at(-2) as RemoteOptions & { json?: boolean };
+      const options = parsed.at(-2) as RemoteOptions & { json?: boolean; yes?: boolean };
       const key = wanted === undefined ? '' : ((parsed[0] as string | undefined) ?? '');
       return reported(io, options.json === true, async () => {
         one.check?.(key, options);
@@ -178,18 +181,18 @@ async function runRow(
   one: Row,
   connection: Connection,
   [key, argument]: readonly [string, string],
-  options: { json?: boolean },
+  options: { json?: boolean; yes?: boolean },
 ): Promise<void> {
   const { call } = connection;
   const id = typeof one.target === 'string' ? await idOf(call, one.target, key) : key;
   const given = { id, key, argument, options, io, connection };
-  const answer = await one.run(call, given);
+  const answer = await one.run(confirmedCall(io, call, key || argument, options.yes === true), given);
   printCellsAway(io, answer);
   const shown = { ...given, id: visibleLine(id) };
   const failure = one.failure?.(visibleDocument(answer), shown) ?? null;
   if (options.json) printJson(io, one.json === undefined ? (answer ?? { id }) : one.json(answer));
   else if (failure === null) await printAnswer(io, one, visibleDocument(answer), shown);
-  if (failure === null && !options.json && one.removes && connection.remote !== null)
+  if (failure === null && !options.json && one.asks !== undefined && connection.remote !== null)
     printText(io, `On ${connection.remote}\n`);
   // With --json the document says what failed.
   if (failure !== null) throw new CommandError(options.json ? '' : failure);

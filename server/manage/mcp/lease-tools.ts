@@ -180,7 +180,7 @@ export const leaseTools: readonly Tool[] = [
     description:
       'Reports that the work for these deliveries failed. Weir delivers them again after delay_seconds, and after too many attempts keeps them as dead letters for a person. Call it when you cannot complete the work now, and say why in reason. Returns the receipts that are done, and those that are gone because their lease had expired. Afterwards call wait_for_events.',
     access: 'agent',
-    hints: { readOnly: false, destructive: true },
+    hints: { readOnly: false, destructive: 'nack' },
     input: z.strictObject({
       receipts,
       delay_seconds: z

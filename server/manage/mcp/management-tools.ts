@@ -122,7 +122,7 @@ export const managementTools: readonly Tool[] = [
     description:
       'Delivers a stored event again to the agents, which do its work once more: call it only when your user wants that, for example after a fault of an agent was fixed. Find the event with search_events. Subscriptions and their filters apply unless beyond_subscriptions is true. Returns the ids of the new deliveries. Each call delivers the event another time.',
     access: 'operator',
-    hints: { readOnly: false, destructive: true },
+    hints: { readOnly: false, destructive: 'replayEvent' },
     input: z.strictObject({
       event_id: z.guid().describe('event_id from search_events'),
       agent_ids: replayAgents.describe(

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Unanswered } from '../../base/http/exchange.ts';
 import type { Problem } from '../../base/http/problem.ts';
+import type { ConfirmedOperation } from '../../model/confirmations.ts';
 import { allows, type Role } from '../../model/users.ts';
 import type { Encoded } from '../api/operation.ts';
 import type { OperationName } from '../api/routes.ts';
@@ -34,7 +35,8 @@ export type ToolAnswer<Output> = { kind: 'answer'; structured: Output; text: str
 /** Hints for the client, which may ask its user before a call (MCP, ToolAnnotations). */
 interface Hints {
   readOnly: boolean;
-  destructive?: boolean;
+  /** The operation that it runs if its effect is destructive, also where a person is not asked about it. */
+  destructive?: ConfirmedOperation;
   idempotent?: boolean;
 }
 
@@ -101,7 +103,7 @@ export function listing({ name, title, description, input, output, hints }: Tool
     annotations: {
       title,
       readOnlyHint: hints.readOnly,
-      destructiveHint: hints.destructive ?? false,
+      destructiveHint: hints.destructive !== undefined,
       idempotentHint: hints.idempotent ?? hints.readOnly,
       // The tool works on Weir alone, not on other systems.
       openWorldHint: false,

@@ -1,7 +1,7 @@
 /** /users/:id: one user, and all changes that an administrator may make to a user. */
 
 import { allows, roles } from '../../model/users.ts';
-import { type FormFeedback, fieldError, formErrors, noErrors } from '../forms/errors.ts';
+import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
 import { confirmation, confirmationError } from '../forms/form.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
 import { plural } from '../show.ts';
@@ -67,13 +67,10 @@ const deleteUser: Page = async (request) => {
   const { id, call, form } = request;
   const user = await call('showUser', { id });
   if (user.kind !== 'done') return asProblem(user);
-  const confirm = form.get('confirm') ?? '';
-  if (confirm.trim().toLowerCase() !== user.body.email.toLowerCase())
-    return userPage(request, fieldError('confirm', 'Type the email address of this user.'), { confirm });
-  const deleted = await call('deleteUser', { id, input: confirmation(form) });
+  const deleted = await call('deleteUser', { id, name: user.body.email, input: confirmation(form) });
   if (deleted.kind === 'done') return redirect('/users', 'deleted');
-  const feedback = formErrors(deleted, { last_administrator: 'confirm', ...confirmationError('delete') });
-  return userPage(request, feedback, { confirm });
+  const feedback = formErrors(deleted, { last_administrator: 'confirmed', ...confirmationError('delete') });
+  return userPage(request, feedback, { confirmed: form.get('confirmed') ?? '' });
 };
 
 export const userPages = {
@@ -90,14 +87,14 @@ export const userPages = {
 interface FormInput {
   given?: { name: string; role: string };
   revokeTokens?: boolean;
-  confirm?: string;
+  confirmed?: string;
 }
 
 /** @param typed the input of a refused form; never a password. */
 async function userPage(
   { id, call, person }: PageRequest,
   { errors, ...feedback }: FormFeedback,
-  { given, revokeTokens = true, confirm = '' }: FormInput = {},
+  { given, revokeTokens = true, confirmed = '' }: FormInput = {},
 ): Promise<PageReply> {
   const found = await call('showUser', { id });
   if (found.kind !== 'done') return asProblem(found);
@@ -109,7 +106,7 @@ async function userPage(
     user,
     given: given ?? user,
     revokeTokens,
-    confirm,
+    confirmed,
     roles,
     isSelf,
     disabling: disablingOf(user.email, active, tokens.next_cursor !== null),

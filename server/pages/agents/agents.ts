@@ -100,20 +100,13 @@ async function refusedRotation(request: PageRequest, refused: Parameters<typeof 
   return agentView(request, agent.body, { errors, overlap: field(request.form, 'overlap_seconds') }, feedback);
 }
 
-/** Requires the typed name, to prevent revoking the wrong agent. */
 const revokeAgent: Page = async (request) => {
-  const { call, id, form } = request;
+  const { call, id } = request;
   const agent = await call('showAgent', { id });
   if (agent.kind !== 'done') return asProblem(agent);
-  if (field(form, 'name') !== agent.body.name)
-    return agentView(
-      request,
-      agent.body,
-      { errors: { name: `Type ${agent.body.name} to revoke it.` } },
-      { status: 422 },
-    );
-  const revoked = await call('revokeAgent', { id });
-  if (revoked.kind !== 'done') return asProblem(revoked);
+  const revoked = await call('revokeAgent', { id, name: agent.body.name });
+  if (revoked.kind === 'problem') return revoked;
+  if (revoked.kind === 'invalid') return agentView(request, agent.body, { errors: revoked.errors }, { status: 422 });
   const counted = await call('countDeliveries', { query: { agent_id: id } });
   const isLeft = counted.kind === 'done' && counted.body.pending + counted.body.leased > 0;
   // Its page asks what to do with what is left.

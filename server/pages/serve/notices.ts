@@ -84,7 +84,6 @@ interface Notice {
 /** The changes that another form of the same page undoes. */
 const undoings = recordOf<NonNullable<Notice['undo']>>([
   ['disabled', { path: '/switch', fields: { enabled: 'true' } }],
-  ['enabled', { path: '/switch', fields: { enabled: 'false' } }],
 ]);
 
 /** The changes of many deliveries, each of which has an id in the URL: `?action=…`. */

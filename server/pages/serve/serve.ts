@@ -85,7 +85,7 @@ export class Pages {
       id: exchange.parameters[0] ?? '',
       query: new URLSearchParams(exchange.query),
       form,
-      call: createCall(this.#parts.runner, this.#parts.names, person, exchange),
+      call: createCall(this.#parts.runner, this.#parts.names, person, exchange, form),
       exchange,
     };
   }

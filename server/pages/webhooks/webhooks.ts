@@ -126,21 +126,14 @@ const moveWebhook: Page = async ({ call, id, form }) => {
   return moved.kind === 'done' ? redirect(`/webhooks/${id}/settings`, 'webhook-moved') : asProblem(moved);
 };
 
-/** Requires the typed name, to prevent deleting the wrong webhook. */
 const deleteWebhook: Page = async (request) => {
-  const { call, id, form } = request;
+  const { call, id } = request;
   const webhook = await call('showWebhook', { id });
   if (webhook.kind !== 'done') return asProblem(webhook);
-  if (field(form, 'name') !== webhook.body.name)
-    return webhookView(
-      request,
-      'settings',
-      webhook.body,
-      { errors: { name: `Type ${webhook.body.name} to delete it.` } },
-      { status: 422 },
-    );
-  const deleted = await call('deleteWebhook', { id });
-  return deleted.kind === 'done' ? redirect('/webhooks', 'deleted') : asProblem(deleted);
+  const deleted = await call('deleteWebhook', { id, name: webhook.body.name });
+  if (deleted.kind === 'done') return redirect('/webhooks', 'deleted');
+  if (deleted.kind === 'problem') return deleted;
+  return webhookView(request, 'settings', webhook.body, { errors: deleted.errors }, { status: 422 });
 };
 
 export const webhookPages = {

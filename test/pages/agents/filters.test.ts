@@ -41,7 +41,7 @@ test('a revoked agent with undelivered events is shown, with the choice to move 
   const { id } = await addAgent(app, [other]);
   const { name } = (await operator.api('GET', `/api/v1/agents/${id}`)).body;
   await send(other);
-  const { to } = await post(`/agents/${id}/revoke`, { name });
+  const { to } = await post(`/agents/${id}/revoke`, { confirmed: name });
   expect(to).toMatch(new RegExp(`^/agents/${id}\\?`));
   expect(await get(to)).toContain('Agent revoked, 1 undelivered');
 });

@@ -34,11 +34,11 @@ test('chosen rows are dismissed and replayed, others are not, and the list stays
   // The pending one has no box.
   const [one, two, three, ...more] = boxes(page) as [string, string, string];
   expect(more).toEqual([]);
-  expect(page).toContain('<button formaction="/deliveries/dismiss">Dismiss</button>');
+  expect(page).toContain('formaction="/deliveries/dismiss" name="confirmed" value="yes">Dismiss now</button>');
   expect(boxes(await get(list, viewer))).toEqual([]);
 
   const scope: [string, string] = ['webhook_id', webhook.id];
-  const dismissed = await post('/deliveries/dismiss', [scope, ['id', one], ['id', two]]);
+  const dismissed = await post('/deliveries/dismiss', [scope, ['confirmed', 'yes'], ['id', one], ['id', two]]);
   expect(dismissed).toContain('2 dead letters are dismissed.');
   const replayed = await post('/deliveries/replay', [scope, ['id', two], ['id', three]]);
   expect(replayed).toContain('2 deliveries are pending again.');

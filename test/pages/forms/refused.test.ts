@@ -80,7 +80,7 @@ describe('while a value is shown that is shown only once', () => {
     const address = /href="(\/agents\/[0-9a-f-]{36})" target="_self" data-stored/.exec(made.text)![1]!;
     expect(made.headers.get('hx-push-url')).toBe(address);
     expect(made.text).not.toContain(`${address}/rotate`);
-    const rotated = await post(`${address}/rotate`, { current_password: PASSWORD });
+    const rotated = await post(`${address}/rotate`, { confirmed: 'yes', current_password: PASSWORD });
     expect(rotated.text).toContain('data-copy="WEIR_CREDENTIAL=wa_');
     expect(rotated.text).not.toContain(`${address}/edit`);
     expect(await get(address)).toContain(`${address}/edit`);
@@ -98,10 +98,10 @@ test('the overlap of a rotation is kept when the password is wrong, and the page
   const address = `/agents/${(await addAgent(app)).id}`;
   const chosen = (text: string) => /<option value="(\d+)" selected/.exec(text)?.[1];
   expect(chosen(await get(address))).toBe('86400');
-  const refused = await post(`${address}/rotate`, { overlap_seconds: '0', current_password: 'wrong' });
+  const refused = await post(`${address}/rotate`, { confirmed: 'yes', overlap_seconds: '0', current_password: 'wrong' });
   expect([refused.status, chosen(refused.text)]).toEqual([403, '0']);
   expect(await get(address)).not.toContain('Old credential');
-  await post(`${address}/rotate`, { overlap_seconds: '3600', current_password: PASSWORD });
+  await post(`${address}/rotate`, { confirmed: 'yes', overlap_seconds: '3600', current_password: PASSWORD });
   expect(await get(address)).toMatch(/Old credential<\/dt><dd>Not used since the rotation; expires <time/);
 });
 

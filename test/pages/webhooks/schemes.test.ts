@@ -60,7 +60,7 @@ test('without the secret of the sender, the webhook waits for it and shows none'
   const webhook = await find('waits');
   expect(webhook).toMatchObject({ signature_scheme: 'stripe', has_secret: true });
 
-  const pasted = await open(`/webhooks/${webhook.id}/rotate`, { waiting: 'true', secret: 'whsec_a good secret' });
+  const pasted = await open(`/webhooks/${webhook.id}/rotate`, { waiting: 'true', confirmed: 'yes', secret: 'whsec_a good secret' });
   expect(pasted.status).toBe(303);
   const { text: page } = await open(pasted.headers.get('location')!);
   expect(page).toContain('The new secret is active.');
@@ -74,7 +74,7 @@ test('a rotation generates a secret only for a sender that takes one', async () 
   const { text } = await open(`${slack}/secret`);
   expect(text).toContain('New secret that Slack shows');
   expect(text).not.toContain('a secret is generated');
-  const refused = await open(`${slack}/rotate`, { secret: '', overlap_seconds: '0' });
+  const refused = await open(`${slack}/rotate`, { confirmed: 'yes', secret: '', overlap_seconds: '0' });
   expect([refused.status, refused.text.includes('Paste the secret that Slack shows.')]).toEqual([422, true]);
   expect((await open(`/webhooks/${await idOf('github', 'another')}/secret`)).text).toContain('a secret is generated');
 });

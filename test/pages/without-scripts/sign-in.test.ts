@@ -105,7 +105,7 @@ test('a user signs out everywhere', async () => {
   const viewer = await addPerson(app, 'viewer');
   const [here, elsewhere] = [new Visitor(app, viewer), new Visitor(app, viewer)];
   await here.open('/account');
-  await here.press('Sign out everywhere');
+  await here.press('Sign out everywhere now');
   expect(here.text).toContain('You are signed out everywhere.');
   expect(here.html).not.toContain('class="nav"');
   await elsewhere.open('/');

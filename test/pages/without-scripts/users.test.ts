@@ -95,7 +95,7 @@ test('an administrator changes name and role, disables, enables, sets a password
   expect(visitor.html).not.toContain(password);
   const confirm = `Type ${viewer.email} to confirm`;
   await visitor.press('Delete user', { [confirm]: 'somebody else', ...mine });
-  expect(visitor.error('confirm')).not.toBeNull();
+  expect(visitor.error('confirmed')).not.toBeNull();
   await visitor.press('Delete user', { [confirm]: viewer.email, 'Your password': 'not the password' });
   expect(visitor.error('current_password-delete')).not.toBeNull();
   expect(visitor.entry('Delete user', confirm)).toBe(viewer.email);
@@ -113,7 +113,7 @@ test('the last administrator cannot be removed, and the error is shown at the fo
   await visitor.press('Disable user now', mine);
   expect(visitor.html).toMatch(/<h2>Disable<\/h2>(?:(?!<\/section>)[\s\S])*This is the last active administrator/);
   await visitor.press('Delete user', { [`Type ${administrator.email} to confirm`]: administrator.email, ...mine });
-  expect(visitor.error('confirm')).toMatch(/^This is the last active administrator/);
+  expect(visitor.error('confirmed')).toMatch(/^This is the last active administrator/);
 });
 
 const withToken = (token: string) =>

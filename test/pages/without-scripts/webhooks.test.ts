@@ -87,14 +87,14 @@ test('it is edited, disabled, enabled, rotated with an overlap, and deleted by i
   expect(visitor.text).toContain('The webhook is enabled.');
 
   await visitor.follow('Secret');
-  await visitor.press('Rotate secret');
+  await visitor.press('Rotate secret now');
   const secret = visitor.once;
   expect([await statusWith(secret), await statusWith(made.secret)]).toEqual([202, 202]);
   await visitor.follow('I have stored it');
   expect(visitor.html).not.toContain(secret);
   await visitor.follow('Settings');
   await visitor.press('Delete webhook', { 'Type its name to confirm': 'another' });
-  expect(visitor.text).toContain('Type changed to delete it.');
+  expect(visitor.text).toContain('Type changed to confirm.');
   await visitor.press('Delete webhook', { 'Type its name to confirm': 'changed' });
   expect(visitor.text).toContain('Deleted.');
   expect(await statusWith(secret)).toBe(404);

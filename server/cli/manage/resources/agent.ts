@@ -123,6 +123,7 @@ export const agentRows: readonly Row[] = [
     name: 'rotate',
     description: 'replace the credential and print the new one, once',
     target,
+    asks: 'rotateAgent',
     options: [['--overlap <seconds>', 'how long the old credential and its sessions stay valid', seconds, 0]],
     run: (call, { id, options: { overlap } }) => call('rotateAgent', { id, input: { overlap_seconds: overlap } }),
     text: (agent) => {
@@ -137,7 +138,7 @@ export const agentRows: readonly Row[] = [
     name: 'revoke',
     description: 'revoke its credential and sessions permanently; its deliveries are kept',
     target,
-    removes: true,
+    asks: 'revokeAgent',
     run: (call, { id }) => call('revokeAgent', { id }),
     text: (_answer, { id }) => `${id}: revoked.\n`,
   }),

@@ -104,6 +104,7 @@ export const cellRows: readonly Row[] = [
     name: 'drain',
     description: 'move every webhook of a cell to others; retention removes what it has',
     argument: cell,
+    asks: 'drainCell',
     run: async (call, { argument, io }) => {
       const id = await numberOf(call, argument);
       for (let total = 0; ; ) {
@@ -122,7 +123,7 @@ export const cellRows: readonly Row[] = [
     name: 'remove',
     description: 'forget a cell that is drained and empty',
     argument: cell,
-    removes: true,
+    asks: 'removeCell',
     run: async (call, { argument }) => {
       const id = await numberOf(call, argument);
       await call('removeCell', { id });

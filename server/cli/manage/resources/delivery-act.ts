@@ -111,6 +111,7 @@ export const actionRows: readonly Row[] = [
     name: 'dismiss',
     description: 'end one dead delivery, or all of an agent (or of all agents), without a replay',
     target,
+    asks: 'dismissDeliveries',
     more: withScope,
     check: checkScope,
     run: async (call, given): Promise<Acted> => {

@@ -67,7 +67,7 @@ export const tokenRows: readonly Row[] = [
     name: 'revoke',
     description: 'revoke a token permanently, and the tokens created with it',
     target: { argument: 'id', description: 'id of the token' },
-    removes: true,
+    asks: 'revokeToken',
     run: (call, { id }) => call('revokeToken', { id }),
     text: (_answer, { id }) => `${id}: revoked.\n`,
   }),
