@@ -48,7 +48,6 @@ export class Streams {
   readonly #opening = new Set<Person>();
   #timer: NodeJS.Timeout | null = null;
   #closed = false;
-  #first: { of: Live | null; text: string } | null = null;
   #recheckDueMs = Number.POSITIVE_INFINITY;
   /**
    * Ends the streams whose session, token or user is no longer valid or has another role, with one query for all of them. While
@@ -99,7 +98,8 @@ export class Streams {
     exchange.whenGone(() => this.#forget(client));
     this.#timer ??= setInterval(() => this.#everySecond(), EVERY_MS);
     if (this.#recheckDueMs === Number.POSITIVE_INFINITY) this.#recheckDueMs = performance.now() + RECHECK_MS;
-    client.send(this.#firstFrames(), performance.now());
+    const { latest } = this.#parts.history;
+    if (latest !== null) client.send(frame('counters', JSON.stringify(latest)), performance.now());
     if (after !== null) await this.#catchUp(client, after);
     // Announcements made while the stream was opening did not reach it.
     await this.#check([client]);
@@ -129,16 +129,6 @@ export class Streams {
     for (const { id } of this.#opening) if (id === userId) count++;
     for (const { person } of this.#clients) if (person.id === userId) count++;
     return count;
-  }
-
-  /** What a stream begins with. Many open at once after a restart: they share the text, which takes a millisecond to make. */
-  #firstFrames(): string {
-    const { seconds, latest } = this.#parts.history;
-    if (this.#first === null || this.#first.of !== latest) {
-      const counters = latest === null ? '' : frame('counters', JSON.stringify(latest));
-      this.#first = { of: latest, text: frame('history', JSON.stringify(seconds)) + counters };
-    }
-    return this.#first.text;
   }
 
   /** Reads from before the last known event, because some events committed after it have a lower id. */

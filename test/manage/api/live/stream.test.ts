@@ -53,8 +53,7 @@ describe('a stream', () => {
     expect(stream.headers.get('content-type')).toBe('text/event-stream');
     expect(stream.headers.get('cache-control')).toBe('no-store');
     expect(stream.headers.get('x-accel-buffering')).toBe('no');
-    await stream.next('history');
-    expect(stream.retryMs).toBe(1_000);
+    expect(await until(() => stream.retryMs)).toBe(1_000);
   });
 
   test('sends a new event once, in the form of the list', async () => {
@@ -121,7 +120,7 @@ describe('a stream', () => {
   test('of a disconnected client is removed, and counted neither as slow nor as aborted', async () => {
     const clock = takeClock();
     const stream = await watch();
-    await stream.next('history');
+    await until(() => stream.retryMs);
     clock.forward(app.settings.REQUEST_LOG_SLOW_MS);
     stream.leave();
     await until(async () => (await app.metric('weir_streams')) === 0);
@@ -290,11 +289,11 @@ describe('counters', () => {
   });
   afterAll(() => hub.stop());
 
-  test('are sent each second, after the history', async () => {
+  test('are sent at once and then each second, without those of the seconds before', async () => {
+    await until(async () => (await viewer.api('GET', '/api/v1/counters')).body.history.length > 1);
     const stream = await watch();
-    const before = (await stream.next('history')).data.length;
     await until(() => stream.of('counters').length >= 3);
-    expect((await viewer.api('GET', '/api/v1/counters')).body.history.length).toBeGreaterThan(before);
+    expect(new Set(stream.frames.map(({ event }) => event))).toEqual(new Set(['counters']));
     const [, one, two] = stream.of('counters');
     expect(Date.parse(two.second.at) - Date.parse(one.second.at)).toBeGreaterThan(500);
     expect(two.processes).toMatchObject([{ pid: process.pid, state: 'serving', database: 'up', streams: 1 }]);
