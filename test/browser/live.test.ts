@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { describe, expect, test } from 'vitest';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addAgent, send } from '../helpers/agents.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { openTab, startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
@@ -93,6 +95,33 @@ describe('a page that is open', () => {
     expect(await rows.count()).toBe(1);
     await app.restore();
     await stamp.waitFor({ state: 'hidden' });
+    await tab.close();
+    await app.stop();
+  });
+
+  test('has what is beside a live part refreshed with it: states in the head, counts in tabs and lists', async () => {
+    const app = await startPagesApp();
+    const webhook = await app.addWebhook();
+    const agent = await addAgent(app, [webhook]);
+    const event = await send(webhook);
+    const person = await addPerson(app, 'operator');
+    const delivery = (await person.api('GET', '/api/v1/deliveries')).body.items[0].id;
+    const tab = await openTab(browser, app, person);
+    for (const [path, live, ...parts] of [
+      [`/events/${event}`, 'event-deliveries', 'event-states', 'event-life', 'event-deliveries'],
+      [`/deliveries/${delivery}`, 'delivery', 'delivery-actions', 'delivery'],
+      ['/events', 'events', 'count-of', 'events'],
+      [`/agents/${agent.id}`, 'agent-deliveries', 'agent-state', 'agent-deliveries'],
+      [`/webhooks/${webhook.id}`, 'webhook-tabs', 'webhook-day', 'webhook-trouble', 'webhook-tabs'],
+      [`/webhooks/${webhook.id}/settings`, 'webhook-tabs', 'webhook-day', 'webhook-tabs'],
+    ] as [string, string, ...string[]][]) {
+      await tab.page.goto(path);
+      for (const part of parts)
+        await tab.page.locator(`#${part}`).evaluate((element) => element.setAttribute('data-before', ''));
+      await tab.page.evaluate(`htmx.trigger('#${live}-live', 'live')`);
+      for (const part of parts) await tab.page.locator(`#${part}:not([data-before])`).waitFor({ state: 'attached' });
+    }
+    expect(tab.complaints).toEqual([]);
     await tab.close();
     await app.stop();
   });
