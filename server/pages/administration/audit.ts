@@ -6,9 +6,20 @@ import { differences } from '../forms/differences.ts';
 import { filtersOf } from '../forms/filters.ts';
 import { asProblem, itemsOf, listOf, type Page, view } from '../page.ts';
 
+/** Actions by prefix, as tabs of the list. Sign-ins are as many as all changes, so they are apart. */
+const presets = {
+  '!session.': 'Changes',
+  'session.': 'Sign-ins',
+  'webhook.': 'Webhooks',
+  'agent.': 'Agents',
+  'user.': 'Users',
+  'token.': 'Tokens',
+};
+const usual = '!session.' satisfies keyof typeof presets;
+
 const auditList: Page = async ({ call, query }) => {
   const filters = filtersOf(query, ['action', 'actor_id', 'target_id', 'from', 'to', 'cursor']);
-  const asked = { ...filters, from: inUtc(filters.from), to: inUtc(filters.to) };
+  const asked = { action: usual, ...filters, from: inUtc(filters.from), to: inUtc(filters.to) };
   const [listed, users] = await Promise.all([
     call('listAudit', { query: asked }),
     call('listUsers', { query: { limit: '200' } }),
@@ -19,7 +30,7 @@ const auditList: Page = async ({ call, query }) => {
   const { actor_id: id } = filters;
   const list = listOf(listed);
   if (id !== undefined && !people.has(id)) people.set(id, list.page.items[0]?.actor?.name ?? id);
-  return view('audit/list', 'Audit', { filters, asked, ...list, people: [...people], kinds: auditKinds });
+  return view('audit/list', 'Audit', { filters, asked, ...list, people: [...people], kinds: auditKinds, presets, verbOf });
 };
 
 /** Lists with the cursor entry + 2: the first two items are the entry's successor and the entry. */
@@ -50,6 +61,39 @@ const verifyAudit: Page = async ({ call, query }) => {
 };
 
 export const auditPages = { auditList, showAuditEntry, verifyAudit };
+
+/** What an actor did, before the kind and the name of the target; other verbs are their past form. */
+const verbs: Readonly<Record<string, string>> = {
+  accept_invitation: 'accepted the invitation of',
+  began: 'reported',
+  cancel: 'cancelled',
+  dismiss: 'dismissed',
+  expire: 'removed the temporary',
+  extend: 'extended the lease of',
+  fix: 'fixed',
+  link: 'linked to the identity provider',
+  password: 'changed the password of',
+  recheck: 'checked again',
+  reset_password: 'reset the password of',
+  revoke_invitation: 'revoked the invitation of',
+  role_ended: 'ended the role of',
+  rotate: 'rotated the credential of',
+  rotate_secret: 'rotated the secret of',
+  sign_in: 'signed in',
+  sign_in_failed: 'failed to sign in as',
+  sign_out: 'signed out',
+  sign_out_everywhere: 'signed out everywhere',
+  test: 'tested',
+  undo: 'undid an action on',
+  update: 'changed',
+  wake: 'ended the snooze of',
+};
+
+/** `rotated the secret of`, from `webhook.rotate_secret`. */
+function verbOf(action: string): string {
+  const verb = action.slice(action.indexOf('.') + 1);
+  return verbs[verb] ?? verb.replace(/(e|ed)?$/, 'ed').replaceAll('_', ' ');
+}
 
 /** Time fields of the form have no time zone. They are labelled UTC and read as UTC. */
 function inUtc(time: string | undefined): string | undefined {

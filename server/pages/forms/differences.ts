@@ -9,14 +9,16 @@ interface Difference {
   changed: boolean;
 }
 
-/** Returns all members of the two states, changed members first. */
+/** Returns the members that have a value in one of the two states, changed members first. */
 export function differences(before: object | null, after: object | null): Difference[] {
   const [old, now] = [before ?? {}, after ?? {}] as Record<string, unknown>[];
   const names = [...new Set([...Object.keys(old!), ...Object.keys(now!)])];
-  const all = names.map((name): Difference => {
-    const [was, is] = [text(old![name]), text(now![name])];
-    return { name, before: was, after: is, changed: was !== is };
-  });
+  const all = names
+    .map((name): Difference => {
+      const [was, is] = [text(old![name]), text(now![name])];
+      return { name, before: was, after: is, changed: was !== is };
+    })
+    .filter(({ before, after }) => (before ?? after) !== null);
   return [...all.filter(({ changed }) => changed), ...all.filter(({ changed }) => !changed)];
 }
 

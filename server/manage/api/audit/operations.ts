@@ -14,9 +14,9 @@ const uuid = z.guid('Give an id such as 2f1c0d7e-0000-4000-8000-000000000000.').
 const auditFilters = {
   action: z
     .string()
-    .regex(/^[a-z_.]{1,100}$/, 'Give an action such as webhook.create, or what it begins with.')
+    .regex(/^!?[a-z_.]{1,100}$/, 'Give an action such as webhook.create, or what it begins with.')
     .optional()
-    .describe('prefix of the action, e.g. token. or webhook.create'),
+    .describe('prefix of the action, e.g. token. or webhook.create; after an exclamation mark: of those that are left out'),
   actor_id: uuid.optional().describe('id of the user'),
   target_id: uuid.optional().describe('id of the changed resource'),
   from: instant.optional().describe('at this time or later'),
@@ -101,7 +101,8 @@ function describeEntry({ id, entry, hash }: AuditRow): AuditEntry {
 /** Converts the filter parameters into a database filter. */
 function auditFilterOf(given: z.output<typeof filters>): AuditFilter {
   return {
-    action: given.action ?? null,
+    action: given.action?.replace('!', '') ?? null,
+    isLeftOut: given.action?.startsWith('!') ?? false,
     actorId: given.actor_id ?? null,
     targetId: given.target_id ?? null,
     from: given.from ?? null,

@@ -33,6 +33,8 @@ export interface AuditRow {
 export interface AuditFilter {
   /** Prefix of the action, e.g. `token.`. */
   action: string | null;
+  /** Entries with the prefix are left out, instead of the others. */
+  isLeftOut: boolean;
   actorId: string | null;
   targetId: string | null;
   /** ISO 8601 in UTC, inclusive. */
@@ -44,7 +46,7 @@ export interface AuditFilter {
 /** Lists entries, newest first. `before`: number of the last entry of the previous page. Planned per call, for the given filters. */
 export function listAudit(
   database: Database,
-  { action, actorId, targetId, from, to }: AuditFilter,
+  { action, isLeftOut, actorId, targetId, from, to }: AuditFilter,
   before: string | null,
   limit: number,
 ): Promise<AuditRow[]> {
@@ -52,7 +54,7 @@ export function listAudit(
     text: `
       select number::text as id, entry, hash
       from audit_log
-      where ($1::text is null or (action collate "C") ^@ $1)
+      where ($1::text is null or ${isLeftOut ? 'not' : ''} (action collate "C") ^@ $1)
         and ($2::text is null or actor_id = $2) and ($3::text is null or target_id = $3)
         and ($4::text is null or at >= $4) and ($5::text is null or at < $5)
         and ($6::bigint is null or number < $6)
