@@ -152,7 +152,7 @@ test('what to do about a rejection is shown in full', async () => {
     for (const path of ['/rejections', `/webhooks/${id}/rejections`]) {
       await tab.page.setViewportSize({ width, height: 900 });
       await tab.page.goto(path);
-      const cell = tab.page.locator('td', { hasText: hint }).first();
+      const cell = tab.page.locator('.group p', { hasText: hint }).first();
       const hidden = await cell.evaluate(
         ({ scrollWidth, clientWidth }: { scrollWidth: number; clientWidth: number }) => scrollWidth - clientWidth,
       );

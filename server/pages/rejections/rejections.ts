@@ -25,19 +25,25 @@ import { sentence } from '../show.ts';
 import { senderOf } from '../webhooks/senders.ts';
 import { senderMessage } from './sender-message.ts';
 
+/** Rows below the groups of reasons. */
+const ROWS_SHOWN = '10';
+
 const rejectionList: Page = async ({ call, query }) => {
   const given = filtersOf(query, ['webhook_id', 'reason', 'from', 'to', 'cursor']);
-  const { filters, listed } = await listBy(call, 'listRejections', given);
-  if (listed.kind === 'problem') return listed;
   // Groups are of all times.
-  const isFirst = !filters.cursor && !filters.reason && !filters.from && !filters.to;
+  const isFirst = !given.cursor && !given.from && !given.to;
+  const rows = isFirst && !given.reason ? { limit: ROWS_SHOWN } : {};
+  const {
+    filters: { limit: _, ...filters },
+    listed,
+  } = await listBy(call, 'listRejections', { ...given, ...rows } as typeof given & { limit?: string });
+  if (listed.kind === 'problem') return listed;
   const grouped = await call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } });
   const found = itemsOf(grouped).items;
   const list = listOf(listed);
   const shown = [...found, ...list.page.items].map(({ webhook_id }) => webhook_id);
   const webhooks = await choicesOf(call, 'webhooks', [...shown, filters.webhook_id]);
-  // A single rejection is shown in the list below, not as a group.
-  const groups = isFirst ? found.filter(({ rejections }) => rejections > 1) : [];
+  const groups = isFirst ? found.filter(({ reason }) => [undefined, reason].includes(filters.reason)) : [];
   const occurring = new Set<string | undefined>([
     ...[...found, ...list.page.items].map(({ reason }) => reason),
     filters.reason,

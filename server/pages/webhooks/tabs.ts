@@ -62,10 +62,12 @@ const tabs = {
     };
   },
   rejections: async (call: Call, { id }: Webhook) => {
-    const grouped = await call('listRejectionGroups', { query: { webhook_id: id, limit: '1' } });
+    const grouped = await call('listRejectionGroups', { query: { webhook_id: id } });
     return {
       rejections: itemsOf(await call('listRejections', { query: { webhook_id: id, limit: ROWS_SHOWN } })).items,
       samples: grouped.kind === 'done' ? grouped.body : null,
+      groups: itemsOf(grouped).items,
+      now: Date.now(),
     };
   },
   settings: async (call: Call, webhook: Webhook) => {

@@ -111,7 +111,7 @@ test('where the secret is at the sender is beside the fixes, also that GitHub do
   expect(page).toContain('GitHub signs nothing while its field for the secret is empty.');
 });
 
-test('the list has the source and what to do', async () => {
+test('the list has the source, and above it what to do about each reason', async () => {
   const webhook = await app.addWebhook({ secret: 'yet another secret' });
   const id = await refuse(webhook, 'x-hub-signature-256', 1, 'of no webhook at all');
   const list = await get(`/rejections?webhook_id=${webhook.id}`);
@@ -151,4 +151,22 @@ test.each([
 test('what a change of the webhook can fix has no message to the sender', async () => {
   const id = await refuse(await app.addWebhook({ secret: SECRET }), 'x-signature', 1);
   expect(await get(`/rejections/${id}`)).not.toContain('Message to the sender');
+});
+
+test('the groups are in the order of what hurts: those of the last hour first, the largest first', async () => {
+  const [old, few, many] = [await app.addWebhook(), await app.addWebhook(), await app.addWebhook()];
+  for (const [webhook, count] of [
+    [many, 3],
+    [few, 2],
+    [old, 4],
+  ] as const)
+    await refuse(webhook, 'x-hub-signature-256', count, 'of no webhook at all');
+  await app.database.query({
+    text: `update rejections set received_at = received_at - interval '2 hours' where webhook_id = $1`,
+    values: [old.id],
+  });
+  const { body } = await operator.api('GET', '/api/v1/rejections/groups');
+  const ids = body.items.map((group: { webhook_id: string }) => group.webhook_id);
+  const own = [many, few, old].map(({ id }) => id);
+  expect(ids.filter((id: string) => own.includes(id))).toEqual(own);
 });

@@ -31,7 +31,7 @@ const GROUP_SHOWN_MAX = 5;
 
 const acceptable = `r.checked_reason = 'verifies_now' and r.accepted_event_id is null and r.body is not null and not r.batch`;
 
-/** Groups the rejections that were not accepted, the group with the newest first. The ring bounds what is read. */
+/** Groups the rejections that were not accepted: those of the last hour first, the largest first. The ring bounds what is read. */
 export function groupRejections(database: Database, webhookId: string | null, limit: number): Promise<GroupRow[]> {
   return database.query<GroupRow>({
     name: 'group-rejections',
@@ -43,7 +43,7 @@ export function groupRejections(database: Database, webhookId: string | null, li
       ${fromRejections}
       where r.accepted_event_id is null and ($1::uuid is null or r.webhook_id = $1)
       group by r.webhook_id, w.name, r.reason, r.header
-      order by max(r.received_at) desc
+      order by max(r.received_at) > now() - interval '1 hour' desc, count(*) desc, max(r.received_at) desc
       limit $2`,
     values: [webhookId, limit],
   });
