@@ -167,6 +167,22 @@ test.each([
   expect(tidyAddress({ path: '/p', query })).toBe(address);
 });
 
+test('a type is suggested, also by what several begin with, and found by a prefix', async () => {
+  const other = await app.addWebhook({ event_type_from: 'json:/type' });
+  const [paid, sent] = [await send(other, '{"type":"invoice.paid"}'), await send(other, '{"type":"invoice.sent"}')];
+  await send(other, '{"type":"invoicing"}');
+  for (const query of ['', `?webhook_id=${other.id}`]) {
+    const [, list] = /<datalist id="l-type">(.*?)<\/datalist>/.exec((await open(`/events${query}`)).text)!;
+    const options = [...list!.matchAll(/value="([^"]*)"/g)].map(([, value]) => value);
+    expect(options.filter((value) => value!.startsWith('invoic'))).toEqual(
+      ['invoice.*', 'invoice.paid', 'invoice.sent', 'invoicing'],
+    );
+  }
+  const { text } = await open('/events?type=invoice.*');
+  const rows = [...text.matchAll(/id="go-([0-9a-f-]+)"/g)].map(([, id]) => id);
+  expect(rows).toEqual([sent, paid]);
+});
+
 test('the search finds text in the bodies of the last hour', async () => {
   const found = await search('"order.created"}');
   expect(found.text).toContain('Events of the last hour with this text');

@@ -24,7 +24,7 @@ import { formErrors, noErrors } from '../forms/errors.ts';
 import { filtersOf } from '../forms/filters.ts';
 import { list } from '../forms/form.ts';
 import { choicesOf, idsOf, listBy, namesOf } from '../names.ts';
-import { asProblem, type Page, redirect, view } from '../page.ts';
+import { asProblem, type Page, partOf, redirect, view } from '../page.ts';
 import { commandDefinition, type SignedTarget, signedCurl } from '../samples/curl.ts';
 import { address } from '../show.ts';
 import { diffOf } from './body/diff.ts';
@@ -77,7 +77,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     const ids = page.items.map((event) => event.webhook_id);
     const isWhole = page.next_cursor === null && filters.cursor === undefined;
     const { searched_to } = page;
-    const [webhooks, deliveries, counted, oldest] = await Promise.all([
+    const [webhooks, deliveries, counted, oldest, types] = await Promise.all([
       choicesOf(call, 'webhooks', [...ids, filters.webhook_id]),
       eventDeliveries(
         call,
@@ -85,6 +85,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
       ),
       isWhole ? null : countOf(call, filters),
       searched_to === null ? null : readOldestTime(database),
+      typesOf(call, filters.webhook_id, page.items),
     ]);
     const count = counted ?? { count: page.items.length, exact: page.complete };
     const chips = chipsOf(filters, webhooks.names);
@@ -98,7 +99,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     return view(
       'events/list',
       'Events',
-      { filters, page, errors, webhooks, deliveries, chips, count, presets: presetsOf(filters), search },
+      { filters, page, errors, webhooks, deliveries, chips, count, types, presets: presetsOf(filters), search },
       feedback,
     );
   };
@@ -214,6 +215,14 @@ export function progressOf(searchedTo: string, { from, to }: Filters, oldest: st
   const hours = (since: string) => Math.max(0, Math.round((Date.parse(end) - Date.parse(since)) / HOUR_MS));
   const start = from !== undefined && from > oldest ? from : oldest;
   return { searchedTo, to: end, done: hours(searchedTo), all: Math.max(hours(searchedTo), hours(start)) };
+}
+
+/** Types to choose from, and what several of them begin with: those of the webhook, or without one those of the page. */
+async function typesOf(call: Call, webhookId: string | undefined, events: readonly { event_type: string | null }[]) {
+  const listed = webhookId === undefined ? null : await partOf(call('listEventTypes', { id: webhookId }));
+  const types = new Set((listed?.items ?? events).flatMap(({ event_type }) => event_type ?? []));
+  const starts = [...types].map((type) => `${/^.*[^\w]/s.exec(type)?.[0] ?? ''}*`).filter((start) => start !== '*');
+  return [...new Set([...types, ...starts.filter((start, at) => starts.indexOf(start) !== at)])].sort();
 }
 
 /** Number of matching events; null if it is not known now. */

@@ -83,7 +83,11 @@ export function eventConditions(
 ): string[] {
   return [
     ...(webhookId === null ? [] : [`e.webhook_id = ${given.of(webhookId, 'uuid')}`]),
-    ...(type === null ? [] : [`e.event_type = ${given.of(type, 'text')}`]),
+    ...(type === null
+      ? []
+      : type.endsWith('*')
+        ? [`starts_with(e.event_type, ${given.of(type.slice(0, -1), 'text')})`]
+        : [`e.event_type = ${given.of(type, 'text')}`]),
     ...(source === null ? [] : [`e.source_ip <<= ${given.of(source, 'inet')}`]),
     ...(contentType === null
       ? []
