@@ -32,7 +32,18 @@ function showOutages(live) {
   outages = Object.keys(outageRules).filter((name) => outageRules[name](live));
   for (const text of document.querySelectorAll('[data-outage]')) text.hidden = !outages.includes(text.dataset.outage);
   document.getElementById('outages').hidden = outages.length === 0;
+  const facts = factsOf(live.outage);
+  for (const place of document.querySelectorAll('[data-outage-facts]'))
+    if (place.textContent !== facts) place.textContent = facts;
   if (wasDown && !isDatabaseDown()) for (const part of liveParts()) refreshNow(part);
+}
+
+/** The words of partials/layout/outages.eta. A short outage has none. */
+function factsOf(outage) {
+  if (!outage) return '';
+  const count = (value, one) => `${value.toLocaleString('en-US')} ${one}${value === 1 ? '' : 's'}`;
+  const { began_at, refused, spooled } = outage;
+  return `Since ${localText(new Date(began_at))}: ${count(refused, 'request')} refused, ${count(spooled, 'event')} spooled.`;
 }
 
 function liveParts() {

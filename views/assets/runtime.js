@@ -6,7 +6,6 @@
 if (window.weirRuntime === undefined) {
   window.weirRuntime = true;
   const number = new Intl.NumberFormat('en-US');
-  const count = (value, one) => `${number.format(value)} ${one}${value === 1 ? '' : 's'}`;
 
   document.addEventListener('weir:counters', ({ detail: live }) => {
     const part = document.querySelector('[data-counters]');
@@ -23,17 +22,8 @@ if (window.weirRuntime === undefined) {
     };
     for (const place of part.querySelectorAll('[data-counter]')) place.textContent = shown[place.dataset.counter];
     part.querySelector('.columns').setAttribute('data-old', '');
-    showOutage(part.querySelector('[data-ongoing]'), live.outage);
     showProcesses(part.querySelector('tbody'), live.processes);
   });
-
-  const showOutage = (place, outage) => {
-    place.hidden = !outage;
-    if (!outage) return;
-    const { began_at, refused, spooled } = outage;
-    const since = localText(new Date(began_at));
-    place.textContent = `Outage since ${since}: ${count(refused, 'request')} refused, ${count(spooled, 'event')} spooled. The charts end there.`;
-  };
 
   /** One row a process; the rows of ended processes go. */
   const showProcesses = (body, processes) => {

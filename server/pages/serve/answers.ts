@@ -85,6 +85,7 @@ export class PageAnswers {
       requestId: exchange.requestId,
       title: shown.title,
       outages: this.outages,
+      outage: this.#parts.history.latest?.outage ?? null,
       notice: this.#parts.notices.noticeOf(exchange, session),
     };
     const { once = false, stored } = reply.kind === 'view' ? reply : { stored: undefined };
@@ -198,6 +199,7 @@ const limitedFrame = {
   frame: frameOf(usualAppearance, null),
   requestId: null,
   outages: { database: false, spooling: false, rate_limits: false },
+  outage: null,
   notice: null,
   once: false,
 };

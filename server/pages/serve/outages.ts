@@ -27,18 +27,16 @@ const PATIENCE_MS = 1_000;
 const RETRY_SECONDS = 1;
 
 /**
- * Resolves like `work`. Rejects with `database_unavailable` when the database is down now and after PATIENCE_MS still: a busy machine may take
- * a database that is slow for one that is down, at a start above all.
+ * Resolves like `work`. Rejects with `database_unavailable` when the database is down after PATIENCE_MS, or goes down later: a busy machine may
+ * take a database that is slow for one that is down, at a start above all, and one that freezes is known to be down after 3 s.
  */
 export async function withPatience<T>(work: Promise<T>, outages: () => Outages): Promise<T> {
-  if (!isDown(outages())) return work;
-  const early = await within(
-    PATIENCE_MS,
-    work.then((value) => ({ value })),
-  );
-  if (early !== undefined) return early.value;
-  if (isDown(outages())) throw new ProblemError(problemLater('database_unavailable', RETRY_SECONDS));
-  return work;
+  const answer = work.then((value) => ({ value }));
+  for (;;) {
+    const early = await within(PATIENCE_MS, answer);
+    if (early !== undefined) return early.value;
+    if (isDown(outages())) throw new ProblemError(problemLater('database_unavailable', RETRY_SECONDS));
+  }
 }
 
 function isDown({ database, spooling }: Outages): boolean {

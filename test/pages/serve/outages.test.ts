@@ -23,6 +23,17 @@ test.each(['database', 'spooling'] as const)('a page waits a second for a databa
   expect(await early).toBe('answer');
 });
 
+test('a page that waits while the database goes down is answered within a second of it', async () => {
+  let down: 'database' | null = null;
+  const refused = expect(withPatience(answerAfter(10_000), () => outagesOf(down))).rejects.toMatchObject({
+    problem: { code: 'database_unavailable' },
+  });
+  await vi.advanceTimersByTimeAsync(2_900);
+  down = 'database';
+  await vi.advanceTimersByTimeAsync(1_000);
+  await refused;
+});
+
 test('a page that takes longer than a second is answered when the outage ends before it is over, and without an outage', async () => {
   let down: 'database' | null = 'database';
   const begun = [withPatience(answerAfter(5_000), () => outagesOf(down))];
