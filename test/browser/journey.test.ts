@@ -69,13 +69,11 @@ test('from set-up to a second user with the role viewer', async () => {
   expect((await fetch(address, signedRequest({ secret, body: '{"order":1}' }))).status).toBe(202);
   await page.getByText('Waiting for the first acknowledged delivery…').waitFor();
   expect(await page.title()).toBe('Overview · Weir');
-  await page.getByText('Newest events').waitFor();
-  await page.locator('#now table a[href^="/events/"]').first().waitFor();
   await page.getByText('All good:').waitFor();
   await go('Status');
   await page.locator('#runtime .tag:text("serving")').nth(1).waitFor();
-  await go('Overview');
-  await page.locator('#now table a[href^="/events/"]').first().click();
+  await go('Events');
+  await page.locator('#events tbody a[href^="/events/"]').first().click();
   await heading(/Event/);
   expect(await page.locator('#body-card .tree').innerText()).toMatch(/order\W+1/);
 

@@ -112,8 +112,8 @@ describe('a page that is open', () => {
       [`/deliveries/${delivery}`, 'delivery', 'delivery-actions', 'delivery'],
       ['/events', 'events', 'count-of', 'events'],
       [`/agents/${agent.id}`, 'agent-deliveries', 'agent-state', 'agent-deliveries'],
-      [`/webhooks/${webhook.id}`, 'webhook-tabs', 'webhook-day', 'webhook-trouble', 'webhook-tabs'],
-      [`/webhooks/${webhook.id}/settings`, 'webhook-tabs', 'webhook-day', 'webhook-tabs'],
+      [`/webhooks/${webhook.id}`, 'webhook-tabs', 'webhook-trouble', 'webhook-tabs'],
+      [`/webhooks/${webhook.id}/settings`, 'webhook-tabs', 'webhook-tabs'],
     ] as [string, string, ...string[]][]) {
       await tab.page.goto(path);
       for (const part of parts)

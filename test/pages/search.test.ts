@@ -79,7 +79,7 @@ describe('the search', () => {
 });
 
 describe('the list of events', () => {
-  test('shows type, webhook and the states of the deliveries first, the id last', async () => {
+  test('shows type, webhook and the states of the deliveries first', async () => {
     const { text } = await open('/events');
     const row = /<tbody id="event-rows">([\s\S]*?)<\/tbody>/.exec(text)![1]!;
     const cells = row
@@ -92,7 +92,6 @@ describe('the list of events', () => {
           .trim(),
       );
     expect(cells.slice(0, 3)).toEqual(['order.created', 'Shop orders', 'pending']);
-    expect(cells.at(-1)).toMatch(new RegExp(`${event.slice(-8)}$`));
   });
 
   test('counts deliveries by each of their states', async () => {
@@ -115,26 +114,13 @@ describe('the list of events', () => {
     await set('pending');
   });
 
-  test('has a chip for each filter, which removes only that one', async () => {
-    const { text } = await open(`/events?type=order.created&webhook_id=${webhook.id}&from=2026-01-01T00:00:00Z`);
-    const chips = [
-      ...text.matchAll(
-        /<li class="chip"><span>(.*?): <b>(?:<time[^>]*>)?(.*?)(?:<\/time>)?\s*<\/b><\/span>\s*<a href="(.*?)"/g,
-      ),
-    ];
-    expect(chips.map(([, label, value]) => [label, value])).toEqual([
-      ['Webhook', 'Shop orders'],
-      ['Type', 'order.created'],
-      ['Since', '2026-01-01 00:00:00 UTC'],
-    ]);
-    expect(chips[1]![3]).toBe(`/events?webhook_id=${webhook.id}&amp;from=2026-01-01T00%3A00%3A00Z`);
-    expect(text).not.toContain('Last hour');
+  test('has no range of time beside one that is chosen', async () => {
+    expect((await open('/events?from=2026-01-01T00:00:00Z')).text).not.toContain('Last hour');
   });
 
   test('filters by a click on a value, and by ranges of time', async () => {
     const { text } = await open('/events?type=order.created');
     expect(text).toContain(`href="/events?type=order.created&amp;webhook_id=${webhook.id}"`);
-    expect(text).toContain('href="/events?type=order.created&amp;source=127.0.0.1"');
     expect(text).toMatch(/<button type="submit" form="filters" name="range" value="\S+Z\/" [^>]*>Last hour/);
     const { status, location } = await open('/events?type=&q=typed&range=2026-11-20T00:00:00Z/2026-11-21T00:00:00Z');
     const tidied = '/events?q=typed&range=2026-11-20T00:00:00Z/2026-11-21T00:00:00Z';

@@ -11,6 +11,11 @@ export async function readOutagesSince(call: Call, fromMs: number): Promise<Outa
   return (await partOf(call('listOutages', { query })))?.items ?? [];
 }
 
+/** An outage during which requests came. */
+export function isFelt({ refused, spooled }: Outage): boolean {
+  return refused + spooled > 0;
+}
+
 /**
  * Shares of the width of a chart that outages take, from 0 to 1. One after the last point is at the right edge.
  * @param times Unix milliseconds of the first and the last point

@@ -88,7 +88,6 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
       typesOf(call, filters.webhook_id, page.items),
     ]);
     const count = counted ?? { count: page.items.length, exact: page.complete };
-    const chips = chipsOf(filters, webhooks.names);
     const search =
       searched_to === null
         ? null
@@ -99,7 +98,7 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     return view(
       'events/list',
       'Events',
-      { filters, page, errors, webhooks, deliveries, chips, count, types, presets: presetsOf(filters), search },
+      { filters, page, errors, webhooks, deliveries, count, types, presets: presetsOf(filters), search },
       feedback,
     );
   };
@@ -193,16 +192,12 @@ function sendersFirst(headers: Record<string, string>): [string, string][] {
 
 type Filters = Partial<Record<FilterName | 'cursor', string>>;
 
-/** Each active filter: its label, its value, and the address of the list without it. */
-export function chipsOf(
-  { cursor: _, ...filters }: Filters,
-  webhooks: Record<string, string>,
-): [string, string, string][] {
+/** Each active filter: its label and its value. */
+export function chipsOf({ cursor: _, ...filters }: Filters, webhooks: Record<string, string>): [string, string][] {
   return (Object.keys(filterLabels) as FilterName[]).flatMap((name) => {
     const value = filters[name];
     if (value === undefined) return [];
-    const shown = name === 'webhook_id' ? (webhooks[value] ?? value) : value;
-    return [[filterLabels[name], shown, address('/events', { ...filters, [name]: null })] as [string, string, string]];
+    return [[filterLabels[name], name === 'webhook_id' ? (webhooks[value] ?? value) : value] as [string, string]];
   });
 }
 

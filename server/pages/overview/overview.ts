@@ -1,9 +1,9 @@
-/** GET /: whether anything is wrong, requests over time, alerts, webhooks and the newest events. A part that is not read in time says so. */
+/** GET /: whether anything is wrong, requests over time, alerts and webhooks. A part that is not read in time says so. */
 import { DAY_MS } from '../../base/time/durations.ts';
 import { within } from '../../base/time/within.ts';
 import type { HistoryCounts } from '../../model/history.ts';
 import { chart } from '../charts/chart.ts';
-import { readOutagesSince } from '../charts/outage-list.ts';
+import { isFelt, readOutagesSince } from '../charts/outage-list.ts';
 import { refusalsOf } from '../charts/refusals.ts';
 import { errorShare, sumOf, trafficOf, withRefused } from '../charts/traffic.ts';
 import { namesOf } from '../names.ts';
@@ -20,7 +20,6 @@ const ranges = {
 type Range = keyof typeof ranges;
 
 const sparkFrame = { width: 120, height: 26 };
-const EVENTS_SHOWN = 6;
 const WEBHOOKS_SHOWN = 25;
 /** Alerts on the page: active ones, and the latest that have ended, if they ended within a day. */
 const ALERTS_SHOWN = 50;
@@ -32,27 +31,24 @@ export const overview: Page = async ({ call, query }) => {
   const range: Range = Object.hasOwn(ranges, given) ? (given as Range) : '24h';
   const { days, step } = ranges[range];
   const fromMs = nowMs - days * DAY_MS;
-  const [conditions, traffic, webhooks, events, alerts, outageList] = await Promise.all([
+  const [conditions, traffic, webhooks, alerts, outageList] = await Promise.all([
     partOf(call('listConditions')),
     partOf(call('showHistory', { query: { from: new Date(fromMs).toISOString(), step: String(step) } })),
     partOf(call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } })),
-    partOf(call('listEvents', { query: { limit: String(EVENTS_SHOWN) } })),
     alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
     readOutagesSince(call, fromMs),
   ]);
   const recent = alerts?.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS);
   const activeAlerts = recent?.filter(({ ended_at }) => ended_at === null) ?? [];
   const cards = conditions?.items.map((one) => conditionCard(one, activeAlerts)).sort(bySeverity);
-  const newest = events?.items ?? [];
   const known = Object.fromEntries((webhooks?.items ?? []).map(({ webhook_id, name }) => [webhook_id, name]));
-  const shown = [...Object.keys(known), ...newest.map((event) => event.webhook_id)];
-  const named = await within(PART_MS_MAX, namesOf(call, 'webhooks', shown));
+  const named = await within(PART_MS_MAX, namesOf(call, 'webhooks', Object.keys(known)));
   return view('overview', 'Overview', {
     now: nowMs,
     conditions: cards?.filter(({ snoozed }) => snoozed === null),
     snoozed: cards?.filter(({ snoozed }) => snoozed !== null),
     traffic: traffic && trafficOf(traffic.points, ranges[range].text, outageList, null),
-    outageList,
+    outageList: outageList.filter(isFelt),
     refusals: refusalsOf(traffic?.points ?? []),
     unaccepted: unacceptedOf(traffic?.points ?? []),
     alerts: recent && otherAlerts(recent, conditions?.items ?? []),
@@ -67,8 +63,6 @@ export const overview: Page = async ({ call, query }) => {
     })),
     sparkFrame,
     names: { ...known, ...named },
-    events: events?.items,
-    cellsAway: events?.cells_away,
   });
 };
 

@@ -1,9 +1,9 @@
-/** The checklist of first steps on the overview, and GET /start, which refreshes it. */
+/** The checklist of first steps on the overview. */
 
 import { within } from '../../base/time/within.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { type FirstSteps, readFirstSteps } from '../../store/queries/start.ts';
-import { PART_MS_MAX, type Page, view } from '../page.ts';
+import { PART_MS_MAX, type Page } from '../page.ts';
 
 /** The steps, or null once webhook, event, agent and acknowledged delivery are there: the steps are not read again after that. */
 type Start = () => Promise<FirstSteps | null>;
@@ -17,10 +17,6 @@ export function createStart(database: Database): Start {
     isDone = steps.webhook !== null && steps.event && steps.agent !== null && steps.acknowledged;
     return isDone ? null : steps;
   };
-}
-
-export function startPages(start: Start): { start: Page } {
-  return { start: async () => view('start', 'First steps', { start: await start() }) };
 }
 
 /** The page with the first steps in its data; without them when reading them takes long. */

@@ -7,15 +7,14 @@ import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
 import { retriesText } from '../../model/signatures/retries.ts';
 import { eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
 import type { Call, Called } from '../call.ts';
-import { readOutagesSince } from '../charts/outage-list.ts';
+import { isFelt, readOutagesSince } from '../charts/outage-list.ts';
 import { refusalsOf } from '../charts/refusals.ts';
-import { errorShare, trafficOf } from '../charts/traffic.ts';
+import { trafficOf } from '../charts/traffic.ts';
 import { namesOf } from '../names.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { samplesOf, tryItOf } from '../samples/webhook.ts';
 import { count, span } from '../show.ts';
 import { senderOf } from './senders.ts';
-import { webhookStrip } from './strip.ts';
 
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
 type WebhookTab = keyof typeof tabs;
@@ -30,7 +29,7 @@ const NEW_MS = 3_600_000;
 
 /** What each tab shows besides the webhook itself. */
 const tabs = {
-  events: async (call: Call, webhook: Webhook, counted: Counted | undefined) => {
+  events: async (call: Call, webhook: Webhook) => {
     const listed = await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } });
     const { items: events, cells_away } = itemsOf(listed);
     const search = searchOf(listed);
@@ -44,10 +43,8 @@ const tabs = {
     const history = await partOf(call('showHistory', { query: { webhook_id: webhook.id, step: '3600' } }));
     const points = history?.points ?? [];
     const refusals = refusalsOf(points, retriesText(webhook.signature_scheme));
-    const nowMs = Date.now();
-    const outageList = await readOutagesSince(call, nowMs - DAY_MS);
+    const outageList = await readOutagesSince(call, Date.now() - DAY_MS);
     const isUsed = events.length > 0 || refusals.length > 0 || isHidden;
-    const strip = isUsed ? webhookStrip(counted, outageList, nowMs) : null;
     return {
       events,
       cellsAway: cells_away,
@@ -55,8 +52,7 @@ const tabs = {
       search,
       deliveries,
       refusals,
-      outageList,
-      strip,
+      outageList: outageList.filter(isFelt),
       traffic: isUsed && points.length > 0 ? trafficOf(points, 'the last 24 hours', outageList, webhook.id) : null,
       waiting: isHidden ? null : await waitingOf(call, webhook, events, deliveries),
     };
@@ -125,8 +121,7 @@ export async function webhookView(
     retries: sender.retries,
     errors: {},
     counts: counted && { events: count(counted.accepted), rejections: count(counted.rejected) },
-    errors24h: counted && errorShare(counted),
-    ...(await tabs[tab](call, webhook, counted)),
+    ...(await tabs[tab](call, webhook)),
     ...more,
   };
   return view('webhooks/show', webhook.name, shown, feedback);

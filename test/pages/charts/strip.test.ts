@@ -104,20 +104,6 @@ describe('the strip of a webhook', () => {
     return links.map(([, href, title]) => [title!, href!.replaceAll('&amp;', '&').replace(/from=.*/, 'RANGE')]);
   };
 
-  test('leads from every cell of its page to the events, rejections, refusals or outage of that time', async () => {
-    const links = await linksOf(`/webhooks/${webhook.id}`);
-    expect(links.length).toBe(QUARTERS_SHOWN);
-    const events = `/events?webhook_id=${webhook.id}&RANGE`;
-    expect(links[0]).toEqual(['nothing', events]);
-    expect(links.slice(40, 44)).toEqual([
-      ['5 accepted', events],
-      ['5 accepted, 2 rejected', `/rejections?webhook_id=${webhook.id}&RANGE`],
-      ['5 accepted, 3 rate limited', events],
-      ['0 accepted, 4 refused', `/webhooks/${webhook.id}#refusals`],
-    ]);
-    expect(links[50]).toEqual(['outage of the database', '/status#outage-list']);
-  });
-
   test('has on the list of webhooks links for the cells with trouble, and says the rest in words', async () => {
     const titles = (await linksOf('/webhooks')).map(([title]) => title);
     expect(titles).toEqual([
@@ -130,19 +116,5 @@ describe('the strip of a webhook', () => {
     expect(page).toMatch(
       /<span class="unseen">Last 24 hours: 1[56] accepted, 2 rejected, 3 rate limited, 4 refused, refusals in 3 of 96 quarter hours, an outage in 1 quarter hour</,
     );
-  });
-
-  test('says its trouble in a list of links, newest first', async () => {
-    const page = await (
-      await fetch(`${app.url}/webhooks/${webhook.id}`, { headers: { cookie: viewer.cookie } })
-    ).text();
-    const list = page.split('<details id="trouble">')[1]!.split('</details>')[0]!;
-    expect(list).toContain('4 quarter hours with trouble');
-    expect([...list.matchAll(/<\/a>: ([^<]*)</g)].map(([, text]) => text)).toEqual([
-      'outage of the database',
-      '0 accepted, 4 refused',
-      '5 accepted, 3 rate limited',
-      '5 accepted, 2 rejected',
-    ]);
   });
 });

@@ -29,7 +29,7 @@ import { eventPages } from '../../../pages/events/events.ts';
 import { latencyPages } from '../../../pages/events/latency.ts';
 import { conditionPages } from '../../../pages/overview/conditions.ts';
 import { overview } from '../../../pages/overview/overview.ts';
-import { createStart, startPages, withStart } from '../../../pages/overview/start.ts';
+import { createStart, withStart } from '../../../pages/overview/start.ts';
 import { rejectionPages } from '../../../pages/rejections/rejections.ts';
 import { searchPages } from '../../../pages/search.ts';
 import { Assets } from '../../../pages/serve/assets.ts';
@@ -92,7 +92,6 @@ export function composePages(
     if (settings.AUTH_MODE === 'hosted') return 'local_mode_only';
     return (await countAdministrators(database)) > 0 ? 'setup_closed' : null;
   }
-  const start = createStart(database);
   const pageTable: PageTable = {
     ...signInPages({
       publicUrl,
@@ -109,8 +108,7 @@ export function composePages(
     ...userPages,
     ...tokenPages,
     ...auditPages,
-    overview: withStart(overview, start),
-    ...startPages(start),
+    overview: withStart(overview, createStart(database)),
     ...webhookPages,
     ...eventPages(database, judge, settings.FILTER_TIMEOUT_MS),
     ...webhookTestPages(database),
