@@ -1,6 +1,6 @@
 /**
  * Operations that stop traffic or cannot be undone. A page carries one out only after a person has confirmed it (pages/call.ts), a command asks on a
- * terminal (cli/manage/confirm.ts), and AI agents are told that the tool is destructive.
+ * terminal (cli/manage/confirm.ts), and the tools of AI agents say that they are destructive.
  */
 
 interface Confirmation {
@@ -35,7 +35,10 @@ export const confirmations = {
   },
   // A replay of the delivery undoes it.
   dismissDelivery: { by: null, consequence: 'No agent gets the delivery, unless it is replayed.' },
-  revokeToken: { by: 'click', consequence: 'Programs with it, and with tokens created by it, are refused from now on.' },
+  revokeToken: {
+    by: 'click',
+    consequence: 'Programs with it, and with tokens created by it, are refused from now on.',
+  },
   deleteUser: { by: 'name', consequence: 'The sessions and tokens of the user end. It cannot be undone.' },
   updateUser: {
     by: 'click',

@@ -26,7 +26,9 @@ export const eventFilters = {
     .describe(
       'only events with a delivery in this state (for an agent: a delivery to it); none: only events without a delivery',
     ),
-  type: text(1, EVENT_TYPE_CHARACTERS_MAX).optional().describe('only events of this type, case-sensitive; order.* matches every type that begins with order.'),
+  type: text(1, EVENT_TYPE_CHARACTERS_MAX)
+    .optional()
+    .describe('only events of this type, case-sensitive; order.* matches every type that begins with order.'),
   content_type: z
     .string()
     .regex(/^[ -~]{1,200}$/, 'Give at most 200 printable ASCII characters.')

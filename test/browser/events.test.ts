@@ -93,15 +93,18 @@ describe('the list', () => {
     await tab.close();
   });
 
-  test.each([true, false])('a range of time keeps what is typed in other filters (JavaScript: %s)', async (javaScriptEnabled) => {
-    const tab = await openTab(browser, app, operator, { javaScriptEnabled });
-    await tab.page.goto('/events');
-    await tab.page.getByLabel('Text in the body').fill('typed');
-    await tab.page.getByRole('button', { name: 'Last hour' }).click();
-    await tab.page.waitForURL((url) => [...url.searchParams.keys()].join() === 'q,from');
-    expect(await tab.page.getByLabel('Text in the body').inputValue()).toBe('typed');
-    await tab.close();
-  });
+  test.each([true, false])(
+    'a range of time keeps what is typed in other filters (JavaScript: %s)',
+    async (javaScriptEnabled) => {
+      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      await tab.page.goto('/events');
+      await tab.page.getByLabel('Text in the body').fill('typed');
+      await tab.page.getByRole('button', { name: 'Last hour' }).click();
+      await tab.page.waitForURL((url) => [...url.searchParams.keys()].join() === 'q,from');
+      expect(await tab.page.getByLabel('Text in the body').inputValue()).toBe('typed');
+      await tab.close();
+    },
+  );
 
   test('keeps the filter by a deleted webhook', async () => {
     const gone = '00000000-0000-4000-8000-000000000000';

@@ -72,7 +72,10 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
   }
   await late.page.getByRole('heading', { name: 'Overview' }).waitFor();
   await banner.waitFor({ state: 'hidden' });
-  await status.page.getByText(/Since .+ refused/).first().waitFor({ state: 'hidden' });
+  await status.page
+    .getByText(/Since .+ refused/)
+    .first()
+    .waitFor({ state: 'hidden' });
   await stamp.waitFor({ state: 'hidden' });
   expect(await open.page.locator('#now').getAttribute('data-old')).toBe(null);
   await open.page.goto('/status');

@@ -40,14 +40,21 @@ const calledIn = (text: string) =>
 const resources = fileURLToPath(new URL('../../server/cli/manage/resources', import.meta.url));
 
 test('every command that calls one has --yes', async () => {
-  const modules = readdirSync(resources).map((name) => import(join(resources, name)) as Promise<Record<string, unknown>>);
-  const rows = (await Promise.all(modules)).flatMap((module) => Object.values(module).filter(Array.isArray).flat()) as Row[];
+  const modules = readdirSync(resources).map(
+    (name) => import(join(resources, name)) as Promise<Record<string, unknown>>,
+  );
+  const rows = (await Promise.all(modules)).flatMap((module) =>
+    Object.values(module).filter(Array.isArray).flat(),
+  ) as Row[];
   const inputs = /enabled: false|disabled: true|enabled:!1|disabled:!0/;
   const asking = rows.filter(({ run }) =>
     calledIn(String(run)).some((name) => !name.startsWith('update') || inputs.test(String(run))),
   );
   expect(asking.map(({ name }) => name).sort()).toEqual(
-    rows.filter(({ asks }) => asks !== undefined).map(({ name }) => name).sort(),
+    rows
+      .filter(({ asks }) => asks !== undefined)
+      .map(({ name }) => name)
+      .sort(),
   );
   expect(asking.length).toBeGreaterThan(10);
 });

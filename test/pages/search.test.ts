@@ -160,9 +160,12 @@ test('a type is suggested, also by what several begin with, and found by a prefi
   for (const query of ['', `?webhook_id=${other.id}`]) {
     const [, list] = /<datalist id="l-type">(.*?)<\/datalist>/.exec((await open(`/events${query}`)).text)!;
     const options = [...list!.matchAll(/value="([^"]*)"/g)].map(([, value]) => value);
-    expect(options.filter((value) => value!.startsWith('invoic'))).toEqual(
-      ['invoice.*', 'invoice.paid', 'invoice.sent', 'invoicing'],
-    );
+    expect(options.filter((value) => value!.startsWith('invoic'))).toEqual([
+      'invoice.*',
+      'invoice.paid',
+      'invoice.sent',
+      'invoicing',
+    ]);
   }
   const { text } = await open('/events?type=invoice.*');
   const rows = [...text.matchAll(/id="go-([0-9a-f-]+)"/g)].map(([, id]) => id);

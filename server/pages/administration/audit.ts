@@ -30,7 +30,15 @@ const auditList: Page = async ({ call, query }) => {
   const { actor_id: id } = filters;
   const list = listOf(listed);
   if (id !== undefined && !people.has(id)) people.set(id, list.page.items[0]?.actor?.name ?? id);
-  return view('audit/list', 'Audit', { filters, asked, ...list, people: [...people], kinds: auditKinds, presets, verbOf });
+  return view('audit/list', 'Audit', {
+    filters,
+    asked,
+    ...list,
+    people: [...people],
+    kinds: auditKinds,
+    presets,
+    verbOf,
+  });
 };
 
 /** Lists with the cursor entry + 2: the first two items are the entry's successor and the entry. */

@@ -43,7 +43,7 @@ const rejectionList: Page = async ({ call, query }) => {
   const list = listOf(listed);
   const shown = [...found, ...list.page.items].map(({ webhook_id }) => webhook_id);
   const webhooks = await choicesOf(call, 'webhooks', [...shown, filters.webhook_id]);
-  const groups = isFirst ? found.filter(({ reason }) => [undefined, reason].includes(filters.reason)) : [];
+  const groups = isFirst ? found.filter(({ reason }) => filters.reason === undefined || filters.reason === reason) : [];
   const occurring = new Set<string | undefined>([
     ...[...found, ...list.page.items].map(({ reason }) => reason),
     filters.reason,
@@ -119,7 +119,12 @@ export const rejectionPages = {
 type Rejection = Success<Operations['showRejection']['answers']>['body'];
 
 /** Reasons after which the secret at the sender is looked at. */
-const secretReasons: readonly Rejection['reason'][] = ['header_missing', 'digest_differs', 'previous_secret', 'secret_unset'];
+const secretReasons: readonly Rejection['reason'][] = [
+  'header_missing',
+  'digest_differs',
+  'previous_secret',
+  'secret_unset',
+];
 
 /** @param refused kind of the fix that was refused */
 async function rejectionView(

@@ -50,5 +50,10 @@ export function refusedForm(exchange: Exchange, fields: URLSearchParams): Refuse
 
 /** Empty fields, ids, tags and repeated names are not for reading. */
 function isTyped(name: string, value: string, fields: URLSearchParams): boolean {
-  return value !== '' && !['tag', 'confirmed'].includes(name) && !/_ids?$|_choice$|_to$/.test(name) && fields.getAll(name).length === 1;
+  return (
+    value !== '' &&
+    !['tag', 'confirmed'].includes(name) &&
+    !/_ids?$|_choice$|_to$/.test(name) &&
+    fields.getAll(name).length === 1
+  );
 }

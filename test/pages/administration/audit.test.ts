@@ -22,7 +22,12 @@ const get = async (path: string) => (await administrator.browse('GET', path)).te
 /** The column What was done, as text. */
 async function done(path: string): Promise<string[]> {
   const rows = [...(await get(path)).matchAll(/<td class="wrap" title="[\w.]+">([\s\S]*?)<\/td>/g)];
-  return rows.map(([, cell]) => cell!.replace(/<[^>]+>/g, '').replace(/\s+/g, ' ').trim());
+  return rows.map(([, cell]) =>
+    cell!
+      .replace(/<[^>]+>/g, '')
+      .replace(/\s+/g, ' ')
+      .trim(),
+  );
 }
 
 test('a row says in words who did what, and sign-ins are apart', async () => {

@@ -1,7 +1,8 @@
 /** Whom a replay from the page of an event reaches, and what each choice means. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
+import { addAgent, agentsOf, send, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
+import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson, csrfToken } from '../../helpers/people.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
@@ -10,6 +11,7 @@ const app = shared(startAgentApp);
 let event: string;
 let agents: Record<'passing' | 'picky' | 'stranger', TestAgent>;
 beforeAll(async () => {
+  app = await startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 });
   const webhook = await app.addWebhook();
   agents = {
     passing: await addAgent(app, [webhook]),
@@ -44,7 +46,10 @@ test('the agents that would not get the event are in a group of their own, and a
   });
   const [, group] = /<optgroup label="Beyond subscriptions and filters">(.*)<\/optgroup>/.exec(page)!;
   const optionsOf = (html: string) =>
-    [...html.matchAll(/<option value="([^"]+)">[^<(]*(?:\(([^)]*)\))?<\/option>/g)].map(([, value, note]) => [value, note]);
+    [...html.matchAll(/<option value="([^"]+)">[^<(]*(?:\(([^)]*)\))?<\/option>/g)].map(([, value, note]) => [
+      value,
+      note,
+    ]);
   const beyond = [
     [`beyond:${agents.picky.id}`, 'its filter excludes it'],
     [`beyond:${agents.stranger.id}`, 'not subscribed'],

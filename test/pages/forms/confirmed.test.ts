@@ -70,17 +70,22 @@ const forms: [string, page: string, action: string, fields?: Record<string, stri
   ['endSessions', '/account', '/account/sign-out-everywhere'],
 ];
 
-test.each(forms)('%s asks on its page, and is refused without the confirmation', async (_, page, action, fields, typed) => {
-  const at = (path: string) => path.replace(/\{(\w+)\}/, (_, name: keyof typeof targets) => targets[name]);
-  const html = await (await fetch(app.url + at(page), { headers: { cookie: administrator.cookie } })).text();
-  const form = html.split('<form').find((one) => one.includes(` action="${at(action)}"`) && one.includes('confirmed'));
-  expect(form, `the form of ${action}`).toContain('name="confirmed"');
-  const refused = await post(at(action), fields ?? {});
-  expect([refused.status, refused.text]).toEqual([
-    422,
-    expect.stringContaining(typed === undefined ? 'Open the page again and confirm' : `Type ${typed()} to confirm.`),
-  ]);
-  if (typed !== undefined) expect((await post(at(action), { ...fields, confirmed: 'another' })).status).toBe(422);
-  const done = await post(at(action), { ...fields, confirmed: typed?.() ?? 'yes' });
-  expect([200, 303]).toContain(done.status);
-});
+test.each(forms)(
+  '%s asks on its page, and is refused without the confirmation',
+  async (_, page, action, fields, typed) => {
+    const at = (path: string) => path.replace(/\{(\w+)\}/, (_, name: keyof typeof targets) => targets[name]);
+    const html = await (await fetch(app.url + at(page), { headers: { cookie: administrator.cookie } })).text();
+    const form = html
+      .split('<form')
+      .find((one) => one.includes(` action="${at(action)}"`) && one.includes('confirmed'));
+    expect(form, `the form of ${action}`).toContain('name="confirmed"');
+    const refused = await post(at(action), fields ?? {});
+    expect([refused.status, refused.text]).toEqual([
+      422,
+      expect.stringContaining(typed === undefined ? 'Open the page again and confirm' : `Type ${typed()} to confirm.`),
+    ]);
+    if (typed !== undefined) expect((await post(at(action), { ...fields, confirmed: 'another' })).status).toBe(422);
+    const done = await post(at(action), { ...fields, confirmed: typed?.() ?? 'yes' });
+    expect([200, 303]).toContain(done.status);
+  },
+);

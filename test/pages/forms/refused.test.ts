@@ -98,7 +98,11 @@ test('the overlap of a rotation is kept when the password is wrong, and the page
   const address = `/agents/${(await addAgent(app)).id}`;
   const chosen = (text: string) => /<option value="(\d+)" selected/.exec(text)?.[1];
   expect(chosen(await get(address))).toBe('86400');
-  const refused = await post(`${address}/rotate`, { confirmed: 'yes', overlap_seconds: '0', current_password: 'wrong' });
+  const refused = await post(`${address}/rotate`, {
+    confirmed: 'yes',
+    overlap_seconds: '0',
+    current_password: 'wrong',
+  });
   expect([refused.status, chosen(refused.text)]).toEqual([403, '0']);
   expect(await get(address)).not.toContain('Old credential');
   await post(`${address}/rotate`, { confirmed: 'yes', overlap_seconds: '3600', current_password: PASSWORD });

@@ -56,7 +56,9 @@ test('the first page that is opened has the number of dead letters in its menu a
   const { cookie } = await addPerson(app, 'viewer');
   // A page without a live part, which follows no stream.
   const page = await (await fetch(`${app.url}/docs`, { headers: { cookie } })).text();
-  expect(page).toMatch(/<a class="count" href="\/deliveries\?state=dead" data-count="dead" title="dead letters">2<\/a>/);
+  expect(page).toMatch(
+    /<a class="count" href="\/deliveries\?state=dead" data-count="dead" title="dead letters">2<\/a>/,
+  );
   expect(page).toContain('<title>(2) ');
 });
 

@@ -285,7 +285,7 @@ test('a webhook is shown by its name, for any number of newer ones', async () =>
   await app.database.query({
     text: `insert into webhooks (id, name) select gen_random_uuid(), 'newer ' || n from generate_series(1, 200) as n`,
   });
-  for (const path of ['/', '/events']) expect(await (await get(path)).text(), path).toContain('>the oldest of all</a>');
+  expect(await (await get('/events')).text()).toContain('>the oldest of all</a>');
   const filtered = await (await get(`/events?webhook_id=${oldest.id}`)).text();
   expect(filtered).toMatch(/name="webhook_id" type="text" value="the oldest of all"/);
 });

@@ -60,7 +60,11 @@ test('without the secret of the sender, the webhook waits for it and shows none'
   const webhook = await find('waits');
   expect(webhook).toMatchObject({ signature_scheme: 'stripe', has_secret: true });
 
-  const pasted = await open(`/webhooks/${webhook.id}/rotate`, { waiting: 'true', confirmed: 'yes', secret: 'whsec_a good secret' });
+  const pasted = await open(`/webhooks/${webhook.id}/rotate`, {
+    waiting: 'true',
+    confirmed: 'yes',
+    secret: 'whsec_a good secret',
+  });
   expect(pasted.status).toBe(303);
   const { text: page } = await open(pasted.headers.get('location')!);
   expect(page).toContain('The new secret is active.');

@@ -16,7 +16,9 @@ const auditFilters = {
     .string()
     .regex(/^!?[a-z_.]{1,100}$/, 'Give an action such as webhook.create, or what it begins with.')
     .optional()
-    .describe('prefix of the action, e.g. token. or webhook.create; after an exclamation mark: of those that are left out'),
+    .describe(
+      'prefix of the action, e.g. token. or webhook.create; after an exclamation mark: of those that are left out',
+    ),
   actor_id: uuid.optional().describe('id of the user'),
   target_id: uuid.optional().describe('id of the changed resource'),
   from: instant.optional().describe('at this time or later'),
