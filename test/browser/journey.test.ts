@@ -33,7 +33,6 @@ test('from set-up to a second user with the role viewer', async () => {
   await page.getByLabel('Password', { exact: true }).fill('correct horse battery staple');
   await page.getByRole('button').first().click();
   await heading(/Overview/);
-  expect(await page.locator('main').innerText()).toContain('No events yet');
 
   // A webhook, its address and its secret.
   await page.getByRole('link', { name: 'Create webhook' }).click();
