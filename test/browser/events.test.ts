@@ -82,7 +82,7 @@ describe('the list', () => {
     ['Asia/Tokyo', 9],
     ['America/Bogota', -5],
   ])('its buttons Today and Yesterday are days of the browser in %s', async (timezoneId, hours) => {
-    const tab = await openTab(browser, app, operator, { timezoneId });
+    const tab = await openTab(app, operator, { timezoneId });
     await tab.page.goto('/events');
     const dayMs = 86_400_000;
     const midnight = (days: number) =>
@@ -96,7 +96,7 @@ describe('the list', () => {
   test.each([true, false])(
     'a range of time keeps what is typed in other filters (JavaScript: %s)',
     async (javaScriptEnabled) => {
-      const tab = await openTab(browser, app, operator, { javaScriptEnabled });
+      const tab = await openTab(app, operator, { javaScriptEnabled });
       await tab.page.goto('/events');
       await tab.page.getByLabel('Text in the body').fill('typed');
       await tab.page.getByRole('button', { name: 'Last hour' }).click();

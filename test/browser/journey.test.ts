@@ -179,7 +179,7 @@ test('times are in the time zone of the browser, with UTC on hover', async () =>
   const local = new Date(iso).toLocaleString('sv-SE', { timeZone: 'Europe/Berlin' });
   expect(await time.getAttribute('title')).toBe(`${local} (${utc})`);
   await page.locator('#events tbody a').first().click();
-  const absolute = page.locator(`dd time[datetime="${iso}"]`);
+  const absolute = page.locator(`#event-states time[datetime="${iso}"]`);
   expect(await absolute.getAttribute('title')).toBe(utc);
   expect(await absolute.innerText()).toBe(local);
 });

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { addAgent, send } from '../helpers/agents.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { openTab, startPagesApp } from '../helpers/browser.ts';
@@ -106,7 +105,7 @@ describe('a page that is open', () => {
     const event = await send(webhook);
     const person = await addPerson(app, 'operator');
     const delivery = (await person.api('GET', '/api/v1/deliveries')).body.items[0].id;
-    const tab = await openTab(browser, app, person);
+    const tab = await openTab(app, person);
     for (const [path, live, ...parts] of [
       [`/events/${event}`, 'event-deliveries', 'event-states', 'event-life', 'event-deliveries'],
       [`/deliveries/${delivery}`, 'delivery', 'delivery-actions', 'delivery'],

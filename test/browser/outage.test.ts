@@ -57,7 +57,9 @@ test('a frozen Postgres is reported by open and by new pages, until it continues
     expect(await open.page.locator('#now').getAttribute('data-old')).toBe('');
     expect((await fetch(url + webhook.path, signedRequest({ secret: webhook.secret, body: '{}' }))).status).toBe(503);
     // The page Status shows what is in memory.
-    await status.page.getByText(/Since .+: 1 request refused, 0 events spooled\./).waitFor();
+    await status.page
+      .locator('[data-outage="database"]', { hasText: /Since .+: 1 request refused, 0 events spooled\./ })
+      .waitFor();
     await status.page.getByRole('cell', { name: 'database down' }).waitFor();
     expect(await status.page.locator('#runtime').getAttribute('data-old')).toBe(null);
     expect(await status.page.getByText('1 process serving', { exact: true }).isVisible()).toBe(true);

@@ -62,7 +62,8 @@ test('the sample for consuming in Node.js works with the client library until it
 test('the page of an agent has the configuration of an AI agent', async () => {
   const agent = await addAgent(app);
   const { text } = await operator.browse('GET', `/agents/${agent.id}`);
-  const [, shown] = /aria-label="Copy the code in AI agent \(MCP\)" hidden><\/button><pre tabindex="0"><code>([^<]*)</.exec(text)!;
+  const [, shown] =
+    /aria-label="Copy the code in AI agent \(MCP\)" hidden><\/button><pre tabindex="0"><code>([^<]*)</.exec(text)!;
   const { mcpServers } = JSON.parse(shown!.replaceAll('&quot;', '"'));
   expect(mcpServers.weir).toMatchObject({ type: 'http', url: `${app.settings.FRONTEND_PUBLIC_API_URL}/mcp` });
 });

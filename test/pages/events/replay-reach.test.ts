@@ -1,17 +1,17 @@
 /** Whom a replay from the page of an event reaches, and what each choice means. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { addAgent, agentsOf, send, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-const app = shared(startAgentApp);
+const app = shared(() => startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 }));
+const operator = shared(() => addPerson(app, 'operator'));
 let event: string;
 let agents: Record<'passing' | 'picky' | 'stranger', TestAgent>;
 beforeAll(async () => {
-  app = await startPagesApp({ RATE_LIMIT_AGENT_AUTH_MAX: 1_000_000 });
   const webhook = await app.addWebhook();
   agents = {
     passing: await addAgent(app, [webhook]),
@@ -22,16 +22,7 @@ beforeAll(async () => {
   event = await send(webhook, '{"kind":"other"}');
 });
 
-async function replay(fields: Record<string, string>) {
-  const { cookie } = await addPerson(app, 'operator');
-  const body = new URLSearchParams({ csrf: await csrfToken(app.url, cookie), ...fields });
-  return fetch(`${app.url}/events/${event}/replay`, {
-    method: 'POST',
-    headers: { cookie, origin: app.url },
-    redirect: 'manual',
-    body,
-  });
-}
+const replay = (fields: Record<string, string>) => operator.submit(`/events/${event}/replay`, fields);
 
 async function pageFor(role: 'viewer' | 'operator'): Promise<string> {
   const { cookie } = await addPerson(app, role);

@@ -5,11 +5,9 @@ import { send, startAgentApp } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let viewer: TestPerson;
+const app = shared(startAgentApp);
+const viewer = shared(() => addPerson(app, 'viewer'));
 beforeAll(async () => {
-  app = await startAgentApp();
-  viewer = await addPerson(app, 'viewer');
   await send(await app.addWebhook({ name: 'Shop orders' }));
 });
 

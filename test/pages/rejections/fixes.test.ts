@@ -2,8 +2,9 @@
 import { expect, test } from 'vitest';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
-import { addPerson, csrfToken, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { signatureOf, signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const SECRET = 'what the sender has 51c0';
