@@ -13,28 +13,6 @@ export const documents = ['README.md', 'views/docs/scaling.md', 'views/docs/benc
 const LOAD_MAX = 0.5;
 const CPU = ['eventLoop', 'signatures', 'other', 'postgres'];
 const JOB_CPU = ['client', 'weir', 'store'];
-const CONTESTANTS = {
-  'Weir, 1 process': 'Weir, 1 process',
-  'Weir, 2 processes': 'Weir, 2 processes',
-  'Weir, 2 processes, an agent': 'Weir, 2 processes, an agent gets each event',
-  'Fastify, 2 processes, BullMQ': 'Fastify, 2 processes, BullMQ',
-  'Fastify, 2 processes, an INSERT a request': 'Fastify, 2 processes, HMAC and an INSERT a request',
-  'Fastify, 2 processes, graphile-worker': 'Fastify, 2 processes, graphile-worker',
-  'Fastify, 2 processes, pg-boss': 'Fastify, 2 processes, pg-boss',
-  'least program, 1 process':
-    'the least program, 1 process: the same steps without limits, metrics and answers for faults',
-  'bare uWebSockets.js, 1 process': 'bare uWebSockets.js, 1 process: nothing verified, nothing stored',
-};
-const CONSUMERS = {
-  'agent.run': '`agent.run`',
-  'plain HTTP': 'plain HTTP, a claim acknowledges the one before',
-  MCP: 'MCP, 10 a call',
-  'graphile-worker': 'graphile-worker',
-  'graphile-worker, batches': 'graphile-worker, local queue and batches',
-  'pg-boss': 'pg-boss, batches of 100',
-  BullMQ: 'BullMQ',
-};
-
 function runsOf(scenario) {
   const lines = readFileSync(`${root}/bench/results/${scenario}.jsonl`, 'utf8').trim().split('\n');
   return lines.map((line) => JSON.parse(line));
@@ -116,32 +94,32 @@ function spread(run, name) {
   return `${rounded(median(run, name))} (${rounded(low)} to ${rounded(high)})`;
 }
 
-function receiving(run, last) {
-  const names = Object.entries(CONTESTANTS).filter(([name]) => run.measures[`${name}: rate`] !== undefined);
+/** What the newest run measured: the names of the measures that end so, without the end. */
+function namesOf({ measures }, end) {
+  return Object.keys(measures).flatMap((name) => (name.endsWith(end) ? name.slice(0, -end.length) : []));
+}
+
+function receiving(run, last = []) {
+  const names = namesOf(run, ': rate').filter((name) => !/connections?$|\d (B|KiB)|fields$/.test(name));
   return table(
-    ['receiving, 256 connections', 'requests/s', 'p99', 'CPU of a request, of that the store', ...(last ?? [])],
-    names.map(([name, shown]) => [
-      shown,
+    ['receiving, 256 connections', 'requests/s', 'p99', 'CPU of a request, of that the store', ...last],
+    names.map((name) => [
+      name,
       spread(run, `${name}: rate`),
       `${rounded(median(run, `${name}: p99`))} ms`,
       `${rounded(sum(run, name, CPU))}, ${rounded(median(run, `${name}: postgres`))} µs`,
-      ...(last === undefined ? [] : [`${rounded(median(run, `${name}: resident`))} MB`]),
+      ...last.map(() => `${rounded(median(run, `${name}: resident`))} MB`),
     ]),
   );
 }
 
 function consuming() {
   const of = (name, each) => [1, 10, 100].map((concurrency) => rounded(each(`${name}, concurrency ${concurrency}`)));
+  const columns = ['jobs/s, 1, 10, 100 at a time', 'CPU of a job', '4 consumers of 10: jobs/s, CPU'];
   return table(
-    [
-      'consuming with an empty handler',
-      'jobs/s, 1, 10, 100 at a time',
-      'CPU of a job',
-      '4 consumers of 10: jobs/s, CPU',
-      'commit to handler at 100/s, p50, p95',
-    ],
-    Object.entries(CONSUMERS).map(([name, shown]) => [
-      shown,
+    ['consuming with an empty handler', ...columns, 'commit to handler at 100/s, p50, p95'],
+    namesOf(peers, ', concurrency 10: jobs').map((name) => [
+      name,
       of(name, (each) => median(peers, `${each}: jobs`)).join('; '),
       `${of(name, (each) => sum(peers, each, JOB_CPU)).join(', ')} µs`,
       `${rounded(median(peers, `${name}, concurrency 10, 4 consumers: jobs`))}; ${rounded(sum(peers, `${name}, concurrency 10, 4 consumers`, JOB_CPU))} µs`,
@@ -151,28 +129,14 @@ function consuming() {
 }
 
 function draining() {
-  const shown = [
-    'least queue, 1 a claim',
-    'Weir, 1 a claim',
-    'Weir, 1 a claim, which acknowledges the last',
-    'client library, concurrency 1',
-    'least queue, 100 a claim',
-    'Weir, 100 a claim',
-    'client library, concurrency 100',
-    'Weir, 4 consumers, 500 a claim',
-  ];
-  const rows = shown.map((name) => [
-    name,
-    spread(drain, name),
-    `${['postgres', 'weir', 'client'].map((part) => rounded(median(drain, `${name}: ${part}`))).join(', ')} µs`,
-  ]);
+  const names = Object.keys(drain.measures).filter((name) => !name.includes(': '));
   return table(
-    [
-      'draining a backlog: least queue is one table in Postgres, without a server',
-      'deliveries/s',
-      'CPU of Postgres, Weir, client',
-    ],
-    rows,
+    ['draining a backlog', 'deliveries/s', 'CPU of Postgres, Weir, client'],
+    names.map((name) => [
+      name,
+      spread(drain, name),
+      `${['postgres', 'weir', 'client'].map((part) => rounded(median(drain, `${name}: ${part}`))).join(', ')} µs`,
+    ]),
   );
 }
 

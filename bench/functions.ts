@@ -37,12 +37,8 @@ export const functions: Scenario = {
 /** One call. The result is used, so that the compiler cannot remove the call. */
 type Call = () => { length: number } | boolean;
 
-interface Pair {
-  ours: [name: string, call: Call];
-  plain: [name: string, call: Call];
-  /** Units of work in one call. */
-  units: number;
-}
+/** A function and its alternative; `units` of work in one call, 1 by default. */
+type Pair = [name: string, call: Call, plainName: string, plain: Call, units?: number];
 
 const HEADERS = [
   ...['host', 'hooks.example.org', 'user-agent', 'GitHub-Hookshot/044aadd', 'content-length', '1024'],
@@ -57,31 +53,36 @@ async function run(context: BenchContext): Promise<Outcome> {
   const pairs = await makePairs();
   const values = new Map<string, number[]>();
   for (let round = 1; round <= context.rounds; round++) {
-    for (const { ours, plain, units } of pairs)
-      for (const [name, ns] of await measurePair([ours, plain], units, round === 1, context))
-        values.set(name, [...(values.get(name) ?? []), ns]);
+    for (const [name, call, plainName, plain, units = 1] of pairs)
+      for (const [each, ns] of await measurePair(
+        [
+          [name, call],
+          [plainName, plain],
+        ],
+        units,
+        round === 1,
+        context,
+      ))
+        values.set(each, [...(values.get(each) ?? []), ns]);
     context.say(`round ${round} of ${context.rounds} done`);
   }
   const of = (name: string) => values.get(name)!;
+  const ratios = pairs.map(([to, , plain]) => ({ of: plain, to, values: ratioByRound(of(plain), of(to)) }));
   return {
     tables: [
       {
         header: ['function', 'ns', 'beside it', 'ns', 'times'],
-        rows: pairs.map(({ ours: [name], plain: [plainName] }) => [
-          name,
-          formatSpread(of(name)),
-          plainName,
-          formatSpread(of(plainName)),
-          formatSpread(ratioByRound(of(plainName), of(name))),
+        rows: ratios.map(({ of: plain, to, values: times }) => [
+          to,
+          formatSpread(of(to)),
+          plain,
+          formatSpread(of(plain)),
+          formatSpread(times),
         ]),
       },
     ],
     measures: [...values].map(([name, ns]) => ({ name, unit: 'ns', values: ns })),
-    ratios: pairs.map(({ ours: [name], plain: [plainName] }) => ({
-      of: plainName,
-      to: name,
-      values: ratioByRound(of(plainName), of(name)),
-    })),
+    ratios,
     ratiosInTables: true,
     goals: [],
     notes: [
@@ -123,10 +124,6 @@ async function measurePair(
   });
 }
 
-function pair(name: string, call: Call, plainName: string, plain: Call, units = 1): Pair {
-  return { ours: [name, call], plain: [plainName, plain], units };
-}
-
 function use(result: { length: number } | boolean): number {
   return typeof result === 'boolean' ? 1 : result.length;
 }
@@ -156,32 +153,27 @@ async function makePairs(): Promise<Pair[]> {
   const leased = `${webhookId}.${webhookId}.${webhookId}.leased.pending.1.1.7.${timeMs}.${timeMs + 30_000}.github`;
   const row = { leased, eventType: 'push', contentType: 'application/json', headers: 'laccept: */*', body: `l${body}` };
   return [
-    pair(
+    [
       'CopyEncoder.encode, a row of 1 KiB',
       () => encoder.encode(rows),
       'JSON.stringify of it, body in base64',
       () => rows.map(rowAsJson).join('\n'),
       ROWS,
-    ),
-    pair(
-      'uuidv7 and its text',
-      () => uuidText(uuidv7(timeMs, nextRandom())),
-      'crypto.randomUUID',
-      () => randomUUID(),
-    ),
-    pair(
+    ],
+    ['uuidv7 and its text', () => uuidText(uuidv7(timeMs, nextRandom())), 'crypto.randomUUID', () => randomUUID()],
+    [
       'presentedSignature',
       () => presentedSignature(HEADERS, null).kind,
       'a regular expression and Buffer.from',
       () => plainSignature(HEADERS),
-    ),
-    pair(
+    ],
+    [
       'HeaderLines.encode',
       () => lines.encode(HEADERS, []),
       'JSON.stringify of the pairs, nothing left out',
       () => JSON.stringify(HEADERS),
-    ),
-    pair(
+    ],
+    [
       `MemoryLimiter.take, ${CLIENTS} clients`,
       () => limiter.take(nextKey(), policy).allowed,
       'a Map of counts, no window',
@@ -190,20 +182,20 @@ async function makePairs(): Promise<Pair[]> {
         counts.set(key, (counts.get(key) ?? 0) + 1);
         return true;
       },
-    ),
-    pair(
+    ],
+    [
       `Directory.find, ${CLIENTS} webhooks`,
       () => (directory.find(nextId(), 0) as { id: string }).id,
       'Map.get, no check whether it is current',
       () => byId.get(nextId())!.id,
-    ),
-    pair(
+    ],
+    [
       'dedupeKey',
       () => dedupeKey('72d3162e-cc78-11e3-81ab-4c9367dc0958'),
       'createHash of node:crypto',
       () => createHash('sha256').update('72d3162e-cc78-11e3-81ab-4c9367dc0958').digest(),
-    ),
-    pair(
+    ],
+    [
       'storedText, the answer',
       () => storedText(webhookId, webhookId, isoTime(timeMs + (at++ % 900)), 1024, ''),
       'JSON.stringify of it',
@@ -211,19 +203,14 @@ async function makePairs(): Promise<Pair[]> {
         const received_at = new Date(timeMs + (at++ % 900)).toISOString();
         return JSON.stringify({ id: webhookId, webhook_id: webhookId, received_at, bytes: 1024 });
       },
-    ),
-    pair(
+    ],
+    [
       'judgeEvent, 1 KiB',
       () => judgeEvent('body.action == "opened"', event).verdict > 0,
       'JSON.parse and a comparison',
       () => JSON.parse(body.toString()).action === 'opened',
-    ),
-    pair(
-      'parseLeased, the row of a claim',
-      () => parseLeased(row).id,
-      'String.split alone',
-      () => leased.split('.'),
-    ),
+    ],
+    ['parseLeased, the row of a claim', () => parseLeased(row).id, 'String.split alone', () => leased.split('.')],
   ];
 }
 

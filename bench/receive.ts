@@ -14,9 +14,9 @@ import { benchBody, signedRequest } from '../server/operate/load/environment.ts'
 import { parts } from '../server/operate/load/processor.ts';
 import { BARE, type Contestant, LEAST, startContestants, WEIR_1, WEIR_2 } from './lib/contestants.ts';
 import { openBenchDatabase } from './lib/database.ts';
-import type { BenchContext, Measure, Outcome, Ratio, Scenario } from './lib/outcome.ts';
+import type { BenchContext, Outcome, Ratio, Scenario } from './lib/outcome.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './lib/stats.ts';
-import { measureWindow, ownUs, totalUs, type Window } from './lib/window.ts';
+import { faultsOf, measuresOf, measureWindow, ownUs, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
 
 interface Load {
@@ -145,7 +145,9 @@ function summarise(all: readonly Series[]): Outcome {
         ]),
       },
     ],
-    measures: all.flatMap(measuresOf),
+    measures: all.flatMap(({ contestant: { name }, load, windows: own }) =>
+      measuresOf(load === MAIN ? name : `${name}, ${load.name}`, own),
+    ),
     ratios: [...rates, ...costs],
     goals: [
       ...[WEIR_1, WEIR_2].flatMap((weir) => [
@@ -187,31 +189,13 @@ function summarise(all: readonly Series[]): Outcome {
       `Rows committed, compared with the 202 responses: ${[WEIR_1, WEIR_2].map((name) => rowsText(name, all)).join('; ')}.`,
       'Memory is VmRSS, the highest sample of any serving process in a window; the memory of Postgres is not in it.',
     ],
-    faults: all.flatMap(faultsOf),
+    faults: all.flatMap(faultsOfSeries),
   };
 }
 
 const CPU = 'CPU';
 const ALL = 'CPU with Postgres';
 const LOOP = 'CPU of the event loop';
-
-function measuresOf({ contestant, load, windows }: Series): Measure[] {
-  const name = load === MAIN ? contestant.name : `${contestant.name}, ${load.name}`;
-  const measure = (what: string, unit: string, value: (window: Window) => number): Measure => ({
-    name: `${name}: ${what}`,
-    unit,
-    values: windows.map(value),
-  });
-  return [
-    measure('rate', 'requests/s', (window) => window.requestsPerSecond),
-    measure('p50', 'ms', (window) => window.p50Ms),
-    measure('p99', 'ms', (window) => window.p99Ms),
-    ...parts.map((part) => measure(part, 'us', ({ us }) => us[part])),
-    ...(load === MAIN ? [measure('resident', 'MB', (window) => window.residentMb)] : []),
-    measure('answers', '2xx', (window) => window.answers2xx),
-    ...(contestant.table === null ? [] : [measure('rows', 'rows', (window) => window.rows!)]),
-  ];
-}
 
 function rowsText(name: string, all: readonly Series[]): string {
   const windows = all.filter(({ contestant }) => contestant.name === name).flatMap((one) => one.windows);
@@ -220,15 +204,12 @@ function rowsText(name: string, all: readonly Series[]): string {
 }
 
 /** More rows than answers are valid: requests in flight when wrk exits are still committed, at most one per connection. */
-function faultsOf({ contestant, load: { name: under, connections }, windows }: Series): string[] {
-  const name = `${contestant.name}, ${under}:`;
-  return windows.flatMap(({ answersOther, answers2xx, socketErrors, rows }) => [
-    ...(answers2xx === 0 ? [`${name} no response`] : []),
-    ...(answersOther > 0 ? [`${name} ${answersOther} responses were not 2xx`] : []),
-    ...(socketErrors > 0 ? [`${name} ${socketErrors} socket errors or timeouts`] : []),
-    ...(rows !== null && rows < answers2xx ? [`${name} ${answers2xx} were answered, ${rows} committed`] : []),
-    ...(rows !== null && rows > answers2xx + connections
-      ? [`${name} ${rows} were committed for ${answers2xx} responses`]
-      : []),
-  ]);
+function faultsOfSeries({ contestant, load, windows }: Series): string[] {
+  const name = `${contestant.name}, ${load.name}`;
+  return windows.flatMap((window) => {
+    const { rows, answers2xx } = window;
+    if (rows === null) return faultsOf(name, { ...window, rows: answers2xx });
+    const tooMany = rows > answers2xx + load.connections;
+    return [...faultsOf(name, window), ...(tooMany ? [`${name}: ${rows} events for ${answers2xx} responses`] : [])];
+  });
 }

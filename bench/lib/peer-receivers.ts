@@ -2,7 +2,6 @@
 import { join } from 'node:path';
 import { nodeChildren } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
-import { parts } from '../../server/operate/load/processor.ts';
 import type { QueueName } from '../peers/queues/open.ts';
 import type { QueueOrder } from '../peers/queues/queue.ts';
 import { BARE, startBare, startPeer, urlOn, WEIR_1, WEIR_2 } from './contestants.ts';
@@ -12,7 +11,7 @@ import { storeOf } from './peer-stores.ts';
 import type { BenchRedis } from './redis.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './stats.ts';
 import type { startWeir, Webhook } from './weir.ts';
-import { faultsOf, measureWindow, ownUs, type Store, totalUs, type Window } from './window.ts';
+import { faultsOf, measuresOf, measureWindow, ownUs, type Store, totalUs, type Window } from './window.ts';
 
 type Weir = Awaited<ReturnType<typeof startWeir>>;
 
@@ -114,12 +113,7 @@ export function summariseReceivers(receivers: readonly Receiver[]): {
         formatSpread(windows.map(totalUs)),
       ]),
     },
-    measures: receivers.flatMap(({ name, windows }) => [
-      { name: `${name}: rate`, unit: 'requests/s', values: windows.map(({ requestsPerSecond }) => requestsPerSecond) },
-      { name: `${name}: p50`, unit: 'ms', values: windows.map(({ p50Ms }) => p50Ms) },
-      { name: `${name}: p99`, unit: 'ms', values: windows.map(({ p99Ms }) => p99Ms) },
-      ...parts.map((part) => ({ name: `${name}: ${part}`, unit: 'us', values: windows.map(({ us }) => us[part]) })),
-    ]),
+    measures: receivers.flatMap(({ name, windows }) => measuresOf(name, windows)),
     ratios,
     goals:
       peers.length === 0

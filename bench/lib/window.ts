@@ -4,7 +4,7 @@ import { emptyTable } from '../../server/operate/load/environment.ts';
 import { type Part, parts, readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
 import { postgresPids, settledRows } from './database.ts';
-import type { BenchContext } from './outcome.ts';
+import type { BenchContext, Measure } from './outcome.ts';
 import { runWrk, type WrkWindow } from './wrk.ts';
 
 export interface Window extends WrkWindow {
@@ -78,6 +78,22 @@ function tableOf(database: Database, { table, empties = true, alsoEmptied }: Ord
       else await database.query({ text: 'checkpoint' });
     },
   };
+}
+
+/** The measures of all windows of a contestant. */
+export function measuresOf(name: string, windows: readonly Window[]): Measure[] {
+  const measure = (what: string, unit: string, value: (window: Window) => number): Measure => ({
+    name: `${name}: ${what}`,
+    unit,
+    values: windows.map(value),
+  });
+  return [
+    measure('rate', 'requests/s', ({ requestsPerSecond }) => requestsPerSecond),
+    measure('p50', 'ms', ({ p50Ms }) => p50Ms),
+    measure('p99', 'ms', ({ p99Ms }) => p99Ms),
+    ...parts.map((part) => measure(part, 'us', ({ us }) => us[part])),
+    measure('resident', 'MB', ({ residentMb }) => residentMb),
+  ];
 }
 
 /** Reasons why the window is invalid. @param eventsEach events in a request */
