@@ -22,7 +22,7 @@ interface Section {
   text: string;
 }
 
-interface Found {
+interface SearchHit {
   guide: string;
   /** Path and anchor. */
   address: string;
@@ -72,7 +72,7 @@ export function docsPages(build: string): { docs: Page<Person | null>; guide: Pa
 }
 
 /** Sections that contain every word, those with a word in the heading first. Reads at most WORDS_MAX words. */
-export function searchGuides(guides: readonly Guide[], sought: string): Found[] {
+export function searchGuides(guides: readonly Guide[], sought: string): SearchHit[] {
   const words = sought.toLowerCase().split(/\s+/).filter(Boolean).slice(0, WORDS_MAX);
   if (words.length === 0) return [];
   const hits = guides.flatMap((guide) =>

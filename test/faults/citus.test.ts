@@ -10,9 +10,8 @@ import { Cells } from '../../server/store/cells/cells.ts';
 import { type Database, openDatabase, type Statement } from '../../server/store/connect/pool.ts';
 import { uuidAt, uuidBytes, uuidv7, uuidv7Cell } from '../../server/store/ids.ts';
 import { openCell } from '../../server/store/open.ts';
-import { claimInRound } from '../../server/store/queries/claims/in-round.ts';
-import { claimOldest } from '../../server/store/queries/claims/oldest.ts';
-import type { ClaimOrder } from '../../server/store/queries/claims/order.ts';
+import { claimDeliveries } from '../../server/store/queries/claims/claim.ts';
+import type { Claimed } from '../../server/store/queries/claims/order.ts';
 import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
 import { type Settlement, settleDeliveries } from '../../server/store/queries/claims/settle.ts';
 import { type KeyedRow, storeDeduped } from '../../server/store/queries/events/store-deduped.ts';
@@ -21,6 +20,7 @@ import { createDays, partitionName } from '../../server/store/retention/partitio
 import { derivedKeys, loadSecretsKeys } from '../../server/store/secrets/keys.ts';
 import { type Delivery, signIn, TestAgent } from '../helpers/agents.ts';
 import { type CitusCluster, lackingForCitus, startCitus } from '../helpers/citus.ts';
+import { orderOf } from '../helpers/claims.ts';
 import { signedRequest } from '../helpers/requests.ts';
 import { missing, startSender } from '../helpers/sender.ts';
 import { someKey } from '../helpers/settings.ts';
@@ -137,21 +137,20 @@ describe.skipIf(lacking !== '')('a cell on Citus', () => {
     const [stored] = await storeDeduped(explained, [keyedRow(webhook.id)], 30, 1);
     expect(uuidv7Cell(stored!)).toBe(1);
     expect(await agentsWithWork(explained, [{ id: agent.id, claimableFrom: '-infinity' }])).toEqual([agent.id]);
-    const order = orderOf(agent.id);
-    const first = await claimOldest(explained.query, order, webhook.id, []);
-    expect(first.rows).toHaveLength(1);
-    const receipt = { deliveryId: first.rows[0]!.id, lease: first.rows[0]!.lease };
+    const order = orderOf(agent.id, { cell: 1 });
+    const ofWebhook = { ...order, onlyWebhookId: webhook.id };
+    const receiptsOf = (claimed: readonly Claimed[]) => claimed.map(({ id, lease }) => ({ deliveryId: id, lease }));
+    const [receipt, ...more] = receiptsOf((await claimDeliveries(explained, ofWebhook)).claimed);
+    expect(more).toEqual([]);
     const settlements: Settlement[] = [
       { kind: 'extend', leaseSeconds: 60 },
       { kind: 'nack', delaySeconds: 0, reason: null, attemptsMax: 10 },
     ];
     for (const settlement of settlements)
-      expect((await settleDeliveries(explained, agent.id, [receipt], settlement)).done.size).toBe(1);
-    const again = await claimInRound(explained.query, order, null, []);
-    expect(again.rows).toHaveLength(1);
-    const receipts = [{ deliveryId: again.rows[0]!.id, lease: again.rows[0]!.lease }];
-    expect((await claimOldest(explained.query, order, webhook.id, receipts)).acknowledged).toHaveLength(1);
-    expect((await settleDeliveries(explained, agent.id, receipts, { kind: 'ack' })).done.size).toBe(1);
+      expect((await settleDeliveries(explained, agent.id, [receipt!], settlement)).done.size).toBe(1);
+    const acks = receiptsOf((await claimDeliveries(explained, order)).claimed);
+    expect((await claimDeliveries(explained, ofWebhook, { acks })).settled.acknowledged).toHaveLength(1);
+    expect((await settleDeliveries(explained, agent.id, acks, { kind: 'ack' })).done.size).toBe(1);
     expect(plans.length).toBeGreaterThanOrEqual(9);
     for (const plan of plans) expect(plan).not.toMatch(/Citus|Distributed/);
     const tables = new Set(plans.flatMap((plan) => plan.match(/\b(?:events|deliveries|dedupe_keys)\w*_\d{6,}\b/g)));
@@ -296,26 +295,5 @@ function keyedRow(webhookId: string): KeyedRow {
     eventType: null,
     body,
     key: randomBytes(32),
-  };
-}
-
-function orderOf(agentId: string): ClaimOrder {
-  const day = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString();
-  return {
-    cell: 1,
-    agentId,
-    generation: 1,
-    isLimited: false,
-    hasManyWebhooks: false,
-    max: 10,
-    leaseSeconds: 60,
-    address: '127.0.0.1',
-    webhookIds: null,
-    bytesMax: 1_000_000,
-    attemptsMax: 10,
-    claimableFrom: '-infinity',
-    afterWebhookId: null,
-    onlyWebhookId: null,
-    days: { from: day(-1), to: day(1) },
   };
 }

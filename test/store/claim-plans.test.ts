@@ -3,40 +3,18 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { DAY_MS } from '../../server/base/time/durations.ts';
-import { ClaimDays } from '../../server/deliver/claims/claim-marks.ts';
 import type { Database, Query } from '../../server/store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../server/store/ids.ts';
 import { readAgentActivity, readWaiting } from '../../server/store/queries/agents/activity.ts';
-import { claimAndAck, claimDeliveries } from '../../server/store/queries/claims/claim.ts';
-import type { ClaimOrder } from '../../server/store/queries/claims/order.ts';
+import { claimDeliveries } from '../../server/store/queries/claims/claim.ts';
 import { agentsWithWork } from '../../server/store/queries/claims/room.ts';
+import { orderOf } from '../helpers/claims.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { shared } from '../helpers/shared.ts';
 
 const randomReceipt = () => ({ deliveryId: uuidText(uuidv7(Date.now(), randomBytes(16))), lease: 1 });
 
 const fresh = shared(freshDatabase);
-
-/** A claim of today's events. */
-function orderOf(onlyWebhookId: string | null, hasManyWebhooks: boolean): ClaimOrder {
-  return {
-    cell: 0,
-    agentId: randomUUID(),
-    generation: 1,
-    isLimited: false,
-    max: 500,
-    leaseSeconds: 60,
-    address: '192.0.2.1',
-    webhookIds: null,
-    bytesMax: 1_000_000,
-    attemptsMax: 10,
-    claimableFrom: '-infinity',
-    afterWebhookId: null,
-    onlyWebhookId,
-    hasManyWebhooks,
-    days: new ClaimDays().forClaim('', Date.now()),
-  };
-}
 
 test.each([
   ['one webhook', randomUUID(), false, []],
@@ -48,10 +26,8 @@ test.each([
 ])(
   'a claim of %s looks each event up by its key, in the partitions of its days',
   async (...[, onlyWebhookId, hasManyWebhooks, acks]) => {
-    const order = {
-      ...orderOf(onlyWebhookId, hasManyWebhooks),
-      days: { from: new Date(Date.now() - DAY_MS).toISOString(), to: new Date(Date.now() + DAY_MS).toISOString() },
-    };
+    const days = { from: new Date(Date.now() - DAY_MS).toISOString(), to: new Date(Date.now() + DAY_MS).toISOString() };
+    const order = orderOf(randomUUID(), { max: 500, onlyWebhookId, hasManyWebhooks, days });
     const plans: string[] = [];
     // After a vacuum, Postgres knows that the table is empty.
     await fresh.database.query({ text: 'vacuum analyze deliveries_live' });
@@ -60,7 +36,7 @@ test.each([
       plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
       return [];
     };
-    await claimAndAck({ ...fresh.database, query: explain }, order, acks, () => {});
+    await claimDeliveries({ ...fresh.database, query: explain }, order, { acks });
     const [plan] = plans;
     expect(plan).toMatch(/using deliveries_claimable on deliveries_live/);
     // Once for the lease, and once for the acknowledgement.
@@ -81,7 +57,7 @@ test.each([
   ['several webhooks', null, false],
   ['many webhooks', null, true],
 ])('a claim of %s takes a lock on no events but those of its day', async (...[, onlyWebhookId, hasManyWebhooks]) => {
-  const order = orderOf(onlyWebhookId, hasManyWebhooks);
+  const order = orderOf(randomUUID(), { max: 500, onlyWebhookId, hasManyWebhooks });
   const locked = await fresh.database.transaction(
     async (query) => {
       await claimDeliveries({ ...fresh.database, query }, order);

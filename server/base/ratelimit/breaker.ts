@@ -57,7 +57,7 @@ interface BreakerOptions {
   causeOf: (error: unknown) => string;
 }
 
-interface Call {
+interface TimedCall {
   readonly key: string;
   readonly startedMs: number;
   /** True once the deadline was extended because the event loop was late. */
@@ -67,7 +67,7 @@ interface Call {
 
 export class Breaker {
   readonly #options: BreakerOptions;
-  readonly #underWay = new Set<Call>();
+  readonly #underWay = new Set<TimedCall>();
   #state: 'closed' | 'open' | 'ended' = 'closed';
   #watch: NodeJS.Timeout | undefined;
   #nextProbe: NodeJS.Timeout | undefined;

@@ -48,17 +48,13 @@ export async function readList<Name extends PagedName>(
 /** A resource that people name. */
 export type Resource = keyof typeof resources;
 
-interface Found {
-  id: string;
-}
-
 const resources = {
-  webhook: async (call: Call, name: string): Promise<Found[]> => {
+  webhook: async (call: Call, name: string): Promise<{ id: string }[]> => {
     const { items } = await readList(call, 'listWebhooks', { q: name });
     return items.filter((one) => one.name === name);
   },
   /** Names are unique among active agents. */
-  agent: async (call: Call, name: string): Promise<Found[]> => {
+  agent: async (call: Call, name: string): Promise<{ id: string }[]> => {
     const { items } = await readList(call, 'listAgents', { q: name, revoked: false });
     return items.filter((one) => one.name === name);
   },

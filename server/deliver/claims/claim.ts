@@ -1,4 +1,11 @@
-/** Leases deliveries, and waits for one when none can be claimed. */
+/**
+ * A request for deliveries, from its settlements to its answer:
+ *
+ *     settle what the agent has finished -> round -> deliveries, or wait for a commit -> round -> ...
+ *
+ * A round (round.ts) leases what can be claimed now. If an agent has neither `max_leased` nor filters, and there is one cell, its first round
+ * acknowledges in the statement that leases.
+ */
 import type { Exchange } from '../../base/http/exchange.ts';
 import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
 import { bytesOf, utf8Of } from '../../store/byte-text.ts';
@@ -10,9 +17,9 @@ import { type Agent, isValidFor } from '../../store/queries/agents/agents.ts';
 import type { Claimed } from '../../store/queries/claims/order.ts';
 import { receiptText } from '../../store/queries/claims/receipts.ts';
 import { settleDeliveries } from '../../store/queries/claims/settle.ts';
-import { type CellClaimParts, claimInCell, claimInCells, nothing } from './claim-in-cells.ts';
-import { knownReceipts, type ReceiptsAnswer, receiptsAnswer } from './settle.ts';
-import type { ClaimWaiters } from './waiters.ts';
+import { claimRound, nothingClaimed, type Round, type RoundParts } from './round.ts';
+import { type createSettle, knownReceipts, type ReceiptsAnswer, type Refusal } from './settle.ts';
+import type { WaitingClaims } from './waiting-claims.ts';
 
 interface ClaimRequest {
   /** Deliveries. */
@@ -22,87 +29,75 @@ interface ClaimRequest {
   waitSeconds: number;
   /** Only deliveries of these webhooks; null: all. */
   webhookIds: readonly string[] | null;
-  /** Receipts to acknowledge in the statement of the claim; only if `acknowledges` is true of the agent. */
+  /** Receipts to acknowledge before the claim. */
   ack: readonly string[];
+  /** Deliveries to refuse before the claim. */
+  nack: readonly (Refusal & { receipt: string })[];
 }
 
-/** `deliveries`: JSON array. `settled`: null without `ack`. `gone`: the agent disconnected or cancelled, and its deliveries are released. */
+/** `deliveries`: JSON array. `settled`: null without `ack` and `nack`. `gone`: the agent disconnected or cancelled, and its deliveries are released. */
 type ClaimOutcome = { kind: 'claimed'; deliveries: string; settled: ReceiptsAnswer | null } | { kind: 'gone' };
 
 /** Total body bytes in one answer. Bounds the memory of a claim in this process and in the agent. */
 const CLAIM_BYTES_MAX = 16_777_216;
 
-interface ClaimParts extends CellClaimParts {
+interface ClaimParts extends RoundParts {
   agents: Directory<Agent>;
   cells: Pick<CellList, 'all' | 'known'>;
-  waiters: ClaimWaiters;
+  waiting: WaitingClaims;
+  settlements: ReturnType<typeof createSettle>;
   /** The agent gets these deliveries. */
   onClaimed: (agentId: string, claimed: readonly Claimed[]) => void;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 
+/** Creates the function that serves a claim. If its settlements fail it rejects; if the claim after them fails, it claims nothing. */
 export function createClaim(parts: ClaimParts) {
-  const { database, agents, cells, waiters, attemptsMax } = parts;
+  const { database, agents, cells, waiting, settlements, attemptsMax } = parts;
   const oneAtATime = queues();
-  async function claim(exchange: Exchange, agent: Agent, request: ClaimRequest): Promise<ClaimOutcome> {
+  return async function claim(exchange: Exchange, agent: Agent, request: ClaimRequest): Promise<ClaimOutcome> {
+    const { max, leaseSeconds, webhookIds, ack, nack } = request;
     const untilMs = performance.now() + request.waitSeconds * 1000;
-    const order = {
-      agentId: agent.id,
-      generation: agent.generation,
-      address: exchange.client.address,
-      max: request.max,
-      leaseSeconds: request.leaseSeconds,
-      webhookIds: request.webhookIds,
-      bytesMax: CLAIM_BYTES_MAX,
-      attemptsMax,
-    };
-    const claimNow = (current: Agent) => {
+    const { address } = exchange.client;
+    const order = { max, leaseSeconds, webhookIds, address, bytesMax: CLAIM_BYTES_MAX, attemptsMax };
+    const round = (current: Agent, acks = knownReceipts([])): Round | Promise<Round> => {
       // The credential may have been rotated during the wait, with an overlap.
       const isValid = isValidFor(current, agent.previousGeneration ?? agent.generation, Date.now());
-      const terms = isValid ? { ...order, generation: current.generation } : order;
-      if (isOneStatement(current)) return claimInCells(parts, terms, current);
+      const generation = isValid ? current.generation : agent.generation;
       // Skip the claim of a client that has left: its leases would only be released, and the claims behind it wait for them.
-      return oneAtATime(agent.id, () => (exchange.isGone ? nothing : claimInCells(parts, terms, current)));
+      const run = () => (exchange.isGone ? nothingClaimed : claimRound(parts, current, { ...order, generation }, acks));
+      return isOneStatement(current) ? run() : oneAtATime(agent.id, run);
     };
-    const acks = knownReceipts(request.ack);
-    const { commits } = waiters;
-    let found = await (acks.length === 0
-      ? claimNow(agent)
-      : claimInCell(parts, { ...order, cell: HOME }, agent, acks).then((first) => ({
-          ...first,
-          commitsBefore: commits,
-        })));
-    const settled = request.ack.length === 0 ? null : receiptsAnswer(request.ack, found.settled);
-    for (let inVain = false; found.claimed.length === 0 && !exchange.isGone && !exchange.draining; inVain = true) {
-      const leftMs = untilMs - performance.now();
-      if (leftMs <= 0) break;
-      if (found.complete)
-        await waiters.wait(agent.id, { timeoutMs: leftMs, commitsBefore: found.commitsBefore, inVain }, (wake) =>
-          exchange.whenGone(wake),
-        );
-      exchange.waited();
-      if (exchange.isGone) break;
-      // The limit and the filters may have been changed during the wait.
-      const claiming = claimNow((await agents.find(agent.id, Date.now())) ?? agent);
-      const again = await (settled === null ? claiming : claiming.catch(inOutage(null)));
-      if (again === null) break;
-      found = again;
+    const settlesInRound =
+      ack.length > 0 && nack.length === 0 && isOneStatement(agent) && cells.known && cells.all().length === 1;
+    let settled = settlesInRound ? null : await settlements.settleAll(agent, request);
+    const waits = request.waitSeconds > 0 ? waiting.join(agent) : null;
+    try {
+      let found = await unlessAway(settled !== null, round(agent, settlesInRound ? knownReceipts(ack) : []));
+      if (settlesInRound) settled = settlements.answer(agent, ack, found.settled);
+      while (found.claimed.length === 0 && !exchange.isGone && !exchange.draining) {
+        const leftMs = untilMs - performance.now();
+        if (leftMs <= 0) break;
+        if (found.complete) await waits!.wait(leftMs, (end) => exchange.whenGone(end));
+        exchange.waited();
+        if (exchange.isGone) break;
+        // The limit and the filters may have been changed during the wait.
+        const current = (await agents.find(agent.id, Date.now())) ?? agent;
+        found = await unlessAway(true, round(current));
+      }
+      const { claimed } = found;
+      if (exchange.isGone) {
+        if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
+        return { kind: 'gone' };
+      }
+      if (claimed.length > 0) parts.onClaimed(agent.id, claimed);
+      return { kind: 'claimed', deliveries: JSON.stringify(claimed.map(deliveryOf)), settled };
+    } finally {
+      waits?.leave();
     }
-    const { claimed } = found;
-    if (exchange.isGone) {
-      if (claimed.length > 0) await settleDeliveries(database, agent.id, claimed.map(receiptOf), { kind: 'release' });
-      return { kind: 'gone' };
-    }
-    if (claimed.length > 0) parts.onClaimed(agent.id, claimed);
-    return { kind: 'claimed', deliveries: JSON.stringify(claimed.map(deliveryOf)), settled };
-  }
-  /** Whether the claims of an agent can acknowledge: with several cells a claim takes several statements. */
-  const acknowledges = (agent: Agent) => cells.known && cells.all().length === 1 && isOneStatement(agent);
-  return { claim, acknowledges };
+  };
 }
-
-const HOME = 0;
 
 /** Whether a claim of the agent in one cell is one statement. */
 function isOneStatement({ maxLeased, filtered }: Agent): boolean {
@@ -110,19 +105,21 @@ function isOneStatement({ maxLeased, filtered }: Agent): boolean {
 }
 
 /**
- * Returns `instead` during an outage. For a claim that has settled receipts: it is answered with no deliveries, because the agent must get
- * their outcome. If the outage lasts, the next claim reports it.
+ * What a round found. If `isLenient`, nothing during an outage: the agent must get the outcome of its settlements, and a claim that waits goes on
+ * waiting. If the outage lasts, the next claim reports it.
  */
-export function inOutage<T>(instead: T): (error: unknown) => T {
-  return (error) => {
-    if (error instanceof DatabaseUnavailable) return instead;
+async function unlessAway(isLenient: boolean, round: Round | Promise<Round>): Promise<Round> {
+  try {
+    return await round;
+  } catch (error) {
+    if (isLenient && error instanceof DatabaseUnavailable) return nothingClaimed;
     throw error;
-  };
+  }
 }
 
 /**
- * Runs the claims of each agent one after another. Claims of an agent with `max_leased` wait for its lock: claims that run at once would take
- * every connection of the pool. Claims of an agent with filters would all judge the same deliveries.
+ * Runs the rounds of each agent one after another. Those of an agent with `max_leased` wait for its lock: at once they would take every
+ * connection of the pool. Those of an agent with filters would all judge the same deliveries.
  */
 function queues() {
   const last = new Map<string, Promise<unknown>>();

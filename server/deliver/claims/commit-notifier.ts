@@ -1,8 +1,8 @@
-/** Tells waiting claims of commits: those of this process at once, and those of others by a NOTIFY outside the commit. */
+/** Tells waiting claims of new deliveries: those of this process directly, and those of others by a NOTIFY outside the commit. */
 import { randomUUID } from 'node:crypto';
 import { ARRIVALS_CHANNEL } from '../../store/connect/listen.ts';
 import type { Database } from '../../store/connect/pool.ts';
-import { after, type ClaimWaiters } from './waiters.ts';
+import { IdBatch, type WaitingClaims } from './waiting-claims.ts';
 
 /**
  * Minimum time between two NOTIFYs. With 10 ms, at 100 events a second most of them waited for a timer: 2.9 to 3.2 ms from commit to handler when
@@ -12,65 +12,42 @@ const NOTIFY_GAP_MS = 5;
 /** Ids in one NOTIFY, whose payload has at most 7,999 bytes. One of more has none. */
 const CONCERNED_MAX = 200;
 
-/** Notifies waiting claims of commits: directly in this process, and in other processes by a NOTIFY outside the commit. */
 export class CommitNotifier {
   /** Names this process to the others. */
   readonly #name = randomUUID();
   readonly #database: Database;
-  readonly #waiters: ClaimWaiters;
+  readonly #waiting: WaitingClaims;
   readonly #isWanted: () => boolean;
-  /** Webhooks of commits, and agents that have room again; with more than CONCERNED_MAX, all are notified. */
-  readonly #concerned = new Set<string>();
-  #scheduled = false;
-  #lastMs = 0;
+  readonly #concerned = new IdBatch(NOTIFY_GAP_MS, CONCERNED_MAX, (ids) => this.#notify(ids));
 
   /** @param isWanted false while there are no agents. */
-  constructor(database: Database, waiters: ClaimWaiters, isWanted: () => boolean) {
+  constructor(database: Database, waiting: WaitingClaims, isWanted: () => boolean) {
     this.#database = database;
-    this.#waiters = waiters;
+    this.#waiting = waiting;
     this.#isWanted = isWanted;
   }
 
-  /** Events of this webhook were stored: `committed` is called in the same turn. */
-  stored(webhookId: string): void {
+  /** Events of this webhook were stored, or this agent at its limit has room again. */
+  concerns(id: string): void {
     if (!this.#isWanted()) return;
-    this.#waiters.concerns(webhookId);
-    if (this.#concerned.size <= CONCERNED_MAX) this.#concerned.add(webhookId);
-  }
-
-  /** Reports that an agent at its limit has room again. */
-  freed(agentId: string): void {
-    this.stored(agentId);
-    this.committed();
-  }
-
-  /** Reports a commit of events, whose webhooks `stored` gets. The first one after a pause is notified immediately; the following ones share a NOTIFY. */
-  committed(): void {
-    if (!this.#isWanted()) return;
-    this.#waiters.committed(false);
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    after(Math.max(0, this.#lastMs + NOTIFY_GAP_MS - performance.now()), () => this.#notify());
+    this.#waiting.concerns(id);
+    this.#concerned.add(id);
   }
 
   /**
-   * A process has notified the others of its commits.
+   * A process has notified the others.
    * @param payload its name and, unless any agent may have work, ids of webhooks and agents: of this process's own, the claims here know already
    */
   arrived(payload: string): void {
     const [by, ids] = payload.split(' ');
     if (by === this.#name) return;
-    for (const id of ids?.split(',') ?? []) this.#waiters.concerns(id);
-    this.#waiters.committed(ids === undefined);
+    if (ids === undefined) return this.#waiting.concernsAll();
+    for (const id of ids.split(',')) this.#waiting.concerns(id);
   }
 
-  #notify(): void {
-    this.#scheduled = false;
-    this.#lastMs = performance.now();
-    const names = this.#concerned.size > 0 && this.#concerned.size <= CONCERNED_MAX;
-    const payload = names ? `${this.#name} ${[...this.#concerned].join(',')}` : this.#name;
-    this.#concerned.clear();
-    // A lost NOTIFY delays claims by at most a second, because waiting claims query once a second anyway. So its commit need not wait for
+  #notify(ids: readonly string[] | null): void {
+    const payload = ids === null ? this.#name : `${this.#name} ${ids.join(',')}`;
+    // A lost NOTIFY delays claims by at most a second, because a query looks for them every second anyway. So its commit need not wait for
     // the disk or a standby.
     const text = `select set_config('synchronous_commit', 'off', true), pg_notify('${ARRIVALS_CHANNEL}', '${payload}')`;
     this.#database.query({ text }).catch(() => {});

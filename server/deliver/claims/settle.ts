@@ -14,34 +14,67 @@ import {
 
 const outcomes = { done: 'acknowledged', pending: 'retried', dead: 'dead' } as const;
 
+/** How a delivery is refused, as in the API. */
+export interface Refusal {
+  release?: boolean | undefined;
+  delay_seconds?: number | undefined;
+  reason?: string | undefined;
+}
+
 interface SettleParts {
   database: Database;
   metrics: Pick<Metrics, 'settled'>;
   /** Called when an agent with `max_leased` may claim again. */
   freed: (agentId: string) => void;
   onAcknowledged: (agentId: string, acknowledged: readonly Acknowledged[]) => void;
+  /** DELIVERY_MAX_ATTEMPTS */
+  attemptsMax: number;
 }
 
-/** Creates the function that settles deliveries of an agent. It returns the receipts as the agent sent them. */
-export function createSettle({ database, metrics, freed, onAcknowledged }: SettleParts) {
-  return async function settle(
-    agent: Agent,
-    receipts: readonly string[],
-    settlement: Settlement,
-  ): Promise<ReceiptsAnswer> {
-    const known = knownReceipts(receipts);
-    const { done, changed, acknowledged, away } =
-      known.length === 0
-        ? nothingSettled
-        : await settleDeliveries(database, agent.id, known, settlement, agent.maxLeased !== null);
+/** Creates the functions that settle deliveries of an agent. They return the receipts as the agent sent them. */
+export function createSettle({ database, metrics, freed, onAcknowledged, attemptsMax }: SettleParts) {
+  /** Reports what was settled. @param isAttempt false: the deliveries were not attempted */
+  function answer(agent: Agent, receipts: readonly string[], settled: Settled, isAttempt = true): ReceiptsAnswer {
+    const { changed, acknowledged } = settled;
     if (agent.maxLeased !== null && changed.some((state) => state !== 'leased')) freed(agent.id);
-    // A released delivery was not attempted.
-    if (settlement.kind !== 'release')
+    if (isAttempt)
       for (const [state, outcome] of Object.entries(outcomes))
         metrics.settled(agent.id, outcome, changed.filter((each) => each === state).length);
     if (acknowledged.length > 0) onAcknowledged(agent.id, acknowledged);
-    return receiptsAnswer(receipts, { done, away });
-  };
+    return receiptsAnswer(receipts, settled);
+  }
+
+  async function settle(agent: Agent, receipts: readonly string[], settlement: Settlement): Promise<ReceiptsAnswer> {
+    const known = knownReceipts(receipts);
+    const isLimited = agent.maxLeased !== null;
+    const settled =
+      known.length === 0 ? nothingSettled : await settleDeliveries(database, agent.id, known, settlement, isLimited);
+    return answer(agent, receipts, settled, settlement.kind !== 'release');
+  }
+
+  function refuse(agent: Agent, receipts: readonly string[], refusal: Refusal): Promise<ReceiptsAnswer> {
+    const { release, delay_seconds: delaySeconds = null, reason = null } = refusal;
+    return settle(agent, receipts, release ? { kind: 'release' } : { kind: 'nack', delaySeconds, reason, attemptsMax });
+  }
+
+  /** Equal refusals share a statement. Returns null when there is nothing to settle. */
+  async function settleAll(
+    agent: Agent,
+    { ack, nack }: { ack: readonly string[]; nack: readonly (Refusal & { receipt: string })[] },
+  ): Promise<ReceiptsAnswer | null> {
+    if (ack.length + nack.length === 0) return null;
+    const answers = ack.length === 0 ? [] : [await settle(agent, ack, { kind: 'ack' })];
+    const equal = new Map<string, { refusal: Refusal; receipts: string[] }>();
+    for (const { receipt, ...refusal } of nack) {
+      const key = JSON.stringify(refusal);
+      if (!equal.has(key)) equal.set(key, { refusal, receipts: [] });
+      equal.get(key)!.receipts.push(receipt);
+    }
+    for (const { refusal, receipts } of equal.values()) answers.push(await refuse(agent, receipts, refusal));
+    return joinedAnswer(answers);
+  }
+
+  return { settle, refuse, settleAll, answer };
 }
 
 /** Each receipt once. An invalid one is left out, and so answered as gone, like the receipt of a lost lease. */
@@ -57,10 +90,7 @@ export interface ReceiptsAnswer {
 }
 
 /** The receipts as the agent sent them. */
-export function receiptsAnswer(
-  receipts: readonly string[],
-  { done, away }: Pick<Settled, 'done' | 'away'>,
-): ReceiptsAnswer {
+function receiptsAnswer(receipts: readonly string[], { done, away }: Pick<Settled, 'done' | 'away'>): ReceiptsAnswer {
   const kindOf = (text: string) => (done.has(text) ? 'done' : away.has(text) ? 'away' : 'gone');
   const answer = { done: [] as string[], gone: [] as string[], away: [] as string[] };
   for (const text of receipts) answer[kindOf(text.toLowerCase())].push(text);
@@ -68,7 +98,7 @@ export function receiptsAnswer(
 }
 
 /** One answer for several settlements. */
-export function joinedAnswer(answers: readonly ReceiptsAnswer[]): ReceiptsAnswer {
+function joinedAnswer(answers: readonly ReceiptsAnswer[]): ReceiptsAnswer {
   const away = answers.flatMap((answer) => answer.away ?? []);
   return {
     done: answers.flatMap(({ done }) => done),

@@ -18,13 +18,10 @@ export class AgentCounts {
     this.#rows = new WriteBehind((rows) => write([...rows.values()]), sumOf, { everyMs: EVERY_MS });
   }
 
-  /** The metrics of claims, counted here too: leases that expired, and what a claim acknowledges. What filters exclude is not an attempt. */
+  /** The metrics of claims, with the leases that expired counted here too. What filters exclude is not an attempt. */
   ofClaims(metrics: Counted): Counted {
     return {
-      settled: (agentId, outcome, deliveries) => {
-        metrics.settled(agentId, outcome, deliveries);
-        if (outcome === 'acknowledged') this.#note(agentId, deliveries, 0);
-      },
+      settled: (agentId, outcome, deliveries) => metrics.settled(agentId, outcome, deliveries),
       leasesExpired: (agentId, leases) => {
         metrics.leasesExpired(agentId, leases);
         this.#note(agentId, 0, leases);

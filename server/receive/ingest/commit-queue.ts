@@ -1,6 +1,6 @@
 /** Queue in front of the commit: groups of rows, each stored whole or not at all, removed in batches. */
 
-export interface Waiting<Row, Outcome> {
+export interface QueuedGroup<Row, Outcome> {
   /** All rows go into the same commit. */
   rows: readonly Row[];
   /** Must not throw. */
@@ -21,7 +21,7 @@ const RATE_WEIGHT = 0.2;
 
 export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
   readonly #limits: QueueLimits;
-  #waiting: Waiting<Row, Outcome>[] = [];
+  #waiting: QueuedGroup<Row, Outcome>[] = [];
   #eventsPerSecond = 0;
   /** Waiting rows, over all groups. */
   events = 0;
@@ -44,13 +44,13 @@ export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
     return this.events >= this.#limits.queueEventsMax;
   }
 
-  push(group: Waiting<Row, Outcome>): void {
+  push(group: QueuedGroup<Row, Outcome>): void {
     this.#waiting.push(group);
     this.events += group.rows.length;
   }
 
   /** Removes the oldest groups that fit into one commit, at most `groupsMax`. The first group is taken whatever its size. */
-  takeBatch(groupsMax = Number.POSITIVE_INFINITY): Waiting<Row, Outcome>[] {
+  takeBatch(groupsMax = Number.POSITIVE_INFINITY): QueuedGroup<Row, Outcome>[] {
     const { commitEventsMax } = this.#limits;
     let groups = 0;
     let events = 0;
@@ -87,7 +87,7 @@ export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
 }
 
 export function settleAll<Outcome>(
-  batch: readonly Pick<Waiting<unknown, Outcome>, 'settle'>[],
+  batch: readonly Pick<QueuedGroup<unknown, Outcome>, 'settle'>[],
   outcome: Outcome,
 ): void {
   for (const group of batch) group.settle(outcome);

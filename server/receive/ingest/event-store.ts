@@ -3,14 +3,14 @@ import { COPY_CONNECTIONS, CopyLink } from '../../store/copy/link.ts';
 import type { EventRow } from '../../store/copy/rows.ts';
 import type { KeyedRow } from '../../store/queries/events/store-deduped.ts';
 import { CopyLane, KeyedLane, type LaneOptions } from './commit-lanes.ts';
-import type { QueueLimits, Waiting } from './commit-queue.ts';
+import type { QueuedGroup, QueueLimits } from './commit-queue.ts';
 import { type CommitObserver, GroupCommit, type StoreOutcome } from './group-commit.ts';
 
 /**
  * The events of one request: either each has its own deduplication key, or none has a key. `settle` is called once: after their commit,
  * or with the reason why they were not stored.
  */
-export type EventGroup = Waiting<EventRow, StoreOutcome> & {
+export type EventGroup = QueuedGroup<EventRow, StoreOutcome> & {
   /** The cell of its webhook. */
   readonly cell: number;
 };
@@ -57,9 +57,9 @@ export class EventStore {
    * Stores the events of a request in one commit, all or none, and settles the group. An event whose key exists is not stored again: of
    * any number of events with one key, in any number of processes, exactly one is stored.
    */
-  store(group: Waiting<EventRow, StoreOutcome>): void {
+  store(group: QueuedGroup<EventRow, StoreOutcome>): void {
     if (group.rows[0]!.key === null) this.#unkeyed.add(group);
-    else this.#keyed.add(group as Waiting<KeyedRow, StoreOutcome>);
+    else this.#keyed.add(group as QueuedGroup<KeyedRow, StoreOutcome>);
   }
 
   /** Events waiting for a commit. */

@@ -6,7 +6,7 @@
 import { sqlStateKind } from '../../store/connect/sql-states.ts';
 import type { EventRow } from '../../store/copy/rows.ts';
 import { uuidText } from '../../store/ids.ts';
-import { CommitQueue, type QueueLimits, settleAll, type Waiting } from './commit-queue.ts';
+import { CommitQueue, type QueuedGroup, type QueueLimits, settleAll } from './commit-queue.ts';
 
 /** Result of storing the rows of one request, all or none. */
 export type StoreOutcome =
@@ -52,7 +52,7 @@ export interface CommitObserver {
   refused(rows: readonly EventRow[], sqlState: string, message: string): void;
 }
 
-type Batch<Row> = Waiting<Row, StoreOutcome>[];
+type Batch<Row> = QueuedGroup<Row, StoreOutcome>[];
 
 /** From this batch size in requests, another batch is likely to follow: its commit is prepared in advance. */
 const BEGIN_AHEAD_REQUESTS = 8;
@@ -99,7 +99,7 @@ export class GroupCommit<Row extends EventRow> {
   }
 
   /** Stores the rows in one commit, all or none. */
-  add(group: Waiting<Row, StoreOutcome>): void {
+  add(group: QueuedGroup<Row, StoreOutcome>): void {
     if (!this.available) return group.settle(unavailable);
     if (this.#queue.full) return group.settle({ kind: 'queue_full', retryAfterSeconds: this.#queue.drainSeconds });
     this.#queue.push(group);

@@ -196,7 +196,7 @@ const createStaging = 'create temp table spooled (like events, key bytea) on com
  * Keys are inserted in sorted order, and an existing key is updated with its own values, as in queries/events/store-deduped.ts. An event that is stored
  * already conflicts with itself, also while its first commit is still in progress. Retention has a mark up to which it has removed
  * the events of a webhook; events from before that mark move it back, or they would be kept too long. No NOTIFY: it is outside commits
- * (see waiters.ts), and waiting claims query once a second anyway.
+ * (see waiting-claims.ts), and waiting claims query once a second anyway.
  *
  * The last number counts the keys that must not be stored in this cell (see cells/move.ts); then the transaction is rolled back.
  */

@@ -58,7 +58,7 @@ export interface Statement<Row extends object = object> {
   place?: Place<Row>;
   /**
    * `once`: a named statement is planned at its first use on a connection and never again. Use it for statements whose best plan does not
-   * depend on the values. Over partitions, planning costs more than execution (figures in queries/claims/claim.ts), and by default
+   * depend on the values. Over partitions, planning costs more than execution (figures in bench/NOTES.md), and by default
    * Postgres keeps replanning statements that it estimates as expensive. In a transaction the option of the transaction applies.
    *
    * `keyed`: as `once`, for statements that find all rows by an index. After a vacuum or an ANALYZE of an empty table, Postgres estimates

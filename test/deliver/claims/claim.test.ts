@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
 import type { Query } from '../../../server/store/connect/pool.ts';
 import { claimDeliveries } from '../../../server/store/queries/claims/claim.ts';
-import type { ClaimOrder } from '../../../server/store/queries/claims/order.ts';
 import { addAgent, letPass, rowOf, send, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
+import { orderOf } from '../../helpers/claims.ts';
 import { signatureOf, signedRequest } from '../../helpers/requests.ts';
 import { made } from '../../helpers/webhooks.ts';
 
@@ -16,24 +16,6 @@ beforeAll(async () => {
   app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 3 });
 });
 afterAll(() => app.stop());
-
-const orderOf = (agent: TestAgent, max: number): ClaimOrder => ({
-  agentId: agent.id,
-  generation: 1,
-  max,
-  leaseSeconds: 60,
-  webhookIds: null,
-  bytesMax: 1_000_000,
-  attemptsMax: 10,
-  cell: 0,
-  isLimited: false,
-  hasManyWebhooks: false,
-  address: '192.0.2.1',
-  claimableFrom: '-infinity',
-  afterWebhookId: null,
-  onlyWebhookId: null,
-  days: { from: '-infinity', to: 'infinity' },
-});
 
 /** An agent with 105 webhooks. @returns their ids in order */
 async function addAgentOfMany() {
@@ -242,9 +224,9 @@ describe('the order', () => {
     const webhooks = await Promise.all(Array.from({ length: 20 }, () => app.addWebhook()));
     const agent = await addAgent(app, webhooks);
     for (const { id } of webhooks) await storeEvents(app.database, id, 60);
-    const order = orderOf(agent, 100);
+    const order = orderOf(agent.id, { max: 100 });
     await app.database.transaction(async (query) => {
-      expect(await claimDeliveries({ ...app.database, query }, order)).toHaveLength(100);
+      expect((await claimDeliveries({ ...app.database, query }, order)).claimed).toHaveLength(100);
       expect(await agent.claim({ max: 100 })).toHaveLength(100);
     });
   });
@@ -254,8 +236,8 @@ describe('the order', () => {
     const busy = [ids[3]!, ids[50]!, ids[104]!];
     for (const id of busy) await storeEvents(app.database, id, 2);
     const claimAfter = async (afterWebhookId: string | null, query: Query = app.database.query) => {
-      const order = { ...orderOf(agent, 1), hasManyWebhooks: true, afterWebhookId };
-      return (await claimDeliveries({ ...app.database, query }, order)).map(({ webhookId }) => webhookId);
+      const order = orderOf(agent.id, { max: 1, hasManyWebhooks: true, afterWebhookId });
+      return (await claimDeliveries({ ...app.database, query }, order)).claimed.map(({ webhookId }) => webhookId);
     };
     await app.database.transaction(async (query) => {
       expect(await claimAfter(null, query)).toEqual([busy[0]]);
@@ -273,8 +255,8 @@ describe('the order', () => {
     const { agent, ids } = await addAgentOfMany();
     for (const id of ids.slice(0, 20)) await storeEvents(app.database, id, 5);
     await app.database.transaction(async (query) => {
-      const order = { ...orderOf(agent, 10), hasManyWebhooks: true };
-      const claimed = await claimDeliveries({ ...app.database, query }, order);
+      const order = orderOf(agent.id, { hasManyWebhooks: true });
+      const { claimed } = await claimDeliveries({ ...app.database, query }, order);
       expect(claimed.map(({ webhookId }) => webhookId).sort()).toEqual(ids.slice(0, 10));
       expect(await unlockedOf(agent)).toHaveLength(90);
     });
@@ -303,8 +285,8 @@ describe('the order', () => {
     const { agent, ids } = await addAgentOfMany();
     await storeEvents(app.database, ids[0]!, 30);
     for (const id of ids.slice(1, 10)) await storeEvents(app.database, id, 1);
-    const order = { ...orderOf(agent, 20), hasManyWebhooks: true };
-    const claimed = await claimDeliveries(app.database, order);
+    const order = orderOf(agent.id, { max: 20, hasManyWebhooks: true });
+    const { claimed } = await claimDeliveries(app.database, order);
     expect(claimed.filter(({ webhookId }) => webhookId === ids[0])).toHaveLength(11);
     expect(claimed).toHaveLength(20);
   });

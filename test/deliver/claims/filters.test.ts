@@ -87,8 +87,9 @@ test('an excluded event is not claimed; its delivery is filtered, visible, and r
 test('what was leased is returned although a later slice fails', async () => {
   const { webhook, agent } = await agentWith('event_type == "wanted"');
   const wanted = await storeMixed(webhook, 100, 10);
+  // Claims take deliveries of one moment in the order in which they were stored.
   const [last] = await app.database.query<{ id: string }>({
-    text: `select id from deliveries where agent_id = $1 and event_id <> all ($2::uuid[]) order by available_at desc, id desc limit 1`,
+    text: `select id from deliveries where agent_id = $1 and event_id <> all ($2::uuid[]) order by ctid desc limit 1`,
     values: [agent.id, `{${wanted.join(',')}}`],
   });
   await app.database.query({

@@ -1,15 +1,15 @@
 /** ack, nack and extend: what happens to a lease, by its receipt. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ClaimDays } from '../../../server/deliver/claims/claim-marks.ts';
 import type { Query } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
-import { claimAndAck } from '../../../server/store/queries/claims/claim.ts';
+import { claimDeliveries } from '../../../server/store/queries/claims/claim.ts';
 import { parseReceipt } from '../../../server/store/queries/claims/receipts.ts';
 import { readAttempts } from '../../../server/store/queries/deliveries/history.ts';
 import { addAgent, type Delivery, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import { orderOf } from '../../helpers/claims.ts';
 import { until } from '../../helpers/wait.ts';
 
 let app: TestApp;
@@ -324,29 +324,15 @@ describe('a claim that settles', () => {
   test('reports what its first statement acknowledged when the database is lost after it', async () => {
     const [first] = await leased(1);
     const receipt = parseReceipt(first!.receipt)!;
-    const order = {
-      cell: 0,
-      agentId: agent.id,
-      generation: 1,
-      isLimited: false,
-      max: 1,
-      leaseSeconds: 60,
-      address: '192.0.2.1',
-      webhookIds: null,
-      bytesMax: 1_000_000,
-      attemptsMax: 3,
-      claimableFrom: '-infinity',
-      afterWebhookId: null,
-      onlyWebhookId: webhook.id,
-      hasManyWebhooks: false,
-      days: new ClaimDays().forClaim(agent.id, Date.now()),
-    };
+    const order = orderOf(agent.id, { hasManyWebhooks: true });
     let statements = 0;
     const query: Query = async (statement) => {
       if (++statements > 1) throw new DatabaseUnavailable(new Error('server closed the connection'));
       return app.database.query(statement);
     };
-    const { claimed, complete, settled } = await claimAndAck({ ...app.database, query }, order, [receipt], () => {});
+    const { claimed, complete, settled } = await claimDeliveries({ ...app.database, query }, order, {
+      acks: [receipt],
+    });
     expect([claimed, complete, [...settled.done]]).toEqual([[], false, [first!.receipt]]);
     expect(statements).toBe(2);
     expect(await row(first!)).toMatchObject({ state: 'done' });

@@ -1,5 +1,6 @@
 /** Input and output schemas of the routes for agents. */
 import { z } from 'zod';
+import type { Refusal } from '../../../deliver/claims/settle.ts';
 import { COUNTED_MAX } from '../../../model/events.ts';
 import { contentType, eventType, example, idOf, nameOf, receivedAt, timeOf } from '../../../model/fields.ts';
 import { AGENT_SESSION_SECONDS } from '../../auth/agent.ts';
@@ -51,13 +52,6 @@ const refusal = {
     .describe(
       'true: the work was not begun. The attempt does not count, and the deliveries can be claimed again at once; without delay_seconds and reason',
     ),
-};
-
-/** What is said of a refused delivery; all absent: only that it is refused. */
-export type Refusal = {
-  release?: boolean | undefined;
-  delay_seconds?: number | undefined;
-  reason?: string | undefined;
 };
 
 function refine<Schema extends z.ZodType<Refusal>>(schema: Schema): Schema {

@@ -1,10 +1,10 @@
 /** The parts of a process that serve agents. */
 
 import { createClaim } from '../../../deliver/claims/claim.ts';
-import { ClaimMarks } from '../../../deliver/claims/claim-marks.ts';
 import { CommitNotifier } from '../../../deliver/claims/commit-notifier.ts';
+import { ClaimMarks } from '../../../deliver/claims/marks.ts';
 import { createSettle } from '../../../deliver/claims/settle.ts';
-import { ClaimWaiters } from '../../../deliver/claims/waiters.ts';
+import { WaitingClaims } from '../../../deliver/claims/waiting-claims.ts';
 import { ownAgentOperations } from '../../../manage/api/agent/operations.ts';
 import { eventOperations } from '../../../manage/api/events/operations.ts';
 import { filterOperations } from '../../../manage/api/filters/operations.ts';
@@ -38,51 +38,51 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     previousKey: new PreviousKey(database, keys),
   });
   const marks = new ClaimMarks();
-  const waiters = new ClaimWaiters(database, marks);
-  const notifier = new CommitNotifier(database, waiters, () => directory.size > 0);
+  const waiting = new WaitingClaims(database, marks);
+  const notifier = new CommitNotifier(database, waiting, () => directory.size > 0);
   const counts = new AgentCounts((rows) => addAgentHistory(database, rows));
   const attemptsMax = settings.DELIVERY_MAX_ATTEMPTS;
-  metrics.gauge('weir_claims_waiting', () => waiters.size);
+  const settlements = createSettle({
+    database,
+    metrics: counts.ofSettlements(metrics),
+    freed: (agentId) => notifier.concerns(agentId),
+    onAcknowledged: (agentId, acknowledged) => latency.acknowledged(agentId, acknowledged),
+    attemptsMax,
+  });
+  const claim = createClaim({
+    database,
+    agents: directory,
+    cells,
+    waiting,
+    marks,
+    settlements,
+    metrics: counts.ofClaims(metrics),
+    attemptsMax,
+    judge: filters.judge,
+    onClaimed: (agentId, claimed) => latency.claimed(agentId, claimed),
+    onFilterFailed: filters.failed,
+  });
+  metrics.gauge('weir_claims_waiting', () => waiting.size);
 
   return {
     operations: {
       ...ownAgentOperations({
         database,
         auth,
-        claims: createClaim({
-          database,
-          agents: directory,
-          metrics: counts.ofClaims(metrics),
-          waiters,
-          cells,
-          marks,
-          attemptsMax,
-          judge: filters.judge,
-          onClaimed: (agentId, claimed) => latency.claimed(agentId, claimed),
-          onAcknowledged: (agentId, acknowledged) => latency.acknowledged(agentId, acknowledged),
-          onFilterFailed: filters.failed,
-        }),
-        settle: createSettle({
-          database,
-          metrics: counts.ofSettlements(metrics),
-          freed: (agentId) => notifier.freed(agentId),
-          onAcknowledged: (agentId, acknowledged) => latency.acknowledged(agentId, acknowledged),
-        }),
+        claim,
+        settlements,
         onOtherClient: (id, release) => log('agent_client_differs', { agent_id: id, client_release: release }),
-        attemptsMax,
       }),
       ...filterOperations({ database, judge: filters.tryJudge }),
       ...eventOperations({ database, judge: filters.tryJudge }, settings.CLIENT_UNREAD_SECONDS),
     },
     auth,
     directory,
-    /** Call it after this process has committed events. */
-    committed: () => notifier.committed(),
-    /** Call it in the same turn for each webhook of the commit. */
-    stored: (webhookId: string) => notifier.stored(webhookId),
-    /** Call it after any process has committed events. @param by the process, as its notifier names it */
-    arrived: (by: string) => notifier.arrived(by),
-    close: () => waiters.close(),
+    /** Call it when this process has stored an event of the webhook. */
+    stored: (webhookId: string) => notifier.concerns(webhookId),
+    /** Call it when any process has notified the others. @param payload of its notifier */
+    arrived: (payload: string) => notifier.arrived(payload),
+    close: () => waiting.close(),
     /** Judges filters outside of claims. */
     tryJudge: filters.tryJudge,
     /** Call it after the last claim was answered. */

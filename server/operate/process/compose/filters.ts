@@ -1,6 +1,6 @@
 /** The threads that evaluate filters, and what is known of filters that fail. */
 
-import type { FilterFailed } from '../../../deliver/claims/claim-filtered.ts';
+import type { FilterFailed } from '../../../deliver/claims/filtered.ts';
 import { FilterJudge } from '../../../deliver/claims/judge.ts';
 import { addFilterFailures, type FilterFailures } from '../../../store/queries/agents/filter-failures.ts';
 import { WriteBehind } from '../../../store/write-behind.ts';

@@ -32,11 +32,8 @@ interface IngestNeeds {
   /** Moves a time to one at which the events table has a partition. */
   clampMs: (ms: number) => number;
   onRejected: IngestParts['onRejected'];
-  /**
-   * `committed` is called after each commit with new events, before the requests are answered, and `stored` in the same turn with the webhook
-   * of each.
-   */
-  agents: { committed: () => void; stored: (webhookId: string) => void };
+  /** `stored` is called for each event that is stored, before its request is answered. */
+  agents: { stored: (webhookId: string) => void };
   latency: LatencyCounts;
 }
 
@@ -48,7 +45,7 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
     timeoutMs: settings.HMAC_TIMEOUT_MS,
     observer: observe.verifier,
   });
-  const stores = composeStores(base, clampMs, agents.committed);
+  const stores = composeStores(base, clampMs);
   const { spool } = stores;
   const openCounts = (isUrgent: boolean) => new IngestCounts((rows) => addHistory(database, rows), { isUrgent });
   // An alert begins when the last event of a webhook is older than it expects, so that is written every few seconds.

@@ -11,14 +11,10 @@ import { PartitionRepair } from '../../../store/retention/partitions.ts';
 import type { Base } from '../base.ts';
 import { composeSpool } from './spool.ts';
 
-/**
- * @param clampMs moves a time to one at which the events table has a partition.
- * @param onCommitted called after each commit with new events, before the requests are answered.
- */
+/** @param clampMs moves a time to one at which the events table has a partition. */
 export function composeStores(
   { settings, spoolFolder, log, metrics, observe, cells }: Base,
   clampMs: (ms: number) => number,
-  onCommitted: () => void,
 ) {
   const limits = { queueEventsMax: settings.QUEUE_EVENTS_MAX, commitEventsMax: settings.COMMIT_EVENTS_MAX };
   const repairs = new Set<PartitionRepair>();
@@ -61,10 +57,6 @@ export function composeStores(
         refused: (rows, sqlState, message) => {
           observer.refused(rows, sqlState, message);
           cell.eventRefused(sqlState);
-        },
-        committed: (events, ms) => {
-          observer.committed(events, ms);
-          if (events > 0) onCommitted();
         },
       },
     });

@@ -5,7 +5,7 @@ import { agentActivitySchema, DEAD_COUNTED_MAX } from '../../../model/agents.ts'
 import { lesser, summedBy } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
 import { arrayOf, isoText, selectList } from '../../sql.ts';
-import { unjudged } from '../claims/filter.ts';
+import { unjudged } from '../claims/candidates.ts';
 import { due, underLease } from '../claims/room.ts';
 import { hasFilters, subscribedWebhooks } from './subscriptions.ts';
 
@@ -76,14 +76,17 @@ const waiting = `(
   offset 0
 ) waiting`;
 
-interface Waiting {
+interface WaitingSince {
   agent_id: string;
   since: string;
 }
 
 /** Reads since when deliveries wait for these agents (null: for all). Agents for which none waits are omitted. */
-export function readWaiting({ query }: Pick<Database, 'query'>, ids: readonly string[] | null): Promise<Waiting[]> {
-  return query<Waiting>({
+export function readWaiting(
+  { query }: Pick<Database, 'query'>,
+  ids: readonly string[] | null,
+): Promise<WaitingSince[]> {
+  return query<WaitingSince>({
     name: ids === null ? 'all-agents-waiting' : 'agents-waiting',
     plan: 'keyed',
     text: `
@@ -95,7 +98,7 @@ export function readWaiting({ query }: Pick<Database, 'query'>, ids: readonly st
   });
 }
 
-const longestWaiting = summedBy<Waiting>(
+const longestWaiting = summedBy<WaitingSince>(
   ({ agent_id }) => agent_id,
   (one, other) => ({ ...one, since: lesser(one.since, other.since)! }),
 );

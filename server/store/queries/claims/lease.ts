@@ -1,42 +1,133 @@
-/** What the claim statements share: the assignments that lease a delivery, the columns of the answer, and the first parameters. */
+/** The statement that leases the next deliveries, alone or together with the acknowledgement of what the agent claimed before. */
 
 import { DAY_MS } from '../../../base/time/durations.ts';
 import { asText } from '../../byte-text.ts';
+import type { Query } from '../../connect/pool.ts';
 import { isoTime } from '../../ids.ts';
+import { Placeholders } from '../../sql.ts';
 import { LAST_LEASE_ENDED } from '../deliveries/deliveries.ts';
 import { leaseEnded } from '../deliveries/history.ts';
-import type { ClaimOrder, LeasedRow } from './order.ts';
+import { nextInRound, nextOfIds, nextOfWebhook } from './next.ts';
+import type { ClaimOrder, Days, LeasedRow } from './order.ts';
+import { type Receipt, receiptColumns } from './receipts.ts';
+import { type Acknowledged, ackText, parseAcknowledged } from './settle.ts';
 
-/** SQL assignments that lease the delivery `d`, or make it a dead letter if it has used all attempts. */
-export const lease = `
-  state = case when d.attempts < $4 then 'leased' else 'dead' end,
-  attempts = case when d.attempts < $4 then d.attempts + 1 else d.attempts end,
-  last_lease = d.attempts + 1 >= $4,
-  leases = d.leases + 1,
-  finished_at = case when d.attempts < $4 then null else now() end,
-  reason = case when d.attempts < $4 then d.reason else '${LAST_LEASE_ENDED}' end,
-  history = case when d.state = 'leased' then ${leaseEnded('expired', 'd.available_at')} else d.history end,
-  leased_at = now(),
-  leased_from = $8,
-  available_at = now() + make_interval(secs => $3)`;
-
-/** SQL: the Unix milliseconds of a time. Not later than it: claims look from there on. */
-export const millisecondsOf = (time: string) => `floor(date_part('epoch', ${time}) * 1000)::bigint`;
+interface Leased {
+  rows: LeasedRow[];
+  acknowledged: Acknowledged[];
+}
 
 /**
- * SQL columns of the leased delivery `d`, which was chosen as `c` and has the event `e`; see parseLeased. What is short is in one column:
- * Postgres writes each column of a row by itself, and this process reads it with one or two calls. A claim of 100 of 1 KiB that acknowledges
- * the 100 before, us a delivery of Postgres and of this process until the rows are read, lower quartiles of 12 rounds in turns at a load
- * of 20: 37.7 and 15.3 with 16 columns, 35.2 and 13.8 with these and with receipts as numbers (settle.ts).
- * @param place, sinceMs, webhookName SQL expressions of members of LeasedRow
+ * With acknowledgements both share a round trip and a commit. A statement changes a row once, so the lease leaves alone what is acknowledged:
+ * also an expired lease, for which the acknowledgement is then in time.
+ * @param acks of deliveries in the same cell; empty: only leases
+ * @param ids see claimDeliveries
  */
-export const leasedColumns = (place: string, sinceMs: string, webhookName: string) => `
-  concat_ws('.', d.id, d.event_id, d.webhook_id, d.state, c.state, d.attempts, d.leases, ${place}, ${sinceMs},
-    (select ${millisecondsOf('now() + make_interval(secs => $3)')}), ${webhookName}) as leased,
-  c.event_type as "eventType", c.content_type as "contentType", ${asText('c.headers')} as headers, ${asText('c.body')} as body`;
+export async function leaseNext(
+  query: Query,
+  order: ClaimOrder,
+  acks: readonly Receipt[],
+  ids: readonly string[] | null,
+): Promise<Leased> {
+  const given = new Placeholders();
+  // The first parameter, as ackText expects it.
+  const agentId = given.of(order.agentId, 'uuid');
+  const receipts = acks.length === 0 ? [] : receiptColumns(acks).map((column) => `$${given.values.push(column)}`);
+  const { name, text } = leaseText(given, order, ids, {
+    agentId,
+    only: acks.length === 0 ? '' : `and (state = 'pending' or id <> all (${receipts[0]}::uuid[]))`,
+  });
+  const send = (suffix: string, whole: string) =>
+    query<AnsweredRow>({
+      name: `${name}${suffix}`,
+      plan: 'keyed',
+      text: whole,
+      values: given.values,
+      place: { cell: order.cell },
+    });
+  if (acks.length === 0) return { rows: (await send('', text)).map(parseLeased), acknowledged: [] };
+  const rows = await send(
+    '-and-ack',
+    `with acked as (${ackText(receipts)}
+    ), claimed as (${text}
+    )
+    select * from claimed
+    union all
+    select string_agg(acknowledged, ','), null, null, null, null from acked`,
+  );
+  // The last row is that of the acknowledgements.
+  const acked: string | null | undefined = rows.pop()?.leased;
+  return { rows: rows.map(parseLeased), acknowledged: acked?.split(',').map(parseAcknowledged) ?? [] };
+}
 
-/** A row of leasedColumns. */
-export type AnsweredRow = Pick<LeasedRow, 'eventType' | 'contentType' | 'headers' | 'body'> & { leased: string };
+function leaseText(
+  given: Placeholders,
+  order: ClaimOrder,
+  ids: readonly string[] | null,
+  { agentId, only }: { agentId: string; only: string },
+): { name: string; text: string } {
+  const mayClaim = `and exists (select from agents a where a.id = ${agentId} and a.generation = ${given.of(order.generation, 'integer')}
+    and (a.max_leased is null or ${given.of(order.isLimited, 'boolean')}))`;
+  const terms = { agentId, max: given.of(order.max, 'bigint'), only: `${only} ${mayClaim}` };
+  const [kind, next] = nextOf(given, order, ids, terms);
+  const [attemptsMax, seconds] = [given.of(order.attemptsMax, 'integer'), given.of(order.leaseSeconds, 'float8')];
+  const days = daysOf(given, order.days);
+  const hasAttempts = (yes: string, no: string) => `case when d.attempts < ${attemptsMax} then ${yes} else ${no} end`;
+  const text = `
+      update deliveries d
+      set state = ${hasAttempts(`'leased'`, `'dead'`)},
+        attempts = ${hasAttempts('d.attempts + 1', 'd.attempts')},
+        last_lease = d.attempts + 1 >= ${attemptsMax},
+        leases = d.leases + 1,
+        finished_at = ${hasAttempts('null', 'now()')},
+        reason = ${hasAttempts('d.reason', `'${LAST_LEASE_ENDED}'`)},
+        history = case when d.state = 'leased' then ${leaseEnded('expired', 'd.available_at')} else d.history end,
+        leased_at = now(),
+        leased_from = ${given.of(order.address, 'inet')},
+        available_at = now() + make_interval(secs => ${seconds})
+      from (
+        select n.*, e.event_type, e.content_type, e.headers, e.body
+        from (
+          select *, sum(bytes) over (rows between unbounded preceding and current row) - bytes as bytes_before from (${next}) ordered
+        ) n
+        left join lateral (
+          select event_type, content_type, headers, body from events
+          where received_at = n.received_at and id = n.event_id and webhook_id = n.webhook_id
+            and received_at >= ${days.from} and received_at < ${days.to}
+          limit 1
+        ) e on true
+        where bytes_before < ${given.of(order.bytesMax, 'bigint')}
+      ) c
+      where d.received_at = c.received_at and d.id = c.id and d.webhook_id = c.webhook_id and d.state in ('pending', 'leased')
+      returning
+        concat_ws('.', d.id, d.event_id, d.webhook_id, d.state, c.state, d.attempts, d.leases, c.place, ${milliseconds('c.since')},
+          (select ${milliseconds(`now() + make_interval(secs => ${seconds})`)}), c.webhook_name) as leased,
+        c.event_type as "eventType", c.content_type as "contentType", ${asText('c.headers')} as headers, ${asText('c.body')} as body`;
+  return { name: `claim-${kind}${days.name}`, text };
+}
+
+/** SQL of the deliveries to lease, and a name of its text. */
+function nextOf(
+  given: Placeholders,
+  order: ClaimOrder,
+  ids: readonly string[] | null,
+  terms: Parameters<typeof nextInRound>[2],
+): [kind: string, text: string] {
+  if (ids !== null) return ['of-ids', nextOfIds(given, ids.slice(0, order.max), terms)];
+  const { onlyWebhookId, webhookIds } = order;
+  if (onlyWebhookId !== null && (webhookIds?.includes(onlyWebhookId) ?? true))
+    return ['of-webhook', nextOfWebhook(given, order, onlyWebhookId, terms)];
+  return [order.hasManyWebhooks ? 'in-round-of-many' : 'in-round', nextInRound(given, order, terms)];
+}
+
+/** SQL: the Unix milliseconds of a time. Not later than it: claims look from there on. */
+const milliseconds = (time: string) => `floor(date_part('epoch', ${time}) * 1000)::bigint`;
+
+/**
+ * What is short is in one column: Postgres writes each column of a row by itself, and this process reads it with one or two calls. A claim of
+ * 100 took 38.8 instead of 53 us a delivery, of both (bench/NOTES.md).
+ */
+type AnsweredRow = Pick<LeasedRow, 'eventType' | 'contentType' | 'headers' | 'body'> & { leased: string };
 
 export function parseLeased({ leased, ...event }: AnsweredRow): LeasedRow {
   const [id, eventId, webhookId, state, stateBefore, attempt, lease, place, sinceMs, untilMs, ...name] =
@@ -57,65 +148,16 @@ export function parseLeased({ leased, ...event }: AnsweredRow): LeasedRow {
   };
 }
 
-/** The days of a statement: SQL of their bounds, what they add to its name, and values after its others. */
-interface DaysOfClaim {
-  from: string;
-  to: string;
-  name: string;
-  values: readonly string[];
-}
-
 /**
- * A single day, the usual case, is in the text, and so in the name: the plan is then made for one partition of `events`. With placeholders
- * Postgres locks all of them each time, 46 with the default RETENTION_DAYS: 310 us for a claim of one that acknowledges the one before, 290 with
- * the day in the text (medians of 12 rounds in turns at a load of 20, commits not flushed); 31.5 and 29.9 us a delivery for 100.
- * @param values the others of the statement
+ * SQL of the bounds of the days, so that the plan starts for their partitions of `events` alone: with all of them, 46 with the default
+ * RETENTION_DAYS, a claim of one took twice the processor time. A single day, the usual case, is in the text, and so in the name: with
+ * placeholders Postgres locks all partitions each time, 20 us more. In the look-up `limit` is needed: as a join, a plan that was made while
+ * the tables were empty reads all events of these days for each delivery.
  */
-export function daysOfClaim({ days: { from, to } }: Pick<ClaimOrder, 'days'>, values: readonly unknown[]): DaysOfClaim {
+function daysOf(given: Placeholders, { from, to }: Days): { from: string; to: string; name: string } {
   const [fromMs, toMs] = [Date.parse(from), Date.parse(to)];
-  return fromMs % DAY_MS === 0 && toMs - fromMs === DAY_MS
-    ? {
-        from: `timestamptz '${isoTime(fromMs)}'`,
-        to: `timestamptz '${isoTime(toMs)}'`,
-        name: `-${isoTime(fromMs).slice(0, 10)}`,
-        values: [],
-      }
-    : {
-        from: `$${values.length + 1}::timestamptz`,
-        to: `$${values.length + 2}::timestamptz`,
-        name: '',
-        values: [from, to],
-      };
-}
-
-/**
- * SQL that adds the event to each row of `c`. A parameterised scan of `events` starts a plan for each partition, 46 with the default
- * RETENTION_DAYS: more than half of the processor time of a claim of one. The bounds of `received_at` are known when the plan starts, so it
- * starts only those of these days. `lateral` with `limit`: as a join, a plan that was made while the tables were empty reads all events of
- * these days for each delivery.
- */
-export const withEventOf = (c: string, { from, to }: DaysOfClaim) => `
-  left join lateral (
-    select event_type, content_type, headers, body from events
-    where received_at = ${c}.received_at and id = ${c}.event_id and webhook_id = ${c}.webhook_id
-      and received_at >= ${from} and received_at < ${to}
-    limit 1
-  ) e on true`;
-
-/** SQL: the agent may claim. Its generation and limit are those that the order was made with. */
-export const mayClaim = `a.id = $1 and a.generation = $6 and (a.max_leased is null or $9)`;
-
-/** The values of $1 to $9. */
-export function leaseValues(order: ClaimOrder): unknown[] {
-  return [
-    order.agentId,
-    order.max,
-    order.leaseSeconds,
-    order.attemptsMax,
-    order.bytesMax,
-    order.generation,
-    order.claimableFrom,
-    order.address,
-    order.isLimited,
-  ];
+  if (fromMs % DAY_MS !== 0 || toMs - fromMs !== DAY_MS)
+    return { from: given.of(from, 'timestamptz'), to: given.of(to, 'timestamptz'), name: '' };
+  const text = (ms: number) => `timestamptz '${isoTime(ms)}'`;
+  return { from: text(fromMs), to: text(toMs), name: `-${isoTime(fromMs).slice(0, 10)}` };
 }

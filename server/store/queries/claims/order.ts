@@ -1,6 +1,7 @@
 /** What a claim asks for, and what it gets. */
 import type { ByteText } from '../../byte-text.ts';
 
+/** What a claim asks for, in one cell. */
 export interface ClaimOrder {
   /** The cell whose deliveries are claimed; 0: home. */
   cell: number;
@@ -37,14 +38,6 @@ export interface Days {
   to: string;
 }
 
-/** The verdicts of filters (deliver/claims/claim-filtered.ts). From webhooks whose subscriptions have a filter, only these deliveries are claimed. */
-export interface JudgedDeliveries {
-  /** Unjudged deliveries that may be leased. */
-  passedIds: readonly string[];
-  /** For each of these webhooks, the latest time: a delivery that became claimable later is not leased. */
-  horizons: readonly { webhookId: string; upTo: string }[];
-}
-
 /** A leased delivery with its event. */
 export interface Claimed {
   id: string;
@@ -52,7 +45,7 @@ export interface Claimed {
   /** Number of this lease among all leases of the delivery. */
   lease: number;
   leasedUntil: string;
-  /** When it became claimable, or the oldest delivery that the claim saw: of all of a claim, the least counts. Unix milliseconds. */
+  /** When it became claimable, or the oldest delivery of the agent: of all of a claim, the least counts. Unix milliseconds. */
   sinceMs: number;
   /** Position in the round-robin order over webhooks. */
   place: number;
@@ -66,10 +59,12 @@ export interface Claimed {
   body: ByteText;
 }
 
+/** A delivery that the statement of a claim has changed. */
 export type LeasedRow = Omit<Claimed, 'headers' | 'body'> & {
   /** Null: the event was not received in the days of the order, or does not exist any more. */
   headers: ByteText | null;
   body: ByteText | null;
   state: 'leased' | 'dead';
+  /** Its last lease ended without an acknowledgement. */
   expired: boolean;
 };

@@ -1,6 +1,5 @@
 /**
- * What a claim may take: which agents have work, how much of one webhook a claim reads, and the room under `max_leased` of an agent: how
- * many deliveries it has under lease at a time, over all processes and machines.
+ * What waits for an agent, and its room under `max_leased`: how many deliveries it has under lease at a time, over all processes and machines.
  *
  * The limit is exact because everything that adds a lease holds the lock on the agent's row: claims, and extensions, which may revive a
  * lease that has just expired. The lock and the count are separate statements: one statement would count in a snapshot from before the
@@ -12,26 +11,6 @@ import { repeatConflicts } from '../../connect/conflicts.ts';
 import { summed, summedBy } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
-
-/**
- * Minimum of the limit on the rows that a claim reads per webhook, however small an even share of `max` is. When one of many webhooks
- * is flooded and the others are empty, one claim gets only this many; the next claim gets more. Without a limit per webhook, an agent
- * that was behind in 280 webhooks locked all of their 28,800 rows to get 1,000.
- */
-const EACH_MIN = 32;
-
-/** SQL: limit on the deliveries of one webhook in a claim of `max`. @param webhooks SQL expression of their number */
-export function shareOf(max: string, webhooks: string): string {
-  return `least(${max}::bigint, greatest(${EACH_MIN}, ceil(4.0 * ${max} / ${webhooks})))`;
-}
-
-/**
- * SQL: the same limit if each of the webhooks has a delivery to claim: a claim returns one of each before a second one. A claim of 100 that locked
- * and sorted 18 of each of 100 webhooks took twice the processor time.
- */
-export function shareOfDue(max: string, webhooks: string): string {
-  return `least(${shareOf(max, webhooks)}, greatest(1, 1 + ${max} - ${webhooks}))`;
-}
 
 /** SQL condition that has Postgres read the index deliveries_due, which has each delivery. */
 const byTime = 'bytes >= 0';

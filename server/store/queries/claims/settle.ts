@@ -150,20 +150,7 @@ async function addSettled(
 ): Promise<void> {
   const others = receipts.filter((receipt) => !done.has(receiptText(receipt)) && !idsAway.has(receipt.deliveryId));
   if (others.length === 0) return;
-  for (const row of await readSettled(database, agentId, { receipts: others, idsAway }, states)) done.add(textOf(row));
-}
-
-function textOf({ id, lease }: Pick<SettledRow, 'id' | 'lease'>): string {
-  return receiptText({ deliveryId: id, lease });
-}
-
-function readSettled(
-  { query }: Pick<Database, 'query'>,
-  agentId: string,
-  { receipts, idsAway }: { receipts: readonly Receipt[]; idsAway: Set<string> },
-  states: string,
-): Promise<SettledRow[]> {
-  return query<SettledRow>({
+  const rows = await database.query<SettledRow>({
     name: `settled-deliveries-${states}`,
     plan: 'keyed',
     text: `
@@ -171,9 +158,14 @@ function readSettled(
       from (${receiptRows('$2', '$3', '$4')}) r
       join deliveries d on d.received_at = r.received_at and d.id = r.id and d.leases = r.lease
       where d.agent_id = $1 and d.state in (${states})`,
-    values: [agentId, ...receiptColumns(receipts)],
-    place: placeOf(receipts, idsAway),
+    values: [agentId, ...receiptColumns(others)],
+    place: placeOf(others, idsAway),
   });
+  for (const row of rows) done.add(textOf(row));
+}
+
+function textOf({ id, lease }: Pick<SettledRow, 'id' | 'lease'>): string {
+  return receiptText({ deliveryId: id, lease });
 }
 
 type SettledRow = { id: string; lease: number; state: Settled['changed'][number] };

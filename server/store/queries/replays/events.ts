@@ -9,7 +9,7 @@ import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from './
 
 /**
  * Creates deliveries of events to the agents of the scope. Returns their ids; an event that does not exist has none. Beyond
- * subscriptions, the empty history keeps filters from judging them (claims/filter.ts); else filters judge them like new ones.
+ * subscriptions, the empty history keeps filters from judging them (claims/candidates.ts); else filters judge them like new ones.
  * @param jobId a batch of this job: the deliveries are committed together with the progress of the job in the same cell, and a batch that
  * is repeated because it was not committed at home makes no delivery twice. The batches of a job come in the order of the ids.
  */
