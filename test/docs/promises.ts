@@ -238,7 +238,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   ],
   'A stolen cookie cannot create lasting access without the password.': [
     ['manage/auth/step-up.test.ts', 'every operation that changes something is in one of the two tables'],
-    ['manage/auth/step-up.test.ts', 'a session with %s is refused, and nothing changes'],
+    ['manage/auth/step-up.test.ts', '%s without the password is refused, and nothing changes'],
     ['manage/auth/oidc/step-up.test.ts', 'a session can confirm changes shortly after the sign-in, not later'],
   ],
   'A token cannot harm its owner.': [

@@ -1,27 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { secondsBuckets } from '../../../server/base/telemetry/metrics.ts';
-import type { Gauges, Sample, Totals } from '../../../server/manage/live/counters.ts';
+import { type Gauges, gaugeNames, type Sample, type Totals, totalNames } from '../../../server/manage/live/counters.ts';
 import { quantile, Tally } from '../../../server/manage/live/tally.ts';
 
-const noTotals: Totals = {
-  accepted: 0,
-  rejected: 0,
-  limited: 0,
-  refused: 0,
-  failed: 0,
-  spooled: 0,
-  requests: 0,
-  connections_refused: 0,
-};
-const noGauges: Gauges = {
-  queue_events: 0,
-  verify_queue_requests: 0,
-  connections: 0,
-  open_requests: 0,
-  streams: 0,
-  resident_bytes: 0,
-  event_loop_lag_ms: 0,
-};
+const noTotals = Object.fromEntries(totalNames.map((name) => [name, 0])) as Totals;
+const noGauges = Object.fromEntries(gaugeNames.map((name) => [name, 0])) as Gauges;
 /** Bucket 6 ends at 10 ms and begins at 5. */
 const tenMs = secondsBuckets.indexOf(0.01);
 

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { ACCOUNT_LIMIT } from '../../../../server/manage/auth/throttle.ts';
 import { startTestApp } from '../../../helpers/app.ts';
 import {
   addPerson,
@@ -187,18 +186,6 @@ describe('changing the password', () => {
       values: [person.id],
     });
     expect(entry!.after.revoked_tokens).toContain(second.id);
-  });
-
-  test('is throttled separately from the sign-in: it allows no guessing and does not lock the user out', async () => {
-    const person = await newPerson();
-    const one = await browser(person);
-    const from = (host: number) => ({ 'x-forwarded-for': `198.51.100.${host}` });
-    const guess = (password: string, host: number) =>
-      one.change('POST', '/api/v1/account/password', { current_password: password, new_password: NEW }, from(host));
-    for (let i = 0; i < ACCOUNT_LIMIT.free; i++) expect((await guess('incorrect', i)).status).toBe(422);
-    const { status, headers, body } = await guess(PASSWORD, 100);
-    expect([status, body.code, Number(headers.get('retry-after')) > 0]).toEqual([429, 'sign_in_limited', true]);
-    expect((await signIn(app, person.email, PASSWORD, from(101))).status).toBe(200);
   });
 });
 
