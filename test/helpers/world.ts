@@ -1,6 +1,6 @@
 /** One of everything in one app, created like users create it, and a valid request for each operation. */
 import { randomUUID } from 'node:crypto';
-import type { OperationName } from '../../server/manage/api/routes.ts';
+import { type OperationName, userRoutes } from '../../server/manage/api/routes.ts';
 import { addAgent, send, startAgentApp, type TestAgent } from './agents.ts';
 import type { Overrides, TestApp, TestWebhook } from './app.ts';
 import { ApiDocument } from './openapi.ts';
@@ -46,6 +46,14 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
 /** A route's path with this id, and below it the webhook of the world where there is a second one. */
 export function pathTo(path: string, id: string, { webhook }: World): string {
   return path.replace(':id', id).replace(':webhook_id', webhook.id);
+}
+
+/** A request that makes something of the collection of an operation first, and succeeds: path and body. */
+export async function requestOf(world: World, name: OperationName): Promise<[path: string, body: unknown]> {
+  const [, path] = userRoutes.find((row) => row[2] === name)!;
+  const collection = path.split('/')[3]!;
+  const id = path.includes(':id') || collection === 'deliveries' ? await world.make(collection) : '';
+  return [pathTo(path, id, world), inputs[name]?.(world) ?? {}];
 }
 
 export async function makeWorld(overrides: Overrides = {}): Promise<World> {

@@ -1,15 +1,10 @@
 /** Every limit of a claim and of a settlement: at the limit and one over. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { addAgent, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { expect, test } from 'vitest';
+import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-let agent: TestAgent;
-beforeAll(async () => {
-  app = await startAgentApp({ WEBHOOK_MAX_PAYLOAD_BYTES: 2_097_152 });
-  agent = await addAgent(app);
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ WEBHOOK_MAX_PAYLOAD_BYTES: 2_097_152 }));
+const agent = shared(() => addAgent(app));
 
 const uuid = '00000000-0000-4000-8000-000000000000';
 

@@ -13,26 +13,23 @@ import {
 } from '../../helpers/agents.ts';
 import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { holdTimers } from '../../helpers/clock.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 /** Interval of the queries of a waiting claim. */
 const CHECK_EVERY_MS = 1_000;
 
-let app: TestApp;
+const app = shared(startAgentApp);
 let second: SecondApp;
 let webhook: TestWebhook;
 let agent: TestAgent;
 
 beforeAll(async () => {
-  app = await startAgentApp();
   second = await startSecondApp(app);
   webhook = await app.addWebhook();
   agent = await addAgent(app, [webhook]);
 });
-afterAll(async () => {
-  await second.stop();
-  await app.stop();
-});
+afterAll(() => second.stop());
 afterEach(async () => {
   await until(async () => (await waiting(app.app)) + (await waiting(second.app)) === 0);
   await app.database.query({ text: 'delete from deliveries' });

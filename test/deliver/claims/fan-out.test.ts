@@ -1,15 +1,12 @@
 /** An event and its deliveries are committed together, or not at all. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent, agentsOf, send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp();
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
 
 const subscribe = (webhookId: string, agentId: string) =>
   app.database.query({

@@ -1,6 +1,6 @@
 /** What the history of a delivery contains after each way in which an attempt ends, and after each action of a user. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { parseReceipt } from '../../../server/store/queries/claims/receipts.ts';
 import { settleDeliveries } from '../../../server/store/queries/claims/settle.ts';
 import {
@@ -13,14 +13,10 @@ import { endLastLeases } from '../../../server/store/queries/deliveries/deliveri
 import { HISTORY_MAX, readAttempts } from '../../../server/store/queries/deliveries/history.ts';
 import { undoAction } from '../../../server/store/queries/deliveries/undo-action.ts';
 import { addAgent, agentsOf, letPass, rowOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const ATTEMPTS_MAX = 2;
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: ATTEMPTS_MAX });
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: ATTEMPTS_MAX }));
 
 async function agentWithEvent(): Promise<TestAgent> {
   const webhook = await app.addWebhook();

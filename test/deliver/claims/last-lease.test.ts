@@ -1,15 +1,11 @@
 /** Last leases that expire while no agent claims: maintenance turns them into dead letters. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
 import { addAgent, letPass, rowOf, startAgentApp, storeEvents } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const ATTEMPTS_MAX = 2;
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: ATTEMPTS_MAX });
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: ATTEMPTS_MAX }));
 
 /** Deliveries under their last lease. */
 async function withLastLease(count: number) {

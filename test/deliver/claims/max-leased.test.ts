@@ -1,36 +1,27 @@
 /** `max_leased`: deliveries under lease at a time, over all clients and processes of an agent. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { withRoom } from '../../../server/store/queries/claims/room.ts';
 import {
   addAgent,
   agentsOf,
   letPass,
-  type SecondApp,
   startAgentApp,
   startSecondApp,
   storeEvents,
   type TestAgent,
 } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { holdTimers } from '../../helpers/clock.ts';
 import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
 /** Interval of the queries of a waiting claim. */
 const CHECK_EVERY_MS = 1_000;
 
-let app: TestApp;
-let second: SecondApp;
-beforeAll(async () => {
-  app = await startAgentApp();
-  second = await startSecondApp(app);
-});
-afterAll(async () => {
-  await second.stop();
-  await app.stop();
-});
+const app = shared(startAgentApp);
+const second = shared(() => startSecondApp(app));
 
 const limit = async (agent: TestAgent, max: number | null) =>
   made(await agentsOf(app).update(agent.id, { max_leased: max }));

@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent, letPass, request, send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp();
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
 
 test('GET /api/v1/agent/me counts pending deliveries and returns the age of the oldest', async () => {
   const webhook = await app.addWebhook();

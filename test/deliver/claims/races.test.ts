@@ -1,5 +1,5 @@
 /** Many concurrent consumers: each delivery is leased by one of them, and slow ones delay no others. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { actOnOne } from '../../../server/manage/api/deliveries/service.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';
 import { openDatabase, type Query } from '../../../server/store/connect/pool.ts';
@@ -8,27 +8,18 @@ import {
   agentsOf,
   type Delivery,
   letPass,
-  type SecondApp,
   send,
   startAgentApp,
   startSecondApp,
   storeEvents,
   type TestAgent,
 } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
-let second: SecondApp;
-beforeAll(async () => {
-  app = await startAgentApp();
-  second = await startSecondApp(app);
-});
-afterAll(async () => {
-  await second.stop();
-  await app.stop();
-});
+const app = shared(startAgentApp);
+const second = shared(() => startSecondApp(app));
 
 /** Eight clients of one agent at two processes; each claims until all together have `wanted`. */
 async function claimAll(

@@ -1,16 +1,12 @@
 /** Replays: finished deliveries are pending again, and earlier receipts are invalid. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type ActionOrder, actOnDeliveries, replayDelivery } from '../../../server/store/queries/deliveries/actions.ts';
 import { deliverAgain } from '../../../server/store/queries/replays/events.ts';
 import { addAgent, rowOf, send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 });
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 }));
 
 async function agentWithEvents(count: number) {
   const webhook = await app.addWebhook();

@@ -1,19 +1,15 @@
 /** Filters that take too long are suspended. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { type Reached, schemaChecks } from '../../../server/operate/doctor/schema.ts';
 import { addAgent, agentsOf, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
-let operator: TestPerson;
-beforeAll(async () => {
-  app = await startAgentApp({ FILTER_TIMEOUT_MS: '500' });
-  operator = await addPerson(app, 'operator');
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ FILTER_TIMEOUT_MS: '500' }));
+const operator = shared(() => addPerson(app, 'operator'));
 
 const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliveries.map(({ event }) => event.id);
 

@@ -1,15 +1,11 @@
 /** What an agent receives of a webhook after its subscription ended. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { addAgent, agentsOf, send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { made } from '../../helpers/webhooks.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp();
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
 
 test.each([
   ['by its list of webhooks', (agentId: string) => agentsOf(app).update(agentId, { webhook_ids: [] })],

@@ -1,6 +1,5 @@
 /** The agent library against a simulated Weir, which fails on demand. test/cli/consume/consume.test.ts covers the loop below it. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -16,6 +15,7 @@ import { AgentSession, CREDENTIAL_WAIT_MS } from '../../../server/deliver/client
 import { createCredential } from '../../../server/model/credential.ts';
 import { type Arrived, PlayedWeir } from '../../cli/consume/weir.ts';
 import { takeClock } from '../../helpers/clock.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 
 let weir: PlayedWeir;
@@ -469,24 +469,19 @@ test('a function credential that fails is called again, at most attemptsMax time
 });
 
 test('a credential file is read again for each session, and its absence is named', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'weir-client-'));
-  try {
-    const credentialFile = join(directory, 'credential');
-    const filed = new Agent({ url, credentialFile });
-    await expect(filed.run(() => {})).rejects.toMatchObject({
-      code: 'credential_unreadable',
-      message: `${credentialFile} cannot be read: there is no such file.`,
-    });
-    await writeFile(credentialFile, `${weir.credential}\n`);
-    weir.add();
-    await filed.run(() => {}, { max: 1 });
-    weir.credential = createCredential('wa').text;
-    await writeFile(credentialFile, weir.credential);
-    weir.endSessions();
-    weir.add();
-    await filed.run(() => {}, { max: 1 });
-    expect(states()).toEqual(['done', 'done']);
-  } finally {
-    await rm(directory, { recursive: true });
-  }
+  const credentialFile = join(temporaryDirectory(), 'credential');
+  const filed = new Agent({ url, credentialFile });
+  await expect(filed.run(() => {})).rejects.toMatchObject({
+    code: 'credential_unreadable',
+    message: `${credentialFile} cannot be read: there is no such file.`,
+  });
+  await writeFile(credentialFile, `${weir.credential}\n`);
+  weir.add();
+  await filed.run(() => {}, { max: 1 });
+  weir.credential = createCredential('wa').text;
+  await writeFile(credentialFile, weir.credential);
+  weir.endSessions();
+  weir.add();
+  await filed.run(() => {}, { max: 1 });
+  expect(states()).toEqual(['done', 'done']);
 });

@@ -3,21 +3,18 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Agent } from '../../../server/deliver/client/index.ts';
 import { addAgent, agentsOf, letPass, rowOf, send, startAgentApp } from '../../helpers/agents.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { freePort } from '../../helpers/ports.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
 const SECRETS_KEY = randomBytes(32).toString('base64');
 const client = fileURLToPath(new URL('../../../dist/client/deliver/client/index.js', import.meta.url));
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp({ SECRETS_KEY });
-});
-afterAll(() => app.stop());
+const app = shared(() => startAgentApp({ SECRETS_KEY }));
 
 async function subscribed() {
   const webhook = await app.addWebhook({ name: 'orders' });

@@ -1,13 +1,13 @@
 /** Replays of many events by filter, as jobs. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { restMs } from '../../../server/deliver/replay/run.ts';
 import { JOBS_UNFINISHED_MAX } from '../../../server/model/jobs.ts';
 import { deleteOldJobs } from '../../../server/store/queries/replays/jobs.ts';
 import { addAgent, agentsOf, send, startAgentApp, storeEvents, type TestAgent } from '../../helpers/agents.ts';
-import type { TestApp, TestWebhook } from '../../helpers/app.ts';
 import { FAST, HELD, type Runner, startRunner } from '../../helpers/jobs.ts';
-import { addPerson, type TestPerson } from '../../helpers/people.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
 
@@ -15,23 +15,16 @@ const REPLAY = '/api/v1/events/replay';
 /** Events in one transaction of a job. */
 const BATCH = 100;
 
-let app: TestApp;
-let operator: TestPerson;
-let webhook: TestWebhook;
-let agent: TestAgent;
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const webhook = shared(() => app.addWebhook());
+const agent = shared(() => addAgent(app, [webhook]));
 const stops: (() => Promise<void>)[] = [];
 
-beforeAll(async () => {
-  app = await startAgentApp();
-  operator = await addPerson(app, 'operator');
-  webhook = await app.addWebhook();
-  agent = await addAgent(app, [webhook]);
-});
 afterEach(async () => {
   await stopAll();
   for (const table of ['jobs', 'deliveries', 'events']) await app.database.query({ text: `delete from ${table}` });
 });
-afterAll(() => app.stop());
 
 async function stopAll(): Promise<void> {
   for (const stop of stops.splice(0)) await stop();

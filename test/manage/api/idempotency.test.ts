@@ -1,15 +1,21 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, test } from 'vitest';
-import { userRoutes } from '../../../server/manage/api/routes.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type OperationName, userRoutes } from '../../../server/manage/api/routes.ts';
 import { deleteExpiredAnswers } from '../../../server/store/queries/users/idempotency.ts';
-import { addAgent, send, startAgentApp, startSecondApp } from '../../helpers/agents.ts';
-import { type Answer, addPerson, request } from '../../helpers/people.ts';
+import { startSecondApp } from '../../helpers/agents.ts';
+import type { TestApp } from '../../helpers/app.ts';
+import { type Answer, addPerson, PASSWORD, request } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
+import { makeWorld, requestOf } from '../../helpers/world.ts';
 
-const app = shared(startAgentApp);
-const second = shared(() => startSecondApp(app));
-const operator = shared(() => addPerson(app, 'administrator'));
+const world = shared(makeWorld);
+let app: TestApp;
+const second = shared(() => startSecondApp(world.app));
+const operator = shared(() => addPerson(world.app, 'administrator', PASSWORD));
+beforeAll(() => {
+  app = world.app;
+});
 
 const WEBHOOKS = '/api/v1/webhooks';
 const keyed = (key: string, path: string, body: unknown, person = operator, url = app.url): Promise<Answer> =>
@@ -17,74 +23,28 @@ const keyed = (key: string, path: string, body: unknown, person = operator, url 
 const replayed = ({ headers }: Answer) => headers.get('idempotent-replayed');
 const webhooksNamed = async (name: string) => (await operator.api('GET', `${WEBHOOKS}?q=${name}`)).body.items.length;
 
-async function doneDelivery() {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
-  await send(webhook);
-  const { id, receipt } = await agent.claimOne();
-  await agent.ack([receipt]);
-  return { id, agentId: agent.id };
-}
-async function deadDelivery() {
-  const { id } = await doneDelivery();
-  await app.database.query({ text: `update deliveries set state = 'dead' where id = $1`, values: [id] });
-  return id;
-}
-const created = async (collection: string) =>
-  (await operator.api('POST', `/api/v1/${collection}`, { name: 'before' })).body.id;
-
-/** A request of each operation that accepts a key: path and body. */
-const uses: Record<string, () => Promise<[string, object]>> = {
-  createWebhook: async () => [WEBHOOKS, { name: 'a', generate_secret: true }],
-  rotateSecret: async () => [`${WEBHOOKS}/${await created('webhooks')}/rotate-secret`, {}],
-  createAgent: async () => ['/api/v1/agents', { name: 'a' }],
-  rotateAgent: async () => [`/api/v1/agents/${await created('agents')}/rotate`, {}],
-  replayEvents: async () => {
-    await doneDelivery();
-    return ['/api/v1/events/replay', {}];
-  },
-  replayDelivery: async () => [`/api/v1/deliveries/${(await doneDelivery()).id}/replay`, {}],
-  replayDeliveries: async () => [
-    '/api/v1/deliveries/replay',
-    { agent_id: (await doneDelivery()).agentId, state: 'done' },
-  ],
-  dismissDelivery: async () => [`/api/v1/deliveries/${await deadDelivery()}/dismiss`, {}],
-  dismissDeliveries: async () => {
-    await deadDelivery();
-    return ['/api/v1/deliveries/dismiss', {}];
-  },
-  createToken: async () => ['/api/v1/tokens', { name: 'a', role: 'viewer' }],
-  createUser: async () => ['/api/v1/users', { email: `${randomUUID()}@example.org`, role: 'viewer' }],
-  inviteUser: async () => {
-    const email = `${randomUUID()}@example.org`;
-    const { body } = await operator.api('POST', '/api/v1/users', { email, role: 'viewer', invite: true });
-    return [`/api/v1/users/${body.id}/invitation`, {}];
-  },
-  replayEvent: async () => {
-    const webhook = await app.addWebhook();
-    await addAgent(app, [webhook]);
-    return [`/api/v1/events/${await send(webhook)}/replay`, {}];
-  },
-};
+/** The operations that accept a key. */
+const taking: OperationName[] = [
+  ...(['createWebhook', 'rotateSecret', 'createAgent', 'rotateAgent', 'createToken', 'createUser'] as const),
+  ...(['inviteUser', 'replayEvents', 'replayEvent', 'replayDelivery', 'replayDeliveries'] as const),
+  ...(['dismissDelivery', 'dismissDeliveries'] as const),
+];
 
 describe('the same request with the same key', () => {
-  test.each(Object.entries(uses))(
-    '%s is executed once, and every process returns the same response',
-    async (_name, use) => {
-      const [path, body] = await use();
-      const key = `key ${randomUUID()}`;
-      const audited = async () => (await app.database.query({ text: 'select from audit_log' })).length;
-      const before = await audited();
-      const first = await keyed(key, path, body);
-      expect([first.status < 300, replayed(first)]).toEqual([true, null]);
-      for (const url of [app.url, second.url]) {
-        const again = await keyed(key, path, body, operator, url);
-        expect([again.status, again.text, replayed(again)]).toEqual([first.status, first.text, 'true']);
-        expect(again.headers.get('location')).toBe(first.headers.get('location'));
-      }
-      expect(await audited()).toBe(before + 1);
-    },
-  );
+  test.each(taking)('%s is executed once, and every process returns the same response', async (name) => {
+    const [path, body] = await requestOf(world, name);
+    const key = `key ${randomUUID()}`;
+    const audited = async () => (await app.database.query({ text: 'select from audit_log' })).length;
+    const before = await audited();
+    const first = await keyed(key, path, body);
+    expect([first.status < 300, replayed(first)]).toEqual([true, null]);
+    for (const url of [app.url, second.url]) {
+      const again = await keyed(key, path, body, operator, url);
+      expect([again.status, again.text, replayed(again)]).toEqual([first.status, first.text, 'true']);
+      expect(again.headers.get('location')).toBe(first.headers.get('location'));
+    }
+    expect(await audited()).toBe(before + 1);
+  });
 
   test('sent concurrently to two processes is executed once', async () => {
     const name = `many${randomUUID()}`;
@@ -283,10 +243,10 @@ test('every operation that creates something accepts a key', async () => {
   const { paths } = (await (await fetch(`${app.url}/api/v1/openapi.json`)).json()) as {
     paths: Record<string, Record<string, { parameters?: { name: string }[] }>>;
   };
-  const taking = userRoutes.filter(([method, path]) =>
+  const documented = userRoutes.filter(([method, path]) =>
     paths[path.replace(/:(\w+)/g, '{$1}')]![method.toLowerCase()]!.parameters?.some(
       ({ name }) => name === 'Idempotency-Key',
     ),
   );
-  expect(taking.map(([, , name]) => name).sort()).toEqual(Object.keys(uses).sort());
+  expect(documented.map(([, , name]) => name).sort()).toEqual([...taking].sort());
 });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
@@ -7,16 +7,13 @@ import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import type { AlertRow } from '../../../server/store/queries/alerts/alerts.ts';
 import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
 import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 
 /** The queries of deliveries compare with the clock of the database. */
 const startMs = Date.now();
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 const run = (text: string, values: unknown[] = []) => fresh.database.query({ text, values });
 const iso = (ms: number) => new Date(ms).toISOString();

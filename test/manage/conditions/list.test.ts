@@ -1,16 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
-import { startTestApp, type TestApp } from '../../helpers/app.ts';
+import { startTestApp } from '../../helpers/app.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { someKey } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await startTestApp({ SECRETS_KEY: someKey });
-});
-afterAll(() => app.stop());
+const app = shared(() => startTestApp({ SECRETS_KEY: someKey }));
 
 const evaluate = () =>
   new Alerts({

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
 import { conditionReader } from '../../../server/manage/conditions/read.ts';
 import type { Live, ProcessLive, Second } from '../../../server/manage/live/counters.ts';
@@ -17,8 +17,9 @@ import type { CommitFailure } from '../../../server/store/commit-probe.ts';
 import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
 import { firstKeptDay } from '../../../server/store/retention/drop-partitions.ts';
 import { createPartitions } from '../../../server/store/retention/partitions.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { newRow } from '../../receive/spool/events.ts';
 
@@ -27,12 +28,10 @@ const nowMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 /** What was received before the end of the day that retention drops in a day. */
 const expiringMs = Math.floor((nowMs - 29 * DAY_MS) / DAY_MS) * DAY_MS;
 const RETENTION_DAYS = 30;
-let fresh: FreshDatabase;
+const fresh = shared(freshDatabase);
 beforeAll(async () => {
-  fresh = await freshDatabase();
   await createPartitions(fresh.database, nowMs);
 });
-afterAll(() => fresh.drop());
 
 const run = (text: string, values: unknown[] = []) => fresh.database.query({ text, values });
 const iso = (ms: number) => new Date(ms).toISOString();

@@ -1,15 +1,14 @@
 /** The alert rules: valid for promtool, and each one fires on a fault and is quiet without it. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { metricTable } from '../../../server/base/telemetry/metric-table.ts';
 import { prometheusRules, type Rule, type RuleName, ruleTable } from '../../../server/manage/conditions/rules.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'weir-rules-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = temporaryDirectory();
 const rulesFile = join(folder, 'rules.yml');
 writeFileSync(rulesFile, prometheusRules());
 

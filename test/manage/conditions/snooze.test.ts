@@ -1,21 +1,17 @@
 /** A snoozed condition comes back after its time, when it changes, or when it was gone; who snoozed it is in the audit log. */
 
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { HOUR_MS } from '../../../server/base/time/durations.ts';
 import { snooze, withSnoozes } from '../../../server/manage/conditions/snooze.ts';
 import type { Condition, SnoozeSpan } from '../../../server/model/condition-list.ts';
 import { systemActor } from '../../../server/store/audit/actor.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
-import type { TestApp } from '../../helpers/app.ts';
 import { addPerson, csrfToken } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
 
 const nowMs = Date.now();
-let app: TestApp;
-beforeAll(async () => {
-  app = await startAgentApp();
-});
-afterAll(() => app.stop());
+const app = shared(startAgentApp);
 
 const deadLetters = (id: string): Condition => ({
   id: `dead_letters:${id}`,

@@ -1,18 +1,15 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
 import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
 import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
+import { ofEach } from '../../helpers/shared.ts';
 
 const startMs = Date.now();
 const never = new AbortController().signal;
-let fresh: FreshDatabase;
-beforeEach(async () => {
-  fresh = await freshDatabase();
-});
-afterEach(() => fresh.drop());
+const fresh = ofEach(freshDatabase);
 
 /** A machine whose spool is in use, with 12 events at first. `restart` keeps only its DATA_DIR and the database. */
 async function machine() {

@@ -1,14 +1,11 @@
 /** What the primary reports when alerts cannot be sent. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf } from '../../helpers/settings.ts';
+import { shared } from '../../helpers/shared.ts';
 
-let fresh: FreshDatabase;
-beforeAll(async () => {
-  fresh = await freshDatabase();
-});
-afterAll(() => fresh.drop());
+const fresh = shared(freshDatabase);
 
 test('an error of a statement is logged once, until requests are sent again', async () => {
   const lines: [string, unknown][] = [];

@@ -5,19 +5,18 @@ import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { Cell } from '../../../server/store/cells/cell.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { createPartitions, missingPartitions, partitionName } from '../../../server/store/retention/partitions.ts';
-import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf } from '../../helpers/settings.ts';
+import { ofEach } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-let fresh: FreshDatabase;
+const fresh = ofEach(freshDatabase);
 beforeEach(async () => {
-  fresh = await freshDatabase();
   await createPartitions(fresh.database, Date.now());
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
 });
 afterEach(async () => {
   vi.useRealTimers();
-  await fresh.drop();
 });
 
 function run(database: Database, onMaintained = () => {}): () => Promise<void> {

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HOUR_MS } from '../../../server/base/time/durations.ts';
@@ -9,6 +8,7 @@ import type { Database } from '../../../server/store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../../server/store/connect/unavailable.ts';
 import { readWebhooks } from '../../../server/store/queries/webhooks/webhooks.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
+import { temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 
@@ -16,19 +16,15 @@ const key = randomBytes(32).toString('base64');
 const otherKey = randomBytes(32).toString('base64');
 const startMs = Date.UTC(2026, 0, 31);
 let database: FreshDatabase;
-let dataDir: string;
+const dataDir = temporaryDirectory();
 let file: string;
 
 beforeAll(async () => {
   database = await freshDatabase();
-  dataDir = await mkdtemp(join(tmpdir(), 'weir-saved-'));
   file = join(dataDir, 'webhooks.saved');
   made(await webhooksOf(database, [key]).add(newWebhook({ secret: 'sesame', dedupe_header: 'x-id' })));
 });
-afterAll(async () => {
-  await database.drop();
-  await rm(dataDir, { recursive: true, force: true });
-});
+afterAll(() => database.drop());
 
 function open({
   keys = [key],

@@ -95,110 +95,72 @@ describe('a user signs in at the provider', () => {
   });
 });
 
+type Prepare = (browser: WebClient) => Promise<string>;
+/** A callback with one parameter changed; null removes it. */
+const calledWith = (name: string, value: string | null): Prepare => {
+  return async (browser) => changed(await untilCallback(browser), name, value).href;
+};
+/** A callback after an authorization request with one parameter changed. */
+const askedWith = (name: string, value: string | null): Prepare => {
+  return (browser) => untilCallback(browser, 'olga', (url) => changed(url, name, value));
+};
+const ofAnother = async (name: string) =>
+  new URL(await untilCallback(hosted.browser(), 'mallory')).searchParams.get(name)!;
+
+const expired: [what: string, prepare: Prepare][] = [
+  ['without a sign-in', async () => `${CALLBACK}?code=c&state=s`],
+  ['with nothing at all', async () => CALLBACK],
+  ['without the state', calledWith('state', null)],
+  ['with the state of another sign-in', async (browser) => calledWith('state', await ofAnother('state'))(browser)],
+  ['of a sign-in of another user', () => untilCallback(hosted.browser(), 'mallory')],
+  [
+    'with two states',
+    async (browser) => {
+      const callback = await untilCallback(browser);
+      return `${callback}&state=${new URL(callback).searchParams.get('state')}`;
+    },
+  ],
+  [
+    'with a cookie that was changed',
+    async (browser) => {
+      const callback = await untilCallback(browser);
+      const { name, value } = pendingCookie(browser)!;
+      browser.setCookie(PUBLIC_URL, name, `${value.slice(0, 60)}${value[60] === 'A' ? 'B' : 'A'}${value.slice(61)}`);
+      return callback;
+    },
+  ],
+];
+const refused: typeof expired = [
+  ['without the code', calledWith('code', null)],
+  ['with a made-up code', calledWith('code', 'made-up')],
+  ['with a code of a sign-in of another user', async (browser) => calledWith('code', await ofAnother('code'))(browser)],
+  ['from another issuer', calledWith('iss', 'https://other.example')],
+  ['without the issuer', calledWith('iss', null)],
+  ['whose ID token has another nonce', askedWith('nonce', 'another')],
+  ['whose ID token has no nonce', askedWith('nonce', null)],
+  [
+    'of a code whose PKCE challenge is for another verifier',
+    askedWith('code_challenge', 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'),
+  ],
+  [
+    'of a code that was got without PKCE',
+    (browser) => {
+      const without = (url: URL) => changed(changed(url, 'code_challenge', null), 'code_challenge_method', null);
+      return untilCallback(browser, 'olga', without);
+    },
+  ],
+];
+
 describe('a callback is refused', () => {
-  test.each<[string, (browser: WebClient) => Promise<string>, number, string]>([
-    ['without a sign-in', async () => `${CALLBACK}?code=c&state=s`, 400, 'sign_in_expired'],
-    ['with nothing at all', async () => CALLBACK, 400, 'sign_in_expired'],
+  test.each([
+    ...expired.map((row) => [...row, 400, 'sign_in_expired'] as const),
+    ...refused.map((row) => [...row, 403, 'identity_refused'] as const),
     [
-      'without the state',
-      async (browser) => changed(await untilCallback(browser), 'state', null).href,
-      400,
-      'sign_in_expired',
-    ],
-    [
-      'with the state of another sign-in',
-      async (browser) => {
-        const other = new URL(await untilCallback(hosted.browser())).searchParams.get('state')!;
-        return changed(await untilCallback(browser), 'state', other).href;
-      },
-      400,
-      'sign_in_expired',
-    ],
-    [
-      'with two states',
-      async (browser) => {
-        const callback = await untilCallback(browser);
-        return `${callback}&state=${new URL(callback).searchParams.get('state')}`;
-      },
-      400,
-      'sign_in_expired',
-    ],
-    ['of a sign-in of another user', () => untilCallback(hosted.browser(), 'mallory'), 400, 'sign_in_expired'],
-    [
-      'with a cookie that was changed',
-      async (browser) => {
-        const callback = await untilCallback(browser);
-        const { name, value } = pendingCookie(browser)!;
-        browser.setCookie(PUBLIC_URL, name, `${value.slice(0, 60)}${value[60] === 'A' ? 'B' : 'A'}${value.slice(61)}`);
-        return callback;
-      },
-      400,
-      'sign_in_expired',
-    ],
-    [
-      'without the code',
-      async (browser) => changed(await untilCallback(browser), 'code', null).href,
+      'of a user whom the provider refused',
+      (browser: WebClient) => untilCallback(browser, ''),
       403,
-      'identity_refused',
-    ],
-    [
-      'with a made-up code',
-      async (browser) => changed(await untilCallback(browser), 'code', 'made-up').href,
-      403,
-      'identity_refused',
-    ],
-    [
-      'with a code of a sign-in of another user',
-      async (browser) => {
-        const code = new URL(await untilCallback(hosted.browser(), 'mallory')).searchParams.get('code');
-        return changed(await untilCallback(browser), 'code', code).href;
-      },
-      403,
-      'identity_refused',
-    ],
-    [
-      'from another issuer',
-      async (browser) => changed(await untilCallback(browser), 'iss', 'https://other.example').href,
-      403,
-      'identity_refused',
-    ],
-    [
-      'without the issuer',
-      async (browser) => changed(await untilCallback(browser), 'iss', null).href,
-      403,
-      'identity_refused',
-    ],
-    [
-      'whose ID token has another nonce',
-      (browser) => untilCallback(browser, 'olga', (url) => changed(url, 'nonce', 'another')),
-      403,
-      'identity_refused',
-    ],
-    [
-      'whose ID token has no nonce',
-      (browser) => untilCallback(browser, 'olga', (url) => changed(url, 'nonce', null)),
-      403,
-      'identity_refused',
-    ],
-    [
-      'of a code whose PKCE challenge is for another verifier',
-      (browser) =>
-        untilCallback(browser, 'olga', (url) =>
-          changed(url, 'code_challenge', 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'),
-        ),
-      403,
-      'identity_refused',
-    ],
-    [
-      'of a code that was got without PKCE',
-      (browser) =>
-        untilCallback(browser, 'olga', (url) =>
-          changed(changed(url, 'code_challenge', null), 'code_challenge_method', null),
-        ),
-      403,
-      'identity_refused',
-    ],
-    ['of a user whom the provider refused', (browser) => untilCallback(browser, ''), 403, 'sign_in_denied'],
+      'sign_in_denied',
+    ] as const,
   ])('%s', async (_, prepare, status, code) => {
     const browser = hosted.browser();
     const page = await browser.open(await prepare(browser));
