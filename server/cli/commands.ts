@@ -15,6 +15,18 @@ export const commands: readonly CommandEntry[] = [
     description: 'migrate the database schema to this release',
     load: async () => (await import('./local/migrate.ts')).defineMigrate,
   },
+  {
+    name: 'reload',
+    local: true,
+    description: 'read the settings again, and replace each process without a refused request',
+    load: async () => (await import('./local/reload.ts')).defineReload,
+  },
+  {
+    name: 'processes',
+    local: true,
+    description: 'show the processes that serve, and what they run; set their number',
+    load: async () => (await import('./local/reload.ts')).defineProcesses,
+  },
   ...managementCommands(async (io, database) => (await import('./manage/socket.ts')).openLocal(io, database), {
     event: async () => (await import('./local/event-files.ts')).defineEventFiles,
   }),
@@ -52,6 +64,12 @@ export const commands: readonly CommandEntry[] = [
     local: true,
     description: 'load a backup into an empty database, and compare it with what was backed up',
     load: async () => (await import('./local/restore.ts')).defineRestore,
+  },
+  {
+    name: 'sql',
+    local: true,
+    description: 'run one statement of SQL on the database, which can only read unless --write is given',
+    load: async () => (await import('./local/sql.ts')).defineSql,
   },
   {
     name: 'spool',

@@ -76,6 +76,16 @@ export function isPrivate(address: string): boolean {
   return PRIVATE_RANGES.has(ipaddr.process(address).range());
 }
 
+/** Says, for the person who gives this URL to a sender on the internet, why the sender cannot use it; null: it looks usable. */
+export function whyUnreachable(url: string): string | null {
+  const { protocol, hostname } = new URL(url);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const isOwn = host === 'localhost' || (isWhole(host) && ipaddr.process(host).range() === 'loopback');
+  if (isOwn) return `A sender on another machine cannot reach ${host}`;
+  if (isWhole(host) ? isPrivate(host) : !host.includes('.')) return `A sender on the internet cannot reach ${host}`;
+  return protocol === 'https:' ? null : 'Over http, anyone on the way can read the events, and some senders refuse it';
+}
+
 /** Returns the `for=` hops of a Forwarded header (RFC 7239), left to right. Obfuscated identifiers are returned unchanged. */
 export function forwardedHops(header: string): string[] {
   return [...header.matchAll(/(?:^|[;,])\s*for=(?:"([^"]*)"|([^;,\s]*))/gi)].map((match) => match[1] ?? match[2] ?? '');

@@ -68,7 +68,7 @@ export const problems = {
     detail:
       'The webhook is moving to another cell. Weir finishes the move when both cells answer: repeat this in a moment, or move it back.',
   },
-  alert_url_unset: { status: 409, detail: 'ALERT_URL is unset: set it, then restart Weir or send HUP to its primary.' },
+  alert_url_unset: { status: 409, detail: 'ALERT_URL is unset: set it, then run weir reload, or restart Weir.' },
   name_taken: { status: 409, detail: 'Another active agent has this name.' },
   email_taken: { status: 409, detail: 'Another user has this email address.' },
   last_administrator: {

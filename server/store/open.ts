@@ -46,9 +46,13 @@ export function connectionsNeeded({ WORKERS, DB_POOL_MAX }: Settings): number {
   return (WORKERS + 1) * (DB_POOL_MAX + COPY_CONNECTIONS + LISTENING_MAX) + OTHER_CONNECTIONS;
 }
 
+/** The embedded server has the connections of so many processes, so that their number can be raised while it runs. */
+const EMBEDDED_WORKERS_MIN = 8;
+
 /** max_connections of the embedded server. */
 export function embeddedConnections(settings: Settings): number {
-  return connectionsNeeded(settings) + RESERVED_CONNECTIONS;
+  const WORKERS = Math.max(settings.WORKERS, EMBEDDED_WORKERS_MIN);
+  return connectionsNeeded({ ...settings, WORKERS }) + RESERVED_CONNECTIONS;
 }
 
 /** Options of attaching. */

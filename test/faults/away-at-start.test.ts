@@ -143,6 +143,10 @@ test('on a terminal, Weir says that it receives webhooks only when it does', { t
   await door.open();
   await start(door.url(fresh.name), {}, entry);
   await until(greeted, eventually);
+  expect(weir.lines.filter((line) => line !== '').slice(0, 2)).toEqual([
+    expect.stringContaining('Weir starts'),
+    expect.stringContaining('Weir receives webhooks at'),
+  ]);
 });
 
 test('a database that then refuses the settings ends the start', { timeout: TEST_MS }, async () => {

@@ -8,6 +8,7 @@ import {
   isWithin,
   parseNetwork,
   rateLimitKey,
+  whyUnreachable,
 } from '../../server/model/address.ts';
 
 const networks = (...texts: string[]) => texts.map((text) => parseNetwork(text)!);
@@ -160,4 +161,19 @@ describe('the hops of a Forwarded header', () => {
       }),
     );
   });
+});
+
+test.each([
+  ['http://127.0.0.1:8080/in/x', 'A sender on another machine cannot reach 127.0.0.1'],
+  ['https://localhost/in/x', 'A sender on another machine cannot reach localhost'],
+  ['http://[::1]:8080/in/x', 'A sender on another machine cannot reach ::1'],
+  ['https://192.168.1.7/in/x', 'A sender on the internet cannot reach 192.168.1.7'],
+  ['https://[fd00::7]/in/x', 'A sender on the internet cannot reach fd00::7'],
+  ['https://build-server/in/x', 'A sender on the internet cannot reach build-server'],
+  ['http://203.0.113.9/in/x', 'Over http, anyone on the way can read the events, and some senders refuse it'],
+  ['http://hooks.example.org/in/x', 'Over http, anyone on the way can read the events, and some senders refuse it'],
+  ['https://hooks.example.org/in/x', null],
+  ['https://[2001:db8::7]/in/x', null],
+])('a sender on the internet and %s', (url, trouble) => {
+  expect(whyUnreachable(url)).toBe(trouble);
 });

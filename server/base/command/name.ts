@@ -11,12 +11,16 @@ export function weirCommand(): string {
   return found;
 }
 
+/** What npm and npx add to the PATH of the programs that they run: a shell does not have it. */
+const ADDED_BY_NPM = /(^|\/)node_modules\/(\.bin|.*\/node-gyp-bin)$/;
+
 /**
  * `weir` if the first program of that name on `path` is `entry`, as in the container image; else `npx --no weir`, which works in Weir's
  * directory and downloads nothing. The registry's package `weir` is another program.
  */
 export function commandOn(path: string, entry: string): string {
-  const [first] = path.split(delimiter).flatMap((directory) => targetOf(join(directory, 'weir')) ?? []);
+  const ofShell = path.split(delimiter).filter((directory) => !ADDED_BY_NPM.test(directory));
+  const [first] = ofShell.flatMap((directory) => targetOf(join(directory, 'weir')) ?? []);
   return first !== undefined && first === targetOf(entry) ? 'weir' : 'npx --no weir';
 }
 

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 let folder: string | undefined;
-let version: string | undefined;
+let known: Build | undefined;
 
 /** The folder that contains `server/`, `workers/` and `views/` of this build: dist/, or the project when its sources run. */
 export function buildFolder(): string {
@@ -16,16 +16,34 @@ export function builtFile(path: string): string {
   return join(buildFolder(), path);
 }
 
-/** The release in Weir's package.json, such as `0.1.0`; `unknown` when another project has bundled this code. */
-export function release(): string {
-  version ??= readRelease();
-  return version;
+/** What runs. */
+export interface Build {
+  /** Such as `0.1.0`; `unknown` when another project has bundled this code. */
+  version: string;
+  /** The commit, or `sources-` and a hash of the sources when a checkout differs from it; `unknown` when the sources run. */
+  commit: string;
 }
 
-function readRelease(): string {
+/** From the package.json that the build writes into dist/ and into the client package. */
+export function build(): Build {
+  known ??= readBuild();
+  return known;
+}
+
+export function release(): string {
+  return build().version;
+}
+
+/** Such as `0.1.0 (b1fad92c2f04)`. */
+export function nameOf({ version, commit }: Build): string {
+  return `${version} (${commit})`;
+}
+
+function readBuild(): Build {
   const root = nearestAbove(import.meta.dirname, (directory) => existsSync(join(directory, 'package.json')));
-  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { name: string; version: string };
-  return manifest.name === 'weir' ? manifest.version : 'unknown';
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Build & { name: string };
+  const { name, version, commit = 'unknown' } = manifest;
+  return name === 'weir' ? { version, commit } : { version: 'unknown', commit: 'unknown' };
 }
 
 function nearestAbove(directory: string, fits: (directory: string) => boolean): string {

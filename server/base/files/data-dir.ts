@@ -1,6 +1,6 @@
 /** DATA_DIR: its permissions, and the lock by which a primary owns it. */
 import { chmodSync, mkdirSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { OperatorError } from '../../model/fault.ts';
 import { acquireLock, describeHolder, type Lock, LockError } from './lock.ts';
 
@@ -22,6 +22,11 @@ export function createDataDir(path: string): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !statSync(path).isDirectory()) throw error;
   }
+}
+
+/** Path of the generated key in a DATA_DIR. */
+export function keyPath(dataDir: string): string {
+  return join(dataDir, 'secrets.key');
 }
 
 /** Another Weir uses this DATA_DIR. */

@@ -1,11 +1,12 @@
 /** Reads the settings: parses the environment and `.env` by the table in table.ts, then checks rules across settings. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual, parseEnv } from 'node:util';
 import type { z } from 'zod';
 import { type Fault, SettingsError } from '../../model/fault.ts';
 import { passwordProblem } from '../../model/passwords/rules.ts';
+import { keyPath } from '../files/data-dir.ts';
 import { withoutByteOrderMark } from '../files/text.ts';
 import { formatConninfo } from '../net/conninfo.ts';
 import { settingTable } from './table.ts';
@@ -47,6 +48,8 @@ export interface Given {
 export interface Configuration {
   given: Given;
   settings: Settings;
+  /** Names of the settings that a file decides, `.env` or that of a secret: a later reading may find them changed. */
+  fromFile: string[];
   /** Names of variables that are not meant as settings. */
   ignored: string[];
   unknown: UnknownSetting[];
@@ -56,11 +59,18 @@ export interface Configuration {
  * Collects values from `.env` in `directory`, the environment, which takes precedence, and the files of secrets. Throws SettingsError if a
  * file is unreadable.
  */
-function gather(environment: NodeJS.ProcessEnv, directory: string): { given: Given; ignored: string[] } {
+function gather(
+  environment: NodeJS.ProcessEnv,
+  directory: string,
+): Pick<Configuration, 'given' | 'ignored' | 'fromFile'> {
   const ignored = Object.keys(settingTable).filter((name) => isServiceLink(name, environment[name]));
-  const own = Object.fromEntries(Object.entries(environment).filter(([name]) => !ignored.includes(name)));
-  const values = { ...readEnvFile(resolve(directory, '.env')), ...withoutEmpty(own) };
-  return { given: { values: withSecretFiles(values, directory), directory }, ignored };
+  const own = withoutEmpty(Object.fromEntries(Object.entries(environment).filter(([name]) => !ignored.includes(name))));
+  const file = readEnvFile(resolve(directory, '.env'));
+  const fromFile = [
+    ...Object.keys(file).filter((name) => name in settingTable && !(name in own)),
+    ...secretFileNames.filter((name) => name in own || name in file),
+  ];
+  return { given: { values: withSecretFiles({ ...file, ...own }, directory), directory }, fromFile, ignored };
 }
 
 /** Names that a secret setting may have in place of its own: the value is the path of a file that contains the secret. */
@@ -108,9 +118,9 @@ export function readSettings(environment: NodeJS.ProcessEnv, directory: string):
 
 /** Like `readSettings`, but also returns the input. */
 export function readConfiguration(environment: NodeJS.ProcessEnv, directory: string): Configuration {
-  const { given, ignored } = gather(environment, directory);
+  const { given, fromFile, ignored } = gather(environment, directory);
   const unknown = unknownSettings(Object.keys(given.values));
-  return { given, settings: parseSettings(given), ignored, unknown };
+  return { given, settings: parseSettings(given), fromFile, ignored, unknown };
 }
 
 /** Validates the input. Throws one SettingsError that lists all invalid settings. */
@@ -197,7 +207,9 @@ function refuse(settings: Settings, given: Record<string, string | undefined>): 
   refuseIf(
     settings.database.kind === 'server' && settings.SECRETS_KEY === undefined,
     'SECRETS_KEY is unset but the database is not the embedded one',
-    'generate one with: openssl rand -base64 32',
+    existsSync(keyPath(settings.DATA_DIR))
+      ? `to keep the secrets of the embedded one and to restore its backups, set it to the key in ${keyPath(settings.DATA_DIR)}; for a new installation, generate one with: openssl rand -base64 32`
+      : 'generate one with: openssl rand -base64 32',
   );
   if (given.DATABASE_URL === undefined && settings.database.kind === 'server') faults.push(...weakPassword(settings));
   faults.push(...badAdministrator(settings));

@@ -82,7 +82,7 @@ const rows: readonly Row[] = [
       process_cpu_seconds_total: [],
       weir_log_lines_dropped_total: [],
       process_start_time_seconds: [],
-      weir_build_info: ['version', 'node'],
+      weir_build_info: ['version', 'commit', 'node'],
     },
   },
 ];

@@ -99,6 +99,10 @@ export const logEvents = {
   processes_changed: ['info', 'the configured number of processes changed, by a signal or by WORKERS'],
   restarting: ['info', 'a rolling restart has started'],
   settings_changed: ['info', 'a rolling restart found changed settings; new processes use them'],
+  settings_unchangeable: [
+    'info',
+    'a rolling restart could change no setting: none comes from .env, and the environment of a process is fixed at its start. A container gets other settings when it is created again',
+  ],
   restarted: ['info', 'a rolling restart is complete: every process is new'],
   restart_failed: ['error', 'a rolling restart was refused or aborted; the remaining processes continue to serve'],
   memory_replaced: ['warn', 'a process used more than PROCESS_MEMORY_MAX and was replaced, without a failed request'],
@@ -116,7 +120,10 @@ export const logEvents = {
   stop_failed: ['error', 'a step of the stop failed; the other steps were taken, and the exit code is 1'],
   stopped: ['info', 'Weir has stopped'],
   request: ['debug', 'a request was answered'],
-  request_slow: ['warn', 'a request took REQUEST_LOG_SLOW_MS or longer'],
+  request_slow: [
+    'warn',
+    'a request took REQUEST_LOG_SLOW_MS or longer; at most 10 lines a second for each process, `left_out` counts the others',
+  ],
   request_failed: ['error', 'a request failed because of a bug; at most 10 lines a second, left_out counts the others'],
   request_unserved: ['warn', 'a valid request was answered 5xx; at most 10 lines a second, left_out counts the others'],
   connections_limit: [

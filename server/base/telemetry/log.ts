@@ -40,7 +40,7 @@ const END_PATIENCE_MS = 10_000;
 
 /**
  * Opens a file descriptor for lines: buffered JSON, or readable lines without buffering.
- * @param readable converts a line for a terminal, see readable.ts; null: JSON
+ * @param readable converts a line for a terminal, see readable.ts, or returns '' for one that is not shown; null: JSON
  */
 export function openDestination(fd: number, readable: ((line: string) => string) | null = null): LogDestination {
   const minLength = readable === null ? BUFFER_BYTES : 0;
@@ -65,7 +65,13 @@ export function openDestination(fd: number, readable: ((line: string) => string)
     await new Promise<void>((resolve) => sink.flush(() => resolve()));
     clearTimeout(killer);
   };
-  if (readable !== null) return { write: (line) => void sink.write(readable(line)), flush, finish, dropped };
+  if (readable !== null) {
+    const write = (line: string) => {
+      const shown = readable(line);
+      if (shown !== '') sink.write(shown);
+    };
+    return { write, flush, finish, dropped };
+  }
   setInterval(() => sink.flush(), FLUSH_MS).unref();
   return { write: (line) => void sink.write(visibleJson(line)), flush, finish, dropped };
 }

@@ -117,7 +117,10 @@ export const metricTable = {
     'gauge',
     'end of the last successful hourly maintenance (Unix time); 0: none since the start',
   ],
-  weir_build_info: ['gauge', 'always 1; labels: versions of Weir and Node.js'],
+  weir_build_info: [
+    'gauge',
+    'always 1 for the primary and for each build that processes run; labels: versions of Weir and Node.js, and the commit',
+  ],
   process_start_time_seconds: ['gauge', 'start of the primary (Unix time)'],
   process_cpu_seconds_total: ['counter', 'user and system CPU time, summed over the primary and all processes'],
   weir_log_lines_dropped_total: [

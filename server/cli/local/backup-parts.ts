@@ -1,10 +1,11 @@
 /** What the commands `backup` and `restore` share: the database as it is, the keys of backups, and the end by a signal. */
 import { type CommandIo, printLine } from '../../base/command/io.ts';
+import { keyPath } from '../../base/files/data-dir.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import { openUnmigrated, unusable } from '../../store/open.ts';
-import { derivedKeys, existingSecretsKeys, keyPath } from '../../store/secrets/keys.ts';
+import { derivedKeys, existingSecretsKeys } from '../../store/secrets/keys.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 

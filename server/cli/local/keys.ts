@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printJson, printText, table } from '../../base/command/io.ts';
-import { lockDataDir } from '../../base/files/data-dir.ts';
+import { keyPath, lockDataDir } from '../../base/files/data-dir.ts';
 import { readSettings } from '../../base/settings/read.ts';
 import { AGENT_SESSION_SECONDS } from '../../manage/auth/agent.ts';
 import { commandActor } from '../../store/audit/actor.ts';
-import { keyPath, previousKeyPath, replaceStoredKey } from '../../store/secrets/keys.ts';
+import { previousKeyPath, replaceStoredKey } from '../../store/secrets/keys.ts';
 import { type KeyRotation, rotateKeys } from '../../store/secrets/rotate.ts';
 import { type CommandSession, withDatabase } from '../command/session.ts';
 

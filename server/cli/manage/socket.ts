@@ -22,21 +22,27 @@ const NOTHING_SERVES = 3;
 const REPLACED_MS = 5_000;
 const RETRY_MS = 50;
 
-/** @param database absent: the command needs a Weir that serves. Rejects with CommandError. */
-export async function openLocal(io: CommandIo, database?: UsesDatabase): Promise<Connection> {
-  if (database === 'always') return openDatabase(io);
+/** The socket of the Weir of this machine. The client rejects with `nothingServes` when no Weir serves. */
+export function openSocket(io: CommandIo) {
   const settings = readSettings(io.environment, io.directory);
   const { DATA_DIR } = settings;
   const link = commandSocket(DATA_DIR);
-  const isServing = (await reached(link, connects)) !== null;
-  if (!isServing && database === 'unless_served') return openDatabase(io);
   const nothingServes = new CommandError(
     `no Weir serves in ${DATA_DIR}: set DATA_DIR, run in its directory, give --url, or start one: ${weirCommand()} start`,
     NOTHING_SERVES,
   );
+  return { settings, link, nothingServes, client: socketClient(link, nothingServes) };
+}
+
+/** @param database absent: the command needs a Weir that serves. Rejects with CommandError. */
+export async function openLocal(io: CommandIo, database?: UsesDatabase): Promise<Connection> {
+  if (database === 'always') return openDatabase(io);
+  const { settings, link, nothingServes, client } = openSocket(io);
+  const isServing = (await reached(link, connects)) !== null;
+  if (!isServing && database === 'unless_served') return openDatabase(io);
   if (!isServing) throw nothingServes;
   return {
-    ...callOver(socketClient(link, nothingServes), ''),
+    ...callOver(client, ''),
     remote: null,
     apiUrl: settings.FRONTEND_PUBLIC_API_URL,
     get clientCommand() {

@@ -145,7 +145,7 @@ export const ruleTable = {
     severity: 'warning',
     summary: 'A rolling restart was refused or aborted; the old processes continue to serve.',
     runbook:
-      'restart_failed in the log has the reason: an invalid or fixed setting, a missing migration (weir migrate), or a new version that does not start. Fix it, and send HUP again.',
+      'restart_failed in the log has the reason: an invalid or fixed setting, a missing migration (weir migrate), or a new version that does not start. Fix it, and run weir reload.',
   },
   WeirLogLinesDropped: {
     expr: promql`increase(${'weir_log_lines_dropped_total'}[5m]) > 0`,

@@ -1,5 +1,6 @@
 /** Metrics of the primary itself, as families of samples, and the labels of agents. */
 
+import { type Build, build } from '../../base/files/build.ts';
 import { cellLabels, metricFamily } from '../../base/telemetry/metric-table.ts';
 import { cpuSeconds, deliveryOutcomes } from '../../base/telemetry/metrics.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
@@ -8,7 +9,6 @@ import { AGENT_SERIES_MAX, type DatabaseFigures } from './database-figures.ts';
 import type { MetricsSnapshot } from './messages.ts';
 
 interface PrimaryState {
-  version: string;
   horizon: Horizon | null;
   /** Last successful maintenance, Unix milliseconds; 0 before the first. */
   maintainedMs: number;
@@ -16,17 +16,24 @@ interface PrimaryState {
   nowMs: number;
 }
 
-export function primaryFamilies({ version, horizon, maintainedMs, logLinesDropped, nowMs }: PrimaryState) {
+export function primaryFamilies({ horizon, maintainedMs, logLinesDropped, nowMs }: PrimaryState) {
   const tomorrowMs = (Math.floor(nowMs / DAY_MS) + 1) * DAY_MS;
   const daysAhead = horizon === null ? 0 : Math.max(0, Math.floor((horizon.toMs - tomorrowMs) / DAY_MS));
   return [
-    metricFamily('weir_build_info', [{ labels: { version, node: process.versions.node }, value: 1 }]),
+    buildFamily([build()]),
     metricFamily('process_start_time_seconds', [{ labels: {}, value: Math.round(performance.timeOrigin) / 1000 }]),
     metricFamily('process_cpu_seconds_total', [{ labels: {}, value: cpuSeconds() }]),
     metricFamily('weir_log_lines_dropped_total', [{ labels: {}, value: logLinesDropped }]),
     metricFamily('weir_partitions_ahead', [{ labels: {}, value: daysAhead }]),
     metricFamily('weir_maintenance_timestamp_seconds', [{ labels: {}, value: Math.floor(maintainedMs / 1000) }]),
   ];
+}
+
+/** One series for each build that runs. */
+export function buildFamily(builds: readonly Build[]) {
+  const { node } = process.versions;
+  const values = builds.map(({ version, commit }) => ({ labels: { version, commit, node }, value: 1 }));
+  return metricFamily('weir_build_info', values, 'max');
 }
 
 /** @param agents ids of the agents that have their own series. An agent without samples gets the value 0. */

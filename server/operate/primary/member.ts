@@ -1,10 +1,12 @@
 /** The primary's handle to one serving process: forks it, sends messages, waits for answers, ends it. */
 import cluster, { type Worker } from 'node:cluster';
+import type { Build } from '../../base/files/build.ts';
 import type { Log, LogDestination } from '../../base/telemetry/log.ts';
 import type { AskDoctor } from '../../manage/api/status/doctor.ts';
 import type { Sample } from '../../manage/live/counters.ts';
 import { processEnvironment } from './forks.ts';
 import { type FromProcess, type MetricsSnapshot, PROTOCOL, type SentOrder, type ToProcess } from './messages.ts';
+import type { Control, Order, Refused } from './order.ts';
 import { forwardOutput } from './process-output.ts';
 
 /** How processes are started. Each object is a separate generation of processes, even when its values are equal. */
@@ -32,6 +34,8 @@ interface MemberParts {
   onSample: (pid: number, sample: Sample) => void;
   /** Returns the results of `weir doctor` for this installation. */
   askDoctor: AskDoctor;
+  /** Carries out the order of a command. */
+  onOrder: (order: Order) => Promise<Control | Refused>;
   onEnded: (member: Member) => void;
 }
 
@@ -44,6 +48,8 @@ export class Member {
   /** Order: `starting`, `serving`, `leaving`, `ended`. Every state but the last may be skipped. */
   state: 'starting' | 'serving' | 'leaving' | 'ended' = 'starting';
   lastSnapshot: MetricsSnapshot | null = null;
+  /** What it runs; null until it says. */
+  build: Build | null = null;
   /** The process reported that it cannot serve and that a retry would not help. */
   refused = false;
   /** Why the process ended: exit code, signal, or a sentence. */
@@ -136,7 +142,7 @@ export class Member {
 
   #onMessage(message: FromProcess): void {
     this.#silentChecks = 0;
-    if (message.kind === 'awaiting_order') this.#onAwaitingOrder(message.protocol);
+    if (message.kind === 'awaiting_order') this.#onAwaitingOrder(message);
     else if (message.kind === 'listening') this.#onListening();
     else if (message.kind === 'refused') {
       this.refused = true;
@@ -144,6 +150,7 @@ export class Member {
     } else if (message.kind === 'metrics') this.lastSnapshot = message.snapshot;
     else if (message.kind === 'sample') this.#parts.onSample(this.pid!, message.sample);
     else if (message.kind === 'ask_doctor') void this.#askDoctor();
+    else if (message.kind === 'order') void this.#carryOut(message.ticket, message.order);
     if ('number' in message) this.#questions.get(message.number)?.();
   }
 
@@ -151,12 +158,16 @@ export class Member {
     this.send({ kind: 'checkup', checkup: await this.#parts.askDoctor() });
   }
 
-  /** @param protocol undefined from builds that did not send a version. */
-  #onAwaitingOrder(protocol: number | undefined): void {
+  async #carryOut(ticket: number, order: Order): Promise<void> {
+    this.send({ kind: 'ordered', ticket, answer: await this.#parts.onOrder(order) });
+  }
+
+  #onAwaitingOrder({ protocol, build }: Extract<FromProcess, { kind: 'awaiting_order' }>): void {
+    this.build = build ?? null;
     if (protocol === PROTOCOL) this.send({ kind: 'start', order: this.plan.order() });
     else
       this.#fail(
-        `the build on disk cannot run under this primary (protocol ${protocol ?? 0}, here ${PROTOCOL}); restart Weir to change builds`,
+        `the build on disk cannot run under this primary (protocol ${protocol}, here ${PROTOCOL}); restart Weir to change builds`,
       );
   }
 

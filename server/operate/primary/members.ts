@@ -1,5 +1,6 @@
 /** All serving processes of the primary, with the messages and questions sent to them. */
 
+import { nameOf } from '../../base/files/build.ts';
 import type { Member } from './member.ts';
 import type { MetricsSnapshot, ToProcess } from './messages.ts';
 
@@ -32,6 +33,12 @@ export class Members {
   /** Processes in one of these states, oldest first. */
   in(...states: Member['state'][]): Member[] {
     return this.all().filter(({ state }) => states.includes(state));
+  }
+
+  /** What processes serve, such as `0.1.0 (b1fad92c2f04)`: one name, or two during an upgrade. */
+  get builds(): string {
+    const names = this.in('serving').flatMap(({ build }) => (build === null ? [] : [nameOf(build)]));
+    return [...new Set(names)].join(', ');
   }
 
   broadcast(message: ToProcess): void {

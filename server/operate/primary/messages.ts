@@ -1,5 +1,6 @@
 /** Messages between the primary and its processes. */
 
+import type { Build } from '../../base/files/build.ts';
 import type { Given, Settings } from '../../base/settings/read.ts';
 import type { Checkup } from '../../manage/api/status/doctor.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
@@ -7,6 +8,7 @@ import type { Live, Sample, Second } from '../../manage/live/counters.ts';
 import type { WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
+import type { Control, Order, Refused } from './order.ts';
 
 /**
  * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Increase
@@ -62,6 +64,8 @@ export type ToProcess =
   | { kind: 'live'; live: Live }
   /** Answers `ask_doctor`. */
   | { kind: 'checkup'; checkup: Checkup }
+  /** Answers `order`. */
+  | { kind: 'ordered'; ticket: number; answer: Control | Refused }
   /** readyz answers 503 from now on; all other requests are served. */
   | { kind: 'leaving' }
   /** Close the listener, answer accepted requests, exit. */
@@ -71,7 +75,8 @@ export type ToProcess =
 export type MetricsSnapshot = object[];
 
 export type FromProcess =
-  | { kind: 'awaiting_order'; protocol: number }
+  /** Builds before this member did not state theirs. */
+  | { kind: 'awaiting_order'; protocol: number; build?: Build }
   | { kind: 'listening' }
   /** The process cannot serve, and a retry would not help. */
   | { kind: 'refused'; message: string }
@@ -79,4 +84,6 @@ export type FromProcess =
   | { kind: 'metrics'; number: number; snapshot: MetricsSnapshot }
   | { kind: 'sample'; number: number; sample: Sample }
   /** Requests the results of `weir doctor`; answered by `checkup`. */
-  | { kind: 'ask_doctor' };
+  | { kind: 'ask_doctor' }
+  /** A command orders this; answered by `ordered` with the same ticket. */
+  | { kind: 'order'; ticket: number; order: Order };

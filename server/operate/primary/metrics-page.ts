@@ -1,7 +1,6 @@
 /** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, including the totals of ended processes. */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { AggregatorRegistry, Registry } from 'prom-client';
-import { release } from '../../base/files/build.ts';
 import { isLoopback } from '../../base/net/loopback.ts';
 import { metricFamily, withCells } from '../../base/telemetry/metric-table.ts';
 import { Counters } from '../../base/telemetry/series.ts';
@@ -32,7 +31,7 @@ interface MetricsPageParts {
   collect: () => Promise<MetricsSnapshot[]>;
   /** Returns the latest database figures. */
   readFigures: () => Promise<DatabaseFigures | null>;
-  /** Returns the metrics of the spool and of alerts. */
+  /** Returns the metrics of the spool, of alerts, and of the builds of processes. */
   ownFamilies: () => Promise<MetricsSnapshot>;
   /** Lines that the log of the primary has dropped. */
   logLinesDropped: () => number;
@@ -48,7 +47,6 @@ export class MetricsPage {
   #server: Server | null = null;
   readonly #agents = new AgentSeries();
   #horizon: Horizon | null = null;
-  readonly #version = release();
   #maintainedMs = 0;
 
   constructor(parts: MetricsPageParts) {
@@ -97,7 +95,6 @@ export class MetricsPage {
     await this.#folding;
     if (figures !== null) this.#agents.admit(figures.names);
     const known = {
-      version: this.#version,
       horizon: this.#horizon,
       maintainedMs: this.#maintainedMs,
       logLinesDropped: this.#parts.logLinesDropped(),

@@ -20,8 +20,12 @@ export async function runPrimary(
   environment: ServiceEnvironment = {},
 ): Promise<number> {
   const first = configure();
+  let isGreeted = false;
   const { readable } = terminal ? await import('../../base/telemetry/readable.ts') : { readable: null };
-  const destination = openDestination(1, readable);
+  // Before the banner, which has the setup URL, a terminal shows that Weir starts, and what needs a person.
+  const isShown = (line: string) =>
+    isGreeted || line.includes('"event":"starting"') || !/^\{"level":30,|"event":"setup_address"/.test(line);
+  const destination = openDestination(1, readable && ((line) => (isShown(line) ? readable(line) : '')));
   const log = createLog(destination, first.settings.LOG_LEVEL, { place: 'primary' });
   const undo = new UndoStack();
   process.on('uncaughtException', (error) => {
@@ -33,7 +37,11 @@ export async function runPrimary(
   const service = new ServiceReports(environment, log);
   let code = 1;
   try {
-    code = await serveUntilEnd({ configure, first, log, destination, undo, ending, service }, terminal);
+    const greetOnce = (started: Started | null) => {
+      isGreeted = true;
+      if (started?.isUp && terminal) greet(first.settings, started, process.stdout);
+    };
+    code = await serveUntilEnd({ configure, first, log, destination, undo, ending, service }, greetOnce);
   } finally {
     await undo.run().catch((error: Error) => {
       log('stop_failed', { reason: error.message });
@@ -47,12 +55,12 @@ export async function runPrimary(
 }
 
 /** Resolves with the exit code when every process has ended; `undo` then stops the rest. */
-async function serveUntilEnd(parts: StartParts, terminal: boolean): Promise<number> {
-  const { first, log, ending } = parts;
+async function serveUntilEnd(parts: StartParts, onStarted: (started: Started | null) => void): Promise<number> {
+  const { log, ending } = parts;
   const started = await start(parts);
+  onStarted(started);
   if (started === null) return (await ending.ended).code;
-  const { supervisor, settings, isUp } = started;
-  if (isUp && terminal) greet(first.settings, started, process.stdout);
+  const { supervisor, settings } = started;
   const { code, reason } = await ending.ended;
   log('draining', { reason });
   parts.service.stopping();

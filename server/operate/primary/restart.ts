@@ -1,5 +1,6 @@
-/** HUP: reads the settings again and replaces every process with a new one that has these settings and runs the code on disk. */
+/** HUP and `weir reload`: reads the settings again and replaces every process with a new one that has these settings and runs the code on disk. */
 
+import { weirCommand } from '../../base/command/name.ts';
 import { openLimiter } from '../../base/ratelimit/open.ts';
 import { type Configuration, changedSettings, type Settings } from '../../base/settings/read.ts';
 import { settingTable } from '../../base/settings/table.ts';
@@ -11,11 +12,14 @@ import { OperatorError } from '../../model/fault.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { checkConnectionBudget } from '../../store/open.ts';
 import { checkArchive } from '../backup/write.ts';
+import type { RestartReport } from './order.ts';
 import type { RestartOutcome } from './replacement.ts';
 
 interface RestartParts {
   /** Returns the active settings. */
   current: () => Settings;
+  /** What serves. */
+  build: () => string;
   /** Reads the settings again. Throws SettingsError. */
   read: () => Configuration;
   /** Replaces all processes with new ones that use these settings. */
@@ -26,44 +30,69 @@ interface RestartParts {
   onDone: (outcome: 'restarted' | 'failed') => void;
 }
 
-/** One restart at a time: all requests during a restart are merged into one further restart. Never rejects. */
-export function createRestart(parts: RestartParts): () => Promise<void> {
-  const { log, onBegun, onDone } = parts;
-  return coalesced(async () => {
-    const startedMs = performance.now();
-    log('restarting');
-    onBegun();
-    const { ok, ...outcome } = await tryRestart(parts);
-    const fields = { ...outcome, took_ms: Math.round(performance.now() - startedMs) };
-    log(ok ? 'restarted' : 'restart_failed', fields);
-    onDone(ok ? 'restarted' : 'failed');
-  });
+export interface RollingRestarts {
+  /** The last one, which may be under way. */
+  readonly last: RestartReport | null;
+  /** Requests one, and returns its number. One runs at a time: all requests during a restart are merged into one further restart. */
+  request(): number;
 }
 
-/** Without `kept` when nothing was begun. */
+export function createRestarts(parts: RestartParts): RollingRestarts {
+  const { log, build, onBegun, onDone } = parts;
+  let last: RestartReport | null = null;
+  const restart = coalesced(async () => {
+    const startedMs = performance.now();
+    const number = (last?.number ?? 0) + 1;
+    const report: RestartReport = { number, state: 'running', changed: [], fixed: [], changeable: true, replaced: 0 };
+    last = report;
+    log('restarting', { build: build() });
+    onBegun();
+    const { ok, ...outcome } = await tryRestart(parts, report);
+    const fields = { build: build(), ...outcome, took_ms: Math.round(performance.now() - startedMs) };
+    const state = ok ? 'restarted' : 'failed';
+    last = { ...report, ...outcome, state };
+    log(ok ? 'restarted' : 'restart_failed', fields);
+    onDone(state);
+  });
+  return {
+    get last() {
+      return last;
+    },
+    request() {
+      // It never rejects.
+      void restart();
+      return (last?.number ?? 0) + 1;
+    },
+  };
+}
+
+/** Without `kept` when nothing was begun. @param report gets what is known of the settings */
 async function tryRestart(
   parts: RestartParts,
+  report: RestartReport,
 ): Promise<RestartOutcome | { ok: false; reason: string; replaced: number }> {
   try {
     const next = parts.read();
     const changed = changedSettings(parts.current(), next.settings);
-    refuseFixed(changed);
+    const fixed = changed.filter((name) => (settingTable as Record<string, Setting>)[name]!.fixed);
+    const changeable = changed.length > 0 || next.fromFile.length > 0;
+    Object.assign(report, { changed, fixed, changeable });
+    refuseFixed(fixed);
     await check(changed, next.settings, parts);
     if (changed.length > 0) parts.log('settings_changed', { settings: changed });
+    if (!changeable) parts.log('settings_unchangeable');
     return await parts.replace(next);
   } catch (error) {
     return { ok: false, reason: (error as Error).message.replaceAll('\n', '; '), replaced: 0 };
   }
 }
 
-function refuseFixed(changed: string[]): void {
-  const table: Record<string, Setting> = settingTable;
-  const fixed = changed.filter((name) => table[name]!.fixed);
+function refuseFixed(fixed: string[]): void {
   if (fixed.length === 0) return;
   const verb = fixed.length === 1 ? 'has' : 'have';
   throw new OperatorError(
     `${fixed.join(', ')} ${verb} changed, which needs a restart of Weir`,
-    'stop and start it, or set the earlier value and send HUP again',
+    `stop and start it, or set the earlier value and run: ${weirCommand()} reload`,
   );
 }
 

@@ -16,8 +16,10 @@ import { countOrEstimateDeliveries } from '../../store/queries/deliveries/counts
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { Alerts } from './alerts.ts';
+import { carryOut } from './control.ts';
 import { FigureReader } from './database-figures.ts';
 import { DeathLog } from './deaths.ts';
+import { buildFamily } from './families.ts';
 import { givenToProcess, prepareForks } from './forks.ts';
 import { Members } from './members.ts';
 import { MemoryGuard } from './memory-guard.ts';
@@ -25,7 +27,7 @@ import type { SentOrder } from './messages.ts';
 import { MetricsPage } from './metrics-page.ts';
 import { relayChange } from './relay-change.ts';
 import type { Release } from './release.ts';
-import { createRestart } from './restart.ts';
+import { createRestarts } from './restart.ts';
 import type { RunFolder } from './run-folder.ts';
 import type { ServingUser } from './serving-user.ts';
 import type { Ending } from './signals.ts';
@@ -145,6 +147,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     onSample: (pid, sample) => live.take(pid, sample),
     onServing: () => runFolder.point(members.in('serving').map(({ pid }) => pid!)),
     askDoctor: createDoctor(join(dirname(release.source), 'cli/weir.js'), stopping.signal),
+    onOrder: (order) => carryOut(order, { supervisor, members, restarts, settings: () => state.settings, database }),
     onEnded: (member, byItself) => {
       live.ended(member.pid ?? 0);
       runFolder.ended(member.pid ?? 0);
@@ -163,8 +166,9 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     log,
     onReplaced: () => page.count('weir_processes_replaced_for_memory_total'),
   });
-  const restart = createRestart({
+  const restarts = createRestarts({
     current: () => state.settings,
+    build: () => members.builds,
     read: configure,
     replace: async (next) => {
       await release.renew();
@@ -215,8 +219,8 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
       undo.push(guard.start());
       undo.push(() => supervisor.stop());
       const allServe = supervisor.start();
-      ending.onScale((change) => supervisor.scale(change));
-      ending.onRestart(() => void restart());
+      ending.onScale((change) => supervisor.setWanted(supervisor.wanted + change));
+      ending.onRestart(() => restarts.request());
       return allServe;
     },
   };
@@ -227,7 +231,11 @@ async function openPage({ state, cells, log, undo, spool, alerts }: ServingParts
   const page = new MetricsPage({
     collect: () => members.collectMetrics(),
     readFigures: () => figures.figures(),
-    ownFamilies: async () => [...(await spool.families()), ...alerts.families()],
+    ownFamilies: async () => [
+      ...(await spool.families()),
+      ...alerts.families(),
+      buildFamily(members.all().flatMap(({ build }) => build ?? [])),
+    ],
     logLinesDropped: () => log.dropped(),
     onFailure: (error) => log('metrics_failed', { reason: error.message }),
   });

@@ -3,7 +3,7 @@
  * processes listen, and refuse what needs the database, or spool it, as in every outage.
  */
 import { dirname, join } from 'node:path';
-import { builtFile } from '../../base/files/build.ts';
+import { build, builtFile, nameOf } from '../../base/files/build.ts';
 import { lockDataDir } from '../../base/files/data-dir.ts';
 import { LockError } from '../../base/files/lock.ts';
 import type { Configuration, Settings } from '../../base/settings/read.ts';
@@ -77,7 +77,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   for (const setting of first.ignored) log('setting_ignored', { setting });
   for (const { name, meant } of first.unknown) log('setting_unknown', { setting: name, meant });
   const { WORKERS, THREADS, database: kind } = first.settings;
-  log('starting', { processes: WORKERS, threads: THREADS, database: kind.kind });
+  log('starting', { build: nameOf(build()), processes: WORKERS, threads: THREADS, database: kind.kind });
 
   const ended = ending.ended.then(() => null);
   const attached = await attach(first.settings, log, undo, stopping);

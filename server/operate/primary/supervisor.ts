@@ -12,6 +12,7 @@ import type { AskDoctor } from '../../manage/api/status/doctor.ts';
 import type { Sample } from '../../manage/live/counters.ts';
 import { Member, type Plan } from './member.ts';
 import type { Members } from './members.ts';
+import type { Control, Order, Refused } from './order.ts';
 import { QuickDeaths } from './quick-deaths.ts';
 import { failureOf, type Replacement, type Restart, type RestartOutcome } from './replacement.ts';
 
@@ -28,6 +29,8 @@ interface SupervisorOptions {
   onSample: (pid: number, sample: Sample) => void;
   /** Returns the results of `weir doctor` for this installation. */
   askDoctor: AskDoctor;
+  /** Carries out the order of a command. */
+  onOrder: (order: Order) => Promise<Control | Refused>;
   /** Called after a change of the processes that serve. */
   onServing: () => void;
   /** Called when a process ended, unexpectedly (`byItself`) or on request. */
@@ -70,10 +73,10 @@ export class Supervisor {
     });
   }
 
-  /** Adds or removes one process; the minimum is one. */
-  scale(change: 1 | -1): void {
-    if (this.#phase !== 'running' || this.#wanted + change < 1) return;
-    this.#want(this.#wanted + change);
+  /** Sets the number of processes; the minimum is one. */
+  setWanted(wanted: number): void {
+    if (this.#phase !== 'running' || wanted < 1 || wanted === this.#wanted) return;
+    this.#want(wanted);
     this.#step();
   }
 
@@ -160,13 +163,14 @@ export class Supervisor {
   }
 
   #fork(): void {
-    const { environment, log, destination, onSample, askDoctor } = this.#options;
+    const { environment, log, destination, onSample, askDoctor, onOrder } = this.#options;
     const plan = this.#restart?.plan ?? this.#plan;
     const member = new Member(plan, {
       log,
       destination,
       onSample,
       askDoctor,
+      onOrder,
       environment,
       onReady: () => this.#onReady(member),
       onEnded: () => this.#onEnded(member),

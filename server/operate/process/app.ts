@@ -31,6 +31,7 @@ import { composePages } from './compose/pages.ts';
 import { composePeople } from './compose/people.ts';
 import { composeRejections } from './compose/rejections.ts';
 import { LatencyCounts } from './latency-counts.ts';
+import type { GiveOrder } from './orders.ts';
 import { routeTable } from './routes.ts';
 
 export interface App {
@@ -60,12 +61,14 @@ export interface App {
  * Builds a process and listens. Rejects when it cannot listen. Serves while waiting for a database that is down.
  * @param workers directory of the compiled thread entry points.
  * @param askDoctor in a serving process, asks the primary.
+ * @param giveOrder passes on orders of commands to the primary; tests run a process without one.
  */
 export async function startApp(
   order: StartOrder,
   log: Log,
   workers = builtFile('workers'),
   askDoctor: AskDoctor = createDoctor(),
+  giveOrder: GiveOrder = async () => ({ refused: 'this process has no primary' }),
 ): Promise<App> {
   const { settings } = order;
   let { horizon } = order;
@@ -178,7 +181,7 @@ export async function startApp(
   }
   port = await server.listen(settings.HOST, settings.PORT);
   if (base.usesDatabase()) void ingest.directory.readAhead().catch(() => {});
-  const commands = await serveCommands(order.runFolder, people.localApi, limits, log);
+  const commands = await serveCommands(order.runFolder, people.localApi, giveOrder, limits, log);
 
   return {
     port,
@@ -252,7 +255,7 @@ async function refuseOldSchema(database: Database): Promise<void> {
   if (first === undefined) return;
   const more = rest.length === 0 ? '' : ` and ${rest.length} more`;
   throw new Error(
-    `the database lacks migration ${first}${more} of this build; run: ${weirCommand()} migrate, then send HUP again`,
+    `the database lacks migration ${first}${more} of this build; run: ${weirCommand()} migrate, then ${weirCommand()} reload`,
   );
 }
 

@@ -31,9 +31,9 @@ export interface Observers {
 /** Routes with stage times in weir_stage_seconds. */
 const STAGED_PREFIX = '/in/';
 
-/** Limits on log lines about failed requests, for the whole process. */
+/** Limits on log lines about failed and slow requests, for the whole process. */
 const EVERY_MS = 1_000;
-const FAILED_LINES_MAX = 10;
+const REQUEST_LINES_MAX = 10;
 const REQUEST_IDS_MAX = 10;
 /** Spooling that begins again after this pause is logged again. */
 const SPOOLING_PAUSE_MS = 10_000;
@@ -51,15 +51,20 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
   const unserved = new Throttle<Exchange>(
     EVERY_MS,
     (exchange, leftOut) => log('request_unserved', { ...describe(exchange), left_out: leftOut }),
-    FAILED_LINES_MAX,
+    REQUEST_LINES_MAX,
   );
   const failures = new Throttle<{ exchange: Exchange; error: unknown }>(
     EVERY_MS,
     ({ exchange, error }, leftOut) => log('request_failed', { ...describe(exchange), err: error, left_out: leftOut }),
-    FAILED_LINES_MAX,
+    REQUEST_LINES_MAX,
   );
   const refusedRequests = new Throttle<Exchange>(EVERY_MS, (exchange, leftOut) =>
     log('request_refused', { ...describe(exchange), left_out: leftOut }),
+  );
+  const slow = new Throttle<Exchange>(
+    EVERY_MS,
+    (exchange, leftOut) => log('request_slow', { ...describe(exchange), left_out: leftOut }),
+    REQUEST_LINES_MAX,
   );
   const problem = (exchange: Exchange, code: ProblemCode) => {
     metrics.add('weir_problems_total', 1, { code });
@@ -79,7 +84,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
         for (let stage = 0; stage < clock.ms.length; stage++)
           if (clock.ms[stage]! > 0) metrics.stage(stage as Stage, clock.ms[stage]! / 1000);
       if (logsRequests) log('request', describe(exchange));
-      if (slowMs > 0 && clock.totalMs >= slowMs) log('request_slow', describe(exchange));
+      if (slowMs > 0 && clock.totalMs >= slowMs) slow.add(exchange);
     },
     failed(exchange, error) {
       failures.add({ exchange, error });

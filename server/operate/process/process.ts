@@ -1,11 +1,13 @@
 /** The IPC side of a serving process: receives messages of the primary and carries them out with an App. */
 
+import { build } from '../../base/files/build.ts';
 import { parseSettings } from '../../base/settings/read.ts';
 import { createLog, openDestination } from '../../base/telemetry/log.ts';
 import { Throttle } from '../../base/telemetry/throttle.ts';
 import type { Checkup } from '../../manage/api/status/doctor.ts';
 import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from '../primary/messages.ts';
 import { type App, startApp } from './app.ts';
+import { OrderRelay } from './orders.ts';
 import { restoreStringMethods } from './string-methods.ts';
 
 const SHORTAGES_EVERY_MS = 1_000;
@@ -32,6 +34,7 @@ export function runProcess(): void {
       askers.push(resolve);
       send({ kind: 'ask_doctor' });
     });
+  const orders = new OrderRelay(send);
   const end = (code: number): never => {
     destination.flush();
     process.exit(code);
@@ -54,7 +57,7 @@ export function runProcess(): void {
     try {
       const settings = parseSettings(given);
       log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
-      app = await startApp({ ...order, settings }, log, undefined, askDoctor);
+      app = await startApp({ ...order, settings }, log, undefined, askDoctor, orders.give);
       // The settings decide which modules are loaded.
       restoreStringMethods();
       for (const message of missed.values()) await onMessage(message);
@@ -106,6 +109,8 @@ export function runProcess(): void {
         for (const resolve of askers) resolve(message.checkup);
         askers = [];
         return;
+      case 'ordered':
+        return orders.answer(message.ticket, message.answer);
       case 'leaving':
         return app.leave();
       case 'drain':
@@ -115,5 +120,5 @@ export function runProcess(): void {
   }
 
   process.on('message', (message: ToProcess) => void onMessage(message));
-  send({ kind: 'awaiting_order', protocol: PROTOCOL });
+  send({ kind: 'awaiting_order', protocol: PROTOCOL, build: build() });
 }

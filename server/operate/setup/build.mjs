@@ -19,7 +19,7 @@ import { renderGuides } from './guides.mjs';
 import { withLock } from './lock.mjs';
 import { leaveCleanly, Refusal, run } from './run.mjs';
 import { runtimePackages } from './runtime-packages.mjs';
-import { fingerprintSources, listAssets, readStamp, stampDist } from './sources.mjs';
+import { identifySources, listAssets, readStamp, stampDist } from './sources.mjs';
 
 const COMMANDS = 'server/cli/weir.ts';
 const CLIENT_CONFIG = 'server/deliver/client/tsconfig.json';
@@ -71,14 +71,18 @@ const external = [/^node:/, ...runtimePackages, 'bullmq', 'fastify', 'graphile-w
 export async function build(root) {
   console.log('Building dist/ ...');
   // Computed first: a file that is edited while the bundler runs is built next time.
-  const fingerprint = fingerprintSources(root);
+  const { commit, fingerprint } = identifySources(root);
   const bundles = [];
   for (const entries of programs) {
     const found = entries.filter((entry) => existsSync(join(root, entry)));
     if (found.length > 0) bundles.push(await bundle(root, found));
   }
   const written = bundles.flat().map((file) => writeBuilt(root, file));
-  const client = await buildClient(root);
+  const facts = { ...JSON.parse(readFileSync(join(root, 'package.json'))), commit };
+  const client = await buildClient(root, facts);
+  const { name, version, type } = facts;
+  // What runs reads the nearest package.json: here, and in the client package.
+  written.push(writeBuilt(root, { path: 'package.json', content: JSON.stringify({ name, version, type, commit }) }));
   const assets = listAssets(root).map((path) => copyAsset(root, path));
   const guides = await buildGuides(root);
   const command = join(root, 'dist/server/cli/weir.js');
@@ -159,9 +163,10 @@ async function compile(root, config) {
 
 /**
  * Builds dist/client, the package that an agent's project installs, and dist/client.tgz, which the server hands out: the client library
- * with its types, and its command line in one file, without dependencies. Returns the paths of the files.
+ * with its types, and its command line in one file, without dependencies. Returns the paths of the files. @param facts package.json of the
+ * project, with the commit
  */
-async function buildClient(root) {
+async function buildClient(root, facts) {
   if (!existsSync(join(root, CLIENT_CONFIG))) return [];
   const folder = join(root, 'dist/client');
   const compiled = await compile(root, CLIENT_CONFIG);
@@ -169,7 +174,7 @@ async function buildClient(root) {
   const files = [
     ...compiled.map((path) => ({ path: relative(folder, path), bytes: publishedBytes(path) })),
     { path: 'weir.js', bytes: Buffer.from(command.content), executable: true },
-    ...describePackage(JSON.parse(readFileSync(join(root, 'package.json'))), root).map(({ path, content }) => ({
+    ...describePackage(facts, root).map(({ path, content }) => ({
       path,
       bytes: Buffer.from(content),
     })),

@@ -13,14 +13,15 @@ The client of a Weir server: a library for agents (\`import { Agent } from 'weir
 The guide is on your Weir server, at /docs/agents. The package has no dependencies and needs Node 20.19 or newer.
 `;
 
-/** The files of the package beside its code: path, and text. @param facts package.json of the project */
-export function describePackage({ name, version, description, license, engines, exports }, root) {
+/** The files of the package beside its code: path, and text. @param facts package.json of the project, with the commit */
+export function describePackage({ name, version, commit, description, license, engines, exports }, root) {
   const client = Object.fromEntries(
     Object.entries(exports['./client']).map(([key, path]) => [key, path.replace('./dist/client/', './')]),
   );
   const about = {
     name,
     version,
+    commit,
     description: `Agents of Weir. ${description}`,
     license,
     type: 'module',

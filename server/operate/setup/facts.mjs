@@ -18,7 +18,7 @@ const testCommands = [
   'etcd',
 ];
 /** The PATH of ordinary users may not name their folder. */
-const systemCommands = ['haproxy', 'ip', 'nft'];
+const systemCommands = ['haproxy', 'ip', 'nft', 'nginx'];
 const installStamp = join('node_modules', '.weir-setup.json');
 
 /** Returns the facts for planSetup. `tests`: whether the tests will run as well. */
@@ -42,7 +42,7 @@ export function readFacts(root, tests) {
     wanted: wantedInstall(root),
     installed: readOrEmpty(join(root, installStamp)),
     binaryProblem: serverBinaryProblem(root),
-    dist: stateOfDist(root),
+    dist: stateOfDist(root, { named: true }),
     weirUser: /^weir:/m.test(readOrEmpty('/etc/passwd')),
   };
 }

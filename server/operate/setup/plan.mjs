@@ -19,6 +19,7 @@ const packageTable = [
   { package: 'etcd-server', provides: ['etcd'], neededFor: 'tests', optional: true },
   { package: 'postgresql', provides: ['postgres'], neededFor: 'tests', optional: true },
   { package: 'haproxy', provides: ['haproxy'], neededFor: 'tests', optional: true },
+  { package: 'nginx-light', provides: ['nginx'], neededFor: 'tests', optional: true },
   { package: 'iproute2', provides: ['ip'], neededFor: 'tests', optional: true },
   { package: 'nftables', provides: ['nft'], neededFor: 'tests', optional: true },
 ];

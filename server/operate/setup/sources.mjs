@@ -3,6 +3,7 @@
  *
  * Compares content, not time: switching branches back and forth, a copied folder or a touched file needs no build (300 files: about 10 ms).
  */
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
@@ -31,21 +32,36 @@ export function listAssets(root) {
   return listFiles(root, assetExtensions);
 }
 
-/** One hash over the names and contents of all build inputs. */
-export function fingerprintSources(root) {
+/**
+ * The build inputs: their commit and, as `fingerprint`, one hash over their names and contents. Without git, or when an input differs from
+ * the commit, the name of the commit is that of the hash, such as `sources-5f1c0e9a7b3d`.
+ */
+export function identifySources(root) {
   const hash = createHash('sha256');
   for (const path of [...recipe, ...listGuides(root), ...listFiles(root, ['.ts', ...assetExtensions])]) {
     const bytes = readIfThere(join(root, path));
     hash.update(`${path}\0${bytes.length}\0`).update(bytes);
   }
-  return hash.digest('hex');
+  const digest = hash.digest('hex');
+  const commit = commitOf(root) ?? `sources-${digest.slice(0, 12)}`;
+  return { commit, fingerprint: `${commit} ${digest}` };
 }
 
-/** `missing`, `outdated` (a source differs from what was built) or `fresh`. */
-export function stateOfDist(root) {
+/** The first 12 digits of the commit; undefined outside of a repository, or when an input has changed since. */
+function commitOf(root) {
+  const git = (...args) => spawnSync('git', ['-c', 'safe.directory=*', ...args], { cwd: root, encoding: 'utf8' });
+  const head = git('rev-parse', '--show-prefix', 'HEAD').stdout?.match(/^\n([0-9a-f]{12})/)?.[1];
+  if (head === undefined) return undefined;
+  const { status, stdout } = git('status', '--porcelain', '--', ...folders, ...recipe, ':!bench/results');
+  return status === 0 && stdout === '' ? head : undefined;
+}
+
+/** `missing`, `outdated` (a source differs from what was built) or `fresh`. @param named whether another commit of the same sources counts as well */
+export function stateOfDist(root, { named = false } = {}) {
   const { fingerprint } = readStamp(root);
   if (fingerprint === '') return 'missing';
-  return fingerprint === fingerprintSources(root) ? 'fresh' : 'outdated';
+  const compared = named ? fingerprint : fingerprint.split(' ').at(-1);
+  return identifySources(root).fingerprint.endsWith(compared) ? 'fresh' : 'outdated';
 }
 
 /** Records that dist/ is built from the sources with this fingerprint, and the files of the build, relative to dist/. */

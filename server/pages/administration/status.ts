@@ -120,7 +120,7 @@ export function diagnosisText(status: Status): string {
   const notes = doctor.checks.filter(({ state }) => state !== 'ok');
   const changed = status.settings.filter((one) => !one.secret && isChanged(one));
   return [
-    `Weir ${versions.weir}, Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
+    `Weir ${versions.weir} (${versions.commit}), Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
     `Since ${status.started_at}: ${processesText(status)}, ${status.process_deaths.total} died`,
     ...status.process_deaths.newest.map(({ at, pid, reason }) => `  ${at}, process ${pid}: ${reason}`),
     `Database: ${bytes(database.bytes)}, ${database.connections} of ${database.connections_max} connections`,

@@ -1,6 +1,7 @@
 /** /webhooks: the list, one webhook, and all changes to a webhook. */
 
 import { DAY_MS } from '../../base/time/durations.ts';
+import { whyUnreachable } from '../../model/address.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presets } from '../../model/signatures/presets.ts';
 import { webhookFields, webhookForm } from '../../model/webhooks.ts';
@@ -71,7 +72,8 @@ const createWebhook: Page = async (request) => {
   );
   if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown only in this response: a redirect would have to store the secret.
-  const more = { secret: isLater ? null : (created.body.secret ?? null), made: true, isLater };
+  const unreachable = whyUnreachable(created.body.url);
+  const more = { secret: isLater ? null : (created.body.secret ?? null), made: true, isLater, unreachable };
   return webhookView(request, 'events', created.body, more, {
     address: `/webhooks/${created.body.id}`,
     once: more.secret !== null,

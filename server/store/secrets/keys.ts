@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { weirCommand } from '../../base/command/name.ts';
-import { createDataDir } from '../../base/files/data-dir.ts';
+import { createDataDir, keyPath } from '../../base/files/data-dir.ts';
 import { flushDirectory } from '../../base/files/durable-file.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { OperatorError } from '../../model/fault.ts';
@@ -31,11 +31,6 @@ export function loadSecretsKeys(settings: Settings): SecretsKeys {
 export function existingSecretsKeys(settings: Settings): SecretsKeys | null {
   const hasKey = settings.SECRETS_KEY !== undefined || existsSync(keyPath(settings.DATA_DIR));
   return hasKey ? loadSecretsKeys(settings) : null;
-}
-
-/** Path of the generated key in a DATA_DIR. */
-export function keyPath(directory: string): string {
-  return join(directory, 'secrets.key');
 }
 
 /** Path of the previous generated key. The file exists from `weir keys new` until the previous key is retired. */

@@ -13,6 +13,8 @@ beforeEach(() => {
   for (const name of ['empty', 'link', 'other']) mkdirSync(join(directory, name));
   symlinkSync(entry, join(directory, 'link/weir'));
   writeFileSync(join(directory, 'other/weir'), '');
+  mkdirSync(join(directory, 'node_modules/.bin'), { recursive: true });
+  symlinkSync(entry, join(directory, 'node_modules/.bin/weir'));
 });
 
 test.each([
@@ -20,6 +22,9 @@ test.each([
   [['link', 'other'], 'weir'],
   [['other', 'link'], 'npx --no weir'],
   [['empty', 'missing'], 'npx --no weir'],
+  // As npx sets it: the shell has neither.
+  [['node_modules/.bin', 'empty'], 'npx --no weir'],
+  [['node_modules/.bin', 'link'], 'weir'],
 ])('with %j on the PATH the command is %s', (names, command) => {
   expect(commandOn(names.map((name) => join(directory, name)).join(':'), entry)).toBe(command);
 });

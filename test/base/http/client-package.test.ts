@@ -99,6 +99,14 @@ test.each([
   expect(stdout).toBe('');
 });
 
+/** What `weir --version` of the server prints. */
+async function versionOfBuild(): Promise<string> {
+  const weir = join(import.meta.dirname, '../../../dist/server/cli/weir.js');
+  const { stdout } = await run(process.execPath, [weir, '--version']);
+  expect(stdout).toMatch(new RegExp(`^${release()} \\(([0-9a-f]{12}|sources-[0-9a-f]{12})\\)\n$`));
+  return stdout;
+}
+
 const modules = join(import.meta.dirname, '../../../node_modules');
 const agentInTypeScript = `import { Agent, type Delivery, WeirError } from 'weir/client';
 const agent = new Agent({ url: 'http://127.0.0.1:8080', credential: 'wa_' });
@@ -130,7 +138,8 @@ test('an agent installs it from the server, and its library and its command line
 `,
   );
   expect((await run(process.execPath, ['agent.js'], { cwd: folder })).stdout).toBe('{"order":17}\n');
-  expect((await run('npx', ['--no', '--', 'weir', '--version'], { cwd: folder })).stdout).toBe(`${release()}\n`);
+  const { stdout: version } = await run('npx', ['--no', '--', 'weir', '--version'], { cwd: folder });
+  expect(version).toBe(await versionOfBuild());
   await send(webhook, '{"order":18}');
   await writeFile(join(folder, 'credential'), agent.credential, { mode: 0o600 });
   const words = ['--no', '--', 'weir', 'consume', app.url, '--credential-file', 'credential', '--once', '--json'];
@@ -148,5 +157,5 @@ test('an agent installs it from the server, and its library and its command line
 test('npx runs a command from the address alone', async () => {
   const cache = join(folder, 'cache');
   const words = ['--yes', `--cache=${cache}`, `${app.url}${await currentPath()}`, '--version'];
-  expect((await run('npx', words, { cwd: tmpdir() })).stdout).toBe(`${release()}\n`);
+  expect((await run('npx', words, { cwd: tmpdir() })).stdout).toBe(await versionOfBuild());
 });

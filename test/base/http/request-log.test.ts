@@ -1,5 +1,5 @@
-/** Log lines about failed requests, at the default level. */
-import { expect, test } from 'vitest';
+/** Log lines about failed and slow requests, at the default level. */
+import { expect, onTestFinished, test } from 'vitest';
 import { startTestApp } from '../../helpers/app.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -61,4 +61,18 @@ test('failed requests are logged one by one, up to ten a second', async () => {
   expect(named.length).toBeGreaterThan(0);
   expect(named.length).toBeLessThanOrEqual(10);
   expect(ids).toEqual(expect.arrayContaining(named));
+});
+
+test('slow requests are logged up to ten a second, and the others counted', async () => {
+  const slow = await startTestApp({ LOG_LEVEL: 'info', REQUEST_LOG_SLOW_MS: 1 });
+  onTestFinished(() => slow.stop());
+  const { url, secret } = await slow.addWebhook();
+  const lines = (): Line[] =>
+    slow.logLines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'request_slow');
+  // Each waits for its commit, which takes longer than a millisecond.
+  const answers = await Promise.all(Array.from({ length: 50 }, () => fetch(url, signedRequest({ secret }))));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+  await until(() => lines().reduce((sum, line) => sum + 1 + line.left_out, 0) === 50);
+  expect(lines()[0]).toMatchObject({ level: 40, status: 202, slowest_stage: expect.any(String), left_out: 0 });
+  expect(lines().length).toBeLessThan(25);
 });

@@ -116,8 +116,9 @@ describe('a variable that Kubernetes sets for a Service', () => {
 
   test('does not hide that of .env', () => {
     const folder = temporaryDirectory();
-    writeFileSync(join(folder, '.env'), 'METRICS_PORT=9000\n');
-    expect(readSettings({ METRICS_PORT: 'tcp://10.0.0.2:80' }, folder).METRICS_PORT).toBe(9000);
+    writeFileSync(join(folder, '.env'), 'METRICS_PORT=9000\nPORT=8082\nOTHER=1\n');
+    const { settings, fromFile } = readConfiguration({ METRICS_PORT: 'tcp://10.0.0.2:80', PORT: '8081' }, folder);
+    expect([settings.METRICS_PORT, fromFile]).toEqual([9000, ['METRICS_PORT']]);
   });
 });
 
@@ -190,6 +191,14 @@ describe('an invalid setting is named with what is allowed', () => {
     expect(problem).toMatch(new RegExp(`^${name} is not usable; allowed: `));
     expect(problem).not.toContain('hush');
   });
+});
+
+test('the refusal of a server without a key names that of the embedded one, without which its secrets are lost', () => {
+  const folder = temporaryDirectory();
+  const refuse = () => readSettings({ DATABASE_URL: 'postgres://db/weir', DATA_DIR: folder }, empty);
+  expect(refuse).toThrow(/embedded one; generate one with: openssl rand -base64 32$/);
+  writeFileSync(join(folder, 'secrets.key'), KEY);
+  expect(refuse).toThrow(`set it to the key in ${folder}/secrets.key; for a new installation, generate one`);
 });
 
 describe('conflicting settings refuse to start', () => {

@@ -65,14 +65,18 @@ test('commands succeed while each of four processes is replaced, and while their
     await until(() => running.done() >= from + 8);
   };
   await more();
-  weir.signal('SIGHUP');
-  await until(() => weir.events('restarted').length > 0);
+  const { code, out, err } = await command(weir, 'reload');
+  expect([code, err]).toEqual([0, '']);
+  // This Weir has no file .env, as in a container.
+  expect(out).toMatch(
+    /^4 processes replaced\.\nNo setting could change: none is in \.env, [^\n]+\nAll run \S+ \(\S+\)\.\n$/,
+  );
+  expect(weir.events('settings_unchangeable')).toHaveLength(1);
   expect(sockets(weir).filter((pid) => before.includes(pid))).toEqual([]);
   await more();
-  for (const signal of ['SIGTTOU', 'SIGTTOU', 'SIGTTOU', 'SIGTTIN'] as const) {
-    const from = weir.events('processes_changed').length;
-    weir.signal(signal);
-    await until(() => weir.events('processes_changed').length > from);
+  for (const wanted of [3, 1, 2]) {
+    const { code, out } = await command(weir, 'processes', String(wanted));
+    expect([code, out.match(/^\d+ +serving /gm)?.length]).toEqual([0, wanted]);
     await more();
   }
   await until(async () => (await weir.servingPids()).length === 2);

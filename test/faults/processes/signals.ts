@@ -3,7 +3,9 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { acquireLock } from '../../../server/base/files/lock.ts';
+import { commands } from '../../../server/cli/commands.ts';
 import type { Chain } from '../../helpers/chain.ts';
+import { runCommands } from '../../helpers/command.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { isListening, postgresPids, processesOf } from '../../helpers/processes.ts';
 import { RawClient, signatureOf } from '../../helpers/requests.ts';
@@ -32,6 +34,30 @@ export function restartTests(chain: Chain): void {
     chain.weir.signal('SIGTTIN');
     await amount(2);
     expect(chain.events('processes_changed').map(({ processes }) => processes)).toEqual([3, 2, 1, 2]);
+  });
+
+  test('weir processes: shows them, sets their number, and refuses more than the database has connections for', async () => {
+    const run = async (...words: string[]) => {
+      const { code, out, err } = await runCommands(
+        commands,
+        chain.weir.dataDir,
+        { DATA_DIR: chain.weir.dataDir },
+        words,
+      );
+      return { code, pids: [...out.matchAll(/^(\d+) +serving .*Z$/gm)].map(([, pid]) => Number(pid)), out, err };
+    };
+    const before = await run('processes');
+    expect(before.pids).toEqual(await chain.weir.servingPids());
+    expect(before.out).toMatch(/\nAll run \d+\.\d+\.\d+ \(\S+\)\.\n$/);
+    expect((await run('processes', '3')).pids).toEqual([...before.pids, expect.any(Number)]);
+    expect(await run('processes', '1000')).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^weir: the database allows \d+ connections, but WORKERS=1000 and /),
+    });
+    expect(await run('processes', '0')).toMatchObject({ code: 2 });
+    expect((await run('processes', '2')).pids).toHaveLength(2);
+    await until(() => chain.events('processes_changed').length === 2);
+    expect(chain.events('processes_changed').map(({ processes }) => processes)).toEqual([3, 2]);
   });
 
   test('HUP: every process is replaced without an error for keep-alive clients', async () => {

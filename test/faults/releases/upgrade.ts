@@ -1,8 +1,10 @@
 /** HUP to other settings and another build: new processes use them, and with incompatible ones the old processes continue to serve. */
-import { rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { commands } from '../../../server/cli/commands.ts';
 import type { Chain } from '../../helpers/chain.ts';
+import { runCommands } from '../../helpers/command.ts';
 import type { Installation } from '../../helpers/installation.ts';
 import { signedRequest } from '../../helpers/requests.ts';
 import { missing } from '../../helpers/sender.ts';
@@ -34,6 +36,9 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       signedRequest({ secret: chain.webhook.secret, body }),
     );
 
+  /** `weir reload` */
+  const reload = () => runCommands(commands, chain.weir.dataDir, { DATA_DIR: chain.weir.dataDir }, ['reload']);
+
   /** Resolves after the primary has reached the database (every 300 ms) and informed its processes. */
   async function heartbeat(): Promise<void> {
     const text = `select query_start::text as at from pg_stat_activity
@@ -49,10 +54,33 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
     test('changed in .env apply to new processes', async () => {
       expect((await post('x'.repeat(11))).status).toBe(202);
       await chain.set({ WEBHOOK_MAX_PAYLOAD_BYTES: 10, LOG_LEVEL: 'debug' });
-      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+      const { code, out } = await reload();
+      expect([code, out]).toEqual([
+        0,
+        expect.stringMatching(
+          /^2 processes replaced\.\nChanged settings: WEBHOOK_MAX_PAYLOAD_BYTES, LOG_LEVEL\.\nAll run /,
+        ),
+      ]);
+      await until(() => chain.events('restarted').length > 0);
+      expect(chain.events('restarted')).toMatchObject([{ replaced: 2 }]);
       expect(chain.events('settings_changed').at(-1)!.settings).toEqual(['WEBHOOK_MAX_PAYLOAD_BYTES', 'LOG_LEVEL']);
       const statuses = await Promise.all(Array.from({ length: 10 }, async () => (await post('x'.repeat(11))).status));
       expect(new Set(statuses)).toEqual(new Set([413]));
+    });
+
+    test('that need a restart are named by weir reload, and those beside them', async () => {
+      const before = await chain.weir.servingPids();
+      await chain.set({ METRICS_HOST: '0.0.0.0', RETENTION_DAYS: 31 });
+      expect(await reload()).toMatchObject({
+        code: 1,
+        err: 'weir: METRICS_HOST has changed, which needs a restart of Weir; stop and start it, or set the earlier value and run: npx --no weir reload; also changed: WEBHOOK_MAX_PAYLOAD_BYTES, RETENTION_DAYS, LOG_LEVEL; nothing is replaced, and 2 processes continue to serve\n',
+      });
+      await chain.set();
+      expect(await reload()).toMatchObject({
+        code: 0,
+        out: expect.stringContaining('\nChanged settings: WEBHOOK_MAX_PAYLOAD_BYTES, LOG_LEVEL.\n'),
+      });
+      expect((await chain.weir.servingPids()).filter((pid) => before.includes(pid))).toEqual([]);
     });
 
     test('WORKERS sets the number of processes; TTIN is kept while WORKERS does not change', async () => {
@@ -72,7 +100,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       [
         'settings of the primary',
         { HOST: '0.0.0.0', METRICS_HOST: '0.0.0.0', THREADS: 2 },
-        'HOST, METRICS_HOST have changed, which needs a restart of Weir; stop and start it, or set the earlier value and send HUP again',
+        'HOST, METRICS_HOST have changed, which needs a restart of Weir; stop and start it, or set the earlier value and run: npx --no weir reload',
       ],
       [
         'more connections than the database allows',
@@ -122,8 +150,22 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       expect(await statusesOf()).toEqual(['ok']);
       const before = await chain.weir.servingPids();
       const sender = await chain.startLoad();
+      const manifest = join(releases.two.directory, 'dist/package.json');
+      const facts = JSON.parse(await readFile(manifest, 'utf8'));
+      await writeFile(manifest, JSON.stringify({ ...facts, commit: '0123456789ab' }));
       await releases.use('two');
-      expect(await chain.restart()).toMatchObject({ event: 'restarted', replaced: 2 });
+      const [name, next] = [`${facts.version} (${facts.commit})`, `${facts.version} (0123456789ab)`];
+      const { code, out } = await reload();
+      expect([code, out]).toEqual([
+        0,
+        `2 processes replaced.\nNo setting has changed.\nThe processes run ${next}, and the primary ${name} until Weir is restarted.\n`,
+      ]);
+      await until(() => chain.events('restarted').length > 0);
+      expect(chain.events('restarted')).toMatchObject([{ replaced: 2, build: next }]);
+      expect(chain.events('restarting')).toMatchObject([{ build: name }]);
+      const { body } = await ask(chain.weir.metricsPort, '/metrics');
+      const commits = [...body.matchAll(/^weir_build_info\{.*commit="([^"]+)".*\} 1$/gm)].map(([, commit]) => commit);
+      expect(commits).toEqual([facts.commit, '0123456789ab']);
       await sender.acceptMore(300);
       await sender.stop();
       expect(await statusesOf()).toEqual(['new']);
@@ -165,7 +207,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
       expect(await chain.restart()).toMatchObject({
         event: 'restart_failed',
         reason:
-          'the database lacks migration 9999_later.sql of this build; run: npx --no weir migrate, then send HUP again',
+          'the database lacks migration 9999_later.sql of this build; run: npx --no weir migrate, then npx --no weir reload',
         kept: 2,
       });
       await chain.weir.database.query({ text: `insert into schema_migrations (version, name) values (9999, 'later')` });

@@ -192,7 +192,7 @@ test('metrics of the primary exist from the start', async () => {
   const before = await page.render();
   expect(seriesOf(before, 'weir_partitions_ahead')).toEqual([7]);
   expect(seriesOf(before, 'weir_maintenance_timestamp_seconds')).toEqual([0]);
-  expect(before).toMatch(/^weir_build_info\{version="\d+\.\d+\.\d+",node="\d+[^"]*"\} 1$/m);
+  expect(before).toMatch(/^weir_build_info\{version="\d+\.\d+\.\d+",commit="[^"]+",node="\d+[^"]*"\} 1$/m);
   expect(seriesOf(before, 'process_start_time_seconds')[0]).toBeGreaterThan(Date.now() / 1000 - 3_600);
   expect(seriesOf(before, 'process_cpu_seconds_total')[0]).toBeGreaterThan(0);
   expect(seriesOf(before, 'weir_database_bytes')[0]).toBeGreaterThan(1_000_000);

@@ -60,6 +60,30 @@ test('a build bundles, copies the files that the code reads, makes the command e
   expect(stateOfDist(root), 'a removed asset').toBe('outdated');
 });
 
+test('a build has the name of its commit, or of its sources when they differ from it', () => {
+  const git = (...args: string[]) =>
+    spawnSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.org', ...args], { cwd: root, encoding: 'utf8' });
+  const commitOfBuild = () => {
+    expect(build()).toMatchObject({ status: 0, stderr: '' });
+    return JSON.parse(readFileSync(built('package.json'), 'utf8')).commit as string;
+  };
+  write('.gitignore', 'node_modules\ndist\n');
+  const archive = commitOfBuild();
+  expect(archive).toMatch(/^sources-[0-9a-f]{12}$/);
+  git('init');
+  git('add', '.');
+  git('commit', '--message', 'first');
+  expect([stateOfDist(root), stateOfDist(root, { named: true })], 'now committed').toEqual(['fresh', 'outdated']);
+  expect(commitOfBuild()).toBe(git('rev-parse', '--short=12', 'HEAD').stdout.trim());
+  write('README.md', 'no input of a build');
+  expect(stateOfDist(root, { named: true })).toBe('fresh');
+  write('server/cli/two.ts', 'export const two: number = 22;\n');
+  expect(commitOfBuild()).toMatch(/^sources-/);
+  write('server/cli/two.ts', 'export const two: number = 2;\n');
+  write('server/cli/three.ts', 'export const three: number = 3;\n');
+  expect(commitOfBuild(), 'a file that is not committed').toMatch(/^sources-/);
+});
+
 test('a failed build prints the errors and the fix, and keeps the last successful one', () => {
   write('dist/server/cli/weir.js', 'the last good build');
   write('server/cli/two.ts', 'export const two: number = ;\n');

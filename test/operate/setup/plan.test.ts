@@ -16,11 +16,11 @@ const required = [
   'chromium-headless-shell',
   'pgbouncer',
 ];
-const optional = ['patroni', 'python3-etcd', 'etcd', 'postgres', 'haproxy', 'ip', 'nft'];
+const optional = ['patroni', 'python3-etcd', 'etcd', 'postgres', 'haproxy', 'nginx', 'ip', 'nft'];
 const tools = [...required, ...optional];
 const optionalStep = (sudo: boolean) => ({
   kind: 'packages',
-  packages: ['patroni', 'python3-etcd', 'etcd-server', 'postgresql', 'haproxy', 'iproute2', 'nftables'],
+  packages: ['patroni', 'python3-etcd', 'etcd-server', 'postgresql', 'haproxy', 'nginx-light', 'iproute2', 'nftables'],
   sudo,
   optional: true,
 });

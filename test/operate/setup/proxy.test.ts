@@ -1,4 +1,4 @@
-/** The proxy of compose.scale.yaml, with its configuration: which address of a client Weir gets. */
+/** The proxies of compose.scale.yaml and of the guide, with their configurations: which address of a client Weir gets. */
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,10 +15,11 @@ const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.m
 const { services } = parse(read('compose.scale.yaml'), { merge: true, logLevel: 'silent' });
 const nothing = /:-(.+)\}$/.exec(services.proxy.environment.FRONT_PROXY)![1]!;
 
-const lacking = spawnSync('which', ['haproxy']).status !== 0;
-if (lacking) console.warn('The test of the proxy is skipped: this machine lacks haproxy.');
+const lacks = (program: string) => spawnSync('which', [program]).status !== 0;
+for (const program of ['haproxy', 'nginx'].filter(lacks))
+  console.warn(`A test of the proxies is skipped: this machine lacks ${program}.`);
 
-describe.skipIf(lacking)('through the proxy of compose.scale.yaml', () => {
+describe.skipIf(lacks('haproxy'))('through the proxy of compose.scale.yaml', () => {
   const app = shared(() => startTestApp({ TRUSTED_PROXIES: '127.0.0.0/8' }));
   const webhook = shared(() => app.addWebhook());
 
@@ -56,3 +57,41 @@ describe.skipIf(lacking)('through the proxy of compose.scale.yaml', () => {
     expect(event).toEqual({ ip: address });
   });
 });
+
+test.skipIf(lacks('nginx'))(
+  'the nginx of the guide starts, passes on no claimed address, and limits no webhook',
+  async () => {
+    const app = await startTestApp({ TRUSTED_PROXIES: '127.0.0.1' });
+    onTestFinished(() => app.stop());
+    const webhook = await app.addWebhook({ rate_limit_max: 6000 });
+    const port = await freePort();
+    const folder = temporaryDirectory();
+    const printed = read('containers/nginx.conf');
+    const site = printed
+      .replace('listen 80;', `listen 127.0.0.1:${port};`)
+      .replace('127.0.0.1:8080', `127.0.0.1:${app.port}`);
+    const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+      (name) => `${name}_temp_path ${folder}/${name};`,
+    );
+    const file = join(folder, 'nginx.conf');
+    writeFileSync(
+      file,
+      `daemon off; master_process off; error_log stderr; pid ${folder}/pid; events {} http { access_log off; ${places.join(' ')}\n${site}}`,
+    );
+    const proxy = spawn('nginx', ['-c', file], { stdio: 'ignore' });
+    onTestFinished(() => void proxy.kill());
+    await until(() =>
+      fetch(`http://127.0.0.1:${port}/readyz`)
+        .then(({ ok }) => ok)
+        .catch(() => false),
+    );
+    const headers = { 'x-forwarded-for': '203.0.113.7', forwarded: 'for=203.0.113.8' };
+    const request = signedRequest({ secret: webhook.secret, headers });
+    const answers = await Promise.all(
+      Array.from({ length: 150 }, () => fetch(`http://127.0.0.1:${port}${webhook.path}`, request)),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+    const stored = await app.database.query({ text: 'select distinct host(source_ip) as ip from events' });
+    expect(stored).toEqual([{ ip: '127.0.0.1' }]);
+  },
+);

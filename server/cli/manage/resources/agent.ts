@@ -1,6 +1,8 @@
 /** `weir agent add|update|list|show|subscribe|unsubscribe|rotate|revoke`. */
 
-import { table } from '../../../base/command/io.ts';
+import { open, rm } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { CommandError, table } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import { agentFields } from '../../../model/agents.ts';
 import { seconds } from '../../command/arguments.ts';
@@ -12,6 +14,11 @@ import { changesOf, fieldOptions, membersOf } from './field-options.ts';
 type Agent = BodyOf<'showAgent'>;
 type Activity = BodyOf<'listAgentActivity'>['items'][number];
 
+interface AddOptions {
+  webhook?: string[];
+  credentialFile?: string;
+}
+
 const NEVER = 'never';
 /** Ids of one request: a URL holds a few kilobytes. */
 const IDS_MAX = 50;
@@ -20,20 +27,25 @@ const target = 'agent';
 const webhook = ['--webhook <webhook>', 'this webhook, by id or name; may be repeated', repeated] as const;
 
 export const agentRows: readonly Row[] = [
-  row<{ webhook?: string[] }>()({
+  row<AddOptions>()({
     name: 'add',
     description: 'create an agent and print its credential, once',
     options: [
       ...fieldOptions(agentFields, 'add'),
       ['--webhook <webhook>', 'subscribe it to this webhook, by id or name; may be repeated', repeated],
+      ['--credential-file <file>', 'write the credential to this new file, which only you can read'],
     ],
     run: async (call, { options, io }) => {
       const webhook_ids = await idsOfGiven(call, 'webhook', options.webhook);
-      return call('createAgent', { input: { ...(await membersOf(io, agentFields, options)), webhook_ids } });
+      const input = { ...(await membersOf(io, agentFields, options)), webhook_ids };
+      const create = () => call('createAgent', { input });
+      return options.credentialFile === undefined
+        ? create()
+        : createWithFile(resolve(io.directory, options.credentialFile), create);
     },
-    text: (agent, { connection: { clientCommand, apiUrl } }) =>
-      `Agent ${agent.name} created.\n  ID          ${agent.id}\n${credentialText(agent)}` +
-      `\nStore the credential in a file, then:  ${clientCommand} consume ${apiUrl} --credential-file FILE\n`,
+    text: (agent, { options: { credentialFile: file }, connection: { clientCommand, apiUrl } }) =>
+      `Agent ${agent.name} created.\n  ID          ${agent.id}\n${file === undefined ? credentialText(agent) : `  Credential  in ${file}\n`}` +
+      `\n${file === undefined ? 'Store the credential in a file, then' : 'Receive its events'}:  ${clientCommand} consume ${apiUrl} --credential-file ${file ?? 'FILE'}\n`,
   }),
 
   row()({
@@ -143,6 +155,23 @@ export const agentRows: readonly Row[] = [
     text: (_answer, { id }) => `${id}: revoked.\n`,
   }),
 ];
+
+/** Opens the file first: a credential that cannot be written would be lost. */
+async function createWithFile<T extends { credential: string }>(path: string, create: () => Promise<T>): Promise<T> {
+  const file = await open(path, 'wx', 0o600).catch(({ code, message }: NodeJS.ErrnoException) => {
+    throw new CommandError(code === 'EEXIST' ? `${path} exists already: name another file` : message);
+  });
+  try {
+    const agent = await create();
+    await file.writeFile(`${agent.credential}\n`);
+    return agent;
+  } catch (error) {
+    await rm(path);
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
 
 function credentialText({ credential }: { credential: string }): string {
   return `  Credential  ${credential}   (shown once)\n`;

@@ -2,6 +2,7 @@
 
 import { CommandError, membersText } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
+import { whyUnreachable } from '../../../model/address.ts';
 import { CUSTOM, DEFAULT_SCHEME } from '../../../model/signatures/presets.ts';
 import { webhookFields } from '../../../model/webhooks.ts';
 import { seconds } from '../../command/arguments.ts';
@@ -155,9 +156,11 @@ function withScheme(members: Record<string, unknown>): object {
 
 function addedText(webhook: BodyOf<'createWebhook'>, { connection }: Given<AddOptions>): string {
   const { id, name, url, secret } = webhook;
+  const trouble = whyUnreachable(url);
+  const advice = 'put a proxy with TLS in front, and set PUBLIC_URL (guide Installing, Behind a proxy)';
   const listen = `${connection.clientCommand} listen ${connection.apiUrl}`;
   return (
-    `Webhook ${name} created.\n  URL     ${url}\n${secretText(secret)}` +
+    `Webhook ${name} created.\n  URL     ${url}\n${secretText(secret)}${trouble === null ? '' : `\n${trouble}: ${advice}.\n`}` +
     `\nTry it:  ${weirCommand()} send ${url}${sendOptions(webhook)}\n` +
     `\nForward its events to your own machine:\n  ${listen} --token-file FILE --webhook ${id} --forward ADDRESS\n`
   );

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { release } from '../../../base/files/build.ts';
+import { build } from '../../../base/files/build.ts';
 import type { Settings } from '../../../base/settings/read.ts';
 import { settingTable } from '../../../base/settings/table.ts';
 import type { Setting } from '../../../base/settings/values.ts';
@@ -37,6 +37,7 @@ export const statusSchema = z.object({
   versions: z
     .object({
       weir: z.string().nullable().describe('null: unknown'),
+      commit: z.string().describe('commit of Weir, or sources- and a hash of its sources'),
       node: z.string().describe('Node.js'),
       uwebsockets: z.string().nullable().describe('uWebSockets.js; null: unknown'),
       postgres: z.string().describe('the database server'),
@@ -161,8 +162,9 @@ export function describeSettings(settings: Settings): z.input<typeof settingSche
 }
 
 /** Versions of Weir and its runtime. */
-function readVersions(): { weir: string; node: string; uwebsockets: string } {
+function readVersions() {
   const uwebsockets = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
   const { version } = JSON.parse(readFileSync(join(uwebsockets, 'package.json'), 'utf8')) as { version: string };
-  return { weir: release(), node: process.versions.node, uwebsockets: version };
+  const { version: weir, commit } = build();
+  return { weir, commit, node: process.versions.node, uwebsockets: version };
 }

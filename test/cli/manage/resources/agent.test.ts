@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type CommandResult, makeInstallation } from '../../../helpers/command.ts';
+import { temporaryDirectory } from '../../../helpers/settings.ts';
 import { shared } from '../../../helpers/shared.ts';
 
 const CREDENTIAL = /^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
@@ -44,6 +47,26 @@ describe('agent add', () => {
     });
     const secret = String(credential).slice(16);
     expect((await weir('list')).out + (await weir('list', '--json')).out).not.toContain(secret);
+  });
+
+  test('writes the credential to a new file that others cannot read', async () => {
+    const file = join(temporaryDirectory(), 'worker.credential');
+    const add = (name: string) => weir('add', '--name', name, '--credential-file', file);
+    const { code, out } = await add('filed');
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(`\n  Credential  in ${file}\n[\\s\\S]* --credential-file ${file}\n$`),
+    ]);
+    expect(out).not.toContain('wa_');
+    expect([readFileSync(file, 'utf8').trim(), statSync(file).mode & 0o777]).toEqual([
+      expect.stringMatching(CREDENTIAL),
+      0o600,
+    ]);
+    expect(await add('second')).toMatchObject({ code: 1, err: `weir: ${file} exists already: name another file\n` });
+    const refused = `${file}.2`;
+    expect((await weir('add', '--name', 'filed', '--credential-file', refused)).code).toBe(1);
+    expect(existsSync(refused)).toBe(false);
+    expect((await agents()).map(({ name }) => name)).not.toContain('second');
   });
 
   test('prints the credential and the next steps', async () => {
