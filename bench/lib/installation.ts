@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { DAY_MS } from '../../server/base/time/durations.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
-import { indexPastDays } from '../../server/store/retention/day-indexes.ts';
+import { tendDays } from '../../server/store/retention/days.ts';
 import { createDays } from '../../server/store/retention/partitions.ts';
 import { deriveKey, seal } from '../../server/store/secrets/seal.ts';
 import { arrayOf } from '../../server/store/sql.ts';
@@ -103,7 +103,7 @@ export async function fillInstallation(
   await run('drop table volume_pairs');
   await fillHistory(run);
   // As maintenance did an hour after each day.
-  await indexPastDays(database, Date.now());
+  await tendDays(database, Date.now());
   for (const table of [
     'webhooks',
     'agents',

@@ -27,8 +27,7 @@ import { deleteOldFailures } from '../../store/queries/users/sign-in-failures.ts
 import { deleteOldHistory } from '../../store/queries/webhooks/history.ts';
 import { deleteOldLatency } from '../../store/queries/webhooks/latency.ts';
 import { recountUsage } from '../../store/queries/webhooks/usage.ts';
-import { indexPastDays } from '../../store/retention/day-indexes.ts';
-import { planVacuums } from '../../store/retention/day-vacuum.ts';
+import { tendDays } from '../../store/retention/days.ts';
 import { dropOldPartitions } from '../../store/retention/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../../store/retention/partitions.ts';
 import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention/retention.ts';
@@ -129,13 +128,6 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     const keys = await deleteExpiredKeys(at, isStopping);
     if (keys > 0) log('dedupe_keys_expired', { keys });
   };
-  const tendDays = async ({ database: at, tables }: Cell) => {
-    // Not in a cell on Citus.
-    if (tables !== at) return;
-    await planVacuums(at, Date.now());
-    const indexes = await indexPastDays(at, Date.now(), isStopping);
-    if (indexes.length > 0) log('days_indexed', { indexes });
-  };
   const warnOfExpiry = async () => {
     const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays } = settings();
     const deliveries = await countExpiring(database, { retentionDays, keepUndeliveredDays }, Date.now());
@@ -148,8 +140,14 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
         if (cell.number === 0) throw error;
         log('maintenance_failed', { reason: error.message });
       });
-    for (const cell of cells.all())
-      await tendDays(cell).catch((error: Error) => log('maintenance_failed', { reason: error.message }));
+    for (const { database: at, tables } of cells.all())
+      try {
+        // Not in a cell on Citus.
+        const indexes = tables === at ? await tendDays(at, Date.now(), isStopping) : [];
+        if (indexes.length > 0) log('days_indexed', { indexes });
+      } catch (error) {
+        log('maintenance_failed', { reason: (error as Error).message });
+      }
     await warnOfExpiry();
     const rejections = await deleteOldRejections(database, RETENTION_DAYS);
     if (rejections > 0) log('rejections_expired', { rejections });

@@ -6,7 +6,7 @@ import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
 import { retriesText } from '../../model/signatures/retries.ts';
 import { eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
-import type { Call, Called } from '../call.ts';
+import type { Call } from '../call.ts';
 import { isFelt, readOutagesSince } from '../charts/outage-list.ts';
 import { refusalsOf } from '../charts/refusals.ts';
 import { trafficOf } from '../charts/traffic.ts';
@@ -32,10 +32,8 @@ const tabs = {
   events: async (call: Call, webhook: Webhook) => {
     const listed = await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } });
     const { items: events, cells_away } = itemsOf(listed);
-    const search = searchOf(listed);
     // A webhook whose events cannot be read now does not wait for its first one.
-    const isAway = cells_away?.some(({ number }) => number === webhook.cell) ?? false;
-    const isHidden = isAway || (events.length === 0 && search !== null);
+    const isHidden = cells_away?.some(({ number }) => number === webhook.cell) ?? false;
     const deliveries = await eventDeliveries(
       call,
       events.map(({ id }) => id),
@@ -49,7 +47,6 @@ const tabs = {
       events,
       cellsAway: cells_away,
       isHidden,
-      search,
       deliveries,
       refusals,
       outageList: outageList.filter(isFelt),
@@ -125,13 +122,6 @@ export async function webhookView(
     ...more,
   };
   return view('webhooks/show', webhook.name, shown, feedback);
-}
-
-/** Where the search for the newest events ended, which reads those of all webhooks today; null: at their end. `to` null: it was refused. */
-function searchOf(listed: Called<'listEvents'>): { to: string | null; cursor: string | null } | null {
-  if (listed.kind !== 'done') return { to: null, cursor: null };
-  const { complete, searched_to, next_cursor } = listed.body;
-  return complete ? null : { to: searched_to, cursor: next_cursor };
 }
 
 /** How far the first request of a new webhook has come; null: the webhook is in use. `rejection`: the newest, while there is no event. */

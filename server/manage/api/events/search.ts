@@ -1,12 +1,14 @@
-/** Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. */
+/**
+ * Searches events by filters that have no index: scans newest first, slice by slice, with a time limit. Without such a filter a search is one
+ * statement, and complete: events are in the order of the primary key, which also has their webhook, and days that are over have an index by it.
+ */
 
 import { DAY_MS } from '../../../base/time/durations.ts';
-import type { Database } from '../../../store/connect/pool.ts';
-import { uuidAt, uuidv7Milliseconds, uuidv7Time } from '../../../store/ids.ts';
+import type { Database, Statement } from '../../../store/connect/pool.ts';
+import { uuidv7Milliseconds, uuidv7Time } from '../../../store/ids.ts';
 import type { EventFilter, EventSpan } from '../../../store/queries/events/conditions.ts';
 import { countEvents, type EventRecord, listEvents, sliceEnd } from '../../../store/queries/events/events.ts';
 import { countByWebhook } from '../../../store/queries/replays/preview.ts';
-import { readUnindexedFrom } from '../../../store/retention/day-indexes.ts';
 
 /**
  * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is
@@ -15,12 +17,6 @@ import { readUnindexedFrom } from '../../../store/retention/day-indexes.ts';
 const FIRST_SLICE_EVENTS = 1_000;
 const SLICE_EVENTS_MAX = 20_000;
 const SLICE_GROWTH = 4;
-/**
- * Of one webhook, the slices after the first are times, of about as many events, which nothing has to read to bound them: the primary key
- * answers the query, and walks a million events in 60 ms of processor time. In slices of 20,000 it took 240.
- */
-const KEYED_SLICE_EVENTS = 1_000_000;
-const KEYED_SLICE_MS_MIN = 60_000;
 /** Bytes of all bodies in one slice when bodies are searched: 20 ms at 2.3 us a KiB. */
 const SLICE_BYTES_MAX = 8_388_608;
 /** Time limit of a search. The response then contains the matches so far and a cursor to continue from. */
@@ -105,8 +101,8 @@ export class EventSearch {
     const counts = new Map<string, number>();
     let count = 0;
     let countedFrom: string | null = null;
-    const read = async (slice: EventSpan) => {
-      for (const row of await countByWebhook(database, filter, slice, limit + 1 - count)) {
+    const read = async (slice: EventSpan, plan: Plan) => {
+      for (const row of await countByWebhook(database, filter, slice, limit + 1 - count, plan)) {
         count += row.count;
         counts.set(row.webhookId, (counts.get(row.webhookId) ?? 0) + row.count);
         if (countedFrom === null || row.oldestAt < countedFrom) countedFrom = row.oldestAt;
@@ -126,28 +122,23 @@ export class EventSearch {
     { database, filter, span, isGone, untilMs, first }: Omit<Search, 'limit'> & SliceOrder,
     read: (slice: EventSpan, plan: Plan) => Promise<boolean>,
   ): Promise<{ stoppedAt: string | null } | null> {
-    const { agentId, webhookId, text } = filter;
-    const indexedToMs = webhookId === null || agentId !== null ? 0 : await readUnindexedFrom(database);
+    const { agentId, webhookId, text, deliveryState } = filter;
+    const counted = { agentId, webhookId: agentId === null ? webhookId : null };
+    const isOfOne = counted.webhookId !== null;
+    // The planner would choose to read all events of the day instead of their keys.
+    const plan = isOfOne && deliveryState === null ? 'keyed' : undefined;
+    const isWhole = isPlain({ ...filter, webhookId: null });
     let { before } = span;
     let events = first;
-    let ms: number | null = null;
     let holdsPlace = false;
     try {
-      for (const { isIndexed, ...range } of rangesOf(filter, span, Date.now(), indexedToMs)) {
-        const counted = { agentId, webhookId: isIndexed ? webhookId : null };
-        const isWhole = isPlain(isIndexed ? { ...filter, webhookId: null } : filter);
-        const isKeyed = !isWhole && isPlain({ ...filter, webhookId: null });
+      for (const range of isOfOne ? [span] : rangesOf(filter, span, Date.now()))
         for (;;) {
           const slice = { rows: events, bytes: text === null ? null : SLICE_BYTES_MAX };
-          const rest = { ...range, before, downTo: null };
-          const ends = () => (ms === null ? sliceEnd(database, counted, rest, slice) : timeEnd(rest, ms));
-          const downTo = isWhole ? null : ((await ends()) ?? null);
-          if (await read({ ...rest, downTo }, isWhole || ms === null ? undefined : 'keyed')) return { stoppedAt: null };
+          const rest = { from: range.from, to: range.to, before, downTo: null };
+          const downTo = isWhole ? null : ((await sliceEnd(database, counted, rest, slice, plan)) ?? null);
+          if (await read({ ...rest, downTo }, plan)) return { stoppedAt: null };
           if (downTo === null) break;
-          if (isKeyed) {
-            const spanMs = latest(rest, Date.now()) - uuidv7Milliseconds(downTo);
-            ms = Math.max(KEYED_SLICE_MS_MIN, ms === null ? (spanMs * KEYED_SLICE_EVENTS) / events : ms * SLICE_GROWTH);
-          }
           events = Math.min(events * SLICE_GROWTH, SLICE_EVENTS_MAX);
           if (isGone?.() || performance.now() >= untilMs) return { stoppedAt: downTo };
           if (!holdsPlace && this.#running >= SEARCHES_MAX) return null;
@@ -155,7 +146,6 @@ export class EventSearch {
           holdsPlace = true;
           before = downTo;
         }
-      }
       return { stoppedAt: null };
     } finally {
       if (holdsPlace) this.#running--;
@@ -163,45 +153,24 @@ export class EventSearch {
   }
 }
 
-/** For a keyed slice, the planner would choose to read all events of the day instead of their keys. */
-type Plan = 'keyed' | undefined;
-
-interface Range extends Pick<EventSpan, 'from' | 'to'> {
-  /** The events of each webhook have an index. */
-  isIndexed: boolean;
-}
+type Plan = Statement['plan'];
 
 /**
- * The newest day of a range, then the rest, newest first. A statement is planned for all partitions of its range: for 34 of them planning
- * takes 0.7 ms, for a day 0.2 ms, and most lists end in it. An agent's deliveries are not partitioned by day.
- * @param indexedToMs events before this time have an index by webhook
+ * The newest day of a range, then the rest. A statement is planned for all partitions of its range: for 34 of them planning takes 0.7 ms, for
+ * a day 0.2 ms, and most lists end in it. An agent's deliveries are not partitioned by day.
  */
 function rangesOf(
   { agentId }: EventFilter,
   { from, to, before }: Search['span'],
   nowMs: number,
-  indexedToMs: number,
-): Range[] {
-  if (agentId !== null) return [{ from, to, isIndexed: false }];
-  const endMs = latest({ to, before }, nowMs);
-  const fromMs = from === null ? 0 : Date.parse(from);
-  const cutsMs = [endMs - DAY_MS, indexedToMs].filter((ms) => ms > fromMs && ms < endMs).sort((a, b) => b - a);
-  const bounds = [to, ...cutsMs.map((ms) => new Date(ms).toISOString()), from];
-  return [endMs, ...cutsMs].map((ms, i) => ({ from: bounds[i + 1]!, to: bounds[i]!, isIndexed: ms <= indexedToMs }));
-}
-
-function latest({ to, before }: Pick<EventSpan, 'to' | 'before'>, nowMs: number): number {
-  return Math.min(
-    nowMs,
-    ...(to === null ? [] : [Date.parse(to)]),
-    ...(before === null ? [] : [uuidv7Milliseconds(before)]),
-  );
-}
-
-/** The first id of the last `ms` milliseconds of a range; null: it is no longer. */
-function timeEnd(range: EventSpan, ms: number): string | null {
-  const endMs = latest(range, Date.now()) - ms;
-  return endMs > (range.from === null ? 0 : Date.parse(range.from)) ? uuidAt(endMs) : null;
+): Pick<EventSpan, 'from' | 'to'>[] {
+  const endMs = Math.min(to === null ? nowMs : Date.parse(to), before === null ? nowMs : uuidv7Milliseconds(before));
+  const day = new Date(endMs - DAY_MS).toISOString();
+  if (agentId !== null || (from !== null && from >= day)) return [{ from, to }];
+  return [
+    { from: day, to },
+    { from, to: day },
+  ];
 }
 
 /** No filter besides time, which the index order covers. */

@@ -2,7 +2,7 @@
 
 import type { CandidateEvent } from '../../../model/filters/evaluate.ts';
 import { concatenated, lesser, newest, summedBy, sumOf } from '../../connect/place.ts';
-import type { Database } from '../../connect/pool.ts';
+import type { Database, Statement } from '../../connect/pool.ts';
 import { arrayOf, isoText, Placeholders } from '../../sql.ts';
 import { type EventFilter, type EventSpan, matching, timeConditions, where } from '../events/conditions.ts';
 
@@ -24,6 +24,7 @@ export function countByWebhook(
   filter: EventFilter,
   span: EventSpan,
   limit: number,
+  plan?: Statement['plan'],
 ): Promise<WebhookCount[]> {
   const given = new Placeholders();
   return database.query<WebhookCount>({
@@ -35,6 +36,7 @@ export function countByWebhook(
       ) matches
       group by webhook_id`,
     values: given.values,
+    ...(plan && { plan }),
     place: { each: byWebhook },
   });
 }
