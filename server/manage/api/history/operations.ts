@@ -15,7 +15,6 @@ import {
 import { type LatencyDays, latencyItemSchema, latencySpans } from '../../../model/latency.ts';
 import { outageSchema } from '../../../model/outages.ts';
 import type { Database } from '../../../store/connect/pool.ts';
-import { keptOfManyWebhooks } from '../../../store/many-webhooks.ts';
 import { readOutages } from '../../../store/queries/alerts/outages.ts';
 import { HOUR, readHistory, readWebhookHistory, readWebhookQuarters } from '../../../store/queries/webhooks/history.ts';
 import { readLatency } from '../../../store/queries/webhooks/latency.ts';
@@ -27,8 +26,6 @@ const OUTAGE_DAYS = 30;
 const POINTS_WANTED = 100;
 const WEBHOOKS_MAX = 100;
 const OUTAGES_MAX = 200;
-/** With many webhooks. */
-const LATENCY_VALID_MS = 300_000;
 
 const [EARLIEST_MS, LATEST_MS] = [Date.UTC(1970), Date.UTC(9999)];
 /** In Unix milliseconds. Rounding to the step and a day before must stay in the years that ISO 8601 and Postgres write alike. */
@@ -83,9 +80,6 @@ const webhookHistoryQuery = z.strictObject({
 });
 
 export function historyOperations(database: Database, nowMs: () => number = Date.now) {
-  const latencyOf = (days: LatencyDays) =>
-    keptOfManyWebhooks(database, LATENCY_VALID_MS, () => readLatency(database, days, nowMs()));
-  const latencies = { 1: latencyOf(1), 7: latencyOf(7), 30: latencyOf(30) } satisfies Record<LatencyDays, unknown>;
   return {
     showHistory: operation({
       query: historyQuery,
@@ -128,11 +122,8 @@ export function historyOperations(database: Database, nowMs: () => number = Date
     listLatency: operation({
       query: latencyQuery,
       answers: { 200: listSchema(latencyItemSchema) },
-      handle: async ({ query: { days: given, id } }) => {
-        const days = Number(given) as LatencyDays;
-        const items = id === undefined ? await latencies[days]() : await readLatency(database, days, nowMs(), id);
-        return done(200, { items });
-      },
+      handle: async ({ query: { days, id } }) =>
+        done(200, { items: await readLatency(database, Number(days) as LatencyDays, nowMs(), id) }),
     }),
 
     listWebhookHistory: operation({

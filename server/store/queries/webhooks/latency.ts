@@ -12,11 +12,14 @@ import {
   RETRIED,
 } from '../../../model/latency.ts';
 import type { Database } from '../../connect/pool.ts';
-import { ALL_WEBHOOKS_TIMEOUT_MS } from '../../many-webhooks.ts';
 import { deleteOldSteps } from '../../retention/old-steps.ts';
 import { arrayOf } from '../../sql.ts';
 
 const [HOUR, DAY] = [3_600, 86_400];
+
+/** The longest times that are looked at, the same number of each hour or day, and how many webhooks, and agents, that had them are compared by their p95. */
+const LONGEST_MAX = 9_000;
+const COMPARED_MAX = 300;
 
 /** How many events of a webhook or an agent took a time that is in a bucket. */
 export interface LatencyRow {
@@ -50,16 +53,25 @@ export async function addLatency({ query }: Pick<Database, 'query'>, rows: reado
   });
 }
 
-/** SQL: those of a kind whose p95 of a stage is in the highest bucket. @param gone column that is not null of those that are not shown */
-const slowest = (kind: LatencyItem['kind'], table: string, gone: string) => `
-  (select '${kind}' as kind, t.id, t.name from slow join ${table} t on t.id = slow.subject_id
-   where t.${gone} is null order by slow.bucket desc nulls last, t.id limit ${LATENCY_SUBJECTS_MAX})`;
+/** SQL: those of a kind that come first. @param gone column that is not null of those that are not shown */
+const compared = (kind: LatencyItem['kind'], table: string, gone: string) => `
+  (select '${kind}' as kind, t.id, t.name from longest join ${table} t on t.id = longest.subject_id
+   where t.${gone} is null order by longest.bucket desc, longest.count desc limit ${COMPARED_MAX})`;
+
+/** SQL: by the longest times of each hour or day, which have an index: to read the times of 100,000 webhooks takes seconds. */
+const longestOfAll = `
+  select subject_id, max(bucket) as bucket, sum(count) as count
+  from generate_series(0, $3) i
+  cross join lateral (
+    select subject_id, bucket, count from latency where step = $1 and at = to_timestamp($2 + i * $1) order by bucket desc limit ${LONGEST_MAX} / ($3 + 1)
+  ) l
+  group by 1`;
 
 type Counts = Pick<LatencyItem, 'kind' | 'id' | 'name'> & { stage: number; bucket: number; count: number };
 
 /**
- * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest first, at most
- * LATENCY_SUBJECTS_MAX of each.
+ * Reads the latency of webhooks and agents that are not deleted or revoked and had events in the span, the slowest by their p95 first, at most
+ * LATENCY_SUBJECTS_MAX of each. With more than COMPARED_MAX, those whose longest times were shorter are left out.
  * @param id of one webhook or agent; null: all
  */
 export async function readLatency(
@@ -69,33 +81,34 @@ export async function readLatency(
   id: string | null = null,
 ): Promise<LatencyItem[]> {
   const step = latencySpans[days];
-  const first = Math.floor(nowMs / 1_000 / step) - (days * DAY) / step + 1;
+  const steps = (days * DAY) / step;
+  const first = (Math.floor(nowMs / 1_000 / step) - steps + 1) * step;
   const rows = await query<Counts>({
-    name: 'read-latency',
+    name: id === null ? 'read-latency' : 'read-latency-of-one',
     text: `
-      with counted as (
-        select subject_id, stage, bucket, sum(count)::float8 as count
-        from latency
-        where step = $1 and at >= to_timestamp($2) and ($3::uuid is null or subject_id = $3)
-        group by 1, 2, 3
+      with longest as (${id === null ? longestOfAll : 'select $3::uuid as subject_id, 0 as bucket, 0 as count'}),
+      subjects as materialized (
+        ${compared('webhook', 'webhooks', 'deleted_at')}
+        union all
+        ${compared('agent', 'agents', 'revoked_at')}
+      ), counted as (
+        select s.*, l.stage, l.bucket, sum(l.count)::float8 as count
+        from subjects s join latency l on l.subject_id = s.id and l.step = $1 and l.at >= to_timestamp($2)
+        group by 1, 2, 3, 4, 5
       ), slow as (
-        select subject_id, max(bucket) filter (where stage <> ${RETRIED} and below < 0.95 * of_all) as bucket
+        select kind, id, max(bucket) filter (where stage <> ${RETRIED} and below < 0.95 * of_all) as bucket
         from (
-          select *, sum(count) over (partition by subject_id, stage order by bucket) - count as below,
-            sum(count) over (partition by subject_id, stage) as of_all
+          select *, sum(count) over (partition by id, stage order by bucket) - count as below,
+            sum(count) over (partition by id, stage) as of_all
           from counted
         ) c
-        group by subject_id
-      ), subjects as (
-        ${slowest('webhook', 'webhooks', 'deleted_at')}
-        union all
-        ${slowest('agent', 'agents', 'revoked_at')}
+        group by 1, 2
+      ), slowest as (
+        select id, row_number() over (partition by kind order by bucket desc nulls last, id) as place from slow
       )
-      select s.kind, s.id, s.name, c.stage, c.bucket, c.count
-      from subjects s join counted c on c.subject_id = s.id
-      order by s.name, s.id`,
-    values: [step, first * step, id],
-    timeoutMs: ALL_WEBHOOKS_TIMEOUT_MS,
+      select counted.* from slowest join counted using (id) where place <= ${LATENCY_SUBJECTS_MAX} order by name, id`,
+    values: [step, first, id ?? steps - 1],
+    plan: 'keyed',
   });
   const bySubject = new Map<string, Counts[]>();
   for (const row of rows) {

@@ -135,16 +135,18 @@ describe('the latency of webhooks and agents', () => {
     expect(await page(`/latency?days=7&id=${webhook.id}`)).toContain('Show all webhooks and agents');
   });
 
-  test('is of the slowest webhooks, up to the limit', async () => {
+  test('is of the slowest webhooks, up to the limit, at each time', async () => {
     const added = await app.database.query<{ id: string }>({
       text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of many' from generate_series(1, $1) returning id`,
-      values: [LATENCY_SUBJECTS_MAX + 1],
+      values: [1_001],
     });
-    const [fast, ...slow] = added.map(({ id }) => id);
+    const [fast, ...slow] = added.slice(0, LATENCY_SUBJECTS_MAX + 1).map(({ id }) => id);
     await addLatency(app.database, [row(fast!, 200_000), ...slow.map((id) => row(id, 300_000, { stage: 2 }))]);
     const listed = (await list()).filter(({ kind }) => kind === 'webhook').map(({ id }) => id);
     expect(listed.sort()).toEqual(slow.sort());
     expect((await list(`?id=${fast}`)).map(({ id }) => id)).toEqual([fast]);
+    await addLatency(app.database, [row(fast!, 400_000, { count: 2 })]);
+    expect((await list())[0]!.id).toBe(fast);
   });
 
   test('is kept by hour for two days and by day for 31', async () => {
