@@ -2,7 +2,6 @@
 
 import type { z } from 'zod';
 import { weirCommand } from '../../base/command/name.ts';
-import { settingGroups } from '../../base/settings/table.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
 import type { statusSchema } from '../../manage/api/status/operations.ts';
 import type { History, Second } from '../../manage/live/counters.ts';
@@ -58,7 +57,7 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       processes: processesText(status),
       deathFix: conditionTable.process_died.fix,
       diagnosis: diagnosisText(status),
-      groups: groupsOf(status.settings),
+      changed: status.settings.filter(isChanged),
       live: latest,
       // A primary of an older build does not collect them.
       unknownUrls: latest?.unknown_urls ?? [],
@@ -100,17 +99,8 @@ function perSecond(second: Second, member: 'accepted' | 'rejected' | 'limited'):
 
 type Status = z.output<typeof statusSchema>;
 
-/** What was changed, then every setting by group. */
-export function groupsOf(settings: Status['settings']) {
-  const groups = settingGroups.map(({ title, settings: group }) => {
-    const rows = settings.filter(({ name }) => name in group);
-    return { title, rows, changed: rows.filter(isChanged) };
-  });
-  const changed = groups.flatMap((group) => group.changed);
-  return changed.length === 0 ? groups : [{ title: 'Changed', rows: changed }, ...groups];
-}
-
-function isChanged({ secret, is_set, value, default: usual }: Status['settings'][number]): boolean {
+/** A setting that is not at its default. */
+export function isChanged({ secret, is_set, value, default: usual }: Status['settings'][number]): boolean {
   return is_set && (secret || value !== usual);
 }
 
