@@ -43,7 +43,13 @@ function start(program: string, args: string[], credential: string): Started {
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors += text;
   });
-  child.stdout.setEncoding('utf8').on('data', (text: string) => lines.push(...text.split('\n').filter(Boolean)));
+  let rest = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    // Python writes a line in parts.
+    const parts = (rest + text).split('\n');
+    rest = parts.pop()!;
+    lines.push(...parts.filter(Boolean));
+  });
   const ended = once(child, 'close');
   onTestFinished(async () => {
     child.kill('SIGKILL');
