@@ -19,7 +19,7 @@ function runsOf(scenario) {
 }
 
 /** The newest run of a scenario: its origin, and its measures by name. */
-function newest(scenario) {
+export function newest(scenario) {
   const { at, runs, machine, results } = runsOf(scenario).at(-1);
   const day = new Date(at).toLocaleDateString('en-GB', {
     day: 'numeric',
@@ -95,7 +95,7 @@ function spread(run, name) {
 }
 
 /** What the newest run measured: the names of the measures that end so, without the end. */
-function namesOf({ measures }, end) {
+export function namesOf({ measures }, end) {
   return Object.keys(measures).flatMap((name) => (name.endsWith(end) ? name.slice(0, -end.length) : []));
 }
 

@@ -1,40 +1,20 @@
 /** Draws views/docs/speed.svg from the newest run in bench/results/peers.jsonl: `node bench/plot.mjs`. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
+import { namesOf, newest } from './figures.mjs';
 
-const lines = readFileSync(new URL('results/peers.jsonl', import.meta.url), 'utf8')
-  .trimEnd()
-  .split('\n');
-const { results } = JSON.parse(lines.at(-1));
-const found = (name) => results.find((result) => result.name === name);
+const peers = newest('peers');
+const found = (name) => peers.measures[name];
 
 const receiving = {
-  names: [
-    'Weir, 1 process',
-    'Weir, 2 processes',
-    'Weir, 2 processes, an agent',
-    'Fastify, 2 processes, an INSERT a request',
-    'Fastify, 2 processes, graphile-worker',
-    'Fastify, 2 processes, pg-boss',
-    'Fastify, 2 processes, BullMQ',
-  ],
+  names: namesOf(peers, ': rate').filter((name) => !name.startsWith('bare')),
   rate: 'rate',
   parts: ['eventLoop', 'signatures', 'other', 'postgres'],
 };
 const consuming = {
-  names: [
-    'agent.run, concurrency 10',
-    'plain HTTP, concurrency 10',
-    'MCP, concurrency 10',
-    'graphile-worker, concurrency 10',
-    'graphile-worker, batches, concurrency 10',
-    'pg-boss, concurrency 10',
-    'BullMQ, concurrency 10',
-  ],
+  names: namesOf(peers, ', concurrency 10: jobs').map((name) => `${name}, concurrency 10`),
   rate: 'jobs',
   parts: ['client', 'weir', 'store'],
 };
-for (const group of [receiving, consuming])
-  group.names = group.names.filter((name) => found(`${name}: ${group.rate}`) !== undefined);
 const colours = {
   eventLoop: '#2563eb',
   signatures: '#0d9488',
