@@ -21,6 +21,10 @@ export const logEvents = {
     'PORT is held by processes of a Weir whose primary was killed: the start waits until they end, at most DRAIN_SECONDS',
   ],
   database_starting: ['info', 'the embedded database is being created or started'],
+  database_start_failed: [
+    'error',
+    'the embedded database ended and does not start, as on a full disk; Weir tries again, with pauses of up to 15 seconds. Logged once for each reason',
+  ],
   database_awaited: [
     'error',
     'Postgres is away at the start: Weir tries again until it answers; requests are answered 503, or spooled. Logged once a minute',

@@ -112,6 +112,10 @@ export const metricTable = {
     'gauge',
     'when the metrics of the whole database were last read (Unix time); at most every 5 s, not while the database is unavailable',
   ],
+  weir_disk_free_bytes: [
+    'gauge',
+    'free bytes of the disk of a place: data (DATA_DIR), spool, archive, postgres (the embedded server); absent while it cannot be read',
+  ],
   weir_partitions_ahead: ['gauge', 'days after today that have partitions'],
   weir_maintenance_timestamp_seconds: [
     'gauge',

@@ -160,6 +160,15 @@ export const ruleTable = {
     expr: promql`${'weir_spool_oldest_seconds'} > 0`,
     forMinutes: 5,
   },
+  WeirDiskLow: {
+    expr: promql`${'weir_disk_free_bytes'} < ${2 ** 30} or ${'weir_disk_free_bytes'}{place="postgres"} < ${5 * 2 ** 30} or (predict_linear(${'weir_disk_free_bytes'}[1d], 3 * 86400) < 0 and ${'weir_disk_free_bytes'} offset 6h)`,
+    forMinutes: 10,
+    severity: 'critical',
+    summary:
+      'A disk that Weir writes to has less than 1 GiB free, 5 GiB with the embedded Postgres, or will be full within 3 days if it fills on as in the last day.',
+    runbook:
+      'The label place names what is on the disk: data (DATA_DIR), spool, archive or postgres (the embedded server). weir webhook usage shows which webhooks store the most. Free some space, use a larger disk, lower RETENTION_DAYS, or move the archive. While it is full, requests are answered 503, or spooled; nothing that was answered 202 is lost.',
+  },
   WeirSpoolFilesKept: {
     expr: promql`${'weir_spool_files_kept'} > 0`,
     forMinutes: 1,

@@ -19,6 +19,7 @@ import type { Alerts } from './alerts.ts';
 import { carryOut } from './control.ts';
 import { FigureReader } from './database-figures.ts';
 import { DeathLog } from './deaths.ts';
+import { Disks } from './disks.ts';
 import { buildFamily } from './families.ts';
 import { givenToProcess, prepareForks } from './forks.ts';
 import { Members } from './members.ts';
@@ -28,6 +29,7 @@ import { MetricsPage } from './metrics-page.ts';
 import { relayChange } from './relay-change.ts';
 import type { Release } from './release.ts';
 import { createRestarts } from './restart.ts';
+import { Revival } from './revival.ts';
 import type { RunFolder } from './run-folder.ts';
 import type { ServingUser } from './serving-user.ts';
 import type { Ending } from './signals.ts';
@@ -228,12 +230,15 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
 
 async function openPage({ state, cells, log, undo, spool, alerts }: ServingParts, members: Members) {
   const figures = new FigureReader(cells);
+  const disks = new Disks(() => state.settings);
+  undo.push(disks.start());
   const page = new MetricsPage({
     collect: () => members.collectMetrics(),
     readFigures: () => figures.figures(),
     ownFamilies: async () => [
       ...(await spool.families()),
       ...alerts.families(),
+      disks.family(),
       buildFamily(members.all().flatMap(({ build }) => build ?? [])),
     ],
     logLinesDropped: () => log.dropped(),
@@ -249,11 +254,12 @@ async function openPage({ state, cells, log, undo, spool, alerts }: ServingParts
 }
 
 function createListener({ conninfo, cells, log, spool, revive }: ServingParts, members: Members): ChangeListener {
+  const revival = new Revival(revive, log);
   return new ChangeListener(conninfo, {
     change: relayChange(cells, spool, members),
     arrived: (by) => members.broadcast({ kind: 'arrived', by }),
     alive: () => members.broadcast({ kind: 'heartbeat' }),
-    lost: () => revive().catch((error) => log('database_starting', { line: error.message })),
+    lost: () => revival.try(),
     up: () => {
       log('listener_up');
       void cells.changed().catch(() => {});

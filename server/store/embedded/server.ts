@@ -75,6 +75,11 @@ export async function startServer(server: Server, maxConnections: number): Promi
     // A server started by a process that was killed at that moment may have come up first.
     if ((await settledState(server)).kind === 'ready') return;
     // Sessions of a killed server exit within moments; until then their shared memory blocks a new server.
+    if (failure.includes('No space left on device'))
+      throw new EmbeddedPostgresError(
+        `The disk of ${server.pgdata} is full, and Postgres does not start`,
+        'free some space on it, or use a larger disk; a running Weir then starts it by itself',
+      );
     if (!failure.includes('shared memory block') || Date.now() > until)
       throw new EmbeddedPostgresError(
         `Postgres did not start in ${server.pgdata}; the end of ${server.logPath}:\n${failure}`,

@@ -144,6 +144,15 @@ const scenarios: Record<RuleName, Scenario> = {
     labels: machineLabels,
     pendingMinutes: 4,
   },
+  WeirDiskLow: {
+    fires: { [`weir_disk_free_bytes{${machine},place="postgres"}`]: '5000000000x120' },
+    quiet: {
+      [`weir_disk_free_bytes{${machine},place="postgres"}`]: '6000000000x120',
+      [`weir_disk_free_bytes{${machine},place="data"}`]: '2000000000x120',
+    },
+    labels: { ...machineLabels, place: 'postgres' },
+    pendingMinutes: 9,
+  },
   WeirSpoolFilesKept: {
     fires: { [`weir_spool_files_kept{${machine},state="damaged"}`]: '1x120' },
     quiet: { [`weir_spool_files_kept{${machine},state="damaged"}`]: steady },

@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import type { Log } from '../../../server/base/telemetry/log.ts';
+import { Revival } from '../../../server/operate/primary/revival.ts';
+
+test('a server that does not start is tried less and less often, and each reason is logged once', async () => {
+  const lines: unknown[] = [];
+  const log = Object.assign((event: string, fields = {}) => void lines.push({ event, ...fields }), {
+    enabled: () => true,
+    dropped: () => 0,
+  }) as Log;
+  let [nowMs, tries] = [0, 0];
+  let failure: string | null = 'the disk is full\n10:00 PANIC';
+  const revival = new Revival(
+    async () => {
+      tries++;
+      if (failure !== null) throw new Error(`${failure} ${tries}`);
+    },
+    log,
+    () => nowMs,
+  );
+  // As the listener asks: once a second, for ten minutes.
+  for (; nowMs < 600_000; nowMs += 1_000) await revival.try();
+  expect(tries).toBeGreaterThan(600 / 16);
+  expect(tries).toBeLessThan(100);
+  expect(lines).toEqual([{ event: 'database_start_failed', reason: 'the disk is full\n10:00 PANIC 1' }]);
+  failure = 'no permission';
+  for (const until = nowMs + 20_000; nowMs < until; nowMs += 1_000) await revival.try();
+  failure = null;
+  for (const until = nowMs + 20_000; nowMs < until; nowMs += 1_000) await revival.try();
+  const before = tries;
+  await revival.try();
+  expect([tries, lines.length]).toEqual([before + 1, 2]);
+});
