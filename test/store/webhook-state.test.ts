@@ -8,7 +8,7 @@ import { readRefusedRequests } from '../../server/store/queries/alerts/condition
 import { readOverdueWebhooks, readSilentWebhooks } from '../../server/store/queries/alerts/silent-webhooks.ts';
 import { addHistory, readWebhookHistory } from '../../server/store/queries/webhooks/history.ts';
 import { readSecretUses, replaceSecret } from '../../server/store/queries/webhooks/secrets.ts';
-import { readWebhookUsage, recountUsage } from '../../server/store/queries/webhooks/usage.ts';
+import { readWebhookUsage, subtractRemovedUsage } from '../../server/store/queries/webhooks/usage.ts';
 import { deleteWebhook, readWebhookActivity, readWebhookIds } from '../../server/store/queries/webhooks/webhooks.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { shared } from '../helpers/shared.ts';
@@ -96,40 +96,45 @@ test('the largest webhooks come first, then others, and deleted ones not at all'
   expect(ids).not.toContain(deleted);
 });
 
-test('usage is counted again when retention has removed hours, and keeps what is counted at that time', async () => {
+test('usage is less what retention has removed, once, and keeps what is counted at that time', async () => {
   const id = await addWebhook();
   for (const days of [40, 20, 2]) await add(id, days * DAY_MS, { accepted: 1, bytes: 100 });
   const usage = async () => (await readWebhookUsage(fresh.database, [id]))[0];
-  const recount = () => recountUsage(fresh.database, { retentionDays: 30, nowMs });
+  const subtract = () => subtractRemovedUsage(fresh.database, { retentionDays: 30, nowMs });
   expect(await usage()).toMatchObject({ events: 3, bytes: 300, oldest_at: iso(nowMs - 40 * DAY_MS) });
-  await recount();
+  await subtract();
   expect(await usage()).toMatchObject({ events: 2, bytes: 200, oldest_at: iso(nowMs - 20 * DAY_MS) });
-  await recount();
+  await subtract();
   expect(await usage()).toMatchObject({ events: 2, bytes: 200 });
-  // A transaction that adds while the webhook is counted again.
+  // A transaction that adds while it is subtracted.
   await run('update webhooks set events_removed_before = $2 where id = $1', [id, iso(nowMs - 5 * DAY_MS)]);
-  let recounting = Promise.resolve();
+  let subtracting = Promise.resolve();
   await fresh.database.transaction(async (query) => {
     await addHistory({ ...fresh.database, query }, [{ webhookId: id, minuteMs: nowMs, accepted: 1, bytes: 7 }]);
-    recounting = recount();
+    subtracting = subtract();
     const blocked = 'select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid))';
     await until(async () => (await query({ text: blocked })).length > 0);
   });
-  await recounting;
+  await subtracting;
   expect(await usage()).toMatchObject({ events: 2, bytes: 107, oldest_at: iso(nowMs - 2 * DAY_MS) });
 });
 
-test('all webhooks are counted again, in parts', async () => {
+test('the removed hours of all webhooks are subtracted, in parts, and no other hours are read', async () => {
   await run(
     `with added as (
        insert into webhooks (id, name) select gen_random_uuid(), 'many' from generate_series(1, 2100) returning id
+     ), hours as (
+       insert into history (webhook_id, step, at, accepted, duplicates, rejected, limited, bytes)
+       select id, 3600, at, 5, 0, 0, 0, 0 from added, unnest($1::timestamptz[]) at
      )
-     insert into webhook_state (webhook_id, events) select id, 5 from added`,
+     insert into webhook_state (webhook_id, events) select id, 7 from added`,
+    [`{${iso(nowMs - 40 * DAY_MS)},${iso(nowMs - 2 * DAY_MS)}}`],
   );
-  await recountUsage(fresh.database, { retentionDays: 30, nowMs });
-  const [left] = await run(`select count(*)::int as count from webhook_state s join webhooks w on w.id = s.webhook_id
-    where w.name = 'many' and s.events > 0`);
-  expect(left).toEqual({ count: 0 });
+  await subtractRemovedUsage(fresh.database, { retentionDays: 30, nowMs });
+  const counts =
+    await run(`select s.events::int, count(*)::int from webhook_state s join webhooks w on w.id = s.webhook_id
+    where w.name = 'many' group by s.events`);
+  expect(counts).toEqual([{ events: 2, count: 2100 }]);
 });
 
 test('counts without a minute are in the quarter, the hour and the minute of all webhooks, and refusals are judged with them', async () => {

@@ -26,7 +26,7 @@ import { deleteEndedSessions } from '../../store/queries/users/sessions.ts';
 import { deleteOldFailures } from '../../store/queries/users/sign-in-failures.ts';
 import { deleteOldHistory } from '../../store/queries/webhooks/history.ts';
 import { deleteOldLatency } from '../../store/queries/webhooks/latency.ts';
-import { recountUsage } from '../../store/queries/webhooks/usage.ts';
+import { subtractRemovedUsage } from '../../store/queries/webhooks/usage.ts';
 import { tendDays } from '../../store/retention/days.ts';
 import { dropOldPartitions } from '../../store/retention/drop-partitions.ts';
 import { createPartitions, type Horizon, readHorizon } from '../../store/retention/partitions.ts';
@@ -153,7 +153,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     if (rejections > 0) log('rejections_expired', { rejections });
     const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
     if (sessions > 0) log('sessions_expired', { sessions });
-    await recountUsage(database, { retentionDays: RETENTION_DAYS, nowMs: Date.now() }, isStopping);
+    await subtractRemovedUsage(database, { retentionDays: RETENTION_DAYS, nowMs: Date.now() }, isStopping);
     await deleteOldHistory(database, isStopping);
     await deleteOldAgentHistory(database);
     await deleteOldLatency(database, isStopping);

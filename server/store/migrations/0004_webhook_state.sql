@@ -1,7 +1,7 @@
 -- What is known of all webhooks, one narrow row each: written behind in one update that needs no index, and read without the history.
 --
 -- A release that does not know the table writes last events and uses of secrets to their former columns, which are still read beside it. What
--- it counts is added to events and bytes when retention next removes events of the webhook.
+-- it counts is missing in events and bytes.
 --
 -- Compatible from: 1
 

@@ -13,14 +13,14 @@ import { ACTIVE_WEBHOOKS_MAX } from './webhooks.ts';
 type WebhookUsage = z.output<typeof webhookUsageSchema>;
 
 /** States that one statement looks at. */
-const RECOUNTED = 1_000;
+const SUBTRACTED_FROM = 1_000;
 
 /** SQL: the largest webhooks, and others for a list of fewer with events. */
 const largest = `
   (select webhook_id as id from webhook_state order by bytes desc, webhook_id limit ${ACTIVE_WEBHOOKS_MAX})
   union (select id from webhooks where deleted_at is null order by created_at desc, id limit ${ACTIVE_WEBHOOKS_MAX})`;
 
-/** Reads what webhooks have stored, most bytes first, exact to the hour after `recountUsage`. @param ids null: the largest webhooks */
+/** Reads what webhooks have stored, most bytes first, exact to the hour after `subtractRemovedUsage`. @param ids null: the largest webhooks */
 export function readWebhookUsage(
   { query }: Pick<Database, 'query'>,
   ids: readonly string[] | null,
@@ -46,11 +46,11 @@ export function readWebhookUsage(
 }
 
 /**
- * Counts again, by the hours of the history (400 days), what the webhooks have stored of which retention removed hours since the last time:
- * once a day those of all webhooks. What is counted at the same time is added to the result.
+ * Subtracts what retention has removed since the last time, by the hours of the history (400 days): once a day those of all webhooks. What
+ * is counted at the same time stays added. To count all kept hours again took thirty times as long (bench/NOTES.md).
  * @param stopping see inParts
  */
-export async function recountUsage(
+export async function subtractRemovedUsage(
   { query }: Pick<Database, 'query'>,
   { retentionDays, nowMs }: { retentionDays: number; nowMs: number },
   stopping?: () => boolean,
@@ -59,12 +59,12 @@ export async function recountUsage(
   let after = '00000000-0000-0000-0000-000000000000';
   await inParts(async () => {
     const [last] = await query<{ id: string }>({
-      name: 'recount-usage',
+      name: 'subtract-removed-usage',
       text: `
         with part as materialized (
-          select * from webhook_state where webhook_id > $2 order by webhook_id limit ${RECOUNTED}
+          select * from webhook_state where webhook_id > $2 order by webhook_id limit ${SUBTRACTED_FROM}
         ), due as materialized (
-          select s.webhook_id, s.events, s.bytes, k.kept_from
+          select s.webhook_id, s.kept_from as counted_from, k.kept_from
           from part s join webhooks w on w.id = s.webhook_id
           cross join lateral (
             select date_trunc('hour', greatest($1::timestamptz, w.events_removed_before)) as kept_from
@@ -72,16 +72,17 @@ export async function recountUsage(
           where s.kept_from < k.kept_from
         ), locked as materialized (
           select s.webhook_id from webhook_state s where s.webhook_id in (select webhook_id from due) order by s.webhook_id for update
-        ), counted as materialized (
-          select d.webhook_id, d.kept_from, h.events - d.events as events, h.bytes - d.bytes as bytes
+        ), removed as materialized (
+          select d.webhook_id, d.kept_from, h.events, h.bytes
           from due d join locked using (webhook_id)
           cross join lateral (
             select coalesce(sum(accepted), 0) as events, coalesce(sum(bytes), 0) as bytes from history
-            where webhook_id = d.webhook_id and step = ${HOUR} and at >= d.kept_from
+            where webhook_id = d.webhook_id and step = ${HOUR} and at >= d.counted_from and at < d.kept_from
           ) h
         ), updated as (
-          update webhook_state s set events = s.events + c.events, bytes = s.bytes + c.bytes, kept_from = c.kept_from
-          from counted c where s.webhook_id = c.webhook_id
+          update webhook_state s
+          set events = greatest(s.events - r.events, 0), bytes = greatest(s.bytes - r.bytes, 0), kept_from = r.kept_from
+          from removed r where s.webhook_id = r.webhook_id
         )
         select webhook_id as id from part order by webhook_id desc limit 1`,
       values: [keptFrom, after],

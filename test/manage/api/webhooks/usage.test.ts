@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../../server/base/time/durations.ts';
 import { addHistory } from '../../../../server/store/queries/webhooks/history.ts';
-import { recountUsage } from '../../../../server/store/queries/webhooks/usage.ts';
+import { subtractRemovedUsage } from '../../../../server/store/queries/webhooks/usage.ts';
 import { startTestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { weir, weirJson } from '../../../helpers/command.ts';
 import { addPerson } from '../../../helpers/people.ts';
@@ -48,7 +48,7 @@ test('what retention has removed is not counted, most bytes come first', async (
     text: 'update webhooks set events_removed_before = $2 where id = $1',
     values: [own.id, new Date(nowMs - 5 * DAY_MS).toISOString()],
   });
-  await recountUsage(app.database, { retentionDays: 30, nowMs });
+  await subtractRemovedUsage(app.database, { retentionDays: 30, nowMs });
   expect((await of(own.id, all.id)).items).toEqual([
     { webhook_id: all.id, name: 'all', events: 13, bytes: 5_600, oldest_at: hourOf(nowMs - 20 * DAY_MS) },
     { webhook_id: own.id, name: 'own', events: 3, bytes: 600, oldest_at: hourOf(nowMs - 2 * DAY_MS) },
