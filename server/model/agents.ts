@@ -10,6 +10,9 @@ export const DEAD_COUNTED_MAX = 1_000;
 /** A temporary agent is removed this long after its last request. */
 export const TEMPORARY_AGENT_SECONDS = 3_600;
 
+/** Webhooks that an agent names: it may have thousands. */
+export const FIRST_WEBHOOKS = 3;
+
 const OVERLAP_SECONDS_MAX = 604_800;
 
 /** Upper bound of `max_leased`: a claim counts the leases of its agent. */
@@ -50,8 +53,15 @@ export const agentFields = {
       'webhooks whose events the agent receives. After a webhook is removed, no new events are delivered; waiting deliveries stay claimable.',
     ),
     initial: [],
-    output: z.array(z.guid()).describe('webhooks whose events the agent receives'),
     form: { label: 'Subscribed webhooks' },
+  },
+  webhooks: { output: z.int().min(0).describe('number of webhooks whose events the agent receives') },
+  filters: { output: z.int().min(0).describe('how many of them have a filter') },
+  first_webhook_ids: {
+    output: z
+      .array(z.guid())
+      .max(FIRST_WEBHOOKS)
+      .describe('the first of them by id; `GET /api/v1/agents/{id}/webhooks` lists all'),
   },
   max_leased: {
     input: z
@@ -71,20 +81,6 @@ export const agentFields = {
       hasMax: true,
     },
   },
-  subscriptions: {
-    output: z
-      .array(
-        z.object({
-          webhook_id: idOf('webhook'),
-          filter: z
-            .string()
-            .nullable()
-            .describe('CEL expression: events for which it is false are not delivered; null: all are')
-            .meta({ maxLength: FILTER_CHARACTERS_MAX }),
-        }),
-      )
-      .describe('the same webhooks with the filter of each'),
-  },
   previous_credential_expires_at: {
     output: z.iso
       .datetime()
@@ -92,7 +88,7 @@ export const agentFields = {
       .describe('end of validity of the previous credential and its sessions; null without one'),
   },
   created_at: { output: createdAt },
-  updated_at: { output: updatedAt },
+  updated_at: { output: updatedAt.describe('last change of the agent or of its subscriptions, different after each') },
 } as const satisfies Table;
 
 /** The parts of the form of an agent. */
@@ -126,8 +122,9 @@ export const agentInput = {
     filter: filterText
       .nullable()
       .describe(
-        'CEL expression over headers, content_type, bytes, body, webhook and event_type: events for which it is false are not delivered; null: all are',
-      ),
+        'CEL expression over headers, content_type, bytes, body, webhook and event_type: events for which it is false are not delivered; null: all are; absent: unchanged, and none for a new subscription',
+      )
+      .optional(),
   }),
 };
 
@@ -142,21 +139,18 @@ export const undeliveredSettled = z.object({
 
 export const agentSchema = z.object(outputShape(agentFields)).meta({ id: 'Agent' });
 
-/** Webhooks of an agent that lists name. */
-export const WEBHOOKS_LISTED = 3;
-
-/** An agent in a list: of its webhooks, which may be thousands, the number and the first ones. */
-export const listedAgentSchema = agentSchema
-  .omit({ webhook_ids: true, subscriptions: true })
-  .extend({
-    webhooks: z.int().min(0).describe('number of webhooks whose events the agent receives'),
-    filters: z.int().min(0).describe('how many of them have a filter'),
-    first_webhook_ids: z
-      .array(z.guid())
-      .max(WEBHOOKS_LISTED)
-      .describe('the first of them by id; the agent itself has all'),
+/** A subscription, as the agent has it. */
+export const agentWebhookSchema = z
+  .object({
+    webhook_id: idOf('webhook'),
+    name: nameOf('webhook'),
+    filter: z
+      .string()
+      .nullable()
+      .describe('CEL expression: events for which it is false are not delivered; null: all are')
+      .meta({ maxLength: FILTER_CHARACTERS_MAX }),
   })
-  .meta({ id: 'ListedAgent' });
+  .meta({ id: 'AgentWebhook' });
 
 export type NewAgent = z.output<typeof agentInput.create>;
 export type AgentPatch = z.output<typeof agentInput.update>;

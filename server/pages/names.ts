@@ -117,15 +117,17 @@ export async function idsOf(
   return { ids };
 }
 
-/** Resolves names in `field` to ids, then makes the change. */
-export async function withIds<Field extends string, Input extends Record<Field, string[]>, Outcome>(
+/** Resolves names in `field`, if it is given, to ids, then makes the change. */
+export async function withIds<Field extends string, Input extends { [name in Field]?: string[] | undefined }, Outcome>(
   call: Call,
   table: NamedTable,
   field: Field,
   input: Input,
   change: (input: Input) => Promise<Outcome>,
 ): Promise<Outcome | Invalid> {
-  const found = await idsOf(call, table, input[field]);
+  const given = input[field];
+  if (given === undefined) return change(input);
+  const found = await idsOf(call, table, given);
   return 'error' in found
     ? { kind: 'invalid', errors: { [field]: found.error } }
     : change({ ...input, [field]: found.ids });

@@ -9,10 +9,11 @@ export const advisoryLocks = {
   audit: 7_236_452,
   /** Changes to the set of administrators. */
   administrators: 7_236_453,
-  /** Changes to subscriptions: two changes, by webhook and by agent, lock rows in different orders and could deadlock. */
-  subscriptions: 7_236_454,
-  /** From checking an agent's name until it is committed: names of active agents are unique. */
-  agentNames: 7_236_456,
+  /**
+   * Changes to agents and their subscriptions. Names of active agents are unique; and two changes of subscriptions, by webhook and by
+   * agent, lock rows in different orders and could deadlock.
+   */
+  agents: 7_236_454,
   /** Writes to the ring of rejections, so that its limits are exact and writers cannot deadlock. */
   rejections: 7_236_455,
   /** Archiving an old partition, until it is dropped: one machine at a time. */

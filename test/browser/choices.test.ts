@@ -57,6 +57,6 @@ test('saving an agent keeps all its webhooks, and adds a named one', async () =>
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Saved.').waitFor();
   const agent = (await operator.api('GET', `/api/v1/agents/${id}`)).body;
-  expect(agent.webhook_ids.sort()).toEqual([oldest.id, second.id].sort());
+  expect(agent.first_webhook_ids).toEqual([oldest.id, second.id].sort());
   await close();
 });

@@ -87,8 +87,6 @@ describe('text of a server begins no line of its own', () => {
     url: text,
     state: text,
     generated_password: text,
-    subscriptions: [],
-    webhook_ids: [],
     user_email: text,
   };
   const all = {

@@ -4,16 +4,13 @@ import { rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
 import { beforeAll, expect, test } from 'vitest';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
-import { openRemote } from '../../server/cli/manage/remote.ts';
-import { openLocal } from '../../server/cli/manage/socket.ts';
 import { send } from '../helpers/agents.ts';
 import { startTestApp } from '../helpers/app.ts';
 import { type CommandResult, runCommands, weir, weirWith } from '../helpers/command.ts';
 import { addPerson } from '../helpers/people.ts';
-import { someKey, temporaryDirectory } from '../helpers/settings.ts';
+import { temporaryDirectory } from '../helpers/settings.ts';
 import { shared } from '../helpers/shared.ts';
 
 const app = shared(startTestApp);
@@ -135,27 +132,6 @@ test('over HTTP a token belongs to the user of the call, and a list shows the ow
   const listed = JSON.parse((await asOperator('token', 'list', '--mine', '--json')).out).items;
   expect(new Set(listed.map(({ user_id }: { user_id: string }) => user_id))).toEqual(new Set([operator.id]));
   expect((await weir(app, 'token', 'list', '--mine')).code).toBe(2);
-});
-
-test('a change that was made from an older answer is refused, here and over HTTP', async () => {
-  const environment = {
-    DATABASE_URL: app.conninfo,
-    SECRETS_KEY: someKey,
-    DATA_DIR: app.settings.DATA_DIR,
-    WEIR_TOKEN: token,
-  };
-  const io = { environment, directory, stdin: Readable.from([]), stdout: new PassThrough(), stderr: new PassThrough() };
-  for (const url of [undefined, app.url]) {
-    const connection = await openRemote(io, url === undefined ? {} : { url }, openLocal);
-    const agent = await connection.call('createAgent', { input: { name: randomUUID() } });
-    const { credential: _, ...older } = agent;
-    const change = (representation: object, name: string) =>
-      connection.call('updateAgent', { id: agent.id, input: { name }, representation });
-    const newer = await change(older, randomUUID());
-    await expect(change(older, randomUUID())).rejects.toThrow('has changed since its ETag was read');
-    await change(newer, randomUUID());
-    await connection.close();
-  }
 });
 
 test('the token goes to no target of a redirect', async () => {

@@ -4,7 +4,6 @@ import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
-import { etagOf } from '../../manage/api/precondition.ts';
 import type { OperationName } from '../../manage/api/routes.ts';
 import { agentFields } from '../../model/agents.ts';
 import type { Table } from '../../model/table.ts';
@@ -19,13 +18,6 @@ export interface CallArguments {
   /** Undefined values are not sent. */
   query?: Readonly<Record<string, string | number | boolean | undefined>>;
   input?: object;
-  /** The answer that the change was made from: the change is refused once the resource is another. */
-  representation?: object | undefined;
-}
-
-/** If-Match of a change. An entity tag is made from the JSON text of the representation. */
-export function ifMatchOf(representation: object | undefined): string | undefined {
-  return representation === undefined ? undefined : etagOf(JSON.stringify(representation));
 }
 
 /** Query parameters as text, without those that are absent. */

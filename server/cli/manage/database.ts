@@ -16,15 +16,7 @@ import { Passwords } from '../../manage/auth/password-hash.ts';
 import { commandActor } from '../../store/audit/actor.ts';
 import { derivedKeys } from '../../store/secrets/keys.ts';
 import { type CommandSession, openSession } from '../command/session.ts';
-import {
-  type BodyOf,
-  type Call,
-  type CallArguments,
-  type Connection,
-  ifMatchOf,
-  ProblemFailure,
-  queryOf,
-} from './call.ts';
+import { type BodyOf, type Call, type CallArguments, type Connection, ProblemFailure, queryOf } from './call.ts';
 
 /** Opens the database of this machine. Rejects with OperatorError. */
 export async function openDatabaseConnection(io: CommandIo): Promise<Connection> {
@@ -62,7 +54,7 @@ export function callDatabase(session: CommandSession): Call {
   // Commands send no Idempotency-Key, and the local administrator is exempt from step-up.
   const runner = new Runner(operations as Operations, null, async () => problem('reauthentication_required'));
   return async <Name extends OperationName>(name: Name, given: CallArguments = {}) => {
-    const { id = '', innerId = '', query = {}, input = {}, representation } = given;
+    const { id = '', innerId = '', query = {}, input = {} } = given;
     try {
       const outcome = await runner.run(name, {
         requester: localAdministrator(commandActor()),
@@ -70,7 +62,7 @@ export function callDatabase(session: CommandSession): Call {
         innerId,
         query: queryOf(query),
         input: async () => ({ kind: 'parsed', value: JSON.parse(JSON.stringify(input)) }),
-        ifMatch: ifMatchOf(representation),
+        ifMatch: undefined,
         isForged: () => false,
         exchange: null,
       });

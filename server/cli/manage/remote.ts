@@ -10,7 +10,6 @@ import {
   type BodyOf,
   type CallArguments,
   type Connection,
-  ifMatchOf,
   type OpenConnection,
   type ProblemDocument,
   ProblemFailure,
@@ -69,7 +68,6 @@ export function callOver(client: ApiClient, token: string): Pick<Connection, 'ca
   /** Rejects with CommandError. */
   async function send(name: OperationName, given: CallArguments & { bytes?: true }): Promise<object | null> {
     const { method, path } = requestOf(name, given);
-    const ifMatch = ifMatchOf(given.representation);
     // Redirects are not followed: the token goes to no other host.
     const answer = await client.send({
       method,
@@ -77,7 +75,6 @@ export function callOver(client: ApiClient, token: string): Pick<Connection, 'ca
       token,
       bytes: given.bytes ?? false,
       ...(given.input === undefined ? {} : { body: given.input }),
-      ...(ifMatch === undefined ? {} : { headers: { 'If-Match': ifMatch } }),
       timeoutMs: ANSWER_TIMEOUT_MS,
       signal,
     });

@@ -16,6 +16,12 @@ export type Expects<Row> = (current: Row) => boolean;
 /** No precondition. */
 export const asItIs = (): boolean => true;
 
+/** Members of an audit entry beside the resource before and after: what the resource itself has not, as the subscriptions of an agent. */
+export interface AuditMembers {
+  before?: object;
+  after?: object;
+}
+
 /** A kind of resource. */
 interface Kind<Row> {
   /** Prefix of its announcements and of its actions in the audit log. */
@@ -46,11 +52,11 @@ export class Changer<Row extends { id: string; name: string }> {
   }
 
   /** @param insert inserts the row with this id */
-  create(id: string, insert: (query: Query) => Promise<void>): Promise<Result<Row>> {
+  create(id: string, insert: (query: Query) => Promise<AuditMembers> | Promise<void>): Promise<Result<Row>> {
     return this.#announced(id, async (query) => {
-      await insert(query);
+      const more = (await insert(query)) ?? {};
       const after = (await this.#kind.find(query, id))!;
-      await this.#record(query, 'create', after, null, after);
+      await this.#record(query, 'create', after, { before: null, after: { ...after, ...more.after } });
       return { kind: 'done', value: after };
     });
   }
@@ -63,15 +69,18 @@ export class Changer<Row extends { id: string; name: string }> {
     id: string,
     verb: string,
     expects: Expects<Row>,
-    work: (query: Query, before: Row) => Promise<void>,
+    work: (query: Query, before: Row) => Promise<AuditMembers> | Promise<void>,
   ): Promise<Result<Row>> {
     return this.#announced(id, async (query) => {
       const before = (await this.#kind.lock(query, id)) ? await this.#kind.find(query, id) : undefined;
       if (before === undefined) return problem(this.#kind.unknown);
       if (!expects(before)) return problem('precondition_failed');
-      await work(query, before);
+      const more = (await work(query, before)) ?? {};
       const after = (await this.#kind.find(query, id)) ?? null;
-      await this.#record(query, verb, before, before, after);
+      await this.#record(query, verb, before, {
+        before: { ...before, ...more.before },
+        after: after && { ...after, ...more.after },
+      });
       return { kind: 'done', value: after ?? before };
     });
   }
@@ -92,8 +101,8 @@ export class Changer<Row extends { id: string; name: string }> {
     }
   }
 
-  #record(query: Query, verb: string, { id, name }: Row, before: Row | null, after: Row | null): Promise<void> {
+  #record(query: Query, verb: string, { id, name }: Row, states: { before: object | null; after: object | null }) {
     const kind = this.#kind.name;
-    return record(query, this.#actor, { action: `${kind}.${verb}`, target: { kind, id, name }, before, after });
+    return record(query, this.#actor, { action: `${kind}.${verb}`, target: { kind, id, name }, ...states });
   }
 }

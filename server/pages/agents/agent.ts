@@ -9,24 +9,24 @@ import { readOutagesSince } from '../charts/outage-list.ts';
 import { choicesOf, namesOf } from '../names.ts';
 import { emptyPage, itemsOf, type PageReply, type PageRequest, view } from '../page.ts';
 import { samplesOf } from '../samples/agent.ts';
-import { shownSubscriptions } from './filters.ts';
 import { agentState } from './state.ts';
 import { agentStrip } from './strip.ts';
 
 const DELIVERIES_SHOWN = 10;
+/** Webhooks on the page of an agent, those with a filter first; all are on a page of their own. */
+const WEBHOOKS_SHOWN = 50;
 
 type Agent = Success<Operations['showAgent']['answers']>['body'];
 
 type Work = Awaited<ReturnType<typeof readWork>>;
 
-/**
- * Reads what the agent does, and its newest deliveries. Needs no more than its id: the page reads it beside the agent, whose 10,000
- * subscriptions take 40 ms of Postgres.
- */
+/** Reads what the agent does, its first webhooks, and its newest deliveries. Needs no more than its id: the page reads it beside the agent. */
 export async function readWork(call: Call, id: string) {
   const now = Date.now();
   const deliveriesIn = (state: string) =>
     call('listDeliveries', { query: { agent_id: id, state, limit: String(DELIVERIES_SHOWN) } });
+  const webhooksWith = (filtered: string) =>
+    call('listAgentWebhooks', { id, query: { filtered, limit: String(WEBHOOKS_SHOWN) } });
   const counting = call('countDeliveries', { query: { agent_id: id } });
   const acting = agentActivity(call, [id]).then((activity) => Object.values(activity)[0]);
   // To find none in progress, Postgres reads all that are pending.
@@ -35,7 +35,9 @@ export async function readWork(call: Call, id: string) {
     if (hasNone && (counted.body.exact || !(await acting)?.working)) return emptyPage;
     return itemsOf(await deliveriesIn('leased'));
   });
-  const [counted, pending, leased, dead, activity, outages] = await Promise.all([
+  const [filtered, others, counted, pending, leased, dead, activity, outages] = await Promise.all([
+    webhooksWith('true'),
+    webhooksWith('false'),
     counting,
     deliveriesIn('pending'),
     leasing,
@@ -45,6 +47,7 @@ export async function readWork(call: Call, id: string) {
   ]);
   return {
     now,
+    subscriptions: [...itemsOf(filtered).items, ...itemsOf(others).items].slice(0, WEBHOOKS_SHOWN),
     counts: counted.kind === 'done' ? counted.body : null,
     deliveries: { pending: itemsOf(pending), leased, dead: itemsOf(dead) },
     cellsAway: itemsOf(pending).cells_away,
@@ -65,16 +68,15 @@ export async function agentView(
   reading: Work | Promise<Work> = readWork(call, agent.id),
 ): Promise<PageReply> {
   const work = await reading;
-  const subscriptions = shownSubscriptions(agent.subscriptions);
-  const named = [...subscriptions, ...Object.values(work.deliveries).flatMap(({ items }) => items)];
+  const listed = Object.values(work.deliveries).flatMap(({ items }) => items);
   const [webhooks, targets] = await Promise.all([
     namesOf(
       call,
       'webhooks',
-      named.map((one) => one.webhook_id),
+      listed.map((one) => one.webhook_id),
     ),
     agent.revoked ? choicesOf(call, 'agents', [], { active: true }) : null,
   ]);
-  const shown = { ...work, agent, subscriptions, webhooks, targets, samplesOf, agentState, errors: {} };
+  const shown = { ...work, agent, webhooks, targets, samplesOf, agentState, errors: {} };
   return view('agents/show', agent.name, { ...shown, ...more }, feedback);
 }

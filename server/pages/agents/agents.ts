@@ -9,7 +9,7 @@ import { inputOf, shownParts } from '../forms/fields.ts';
 import { filtersOf } from '../forms/filters.ts';
 import { basis, confirmation, confirmationError, field, list, number, withVersion } from '../forms/form.ts';
 import { choicesOf, idsOf, isId, namesOf, searchedChoices, withIds } from '../names.ts';
-import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
+import { asProblem, itemsOf, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
 import { agentView, readWork } from './agent.ts';
 import { agentState } from './state.ts';
 import { agentStrip } from './strip.ts';
@@ -67,9 +67,13 @@ const showAgent: Page = async (request) => {
 };
 
 const editAgent: Page = async (request) => {
-  const agent = await request.call('showAgent', { id: request.id });
+  const { call, id } = request;
+  const agent = await call('showAgent', { id });
   if (agent.kind !== 'done') return asProblem(agent);
-  return formView(request, `Edit ${agent.body.name}`, { ...agent.body, was: agent.text }, noErrors);
+  // After the agent: a change in between is noticed by the version.
+  const listed = itemsOf(await call('listAgentWebhooks', { id, query: { limit: String(CHOSEN_MAX) } }));
+  const webhook_ids = listed.next_cursor === null ? listed.items.map(({ webhook_id }) => webhook_id) : undefined;
+  return formView(request, `Edit ${agent.body.name}`, { ...agent.body, webhook_ids, was: agent.text }, noErrors);
 };
 
 const updateAgent: Page = async (request) => {
@@ -157,7 +161,11 @@ export const agentPages = {
   settleUndelivered,
 };
 
-type AgentValues = { webhook_ids?: string[]; [member: string]: unknown };
+/** Without webhook_ids: the agent has too many to choose them in a form. */
+type AgentValues = { webhook_ids?: string[] | undefined; [member: string]: unknown };
+
+/** Webhooks of an agent that its form lists: a page of the list. */
+const CHOSEN_MAX = 200;
 
 async function formView(
   { call, form }: PageRequest,
@@ -166,7 +174,10 @@ async function formView(
   feedback: FormFeedback,
 ): Promise<PageReply> {
   const { errors, ...status } = feedback;
-  const chosen = (values.webhook_ids ?? []).filter(isId);
+  const parts = shownParts(agentFields, agentForm, { values, errors });
+  if (values.webhook_ids === undefined)
+    return view('agents/form', title, { title, values, errors, parts, webhooks: null }, status);
+  const chosen = values.webhook_ids.filter(isId);
   const search = form.has('find') ? typedIn(values.webhook_ids) : undefined;
   // List all subscribed webhooks: a missing checkbox would end the subscription.
   const webhooks =
@@ -174,7 +185,6 @@ async function formView(
       ? await choicesOf(call, 'webhooks', values.webhook_ids)
       : await searchedChoices(call, 'webhooks', search, chosen);
   const found = 'found' in webhooks ? webhooks.found : null;
-  const parts = shownParts(agentFields, agentForm, { values, errors });
   return view('agents/form', title, { title, values, errors, parts, webhooks, search, found }, status);
 }
 
@@ -187,6 +197,7 @@ function typedIn(ids: readonly string[] = []): string | undefined {
   return ids.map((text) => text.trim()).find((text) => text !== '' && !isId(text));
 }
 
-function agentOf(form: URLSearchParams) {
-  return { ...inputOf(agentFields, agentForm, form), webhook_ids: list(form, 'webhook_ids') };
+function agentOf(form: URLSearchParams): AgentValues {
+  const { webhook_ids: _, ...input } = inputOf(agentFields, agentForm, form);
+  return form.has('keep_webhooks') ? input : { ...input, webhook_ids: list(form, 'webhook_ids') };
 }

@@ -11,7 +11,8 @@ import type { Call } from '../call.ts';
 import { isEditable } from '../events/send-again.ts';
 import { type FormFeedback, fieldError, formErrors, noErrors } from '../forms/errors.ts';
 import { field } from '../forms/form.ts';
-import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
+import { namesOf } from '../names.ts';
+import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { plural, sentence } from '../show.ts';
 import { type Webhook, webhookView } from './tabs.ts';
 
@@ -116,19 +117,13 @@ async function formView(
 
 /** The agents that get the event, and how many more. `filter`: the event is delivered only if it is true. */
 async function agentsOf(call: Call, { id, agent_ids }: Webhook) {
-  const shown = await Promise.all(
-    agent_ids.slice(0, AGENTS_SHOWN_MAX).map((agent) => call('showAgent', { id: agent })),
-  );
-  const agents = shown.flatMap((agent) =>
-    agent.kind === 'done'
-      ? [
-          {
-            id: agent.body.id,
-            name: agent.body.name,
-            filter: agent.body.subscriptions.find(({ webhook_id }) => webhook_id === id)?.filter ?? null,
-          },
-        ]
-      : [],
+  const ids = agent_ids.slice(0, AGENTS_SHOWN_MAX);
+  const names = await namesOf(call, 'agents', ids);
+  const agents = await Promise.all(
+    ids.map(async (agentId) => {
+      const subscription = await call('listAgentWebhooks', { id: agentId, query: { webhook_id: id } });
+      return { id: agentId, name: names[agentId], filter: itemsOf(subscription).items[0]?.filter ?? null };
+    }),
   );
   return { agents, moreAgents: agent_ids.length - agents.length };
 }

@@ -56,7 +56,7 @@ const withoutStepUp: Record<string, OperationName[]> = {
     'rotateSecret',
     'fixRejection',
   ],
-  'gives no credential': ['updateAgent', 'setSubscription'],
+  'gives no credential': ['updateAgent', 'setSubscription', 'endSubscription'],
   'moves events between servers of the installation': ['moveWebhook', 'drainCell'],
   'acts once': [
     'testWebhook',

@@ -20,6 +20,7 @@ interface AddOptions {
 }
 
 const NEVER = 'never';
+const NO_WEBHOOKS = 'No subscriptions. See: weir agent subscribe';
 /** Ids of one request: a URL holds a few kilobytes. */
 const IDS_MAX = 50;
 
@@ -84,7 +85,7 @@ export const agentRows: readonly Row[] = [
 
   row<{ json?: boolean }>()({
     name: 'show',
-    description: 'show one agent with its subscriptions and their filters',
+    description: 'show one agent, and its first webhooks with their filters',
     target,
     run: async (call, { id, options: { json } }) => {
       const agent = await call('showAgent', { id });
@@ -92,6 +93,19 @@ export const agentRows: readonly Row[] = [
     },
     json: ({ agent }) => agent,
     text: ({ agent, more }) => agentText(agent, more!),
+  }),
+
+  row<{ filtered?: boolean }>()({
+    name: 'webhooks',
+    description: 'list the webhooks of an agent and their filters',
+    target,
+    options: [['--filtered', 'only those with a filter']],
+    run: (call, { id, options: { filtered } }) => readList(ofAgent(call, id), 'listAgentWebhooks', { filtered }),
+    list: {
+      columns: ['WEBHOOK', 'NAME', 'FILTER'],
+      cells: ({ webhook_id, name, filter }) => [webhook_id, name, filter ?? 'none'],
+      whenEmpty: () => NO_WEBHOOKS,
+    },
   }),
 
   row<{ webhook: string[]; filter?: string }>()({
@@ -106,13 +120,10 @@ export const agentRows: readonly Row[] = [
       const webhooks = (await idsOfGiven(call, 'webhook', options.webhook))!;
       // Nothing changes when one of them is unknown.
       for (const webhookId of webhooks) await call('showWebhook', { id: webhookId });
-      let agent: Agent = await call('showAgent', { id });
-      for (const innerId of webhooks) {
-        const isNew = !agent.webhook_ids.includes(innerId);
-        if (isNew || options.filter !== undefined)
-          agent = await call('setSubscription', { id, innerId, input: { filter: options.filter || null } });
-      }
-      return agent;
+      const input = options.filter === undefined ? {} : { filter: options.filter || null };
+      let agent: Agent | undefined;
+      for (const innerId of webhooks) agent = await call('setSubscription', { id, innerId, input });
+      return agent!;
     },
     text: ({ id }) => `${id}: subscribed.\n`,
   }),
@@ -123,10 +134,10 @@ export const agentRows: readonly Row[] = [
     target,
     more: (command) => command.requiredOption(...webhook),
     run: async (call, { id, options }) => {
-      const webhooks = (await idsOfGiven(call, 'webhook', options.webhook))!;
-      const agent = await call('showAgent', { id });
-      const webhook_ids = agent.webhook_ids.filter((one) => !webhooks.includes(one));
-      return call('updateAgent', { id, input: { webhook_ids }, representation: agent });
+      let agent: Agent | undefined;
+      for (const innerId of (await idsOfGiven(call, 'webhook', options.webhook))!)
+        agent = await call('endSubscription', { id, innerId });
+      return agent!;
     },
     text: ({ id }) => `${id}: unsubscribed.\n`,
   }),
@@ -193,9 +204,13 @@ async function withActivity<One extends { id: string }>(
 async function moreOf(call: Call, agent: Agent) {
   const [[shown], { items: webhooks }] = await Promise.all([
     withActivity(call, [agent]),
-    readList(call, 'listWebhooks'),
+    call('listAgentWebhooks', { id: agent.id }),
   ]);
   return { activity: shown!.activity!, webhooks };
+}
+
+function ofAgent(call: Call, id: string): Call {
+  return (name, given) => call(name, { ...given, id });
 }
 
 function agentText(agent: Agent, { activity, webhooks }: Awaited<ReturnType<typeof moreOf>>): string {
@@ -205,6 +220,7 @@ function agentText(agent: Agent, { activity, webhooks }: Awaited<ReturnType<type
     ['Name', agent.name],
     ['State', stateOf(agent)],
     ['Max leased', limitOf(agent)],
+    ['Webhooks', `${agent.webhooks}, ${agent.filters} with a filter`],
     ['Last seen', last_seen_at === null ? NEVER : `${last_seen_at} from ${last_seen_from}`],
     ...(until === null
       ? []
@@ -214,13 +230,14 @@ function agentText(agent: Agent, { activity, webhooks }: Awaited<ReturnType<type
     ['Created', agent.created_at],
   ] as const;
   const text = facts.map(([name, value]) => `${name.padEnd(16)}${value}\n`).join('');
-  if (agent.subscriptions.length === 0) return `${text}\nNo subscriptions. See: weir agent subscribe\n`;
-  const rows = agent.subscriptions.map(({ webhook_id, filter }) => {
-    const name = webhooks.find(({ id }) => id === webhook_id)?.name ?? '';
+  if (webhooks.length === 0) return `${text}\n${NO_WEBHOOKS}\n`;
+  const rows = webhooks.map(({ webhook_id, name, filter }) => {
     const failures = filters.find((one) => one.webhook_id === webhook_id)?.failures ?? 0;
     return [webhook_id, name, String(failures), filter ?? 'none'];
   });
-  return `${text}\n${table(['WEBHOOK', 'NAME', 'FAILURES', 'FILTER'], rows)}`;
+  const left = agent.webhooks - webhooks.length;
+  const more = left > 0 ? `and ${left} more; see: ${weirCommand()} agent webhooks ${agent.id}\n` : '';
+  return `${text}\n${table(['WEBHOOK', 'NAME', 'FAILURES', 'FILTER'], rows)}${more}`;
 }
 
 function stateOf({ revoked, temporary }: Pick<Agent, 'revoked' | 'temporary'>): string {

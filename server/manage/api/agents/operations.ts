@@ -5,7 +5,7 @@ import {
   agentActivitySchema,
   agentInput,
   agentSchema,
-  listedAgentSchema,
+  agentWebhookSchema,
   undeliveredSettled,
 } from '../../../model/agents.ts';
 import { recordId, text } from '../../../model/fields.ts';
@@ -16,6 +16,7 @@ import type { Actor } from '../../../store/audit/actor.ts';
 import { ACTIVE_AGENTS_MAX, readAgentActivity } from '../../../store/queries/agents/activity.ts';
 import { findAgent, listAgents } from '../../../store/queries/agents/agents.ts';
 import { readAgentQuarters } from '../../../store/queries/agents/history.ts';
+import { listAgentWebhooks } from '../../../store/queries/agents/subscriptions.ts';
 import { readFilters, type StoredFilter } from '../../../store/queries/events/filter.ts';
 import type { ChangeParts } from '../change.ts';
 import { done, operation, replyTo } from '../operation.ts';
@@ -30,6 +31,13 @@ const listQuery = z.strictObject({
   revoked: flag.optional().describe('true: only revoked agents; false: only active agents'),
   q: text(1, 200).optional().describe('part of the name, case-insensitive'),
 });
+
+const webhooksQuery = z.strictObject({
+  ...recordPageQuery,
+  webhook_id: recordId.optional().describe('only the subscription to this webhook'),
+  filtered: flag.optional().describe('true: only those with a filter; false: only those without'),
+});
+const unknown = problem('agent_unknown', 'No agent has this id.');
 
 const activityQuery = z.strictObject({
   agent_ids: idList(ACTIVE_AGENTS_MAX, 'active agents').optional(),
@@ -58,7 +66,7 @@ export function agentOperations(parts: ChangeParts) {
   return {
     listAgents: operation({
       query: listQuery,
-      answers: { 200: pageSchema(listedAgentSchema) },
+      answers: { 200: pageSchema(agentSchema) },
       handle: async ({ query: { revoked, q, cursor, limit } }) => {
         const filter = { revoked: flagValue(revoked), contains: q ?? null };
         const rows = await listAgents(database, filter, cursor ?? null, limit + 1);
@@ -110,7 +118,22 @@ export function agentOperations(parts: ChangeParts) {
       answers: { 200: agentSchema },
       handle: async ({ id }) => {
         const agent = await findAgent(database.query, id);
-        return agent === undefined ? problem('agent_unknown', 'No agent has this id.') : done(200, agent);
+        return agent === undefined ? unknown : done(200, agent);
+      },
+    }),
+
+    listAgentWebhooks: operation({
+      id,
+      query: webhooksQuery,
+      answers: { 200: pageSchema(agentWebhookSchema) },
+      handle: async ({ id, query: { webhook_id, filtered, cursor, limit } }) => {
+        const which = { webhookId: webhook_id ?? null, filtered: flagValue(filtered) };
+        const rows = await listAgentWebhooks(database, id, which, cursor ?? null, limit + 1);
+        if (rows.length === 0 && (await findAgent(database.query, id)) === undefined) return unknown;
+        return done(
+          200,
+          pageOf(rows, limit, ({ id, ...row }) => ({ webhook_id: id, ...row })),
+        );
       },
     }),
 
@@ -132,6 +155,15 @@ export function agentOperations(parts: ChangeParts) {
       representation: agentSchema,
       handle: async ({ actor, id, innerId, input, matches }) =>
         replyTo(await by(actor).setFilter(id, innerId, input.filter, matches), (agent) => done(200, agent)),
+    }),
+
+    endSubscription: operation({
+      id,
+      innerId: { schema: recordId, problem: 'webhook_unknown' },
+      answers: { 200: agentSchema },
+      representation: agentSchema,
+      handle: async ({ actor, id, innerId, matches }) =>
+        replyTo(await by(actor).unsubscribe(id, innerId, matches), (agent) => done(200, agent)),
     }),
 
     rotateAgent: operation({

@@ -15,8 +15,8 @@ import {
   revokeAgent,
   updateAgent,
 } from '../../../store/queries/agents/agents.ts';
-import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
-import { setSubscription, setWebhooks } from './subscriptions.ts';
+import { type AuditMembers, asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
+import { endSubscription, setSubscription, setWebhooks } from './subscriptions.ts';
 
 /** The credential is returned only here. */
 type WithCredential = AgentRecord & { credential: string };
@@ -41,26 +41,30 @@ export class Agents {
     const made = await this.#changer.create(id, async (query) => {
       await refuseTakenName(query, name, id);
       await insertAgent(query, { id, name, temporary, maxLeased: max_leased, ...stored });
-      await setWebhooks(query, id, webhook_ids);
+      return setWebhooks(query, id, webhook_ids);
     });
     return shown(made, text);
   }
 
   /** Sets the given members; the others are unchanged. */
   update(id: string, { name, webhook_ids, max_leased }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
-    return this.#update(id, { name, maxLeased: max_leased }, expects, async (query) => {
-      if (webhook_ids !== undefined) await setWebhooks(query, id, webhook_ids);
-    });
+    return this.#update(id, { name, maxLeased: max_leased }, expects, async (query) =>
+      webhook_ids === undefined ? {} : setWebhooks(query, id, webhook_ids),
+    );
   }
 
-  /** Subscribes the agent to the webhook, with this filter instead of its present one; null: without one. */
+  /** Subscribes the agent to the webhook, with this filter instead of its present one; null: without one; undefined: unchanged. */
   setFilter(
     id: string,
     webhookId: string,
-    filter: string | null,
+    filter: string | null | undefined,
     expects: Expects<AgentRecord> = asItIs,
   ): Promise<Result<AgentRecord>> {
     return this.#update(id, {}, expects, (query) => setSubscription(query, id, webhookId, filter));
+  }
+
+  unsubscribe(id: string, webhookId: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<AgentRecord>> {
+    return this.#update(id, {}, expects, (query) => endSubscription(query, id, webhookId));
   }
 
   /** Creates a new credential; the old one and its sessions end after `overlapSeconds`, and those before it at once. */
@@ -83,12 +87,12 @@ export class Agents {
     id: string,
     given: Parameters<typeof updateAgent>[2],
     expects: Expects<AgentRecord>,
-    work: (query: Query) => Promise<void>,
+    work: (query: Query) => Promise<AuditMembers>,
   ): Promise<Result<AgentRecord>> {
     return this.#changer.change(id, 'update', expects, async (query) => {
       if (given.name !== undefined) await refuseTakenName(query, given.name, id);
       await updateAgent(query, id, given);
-      await work(query);
+      return work(query);
     });
   }
 }

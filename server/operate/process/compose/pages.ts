@@ -20,7 +20,7 @@ import { tokenPages } from '../../../pages/administration/tokens.ts';
 import { userPages } from '../../../pages/administration/user.ts';
 import { userListPages } from '../../../pages/administration/users.ts';
 import { agentPages } from '../../../pages/agents/agents.ts';
-import { agentFilterPages } from '../../../pages/agents/filters.ts';
+import { subscriptionPages } from '../../../pages/agents/subscriptions.ts';
 import { deadCounter } from '../../../pages/deliveries/dead-count.ts';
 import { deliveryPages } from '../../../pages/deliveries/deliveries.ts';
 import { jobPages } from '../../../pages/deliveries/jobs.ts';
@@ -115,7 +115,7 @@ export function composePages(
     ...searchPages(database),
     ...rejectionPages,
     ...agentPages,
-    ...agentFilterPages,
+    ...subscriptionPages,
     ...jobPages,
     ...latencyPages,
     ...conditionPages,

@@ -1,10 +1,9 @@
 /** Agents: management, and the rows that authentication caches. */
 import type { z } from 'zod';
-import { agentSchema, listedAgentSchema, WEBHOOKS_LISTED } from '../../../model/agents.ts';
-import { advisoryLocks } from '../../advisory-locks.ts';
+import { agentSchema, FIRST_WEBHOOKS } from '../../../model/agents.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';
-import { subscribedWebhooks } from './subscriptions.ts';
+import { lockAgents, subscribedWebhooks } from './subscriptions.ts';
 
 interface AgentFilter {
   revoked: boolean | null;
@@ -15,50 +14,31 @@ interface AgentFilter {
 /** An agent as the API shows it, without its credential. */
 export type AgentRecord = z.output<typeof agentSchema>;
 
-/** Without the ids of the webhooks, which the subscriptions have: of 10,000 webhooks, each of the two lists takes 40 ms. */
-const storedSchema = agentSchema.omit({ webhook_ids: true });
-const computed = {
+const subscribed =
+  'from subscriptions s join webhooks w on w.id = s.webhook_id where s.agent_id = a.id and w.deleted_at is null';
+const record = selectList(agentSchema, 'a', {
   revoked: 'a.revoked_at is not null',
   previous_credential_expires_at: `(select ${isoText('a.previous_expires_at')}
     where a.previous_generation = a.generation - 1 and a.previous_expires_at > now())`,
-};
-const record = selectList(storedSchema, 'a', {
-  ...computed,
-  // Sorted first: json_agg with `order by` sorts the objects. 95 and 56 ms of a busy machine for 10,000, of which 45 find the webhooks.
-  subscriptions: `(select coalesce(json_agg(json_build_object('webhook_id', id, 'filter', filter)), '[]') from (
-      select w.id, s.filter from subscriptions s join webhooks w on w.id = s.webhook_id
-      where s.agent_id = a.id and w.deleted_at is null order by w.created_at, w.id) sorted)`,
-});
-
-type ListedAgent = z.output<typeof listedAgentSchema>;
-
-const subscribed =
-  'from subscriptions s join webhooks w on w.id = s.webhook_id where s.agent_id = a.id and w.deleted_at is null';
-const listed = selectList(listedAgentSchema, 'a', {
-  ...computed,
   // Counted in the index: of 10,000 webhooks, to look at each for whether it is deleted took 15 ms.
   webhooks: `((select count(*) from subscriptions s where s.agent_id = a.id) - (select count(*)
     from subscriptions s join webhooks w on w.id = s.webhook_id where s.agent_id = a.id and w.deleted_at is not null))::int`,
   filters: `(select count(*)::int ${subscribed} and s.filter is not null)`,
   first_webhook_ids: `(select coalesce(json_agg(webhook_id), '[]') from (
-    select s.webhook_id ${subscribed} order by s.webhook_id limit ${WEBHOOKS_LISTED}) first)`,
+    select s.webhook_id ${subscribed} order by s.webhook_id limit ${FIRST_WEBHOOKS}) first)`,
 });
-
-function withWebhookIds(stored: z.output<typeof storedSchema>): AgentRecord {
-  return { ...stored, webhook_ids: stored.subscriptions.map(({ webhook_id }) => webhook_id) };
-}
 
 /** A revoked temporary agent is no longer shown; maintenance deletes it. */
 const isShown = 'not (a.temporary and a.revoked_at is not null)';
 
 /** Finds an agent, revoked or not; a temporary one only until it is revoked. */
 export async function findAgent(query: Query, id: string): Promise<AgentRecord | undefined> {
-  const [row] = await query<z.output<typeof storedSchema>>({
+  const [row] = await query<AgentRecord>({
     name: 'find-agent',
     text: `select ${record} from agents a where a.id = $1 and ${isShown}`,
     values: [id],
   });
-  return row && withWebhookIds(row);
+  return row;
 }
 
 /** Lists agents, newest first. `before`: id of the last agent of the previous page. Null limit: all. */
@@ -67,13 +47,13 @@ export function listAgents(
   { revoked, contains }: AgentFilter,
   before: string | null,
   limit: number | null,
-): Promise<ListedAgent[]> {
+): Promise<AgentRecord[]> {
   const values: unknown[] = [limit, ...(before === null ? [] : [before])];
   const state = revoked === null ? '' : revoked ? '-revoked' : '-active';
-  return query<ListedAgent>({
+  return query<AgentRecord>({
     name: `list-agents${state}${before === null ? '' : '-before'}${contains === null ? '' : '-named'}`,
     text: `
-      select ${listed}
+      select ${record}
       from ${contains === null ? 'agents' : rowsNamed('agents', `$${values.push(contains)}`)} a
       where ${isShown} ${revoked === null ? '' : `and a.revoked_at is ${revoked ? 'not ' : ''}null`}
         ${before === null ? '' : 'and (a.created_at, a.id) < ((select l.created_at from agents l where l.id = $2), $2)'}
@@ -85,6 +65,7 @@ export function listAgents(
 
 /** Locks the agent against changes until the transaction ends. Returns false when there is no active agent with this id. */
 export async function lockAgent(query: Query, id: string): Promise<boolean> {
+  await lockAgents(query);
   const rows = await query({
     text: 'select 1 from agents where id = $1 and revoked_at is null for no key update',
     values: [id],
@@ -92,9 +73,9 @@ export async function lockAgent(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Whether an active agent other than `id` has this name. Locks agent names until the transaction ends. */
+/** Whether an active agent other than `id` has this name. Locks agents until the transaction ends. */
 export async function isNameTaken(query: Query, name: string, id: string): Promise<boolean> {
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.agentNames] });
+  await lockAgents(query);
   const rows = await query({
     text: 'select 1 from agents where name = $1 and id <> $2 and revoked_at is null limit 1',
     values: [name, id],
@@ -120,6 +101,18 @@ export async function insertAgent(
   });
 }
 
+/** SQL assignment: the entity tag of the agent is different after each change, also after two of one millisecond. */
+const touched = `updated_at = greatest(now(), updated_at + interval '1 ms')`;
+
+/** The subscriptions of these agents were changed by the webhook. Locks the rows in the order of their ids, as recordAgentsSeen() does. */
+export async function touchAgents(query: Query, ids: readonly string[]): Promise<void> {
+  await query({
+    text: `with locked as (select id from agents where id = any ($1::uuid[]) order by id for no key update)
+           update agents a set ${touched} from locked where a.id = locked.id`,
+    values: [arrayOf(ids)],
+  });
+}
+
 /** Sets the given members, and updated_at. @param maxLeased null: no limit; undefined: unchanged */
 export async function updateAgent(
   query: Query,
@@ -127,7 +120,7 @@ export async function updateAgent(
   { name, maxLeased }: { name?: string | undefined; maxLeased?: number | null | undefined },
 ): Promise<void> {
   await query({
-    text: `update agents set name = coalesce($2, name), max_leased = case when $3 then $4::integer else max_leased end, updated_at = now()
+    text: `update agents set name = coalesce($2, name), max_leased = case when $3 then $4::integer else max_leased end, ${touched}
            where id = $1`,
     values: [id, name ?? null, maxLeased !== undefined, maxLeased ?? null],
   });
@@ -149,7 +142,7 @@ export async function replaceCredential(
           [overlapSeconds],
         ];
   await query({
-    text: `update agents set lookup_id = $2, secret_hash = $3, generation = generation + 1, updated_at = now(), ${previous}
+    text: `update agents set lookup_id = $2, secret_hash = $3, generation = generation + 1, ${touched}, ${previous}
            where id = $1`,
     values: [id, lookupId, secretHash, ...values],
   });
@@ -161,7 +154,7 @@ const noPrevious = `previous_lookup_id = null, previous_secret_hash = null, prev
 /** Invalidates the agent's credentials and sessions permanently; its deliveries are kept, those of a temporary agent until maintenance. */
 export async function revokeAgent(query: Query, id: string): Promise<void> {
   await query({
-    text: `update agents set revoked_at = now(), generation = generation + 1, updated_at = now(), ${noPrevious} where id = $1`,
+    text: `update agents set revoked_at = now(), generation = generation + 1, ${touched}, ${noPrevious} where id = $1`,
     values: [id],
   });
 }

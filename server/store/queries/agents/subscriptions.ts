@@ -75,15 +75,40 @@ export async function findMissing(
   return missing!;
 }
 
-/** Subscribes each agent to each webhook; existing subscriptions are kept. */
-export async function insertSubscriptions(query: Query, { webhookIds, agentIds }: Pairs): Promise<void> {
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.subscriptions] });
-  await query({
+/** Locks agents and subscriptions against changes until the transaction ends. Taken before the row of an agent is locked. */
+export async function lockAgents(query: Query): Promise<void> {
+  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.agents] });
+}
+
+/** A subscription that a change created, changed or ended. */
+export interface Subscription {
+  webhook_id: string;
+  agent_id: string;
+  filter: string | null;
+}
+
+/** Subscribes each agent to each webhook; existing subscriptions are kept. Returns the new ones. */
+export async function insertSubscriptions(query: Query, { webhookIds, agentIds }: Pairs): Promise<Subscription[]> {
+  await lockAgents(query);
+  return query<Subscription>({
     text: `insert into subscriptions (webhook_id, agent_id)
            select webhook_id, agent_id from unnest($1::uuid[]) webhook_id, unnest($2::uuid[]) agent_id
-           on conflict do nothing`,
+           on conflict do nothing
+           returning webhook_id, agent_id, filter`,
     values: [arrayOf(webhookIds), arrayOf(agentIds)],
   });
+}
+
+/** Reads the filter of a subscription; undefined: the agent is not subscribed. */
+export async function readFilter(
+  query: Query,
+  { webhookId, agentId }: { webhookId: string; agentId: string },
+): Promise<string | null | undefined> {
+  const [row] = await query<{ filter: string | null }>({
+    text: 'select filter from subscriptions where webhook_id = $1 and agent_id = $2',
+    values: [webhookId, agentId],
+  });
+  return row?.filter;
 }
 
 /** Sets the filter of a subscription; null: none. The failures of the previous one are forgotten, and one that is suspended judges again. */
@@ -100,25 +125,53 @@ export async function updateFilter(
   });
 }
 
-/** SQL that ends subscriptions. No new events follow, but waiting deliveries that pass the filter stay claimable: claims also read replay_targets. */
-const ending = (where: string) => `
-  with ended as (delete from subscriptions where ${where} returning agent_id, webhook_id, filter, filter_slow, filter_slow_at)
-  insert into replay_targets (agent_id, webhook_id, filter, filter_slow, filter_slow_at)
-  select agent_id, webhook_id, filter, filter_slow, filter_slow_at from ended
-  on conflict (agent_id, webhook_id) do update
-  set filter = excluded.filter, filter_slow = excluded.filter_slow, filter_slow_at = excluded.filter_slow_at`;
-
-/** Ends the subscriptions of a webhook or an agent, except those to `keptIds`. */
-export async function deleteOtherSubscriptions(
+/**
+ * Ends subscriptions of a webhook or an agent, and returns them. No new events follow, but waiting deliveries that pass the filter stay
+ * claimable: claims also read replay_targets.
+ * @param otherIds the other sides of the subscriptions that end (`among`) or stay
+ */
+export async function endSubscriptions(
   query: Query,
   of: { webhookId: string } | { agentId: string },
-  keptIds: readonly string[],
-): Promise<void> {
+  otherIds: readonly string[],
+  which: 'among' | 'except',
+): Promise<Subscription[]> {
   const [own, other, id] =
     'webhookId' in of ? ['webhook_id', 'agent_id', of.webhookId] : ['agent_id', 'webhook_id', of.agentId];
-  await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.subscriptions] });
-  await query({
-    text: ending(`${own} = $1 and not ${other} = any ($2::uuid[])`),
-    values: [id, arrayOf(keptIds)],
+  await lockAgents(query);
+  return query<Subscription>({
+    text: `
+      with ended as (
+        delete from subscriptions where ${own} = $1 and ${which === 'among' ? '' : 'not '}${other} = any ($2::uuid[])
+        returning agent_id, webhook_id, filter, filter_slow, filter_slow_at
+      ), targets as (
+        insert into replay_targets (agent_id, webhook_id, filter, filter_slow, filter_slow_at)
+        select agent_id, webhook_id, filter, filter_slow, filter_slow_at from ended
+        on conflict (agent_id, webhook_id) do update
+        set filter = excluded.filter, filter_slow = excluded.filter_slow, filter_slow_at = excluded.filter_slow_at
+      )
+      select webhook_id, agent_id, filter from ended order by webhook_id`,
+    values: [id, arrayOf(otherIds)],
+  });
+}
+
+/** The webhooks of an agent, by id. `after`: id of the last webhook of the previous page. */
+export function listAgentWebhooks(
+  { query }: { query: Query },
+  agentId: string,
+  { webhookId, filtered }: { webhookId: string | null; filtered: boolean | null },
+  after: string | null,
+  limit: number,
+): Promise<{ id: string; name: string; filter: string | null }[]> {
+  return query({
+    text: `
+      select s.webhook_id as id, w.name, s.filter
+      from subscriptions s join webhooks w on w.id = s.webhook_id
+      where s.agent_id = $1 and w.deleted_at is null
+        ${filtered === null ? '' : `and s.filter is ${filtered ? 'not ' : ''}null`}
+        and ($2::uuid is null or s.webhook_id = $2) and ($3::uuid is null or s.webhook_id > $3)
+      order by s.webhook_id
+      limit $4`,
+    values: [agentId, webhookId, after, limit],
   });
 }

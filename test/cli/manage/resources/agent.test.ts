@@ -30,17 +30,16 @@ describe('agent add', () => {
     const made = await json('add', '--name', ' ci ', '--webhook', webhookId, '--webhook', 'orders');
     const { credential, ...agent } = made;
     expect(credential).toMatch(CREDENTIAL);
-    const { webhook_ids, subscriptions: _, ...shown } = agent;
-    const listed = { ...shown, webhooks: 1, filters: 0, first_webhook_ids: webhook_ids };
-    expect((await agents()).find(({ id }) => id === made.id)).toEqual(listed);
+    expect((await agents()).find(({ id }) => id === made.id)).toEqual(agent);
     expect(agent).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       name: 'ci',
       revoked: false,
-      webhook_ids: [webhookId],
       temporary: false,
+      webhooks: 1,
+      filters: 0,
+      first_webhook_ids: [webhookId],
       max_leased: null,
-      subscriptions: [{ webhook_id: webhookId, filter: null }],
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       previous_credential_expires_at: null,
       updated_at: expect.stringMatching(/Z$/),
@@ -97,7 +96,7 @@ describe('agent', () => {
   test('rotate prints a new credential, once', async () => {
     const { id, credential } = await json('add', '--name', randomUUID());
     const rotated = await json('rotate', String(id).toUpperCase());
-    expect(rotated).toMatchObject({ id, credential: expect.stringMatching(CREDENTIAL), webhook_ids: [] });
+    expect(rotated).toMatchObject({ id, credential: expect.stringMatching(CREDENTIAL), webhooks: 0 });
     expect(rotated.credential).not.toBe(credential);
     expect((await weir('rotate', String(id))).out).toMatch(
       new RegExp(
@@ -118,34 +117,36 @@ describe('agent', () => {
   test('subscribe adds webhooks and unsubscribe removes them', async () => {
     const { id } = await json('add', '--name', randomUUID());
     const other = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'b', '--json'])).out).id);
-    const ids = async () => (await json('show', String(id))).webhook_ids;
+    const listed = async () => (await json('webhooks', String(id))).items as Record<string, unknown>[];
+    const ids = async () => (await listed()).map(({ webhook_id }) => webhook_id).sort();
+    const both = [webhookId, other].sort();
     expect((await weir('subscribe', String(id), '--webhook', webhookId, '--webhook', other)).out).toBe(
       `${id}: subscribed.\n`,
     );
     expect(await json('subscribe', String(id), '--webhook', other)).toMatchObject({
       id,
-      webhook_ids: [webhookId, other],
+      first_webhook_ids: both,
     });
-    expect(await ids()).toEqual([webhookId, other]);
+    expect(await ids()).toEqual(both);
     expect((await weir('unsubscribe', String(id), '--webhook', webhookId)).out).toBe(`${id}: unsubscribed.\n`);
     expect(await ids()).toEqual([other]);
     const filtered = await json('subscribe', String(id), '--webhook', other, '--filter', 'bytes > 1');
-    expect(filtered).toMatchObject({ id, subscriptions: [{ webhook_id: other, filter: 'bytes > 1' }] });
-    const filter = async () => (await json('show', String(id))).subscriptions;
-    expect(await filter()).toEqual([{ webhook_id: other, filter: 'bytes > 1' }]);
+    expect(filtered).toMatchObject({ id, webhooks: 1, filters: 1 });
+    const filter = async () => (await listed()).map(({ webhook_id, filter }) => [webhook_id, filter]);
+    expect(await filter()).toEqual([[other, 'bytes > 1']]);
     const wrong = await weir('subscribe', String(id), '--webhook', other, '--filter', 'byte > 1');
     expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('Character 1: unknown variable: byte;')]);
     await weir('subscribe', String(id), '--webhook', other);
-    expect(await filter()).toEqual([{ webhook_id: other, filter: 'bytes > 1' }]);
+    expect(await filter()).toEqual([[other, 'bytes > 1']]);
     await weir('subscribe', String(id), '--webhook', other, '--filter', '');
-    expect(await filter()).toEqual([{ webhook_id: other, filter: null }]);
+    expect(await filter()).toEqual([[other, null]]);
     const unknown = ['--webhook', webhookId, '--webhook', randomUUID()];
     for (const more of [[], ['--filter', 'bytes > 2']]) {
       const { code, err } = await weir('subscribe', String(id), ...unknown, ...more);
       expect([code, err]).toEqual([1, expect.stringMatching(/no webhook has the id .*; see: weir webhook list/)]);
     }
     // All or nothing: the webhook that exists is not subscribed either.
-    expect(await filter()).toEqual([{ webhook_id: other, filter: null }]);
+    expect(await filter()).toEqual([[other, null]]);
   });
 
   test('list counts filters, and show prints them, without --json', async () => {
@@ -157,12 +158,14 @@ describe('agent', () => {
     expect(await line()).toMatch(new RegExp(`${name} +active +1 +1 +7 +never`));
     const { code, out } = await weir('show', String(id));
     expect(code).toBe(0);
-    expect(out).toMatch(new RegExp(`^Name +${name}\nState +active\nMax leased +7\nLast seen +never\n`));
+    expect(out).toMatch(
+      new RegExp(`^Name +${name}\nState +active\nMax leased +7\nWebhooks +1, 1 with a filter\nLast seen +never\n`),
+    );
     expect(out).toMatch(new RegExp(`\n${webhookId} +orders +0 +bytes > 1\n$`));
-    expect(await json('show', String(id))).toMatchObject({
-      id,
-      subscriptions: [{ webhook_id: webhookId, filter: 'bytes > 1' }],
-    });
+    expect((await weir('webhooks', String(id), '--filtered')).out).toMatch(
+      new RegExp(`\\n${webhookId} +orders +bytes > 1\n$`),
+    );
+    expect((await weir('webhooks', String(id), '--filtered')).out.split('\n')).toHaveLength(3);
     const unknown = await weir('show', randomUUID());
     expect([unknown.code, unknown.err]).toEqual([1, expect.stringContaining('weir agent list')]);
   });

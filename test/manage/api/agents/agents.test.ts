@@ -11,6 +11,9 @@ const viewer = shared(() => addPerson(app, 'viewer'));
 const PATH = '/api/v1/agents';
 const CREDENTIAL = /^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
 const show = async (id: string) => (await viewer.api('GET', `${PATH}/${id}`)).body;
+const webhooksOf = async (id: string, query = '') => (await viewer.api('GET', `${PATH}/${id}/webhooks${query}`)).body;
+const idsOf = async (id: string): Promise<string[]> =>
+  (await webhooksOf(id)).items.map(({ webhook_id }: { webhook_id: string }) => webhook_id);
 
 /** The agent of a 201. */
 async function made(body: object = {}) {
@@ -37,9 +40,10 @@ describe('a new agent', () => {
       name: 'ci',
       revoked: false,
       temporary: false,
-      webhook_ids: [webhook.id],
+      webhooks: 1,
+      filters: 0,
+      first_webhook_ids: [webhook.id],
       max_leased: null,
-      subscriptions: [{ webhook_id: webhook.id, filter: null }],
       previous_credential_expires_at: null,
       created_at: expect.stringMatching(/Z$/),
       updated_at: agent.created_at,
@@ -98,11 +102,11 @@ describe('an update', () => {
     const { id } = await made({ webhook_ids: [one.id] });
     expect((await operator.api('PATCH', `${PATH}/${id}`, { name: 'renamed' })).body).toMatchObject({
       name: 'renamed',
-      webhook_ids: [one.id],
+      first_webhook_ids: [one.id],
     });
     expect((await operator.api('PATCH', `${PATH}/${id}`, { webhook_ids: [two.id] })).body).toMatchObject({
       name: 'renamed',
-      webhook_ids: [two.id],
+      first_webhook_ids: [two.id],
     });
     expect((await viewer.api('GET', `/api/v1/webhooks/${two.id}`)).body.agent_ids).toEqual([id]);
   });
@@ -130,7 +134,7 @@ describe('an update', () => {
       ),
     ]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-    for (const { id } of agents) expect((await show(id)).webhook_ids).toHaveLength(2);
+    for (const { id } of agents) expect((await show(id)).webhooks).toBe(2);
   });
 });
 
@@ -185,26 +189,138 @@ describe('the list', () => {
     expect(await next(older.id)).toMatchObject({ status: 200, body: { items: [], next_cursor: null } });
   });
 
-  test('has the number and the first three webhooks of an agent, which itself has all, oldest first, in both members', async () => {
-    const oldestFirst: string[] = [];
-    for (let i = 0; i < 4; i++) oldestFirst.push((await app.addWebhook()).id);
-    const { id, name } = await made({ webhook_ids: [...oldestFirst].sort() });
+  test('has the same members as the agent itself: of its webhooks the number and the first three', async () => {
+    const webhooks = await Promise.all(Array.from({ length: 4 }, () => app.addWebhook()));
+    const ids = webhooks.map(({ id }) => id).sort();
+    const { id, name } = await made({ webhook_ids: ids });
     const [listed] = (await viewer.api('GET', `${PATH}?q=${name}`)).body.items;
-    const { webhook_ids, subscriptions, ...shown } = await show(id);
-    expect(webhook_ids).toEqual(oldestFirst);
-    expect(subscriptions).toEqual(oldestFirst.map((webhook_id) => ({ webhook_id, filter: null })));
-    const first_webhook_ids = [...oldestFirst].sort().slice(0, 3);
-    expect(listed).toEqual({ ...shown, webhooks: 4, filters: 0, first_webhook_ids });
+    expect(listed).toMatchObject({ webhooks: 4, filters: 0, first_webhook_ids: ids.slice(0, 3) });
+    expect(listed).toEqual(await show(id));
+  });
+});
+
+describe('the webhooks of an agent', () => {
+  test('are listed by id, in pages, also those with a filter alone, or one of them', async () => {
+    const webhooks = await Promise.all(Array.from({ length: 4 }, () => app.addWebhook({ name: 'listed' })));
+    const ids = webhooks.map(({ id }) => id).sort();
+    const { id } = await made({ webhook_ids: ids });
+    await operator.api('PUT', `${PATH}/${id}/subscriptions/${ids[2]}`, { filter: 'bytes > 1' });
+    const item = (index: number) => ({
+      webhook_id: ids[index],
+      name: 'listed',
+      filter: index === 2 ? 'bytes > 1' : null,
+    });
+    const first = await webhooksOf(id, '?limit=3');
+    expect(first).toEqual({ items: [0, 1, 2].map(item), next_cursor: ids[2] });
+    expect(await webhooksOf(id, `?limit=3&cursor=${first.next_cursor}`)).toEqual({
+      items: [item(3)],
+      next_cursor: null,
+    });
+    expect((await webhooksOf(id, '?filtered=true')).items).toEqual([item(2)]);
+    expect((await webhooksOf(id, '?filtered=false')).items).toEqual([0, 1, 3].map(item));
+    expect((await webhooksOf(id, `?webhook_id=${ids[1]}`)).items).toEqual([item(1)]);
+    expect((await webhooksOf(id, `?webhook_id=${randomUUID()}`)).items).toEqual([]);
   });
 
-  test('contains no deleted webhooks', async () => {
+  test('leave out deleted ones', async () => {
     const webhook = await app.addWebhook();
     const { id } = await made({ webhook_ids: [webhook.id] });
     await app.webhooks.remove(webhook.id);
-    const { name, webhook_ids } = await show(id);
-    expect(webhook_ids).toEqual([]);
-    const [listed] = (await viewer.api('GET', `${PATH}?q=${name}`)).body.items;
-    expect(listed).toMatchObject({ webhooks: 0, first_webhook_ids: [] });
+    expect(await webhooksOf(id)).toEqual({ items: [], next_cursor: null });
+    expect(await show(id)).toMatchObject({ webhooks: 0, first_webhook_ids: [] });
+  });
+
+  test.each(['nonsense', randomUUID()])('of the unknown agent %s are not found', async (id) => {
+    expect(await webhooksOf(id)).toMatchObject({ status: 404, code: 'agent_unknown' });
+  });
+
+  test('change one at a time: each keeps the others, and a filter that is not given', async () => {
+    const [one, two] = await Promise.all([app.addWebhook(), app.addWebhook()]);
+    const { id } = await made({ webhook_ids: [one.id] });
+    const path = (webhook: { id: string }) => `${PATH}/${id}/subscriptions/${webhook.id}`;
+    await operator.api('PUT', path(one), { filter: 'bytes > 1' });
+    for (const webhook of [one, two]) expect((await operator.api('PUT', path(webhook), {})).status).toBe(200);
+    expect((await webhooksOf(id, `?webhook_id=${one.id}`)).items[0].filter).toBe('bytes > 1');
+    // Also when the subscription has ended already.
+    for (let i = 0; i < 2; i++) {
+      const { status, body } = await operator.api('DELETE', path(one));
+      expect([status, body]).toEqual([200, await show(id)]);
+    }
+    expect(await idsOf(id)).toEqual([two.id]);
+  });
+});
+
+describe('the ETag of an agent', () => {
+  const tagOf = async (id: string) => (await viewer.api('GET', `${PATH}/${id}`)).headers.get('etag');
+
+  test('changes with each change of its subscriptions, also those that its first webhooks do not show, and by the webhook', async () => {
+    const webhooks = await Promise.all(Array.from({ length: 6 }, () => app.addWebhook()));
+    const ids = webhooks.map(({ id }) => id).sort();
+    const { id } = await made({ webhook_ids: ids.slice(0, 4) });
+    const subscription = (webhookId: string | undefined) => `${PATH}/${id}/subscriptions/${webhookId}`;
+    const changes: [method: string, path: string, body: object | undefined][] = [
+      ['PUT', subscription(ids[3]), { filter: 'bytes > 1' }],
+      ['PUT', subscription(ids[3]), { filter: 'bytes > 2' }],
+      ['PATCH', `${PATH}/${id}`, { webhook_ids: [...ids.slice(0, 3), ids[4]] }],
+      ['PATCH', `/api/v1/webhooks/${ids[5]}`, { agent_ids: [id] }],
+      ['PATCH', `/api/v1/webhooks/${ids[4]}`, { agent_ids: [] }],
+      ['DELETE', subscription(ids[5]), undefined],
+      ['PUT', subscription(ids[5]), {}],
+    ];
+    const seen = new Set([await tagOf(id)]);
+    for (const [method, path, body] of changes) {
+      expect((await operator.api(method, path, body)).status, `${method} ${path}`).toBe(200);
+      seen.add(await tagOf(id));
+    }
+    expect(seen.size).toBe(changes.length + 1);
+  });
+
+  test('changes with two changes of one millisecond', async () => {
+    const { id } = await made();
+    const { updated_at } = await show(id);
+    await app.database.query({
+      text: `update agents set updated_at = now() + interval '1 hour' where id = $1`,
+      values: [id],
+    });
+    const before = await tagOf(id);
+    await operator.api('PATCH', `${PATH}/${id}`, {});
+    expect(await tagOf(id)).not.toBe(before);
+    expect((await show(id)).updated_at > updated_at).toBe(true);
+  });
+});
+
+describe('the audit entry of a change of subscriptions', () => {
+  const statesOf = async () => {
+    const { before, after } = (await lastAudit()) as Record<'before' | 'after', { subscriptions: unknown }>;
+    return [before.subscriptions, after.subscriptions];
+  };
+
+  test('says what ended and what began, and the filter before and after', async () => {
+    const [one, two] = (await Promise.all([app.addWebhook(), app.addWebhook()])).map(({ id }) => id);
+    const { id } = await made({ webhook_ids: [one] });
+    const filter = 'bytes > 1';
+    const list = (...first: object[]) => ({ changed: first.length, first });
+    await operator.api('PUT', `${PATH}/${id}/subscriptions/${one}`, { filter });
+    expect(await statesOf()).toEqual([list({ webhook_id: one, filter: null }), list({ webhook_id: one, filter })]);
+    await operator.api('PATCH', `${PATH}/${id}`, { webhook_ids: [two] });
+    expect(await statesOf()).toEqual([list({ webhook_id: one, filter }), list({ webhook_id: two, filter: null })]);
+    await operator.api('DELETE', `${PATH}/${id}/subscriptions/${two}`);
+    expect(await statesOf()).toEqual([list({ webhook_id: two, filter: null }), list()]);
+    await operator.api('PATCH', `${PATH}/${id}`, { name: randomUUID() });
+    expect(await statesOf()).toEqual([undefined, undefined]);
+  });
+
+  test('names at most 100 of them, and their number', async () => {
+    const { id } = await made();
+    await app.database.query({
+      text: `with added as (insert into webhooks (id, name) select gen_random_uuid(), 'one of 101' from generate_series(1, 101) returning id)
+             insert into subscriptions (webhook_id, agent_id) select id, $1 from added`,
+      values: [id],
+    });
+    await operator.api('PATCH', `${PATH}/${id}`, { webhook_ids: [] });
+    const [ended, begun] = await statesOf();
+    expect([ended, begun]).toMatchObject([{ changed: 101 }, { changed: 0, first: [] }]);
+    expect((ended as { first: object[] }).first).toHaveLength(100);
   });
 });
 
@@ -219,7 +335,7 @@ describe('the filter of a subscription', () => {
     expect([answer.status, answer.body]).toEqual([200, await show(id)]);
     await operator.api('PATCH', `${PATH}/${id}`, { name: randomUUID(), webhook_ids: [two.id, one.id] });
     const filterOf = async ({ id: webhookId }: { id: string }) =>
-      (await show(id)).subscriptions.find((one: { webhook_id: string }) => one.webhook_id === webhookId)?.filter;
+      (await webhooksOf(id, `?webhook_id=${webhookId}`)).items[0]?.filter;
     expect([await filterOf(one), await filterOf(two)]).toEqual([null, 'body.action == "opened"']);
     expect((await set(id, two.id, null)).status).toBe(200);
     expect(await filterOf(two)).toBeNull();
@@ -239,7 +355,7 @@ describe('the filter of a subscription', () => {
     const { id } = await made();
     const { status, body } = await set(id, webhook.id, filter);
     expect([status, body.errors]).toEqual([422, [{ pointer: '/filter', detail: expect.stringMatching(detail) }]]);
-    expect((await show(id)).subscriptions).toEqual([]);
+    expect(await idsOf(id)).toEqual([]);
   });
 
   test('of an unknown webhook or agent is not found', async () => {

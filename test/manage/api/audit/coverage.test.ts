@@ -163,6 +163,7 @@ const actions: Partial<Record<OperationName, string>> = {
   createAgent: 'agent.create',
   updateAgent: 'agent.update',
   setSubscription: 'agent.update',
+  endSubscription: 'agent.update',
   rotateAgent: 'agent.rotate',
   revokeAgent: 'agent.revoke',
   replayEvent: 'event.replay',

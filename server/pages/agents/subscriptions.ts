@@ -1,13 +1,62 @@
-/** /agents/ID/filter: the form for the filter of one subscription, which tries it on stored events. */
+/** The subscriptions of an agent: /agents/ID/webhooks lists and changes them; /agents/ID/filter is the form of one filter, tried on stored events. */
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { fieldError, formErrors } from '../forms/errors.ts';
+import { filtersOf } from '../forms/filters.ts';
 import { basis, field, list, withVersion } from '../forms/form.ts';
-import { isId, namesOf } from '../names.ts';
-import { asProblem, type Page, type PageReply, type PageRequest, partOf, redirect, view } from '../page.ts';
+import { choicesOf, idsOf, isId, namesOf } from '../names.ts';
+import {
+  asProblem,
+  itemsOf,
+  listOf,
+  type Page,
+  type PageReply,
+  type PageRequest,
+  partOf,
+  redirect,
+  view,
+} from '../page.ts';
+import { address } from '../show.ts';
 
 type Agent = Success<Operations['showAgent']['answers']>['body'];
 type Tried = Success<Operations['testFilter']['answers']>['body'];
+
+const agentWebhooks: Page = (request) => listView(request);
+
+/** Ends the subscription `end`, or adds the webhook that is named. */
+const changeWebhooks: Page = async (request) => {
+  const { call, id, form } = request;
+  const here = `/agents/${id}/webhooks`;
+  if (form.has('end')) {
+    const ended = await call('endSubscription', { id, innerId: field(form, 'end') });
+    return ended.kind === 'done' ? redirect(here, 'saved') : asProblem(ended);
+  }
+  const found = await idsOf(call, 'webhooks', [field(form, 'add')]);
+  if ('error' in found) return listView(request, { add: found.error });
+  const [innerId] = found.ids;
+  const added = await call('setSubscription', { id, innerId: innerId!, input: {} });
+  return added.kind === 'done' ? redirect(address(here, { webhook_id: innerId }), 'saved') : asProblem(added);
+};
+
+/** @param refused error of the form that adds a webhook */
+async function listView({ call, id, query, form }: PageRequest, refused?: { add: string }): Promise<PageReply> {
+  const filters = filtersOf(query, ['webhook_id', 'filtered', 'cursor']);
+  const agent = await call('showAgent', { id });
+  if (agent.kind !== 'done') return asProblem(agent);
+  const named = filters.webhook_id === undefined ? { ids: [] } : await idsOf(call, 'webhooks', [filters.webhook_id]);
+  const listed =
+    'error' in named
+      ? ({ kind: 'invalid', errors: { webhook_id: named.error } } as const)
+      : await call('listAgentWebhooks', { id, query: { ...filters, webhook_id: named.ids[0] } });
+  if (listed.kind === 'problem') return listed;
+  const list = listOf(listed);
+  const choices = await choicesOf(call, 'webhooks');
+  const shown = { agent: agent.body, filters, ...list, choices, add: field(form, 'add') };
+  const title = `Webhooks of ${agent.body.name}`;
+  return refused === undefined
+    ? view('agents/webhooks', title, shown)
+    : view('agents/webhooks', title, { ...shown, errors: refused }, { status: 422 });
+}
 
 const editFilter: Page = async (request) => {
   const webhookId = request.query.get('webhook_id') ?? '';
@@ -45,7 +94,7 @@ const updateFilter: Page = async (request) => {
   });
 };
 
-export const agentFilterPages = { editFilter, updateFilter };
+export const subscriptionPages = { agentWebhooks, changeWebhooks, editFilter, updateFilter };
 
 /** Calls `work` if the agent is subscribed to the webhook; else the page is not found. */
 async function withSubscription(
@@ -55,7 +104,9 @@ async function withSubscription(
 ): Promise<PageReply> {
   const agent = await call('showAgent', { id });
   if (agent.kind !== 'done') return asProblem(agent);
-  const subscription = agent.body.subscriptions.find((one) => one.webhook_id === webhookId);
+  // After the agent: a change in between is noticed by the version.
+  const found = itemsOf(await call('listAgentWebhooks', { id, query: { webhook_id: webhookId } }));
+  const subscription = found.items[0];
   if (!isId(webhookId) || subscription === undefined) return redirect(`/agents/${id}`);
   return work(agent.body, { filter: subscription.filter ?? '', was: agent.text });
 }
@@ -100,14 +151,4 @@ async function formView(
   const webhook = webhooks[webhookId] ?? webhookId;
   const shown = { agent, webhookId, webhook, filter, was, tried, errors, types, chosen: typesOfFilter(filter) };
   return view('agents/filter', `Filter of ${webhook} for ${agent.name}`, shown, status);
-}
-
-/** Subscriptions on the page of an agent. */
-const SUBSCRIPTIONS_SHOWN = 100;
-
-/** The subscriptions that the page of an agent shows: of more than SUBSCRIPTIONS_SHOWN, those with a filter first. */
-export function shownSubscriptions<One extends { filter: string | null }>(all: readonly One[]): readonly One[] {
-  if (all.length <= SUBSCRIPTIONS_SHOWN) return all;
-  const [filtered, others] = [true, false].map((is) => all.filter(({ filter }) => (filter !== null) === is));
-  return [...filtered!, ...others!].slice(0, SUBSCRIPTIONS_SHOWN);
 }

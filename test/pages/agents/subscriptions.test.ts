@@ -1,7 +1,7 @@
-/** The filter of a subscription on the pages: its form, and the list of what it excluded. */
-import { expect, test } from 'vitest';
-import { filterOfTypes, typesOfFilter } from '../../../server/pages/agents/filters.ts';
-import { addAgent, send } from '../../helpers/agents.ts';
+/** The subscriptions of an agent on the pages: the list, the form of a filter, and the list of what it excluded. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { filterOfTypes, typesOfFilter } from '../../../server/pages/agents/subscriptions.ts';
+import { addAgent, send, type TestAgent } from '../../helpers/agents.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -60,8 +60,8 @@ test('a filter that another user has changed since is not overwritten unnoticed'
   expect(refused.status).toBe(412);
   expect(refused.text).toContain('Save again to overwrite that.');
   expect(refused.text).toContain('>bytes &gt; 1</textarea>');
-  const { body } = await operator.api('GET', `/api/v1/agents/${agent.id}`);
-  expect(body.subscriptions).toEqual([{ webhook_id: webhook.id, filter: 'bytes > 2' }]);
+  const { body } = await operator.api('GET', `/api/v1/agents/${agent.id}/webhooks`);
+  expect(body.items).toEqual([{ webhook_id: webhook.id, name: 'orders', filter: 'bytes > 2' }]);
   expect(await post(form, { ...fields, was: wasIn(refused.text) })).toMatchObject({ status: 303 });
   await setFilter(null);
 });
@@ -129,22 +129,63 @@ test('another expression has no types that boxes could show', () => {
   expect(typesOfFilter('event_type in ["a"] && bytes > 1')).toEqual([]);
 });
 
-test('the page of an agent shows 100 of its subscriptions, those with a filter first', async () => {
-  const wide = await addAgent(app, []);
-  const added = await app.database.query<{ id: string }>({
-    text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of 110' from generate_series(1, 110) returning id`,
+describe('an agent of 210 webhooks', () => {
+  let wide: TestAgent;
+  let ids: string[];
+  beforeAll(async () => {
+    wide = await addAgent(app, []);
+    const added = await app.database.query<{ id: string }>({
+      text: `insert into webhooks (id, name) select gen_random_uuid(), 'one of 210' from generate_series(1, 210) returning id`,
+    });
+    ids = added.map(({ id }) => id).sort();
+    await app.database.query({
+      text: `insert into subscriptions (webhook_id, agent_id, filter)
+             select id, $2, case when id = $3 then 'bytes > 7' end from unnest($1::uuid[]) id`,
+      values: [`{${ids}}`, wide.id, ids.at(-1)!],
+    });
   });
-  await app.database.query({
-    text: `insert into subscriptions (webhook_id, agent_id, filter)
-           select id, $2, case when id = $3 then 'bytes > 7' end from unnest($1::uuid[]) id`,
-    values: [`{${added.map(({ id }) => id)}}`, wide.id, added.at(-1)!.id],
+  const linksIn = (html: string) => [...html.matchAll(/href="\/webhooks\/([^"]+)"/g)].map(([, id]) => id);
+
+  test('shows 50 of them on its page, those with a filter first, and leads to the list', async () => {
+    const page = await get(`/agents/${wide.id}`);
+    const shown = page.split('Subscribed webhooks</dt>')[1]!.split('</dd>')[0]!;
+    expect(linksIn(shown)).toEqual([ids.at(-1), ...ids.slice(0, 49)]);
+    expect(shown).toContain(`<a href="/agents/${wide.id}/webhooks">160 more</a>`);
   });
-  const page = await get(`/agents/${wide.id}`);
-  expect(page).toContain('and 10 more');
-  const links = page
-    .split('Subscribed webhooks</dt>')[1]!
-    .split('</dd>')[0]!
-    .match(/href="\/webhooks\/[^"]+"/g)!;
-  expect(links).toHaveLength(100);
-  expect(links[0]).toContain(added.at(-1)!.id);
+
+  test('has a list of them in pages, and by filter', async () => {
+    const path = `/agents/${wide.id}/webhooks`;
+    const page = await get(path);
+    expect(linksIn(page)).toEqual(ids.slice(0, 50));
+    expect(page).toContain('210 webhooks, 1 with a filter.');
+    const next = /href="([^"]+)" rel="next"/.exec(page)![1]!.replaceAll('&amp;', '&');
+    expect(linksIn(await get(next))).toEqual(ids.slice(50, 100));
+    expect(linksIn(await get(`${path}?filtered=true`))).toEqual([ids.at(-1)]);
+    expect(await get(`${path}?webhook_id=nowhere`)).toContain('No webhook has “nowhere” in its name.');
+  });
+
+  test('keeps them when its form is saved, which does not list them', async () => {
+    const form = await get(`/agents/${wide.id}/edit`);
+    expect(form).not.toContain('name="webhook_ids"');
+    const fields = { name: 'renamed', max_leased: '', was: wasIn(form), keep_webhooks: 'true' };
+    expect(await post(`/agents/${wide.id}/edit`, fields)).toMatchObject({ status: 303 });
+    const { body } = await operator.api('GET', `/api/v1/agents/${wide.id}`);
+    expect(body).toMatchObject({ name: 'renamed', webhooks: 210, filters: 1 });
+  });
+});
+
+test('the list of webhooks of an agent adds one by name, and ends one', async () => {
+  const small = await addAgent(app, []);
+  const path = `/agents/${small.id}/webhooks`;
+  const stored = async () => (await operator.api('GET', `/api/v1${path}`)).body.items;
+  const refused = await post(path, { add: 'nowhere' });
+  expect([refused.status, refused.text]).toEqual([
+    422,
+    expect.stringContaining('No webhook has “nowhere” in its name.'),
+  ]);
+  expect((await post(path, { add: webhook.id })).to).toContain(`${path}?webhook_id=${webhook.id}`);
+  expect(await stored()).toEqual([{ webhook_id: webhook.id, name: 'orders', filter: null }]);
+  expect(await get(path)).toContain(`name="end" value="${webhook.id}"`);
+  expect(await post(path, { end: webhook.id })).toMatchObject({ status: 303 });
+  expect(await stored()).toEqual([]);
 });
