@@ -75,7 +75,7 @@ test('the command prints the same', async () => {
   expect(await weirJson(app, ...given)).toEqual((await tryIt({ filter: FILTER })).body);
   const { out } = await weir(app, ...given, '--events', '2');
   expect(out).toMatch(
-    / failed +No such key: n\n[^\n]+ passed *\n\n1 passed, 0 filtered, 1 failed \(they would be delivered\)\.\n2 of 3 events of the last 24 hours would have been delivered\.\n$/,
+    / failed +No such key: n\n[^\n]+ passed *\n\n1 passed, 0 filtered, 1 failed \(they would be delivered\)\.\nAbout 3 of 3 events of the last 24 hours would have been delivered\.\n$/,
   );
   const wrong = await weir(app, 'filter', 'test', '--webhook', webhook.id, '--filter', 'n ==');
   expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('filter: Character 5: unexpected token: EOF.')]);

@@ -62,7 +62,7 @@ test('a replay that reaches no agent says so before it is started', async () => 
     const headers = { cookie, origin: app.url };
     return (await fetch(`${app.url}/events/replay`, { method: 'POST', body, headers })).text();
   };
-  const warning = 'No agent gets these events, because subscriptions and filters exclude all of them.';
+  const warning = 'No agent gets these events, because none is subscribed to their webhooks.';
   expect(await previewOf(stranger.id)).toContain(warning);
   expect(await previewOf(agent.id)).not.toContain(warning);
 });

@@ -79,14 +79,15 @@ async function replayMany(call: Call, { options, io }: Given<Options>, scope: Sc
 
 /** With a line for each agent. */
 function questionOf({ events, exact, agents }: Preview, { beyond_subscriptions }: Scope): string {
-  const about = (isExact: boolean, count: number) =>
-    `${isExact ? '' : 'about '}${count} ${count === 1 ? 'event' : 'events'}`;
-  const lines = agents.map(({ name, deliveries, beyond, exact: isExact }) => {
+  const atLeast = (count: number) => `${exact ? '' : 'at least '}${count} ${count === 1 ? 'event' : 'events'}`;
+  const lines = agents.map(({ name, deliveries, filtered, beyond }) => {
     const count = deliveries + (beyond_subscriptions ? beyond : 0);
-    const excluded = beyond_subscriptions || beyond === 0 ? '' : `, without ${beyond} that its subscriptions exclude`;
-    return `  ${name}: ${about(isExact, count)}${excluded}\n`;
+    const excluded =
+      beyond_subscriptions || beyond === 0 ? '' : `, without ${beyond} of webhooks to which it is not subscribed`;
+    const judged = beyond_subscriptions || !filtered ? '' : ', less what its filters exclude';
+    return `  ${name}: ${atLeast(count)}${excluded}${judged}\n`;
   });
-  return `${lines.join('')}Replay ${about(exact, events)}? [y/N] `;
+  return `${lines.join('')}Replay ${atLeast(events)}? [y/N] `;
 }
 
 async function isConfirmed(io: CommandIo, question: string): Promise<boolean> {

@@ -181,8 +181,8 @@ export function eventOperations(
       handle: async ({ input: { agent_ids, beyond_subscriptions, preview, ...filter }, actor, isGone }) => {
         const scope = scopeOf({ agent_ids, beyond_subscriptions });
         if (preview === true) {
-          const order = { ...eventFilterOf(filter, null, null), agentIds: scope.agentIds };
-          const previewed = await previewReplay({ database, judge, search, isGone }, order);
+          const order = { ...eventFilterOf(filter, null, null), agentIds: scope.agentIds, isGone };
+          const previewed = await previewReplay({ database, search }, order);
           // A part of the numbers must not be stored for an Idempotency-Key.
           return isGone() ? { kind: 'gone' } : replyTo(previewed, (body) => done(200, body));
         }

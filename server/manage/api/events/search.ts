@@ -5,10 +5,9 @@
 
 import { DAY_MS } from '../../../base/time/durations.ts';
 import type { Database, Statement } from '../../../store/connect/pool.ts';
-import { uuidv7Milliseconds, uuidv7Time } from '../../../store/ids.ts';
+import { uuidv7Milliseconds } from '../../../store/ids.ts';
 import type { EventFilter, EventSpan } from '../../../store/queries/events/conditions.ts';
-import { countEvents, type EventRecord, listEvents, sliceEnd } from '../../../store/queries/events/events.ts';
-import { countByWebhook } from '../../../store/queries/replays/preview.ts';
+import { countByWebhook, type EventRecord, listEvents, sliceEnd } from '../../../store/queries/events/events.ts';
 
 /**
  * Events per slice: 10 to 40 ms of work for one statement, after which other requests get the connection. The first slice is
@@ -41,10 +40,11 @@ export interface SearchResult {
   stoppedAt: string | null;
 }
 
-/** Matches by webhook id. `countedFrom`: ISO, older events were not looked at; null: all were. */
-export interface EventTally {
+/** Matches by webhook id, and in total. `exact` false: there may be more. */
+interface EventTally {
   counts: Map<string, number>;
-  countedFrom: string | null;
+  total: number;
+  exact: boolean;
 }
 
 interface SliceOrder {
@@ -79,42 +79,34 @@ export class EventSearch {
   }
 
   /** Counts the matches up to `limit`. `exact` is false if there may be more. Null: SEARCHES_MAX other searches are running. */
-  async count(
-    { filter, span, limit, isGone }: Search,
-    database = this.#database,
-  ): Promise<{ count: number; exact: boolean } | null> {
-    let count = 0;
-    const read = async (slice: EventSpan, plan: Plan) => {
-      count += await countEvents(database, filter, slice, limit + 1 - count, plan);
-      return count > limit;
-    };
-    const untilMs = performance.now() + (this.#msMax === Infinity ? this.#msMax : Math.min(COUNT_MS_MAX, this.#msMax));
-    // Most counts reach their limit or the end in one large slice: two statements instead of four or six.
-    const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
-    const end = await this.#bySlices({ database, filter, span, isGone, untilMs, first }, read);
-    if (end === null) return null;
-    return { count: Math.min(count, limit), exact: count <= limit && end.stoppedAt === null };
+  async count(order: Search, database = this.#database): Promise<{ count: number; exact: boolean } | null> {
+    const msMax = this.#msMax === Infinity ? this.#msMax : Math.min(COUNT_MS_MAX, this.#msMax);
+    const tally = await this.tally(order, database, msMax);
+    return tally && { count: Math.min(tally.total, order.limit), exact: tally.exact };
   }
 
-  /** Counts the newest `limit` matches by webhook. Null: SEARCHES_MAX other searches are running. */
-  async tally({ filter, span, limit, isGone }: Search, database = this.#database): Promise<EventTally | null> {
+  /** Counts as count(), for longer, and by webhook; the total may be over `limit`. */
+  async tally(
+    { filter, span, limit, isGone }: Search,
+    database = this.#database,
+    msMax = this.#msMax,
+  ): Promise<EventTally | null> {
     const counts = new Map<string, number>();
-    let count = 0;
-    let countedFrom: string | null = null;
+    let total = 0;
     const read = async (slice: EventSpan, plan: Plan) => {
-      for (const row of await countByWebhook(database, filter, slice, limit + 1 - count, plan)) {
-        count += row.count;
+      for (const row of await countByWebhook(database, filter, slice, limit + 1 - total, plan)) {
+        total += row.count;
         counts.set(row.webhookId, (counts.get(row.webhookId) ?? 0) + row.count);
-        if (countedFrom === null || row.oldestAt < countedFrom) countedFrom = row.oldestAt;
       }
-      return count > limit;
+      return total > limit;
     };
-    const untilMs = performance.now() + this.#msMax;
+    // Most counts reach their limit or the end in one large slice: two statements instead of four or six.
     const first = filter.text === null ? SLICE_EVENTS_MAX : FIRST_SLICE_EVENTS;
-    const end = await this.#bySlices({ database, filter, span, isGone, untilMs, first }, read);
-    if (end === null) return null;
-    if (count > limit) return { counts, countedFrom };
-    return { counts, countedFrom: end.stoppedAt === null ? null : uuidv7Time(end.stoppedAt) };
+    const end = await this.#bySlices(
+      { database, filter, span, isGone, untilMs: performance.now() + msMax, first },
+      read,
+    );
+    return end && { counts, total, exact: total <= limit && end.stoppedAt === null };
   }
 
   /** Reads the range slice by slice until `read` has enough or the time is over. */

@@ -39,7 +39,9 @@ export const triedSchema = z.object({
     .object({
       events: z.int().describe('events of the webhook in the last 24 hours'),
       passed: z.int().describe('how many of them would be delivered'),
-      exact: z.boolean().describe('false: the numbers are estimated from the newest events'),
+      exact: z
+        .boolean()
+        .describe('false: the number is estimated from the events that were tried, or not all were counted'),
     })
     .nullable()
     .describe('null: too many other searches are running'),
@@ -82,4 +84,16 @@ export async function tryFilter(
       reason: reasons.get(index) ?? null,
     })),
   };
+}
+
+/** How many of the counted events of a webhook since `from` would be delivered, by the share of those that were tried. */
+export function lastDay(
+  tried: Tried['items'],
+  { count: events, exact }: { count: number; exact: boolean },
+  from: string,
+): NonNullable<z.input<typeof triedSchema>['last_day']> {
+  const judged = tried.filter(({ received_at, verdict }) => received_at >= from && verdict !== 'undecided');
+  const passed = judged.filter(({ verdict }) => verdict !== 'filtered').length;
+  const share = judged.length === 0 ? 1 : passed / judged.length;
+  return { events, passed: Math.round(events * share), exact: exact && judged.length === events };
 }
