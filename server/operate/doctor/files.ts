@@ -154,7 +154,10 @@ const TMPFS_MAGIC = 0x01021994;
 async function checkSpool({ settings, nowMs }: Context) {
   const { INGEST_SPOOL_DIR: directory, DATA_DIR, INGEST_SPOOL_BYTES_MAX: bytesMax } = settings;
   if (directory === undefined)
-    return ok('INGEST_SPOOL_DIR is unset: while Postgres is away, webhook requests are answered 503');
+    return advice(
+      'INGEST_SPOOL_DIR is unset: while Postgres is away, webhook requests are answered 503',
+      'set it to a directory on a local disk, unless every sender repeats what is refused',
+    );
   if ((await stat(directory).catch(() => null)) === null) return ok(`${directory} will be created at the first start`);
   const own = ownFolder(directory, DATA_DIR);
   const writer = new SpoolWriter({

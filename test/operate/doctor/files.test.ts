@@ -170,7 +170,7 @@ async function spoolOne(folder: string): Promise<void> {
 }
 
 test('no directory, and one that does not exist yet', async () => {
-  expect(await statesOf(spoolSettings({}))).toEqual(['spool ok']);
+  expect(await statesOf(spoolSettings({}))).toEqual(['spool advice']);
   expect(await lookAtSpool()).toMatchObject([{ state: 'ok', finding: expect.stringContaining('will be created') }]);
 });
 
