@@ -1,6 +1,6 @@
 /** Asks on a terminal before an operation that stops traffic or cannot be undone (model/confirmations.ts). */
 import { createInterface } from 'node:readline';
-import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printMessage } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 import { confirmationOf } from '../../model/confirmations.ts';
 import type { Call } from './call.ts';
@@ -25,9 +25,9 @@ export function confirmedCall(io: CommandIo, call: Call, about: string, yes: boo
 }
 
 /** '' if the input ends without an answer. */
-async function answerTo({ stdin, stderr }: CommandIo, question: string): Promise<string> {
-  stderr.write(visibleLine(question));
-  const lines = createInterface({ input: stdin });
+async function answerTo(io: CommandIo, question: string): Promise<string> {
+  printMessage(io, visibleLine(question));
+  const lines = createInterface({ input: io.stdin });
   try {
     for await (const line of lines) return line.trim();
     return '';

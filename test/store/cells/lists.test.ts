@@ -99,7 +99,6 @@ test('an action that touches a cell that is away changes nothing, one elsewhere 
 test.each([
   ['/events', 'events'],
   ['/deliveries', 'deliveries'],
-  ['/', 'events'],
   ['/search?q=order', 'events'],
 ])('the page %s says above the list that a cell is away', async (path, what) => {
   expect((await app.administrator.browse('GET', path)).text).not.toContain('cannot be reached');
