@@ -23,7 +23,7 @@ test('a server that does not start is tried less and less often, and each reason
   expect(tries).toBeGreaterThan(600 / 16);
   expect(tries).toBeLessThan(100);
   expect(lines).toEqual([{ event: 'database_start_failed', reason: 'the disk is full\n10:00 PANIC 1' }]);
-  failure = 'no permission';
+  failure = 'no permission\n';
   for (const until = nowMs + 20_000; nowMs < until; nowMs += 1_000) await revival.try();
   failure = null;
   for (const until = nowMs + 20_000; nowMs < until; nowMs += 1_000) await revival.try();
