@@ -60,9 +60,10 @@ export class ApiDocument {
     if (headers.get('x-request-id') === null) return say('no X-Request-Id');
     if ([429, 503].includes(status) && headers.get('retry-after') === null) return say('no Retry-After');
     const { content } = response;
-    const type = headers.get('content-type')?.split(';')[0] ?? '';
+    const whole = headers.get('content-type') ?? '';
+    const type = whole.split(';')[0]!;
     if (content === undefined) return body === null ? [] : say('a body that is not documented');
-    const media = type in content ? type : '*/*';
+    const media = [whole, type].find((known) => known in content) ?? '*/*';
     if (!(media in content)) return say(`${type} is not documented`);
     if (content[media].schema === undefined) return [];
     const pointer = [...place, 'content', media, 'schema'];

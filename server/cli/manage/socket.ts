@@ -127,8 +127,9 @@ function socketClient(link: string, nothingServes: CommandError): ApiClient {
     async send(call) {
       const answer = await reached(link, async (socketPath) => {
         const sent = await sendTo(socketPath, call);
-        // Without a connection, or when it closed before the whole request was written, no process has run the request.
-        return sent.kind === 'failed' && /^(ECONNREFUSED|ENOENT|EPIPE)$/.test(sent.name) ? null : sent;
+        // Without a connection, or when it closed before the whole request was written, no process has run the request. A read is repeated too.
+        const isUnread = sent.kind === 'failed' && /^(ECONNREFUSED|ENOENT|EPIPE)$/.test(sent.name);
+        return isUnread || (sent.kind === 'failed' && call.method === 'GET') ? null : sent;
       });
       if (answer === null) throw nothingServes;
       return answer;

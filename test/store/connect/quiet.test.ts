@@ -20,7 +20,8 @@ test('notices, warnings and ends of sessions write nothing but lines of the log'
   await fresh.restore();
   await until(() => weir.events('listener_up').length === 2);
   expect(weir.events('listener_down')[0]).toMatchObject({
-    reason: expect.stringContaining('terminating connection due to administrator command'),
+    // The second, when the connection was reset before the message was read.
+    reason: expect.stringMatching(/terminating connection due to administrator command|server closed the connection/),
   });
   expect(weir.stderr()).toBe('');
   expect(weir.events('process_output')).toEqual([]);
