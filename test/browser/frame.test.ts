@@ -154,6 +154,33 @@ test('a new navigation aborts the one before it, whose form is carried out', asy
   await close();
 });
 
+test('a refresh that is answered after its page was left changes nothing', async () => {
+  const { page, complaints, close } = await openTab(app, operator);
+  const { id } = (await operator.api('POST', '/api/v1/agents', { name: 'eta' })).body;
+  const path = `/agents/${id}`;
+  await page.goto(path);
+  let answer = () => {};
+  const left = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route(`**${path}`, async (route) => {
+    await left;
+    await route.continue();
+  });
+  const isRefresh = (request: Request) => request.url().endsWith(path);
+  const refresh = page.waitForRequest(isRefresh);
+  await page.evaluate(`htmx.trigger('#agent-deliveries-live', 'live')`);
+  await refresh;
+  await page.getByRole('link', { name: 'Webhooks', exact: true }).first().click();
+  await page.getByRole('heading', { level: 1, name: 'Webhooks' }).waitFor();
+  const finished = page.waitForEvent('requestfinished', isRefresh);
+  answer();
+  await finished;
+  await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))');
+  expect(complaints).toEqual([]);
+  await close();
+});
+
 test('a link opens its page under its URL, also when its list is refreshed before the response', async () => {
   const { page, complaints, close } = await openTab(app, operator);
   const webhook = await app.addWebhook({ name: 'epsilon' });

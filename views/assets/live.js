@@ -110,8 +110,15 @@ function isUsed(part) {
 }
 
 document.addEventListener('htmx:configRequest', ({ detail }) => {
-  if (detail.elt.hasAttribute('data-live-on')) detail.timeout = REFRESH_TIMEOUT_MS;
+  const { elt } = detail;
+  if (!elt.hasAttribute('data-live-on')) return;
+  detail.timeout = REFRESH_TIMEOUT_MS;
+  elt.addEventListener('htmx:beforeOnLoad', ignoreWhenLeft);
 });
+/** The page was left before the response: the parts that it replaces are gone. Events of a removed element do not reach the document. */
+function ignoreWhenLeft(event) {
+  if (!event.target.isConnected) event.preventDefault();
+}
 // If a refresh fails, the live part stays unchanged and the page does not navigate.
 document.addEventListener('htmx:beforeOnLoad', (event) => {
   const { elt, xhr } = event.detail;
