@@ -16,7 +16,7 @@ export function confirmedCall(io: CommandIo, call: Call, about: string, yes: boo
     const asked = isConfirmed ? null : confirmationOf(operation, given?.input);
     if (asked !== null) {
       const question = `${about === '' ? '' : `${about}: `}${asked.consequence} Continue? [y/N] `;
-      if (!/^y(es)?$/i.test(await answerTo(io, question)))
+      if (!(await isAnsweredYes(io, visibleLine(question))))
         throw new CommandError('nothing was changed; answer y, or give --yes');
       isConfirmed = true;
     }
@@ -24,13 +24,13 @@ export function confirmedCall(io: CommandIo, call: Call, about: string, yes: boo
   };
 }
 
-/** '' if the input ends without an answer. */
-async function answerTo(io: CommandIo, question: string): Promise<string> {
-  printMessage(io, visibleLine(question));
+/** Asks on standard error. An input that ends without an answer is a no. */
+export async function isAnsweredYes(io: CommandIo, question: string): Promise<boolean> {
+  printMessage(io, question);
   const lines = createInterface({ input: io.stdin });
   try {
-    for await (const line of lines) return line.trim();
-    return '';
+    for await (const line of lines) return /^y(es)?$/i.test(line.trim());
+    return false;
   } finally {
     lines.close();
   }

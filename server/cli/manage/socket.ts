@@ -127,9 +127,11 @@ function socketClient(link: string, nothingServes: CommandError): ApiClient {
     async send(call) {
       const answer = await reached(link, async (socketPath) => {
         const sent = await sendTo(socketPath, call);
-        // Without a connection, or when it closed before the whole request was written, no process has run the request. A read is repeated too.
-        const isUnread = sent.kind === 'failed' && /^(ECONNREFUSED|ENOENT|EPIPE)$/.test(sent.name);
-        return isUnread || (sent.kind === 'failed' && call.method === 'GET') ? null : sent;
+        // Without a connection, or when it closed before the whole request was written, no process has run the request.
+        const repeated = ['ECONNREFUSED', 'ENOENT', 'EPIPE'];
+        // A read changes nothing.
+        if (call.method === 'GET') repeated.push('ECONNRESET');
+        return sent.kind === 'failed' && repeated.includes(sent.name) ? null : sent;
       });
       if (answer === null) throw nothingServes;
       return answer;

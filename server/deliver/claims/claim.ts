@@ -105,8 +105,8 @@ function isOneStatement({ maxLeased, filtered }: Agent): boolean {
 }
 
 /**
- * What a round found. If `isLenient`, nothing during an outage: the agent must get the outcome of its settlements, and a claim that waits goes on
- * waiting. If the outage lasts, the next claim reports it.
+ * What a round found. If `isLenient`, nothing during an outage: the agent must get the outcome of its settlements, and a claim that waits
+ * continues to wait. If the outage lasts, the next claim reports it.
  */
 async function unlessAway(isLenient: boolean, round: Round | Promise<Round>): Promise<Round> {
   try {

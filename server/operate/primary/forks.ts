@@ -3,7 +3,8 @@ import cluster from 'node:cluster';
 import { randomBytes } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Given, Settings } from '../../base/settings/read.ts';
+import type { Given } from '../../base/settings/gather.ts';
+import type { Settings } from '../../base/settings/read.ts';
 import { settingTable } from '../../base/settings/table.ts';
 import type { Setting } from '../../base/settings/values.ts';
 

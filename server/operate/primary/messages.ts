@@ -1,7 +1,8 @@
 /** Messages between the primary and its processes. */
 
 import type { Build } from '../../base/files/build.ts';
-import type { Given, Settings } from '../../base/settings/read.ts';
+import type { Given } from '../../base/settings/gather.ts';
+import type { Settings } from '../../base/settings/read.ts';
 import type { Checkup } from '../../manage/api/status/doctor.ts';
 import type { Awaited } from '../../manage/api/status/health.ts';
 import type { Live, Sample, Second } from '../../manage/live/counters.ts';

@@ -21,12 +21,13 @@ export class OrderRelay {
     const ticket = this.#tickets++;
     const answer = new Promise<Control | Refused>((resolve) => this.#waiting.set(ticket, resolve));
     this.#send({ kind: 'order', ticket, order });
-    return (await within(TIMEOUT_MS, answer)) ?? { refused: 'the primary does not answer; restart Weir' };
+    const given = await within(TIMEOUT_MS, answer);
+    this.#waiting.delete(ticket);
+    return given ?? { refused: 'the primary does not answer; restart Weir' };
   };
 
   /** Passes on the primary's answer to a ticket. */
   answer(ticket: number, answer: Control | Refused): void {
     this.#waiting.get(ticket)?.(answer);
-    this.#waiting.delete(ticket);
   }
 }

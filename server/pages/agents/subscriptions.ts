@@ -51,11 +51,9 @@ async function listView({ call, id, query, form }: PageRequest, refused?: { add:
   if (listed.kind === 'problem') return listed;
   const list = listOf(listed);
   const choices = await choicesOf(call, 'webhooks');
-  const shown = { agent: agent.body, filters, ...list, choices, add: field(form, 'add') };
-  const title = `Webhooks of ${agent.body.name}`;
-  return refused === undefined
-    ? view('agents/webhooks', title, shown)
-    : view('agents/webhooks', title, { ...shown, errors: refused }, { status: 422 });
+  const errors = refused ?? list.errors;
+  const shown = { agent: agent.body, filters, ...list, errors, choices, add: field(form, 'add') };
+  return view('agents/webhooks', `Webhooks of ${agent.body.name}`, shown, refused && { status: 422 });
 }
 
 const editFilter: Page = async (request) => {

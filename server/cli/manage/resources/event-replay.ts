@@ -1,10 +1,10 @@
 /** `weir event replay`: one event at once, or many by filter, as a job that the command watches. */
-import { createInterface } from 'node:readline/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { CommandError, type CommandIo, printMessage } from '../../../base/command/io.ts';
+import { CommandError, type CommandIo } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import { showJobProgress } from '../../command/progress.ts';
 import type { BodyOf, Call } from '../call.ts';
+import { isAnsweredYes } from '../confirm.ts';
 import { idsOfGiven } from '../lists.ts';
 import { type Given, repeated, row } from '../row.ts';
 import { type FilterOptions, isFiltered, queryOfFilters, withFilters } from './event-filters.ts';
@@ -71,7 +71,7 @@ async function replayMany(call: Call, { options, io }: Given<Options>, scope: Sc
   const preview = await call('replayEvents', { input: { ...filter, ...scope, preview: true } });
   if (!('agents' in preview)) throw new CommandError('this Weir is older and has no preview; upgrade it');
   if (preview.events === 0) throw new CommandError('no event matches; see: weir event list');
-  if (!options.yes && !(await isConfirmed(io, questionOf(preview, scope))))
+  if (!options.yes && !(await isAnsweredYes(io, questionOf(preview, scope))))
     throw new CommandError('nothing was replayed; --yes does not ask');
   const created = await call('replayEvents', { input: { ...filter, ...scope } });
   return watch(call, io, (created as Extract<Answer, { job_id: string }>).job_id);
@@ -88,17 +88,6 @@ function questionOf({ events, exact, agents }: Preview, { beyond_subscriptions }
     return `  ${name}: ${atLeast(count)}${excluded}${judged}\n`;
   });
   return `${lines.join('')}Replay ${atLeast(events)}? [y/N] `;
-}
-
-async function isConfirmed(io: CommandIo, question: string): Promise<boolean> {
-  printMessage(io, question);
-  const lines = createInterface({ input: io.stdin });
-  try {
-    for await (const line of lines) return /^y(es)?$/i.test(line.trim());
-    return false;
-  } finally {
-    lines.close();
-  }
 }
 
 /** Shows the progress until the job has ended or Ctrl-C is pressed. Returns the final state of the job. */

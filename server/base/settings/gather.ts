@@ -1,0 +1,85 @@
+/** Collects the values of the settings: from `.env`, from the environment, and from the files of secrets. They are not validated here. */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseEnv } from 'node:util';
+import { type Fault, SettingsError } from '../../model/fault.ts';
+import { withoutByteOrderMark } from '../files/text.ts';
+import { settingTable } from './table.ts';
+import type { Setting } from './values.ts';
+
+/** Unvalidated input: non-empty values by name, and the base directory of relative paths. */
+export interface Given {
+  values: Record<string, string | undefined>;
+  directory: string;
+}
+
+export interface Gathered {
+  given: Given;
+  /** Names of the settings that a file decides, `.env` or that of a secret: a later reading may find them changed. */
+  fromFile: string[];
+  /** Names of variables that are not meant as settings. */
+  ignored: string[];
+}
+
+/**
+ * Collects values from `.env` in `directory`, the environment, which takes precedence, and the files of secrets. Throws SettingsError if a
+ * file is unreadable.
+ */
+export function gather(environment: NodeJS.ProcessEnv, directory: string): Gathered {
+  const ignored = Object.keys(settingTable).filter((name) => isServiceLink(name, environment[name]));
+  const own = withoutEmpty(Object.fromEntries(Object.entries(environment).filter(([name]) => !ignored.includes(name))));
+  const file = readEnvFile(resolve(directory, '.env'));
+  const fromFile = [
+    ...Object.keys(file).filter((name) => name in settingTable && !(name in own)),
+    ...secretFileNames.filter((name) => name in own || name in file),
+  ];
+  return { given: { values: withSecretFiles({ ...file, ...own }, directory), directory }, fromFile, ignored };
+}
+
+/** Names that a secret setting may have in place of its own: the value is the path of a file that contains the secret. */
+export const secretFileNames: readonly string[] = (Object.entries(settingTable) as [string, Setting][]).flatMap(
+  ([name, { secret }]) => (secret ? [`${name}_FILE`] : []),
+);
+
+/** Replaces each NAME_FILE by its setting with the content of the file. Throws one SettingsError that lists all unusable ones. */
+function withSecretFiles(given: Given['values'], directory: string): Given['values'] {
+  const values = { ...given };
+  const faults: Fault[] = [];
+  for (const fileName of secretFileNames) {
+    const path = values[fileName];
+    if (path === undefined) continue;
+    delete values[fileName];
+    const name = fileName.slice(0, -'_FILE'.length);
+    if (values[name] !== undefined) faults.push({ finding: `${name} and ${fileName} are both set`, fix: 'set one' });
+    try {
+      values[name] = withoutByteOrderMark(readFileSync(resolve(directory, path), 'utf8')).replace(/\r?\n$/, '');
+      if (values[name] === '')
+        faults.push({ finding: `${fileName} names an empty file`, fix: 'write the secret into it' });
+    } catch (error) {
+      faults.push({
+        finding: `${fileName} cannot be read: ${(error as Error).message}`,
+        fix: 'name a file that the user of Weir may read',
+      });
+    }
+  }
+  if (faults.length > 0) throw new SettingsError(faults);
+  return values;
+}
+
+/** Kubernetes describes a Service `postgres` to every pod as POSTGRES_PORT=tcp://10.0.0.1:5432, and others alike. */
+function isServiceLink(name: string, value: string | undefined): boolean {
+  return name.endsWith('_PORT') && /^(tcp|udp|sctp):\/\//.test(value ?? '');
+}
+
+function readEnvFile(path: string): Record<string, string | undefined> {
+  try {
+    return withoutEmpty(parseEnv(withoutByteOrderMark(readFileSync(path, 'utf8'))));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw new SettingsError([{ finding: `${path} cannot be read: ${(error as Error).message}`, fix: null }]);
+  }
+}
+
+function withoutEmpty(values: Record<string, string | undefined>): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined && value !== ''));
+}
