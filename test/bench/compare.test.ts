@@ -21,7 +21,7 @@ test.each([
   ['us', [10, 10, 10], [8, 8.1, 8.2], 'faster'],
   // The ratios differ from each other more than their median from 1.
   ['us', [10, 10, 10], [10, 12, 14], 'same'],
-  // What changes both sides of a round alike is no noise.
+  // What changes both sides of a round alike does not count as noise.
   ['us', [10, 20, 30], [12, 24, 36], 'slower'],
   // Below the smallest change.
   ['us', [100, 100, 100], [101, 101, 101], 'same'],

@@ -164,7 +164,7 @@ async function drain(world: World): Promise<void> {
     for (const { database } of servers)
       unfinished += (await database.query<{ count: number }>({ text: left, values: [`{${lost}}`] }))[0]!.count;
     if (unfinished < least) [least, fellAt] = [unfinished, Date.now()];
-    // A job makes deliveries: then their number is no sign.
+    // A job makes deliveries: then their number says nothing.
     else if (jobs === 0 && Date.now() - fellAt > DRAIN_STILL_MS) throw new Error('nothing is finished any more');
     return unfinished === 0 && (await spoolsAreEmpty(world));
   };
