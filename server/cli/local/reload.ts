@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printJson, printText, table } from '../../base/command/io.ts';
 import { nameOf } from '../../base/files/build.ts';
-import type { Control, Refused, RestartReport } from '../../operate/primary/order.ts';
+import type { Control, Refused, RestartReport } from '../../operate/primary/messages.ts';
 import { wholeNumber } from '../command/arguments.ts';
 import { openSocket } from '../manage/socket.ts';
 

@@ -1,10 +1,13 @@
 /** `weir mcp`: lets an MCP client that starts its servers as commands reach POST /mcp of a Weir. */
+
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { JSONRPCMessage, JSONRPCRequest } from '@modelcontextprotocol/sdk/types.js';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
-import { openCredentialFile } from '../../deliver/client/credential.ts';
-import { WeirError } from '../../deliver/client/http.ts';
+import { type CredentialReader, openCredentialFile } from '../../deliver/client/credential.ts';
+import { type Answer, type ApiClient, openApiClient, repeater, WeirError } from '../../deliver/client/http.ts';
+import { AgentSession } from '../../deliver/client/session.ts';
 import { parseAddress } from '../command/arguments.ts';
-import { Bridge } from './bridge.ts';
 
 interface McpOptions {
   url: string;
@@ -46,3 +49,183 @@ async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo
 }
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
+/** wait_for_events takes at most 30 seconds. */
+const ANSWER_TIMEOUT_MS = 60_000;
+
+/** Error codes of JSON-RPC 2.0, section 5.1. The last one is from the range for servers. */
+const PARSE_ERROR = -32_700;
+const SERVER_ERROR = -32_000;
+
+interface InFlight {
+  cancel: AbortController;
+  /** A long poll: nothing is lost when it is cancelled. */
+  waits: boolean;
+  done: Promise<void>;
+}
+
+/** Why a request has no answer of the protocol. `code` and `detail` as in a problem document. */
+interface Failure {
+  code: string;
+  detail: string;
+  [member: string]: unknown;
+}
+
+class Bridge {
+  readonly #client: ApiClient;
+  readonly #readCredential: CredentialReader;
+  readonly #session: AgentSession;
+  readonly #transport: Transport;
+  readonly #report: (message: string) => void;
+  readonly #inFlight = new Map<string | number, InFlight>();
+  /** Negotiated revision of the protocol. */
+  #revision: string | undefined;
+  #reachable = true;
+
+  /** @param report prints a message for people. The transport is not started yet. */
+  constructor(url: URL, readCredential: CredentialReader, transport: Transport, report: (message: string) => void) {
+    this.#client = openApiClient(url);
+    // Each call is tried once: the model decides whether to try again, and its client does not wait for long.
+    const repeat = repeater({
+      base: this.#client.base,
+      attemptsMax: 1,
+      wait: async (ms) => {
+        throw new WeirError('request_refused', this.#busy(ms), 'Wait, then call again.', {
+          status: 429,
+          problemCode: 'rate_limited',
+        });
+      },
+    });
+    this.#readCredential = readCredential;
+    this.#session = new AgentSession({ client: this.#client, readCredential, repeat, notify: null });
+    this.#transport = transport;
+    this.#report = report;
+    transport.onmessage = (message: JSONRPCMessage) => this.#take(message);
+    transport.onerror = (error) => this.#refuseLine(error);
+  }
+
+  #busy(ms: number): string {
+    return `${this.#client.base} refuses more sign-ins from this address for ${Math.ceil(ms / 1000)} seconds.`;
+  }
+
+  /** Cancels long polls, waits for the answers to other calls, and closes the connections. */
+  async close(): Promise<void> {
+    for (const { waits, cancel } of this.#inFlight.values()) if (waits) cancel.abort();
+    await Promise.all([...this.#inFlight.values()].map(({ done }) => done));
+    this.#client.close();
+    await this.#transport.close();
+  }
+
+  #take(message: JSONRPCMessage): void {
+    if (!('method' in message)) return;
+    if (!('id' in message)) {
+      // Other notifications concern a session, which the server does not have.
+      const id = message.method === 'notifications/cancelled' ? message.params?.requestId : undefined;
+      if (id !== undefined) this.#inFlight.get(id as string | number)?.cancel.abort();
+      return;
+    }
+    const { id, method, params } = message;
+    if (method === 'ping') return void this.#send({ jsonrpc: '2.0', id, result: {} });
+    const cancel = new AbortController();
+    const waits = method === 'tools/call' && params?.name === 'wait_for_events';
+    const done = this.#pass(message, cancel.signal).finally(() => this.#inFlight.delete(id));
+    this.#inFlight.set(id, { cancel, waits, done });
+  }
+
+  /** Never rejects. */
+  async #pass(request: JSONRPCRequest, signal: AbortSignal): Promise<void> {
+    let answer: JSONRPCMessage;
+    try {
+      answer = this.#answerTo(request, await this.#post(request, signal));
+    } catch (error) {
+      const lost = error instanceof WeirError && error.code === 'unreachable';
+      answer = failed(request, lost ? this.#unreachable('no session could be opened') : failureOf(error));
+    }
+    // A cancelled request is not answered.
+    if (!signal.aborted) await this.#send(answer);
+  }
+
+  /** A session may have ended early, for example by a restart with other keys: one refusal is normal. */
+  async #post(request: JSONRPCRequest, signal: AbortSignal): Promise<Answer> {
+    for (let refusals = 0; ; refusals++) {
+      const credential = await this.#readCredential();
+      // Only agents have sessions.
+      const token = credential.startsWith('wu_') ? credential : await this.#session.token(signal);
+      if (token === null) return { kind: 'failed', name: 'ABORT_ERR' };
+      const answer = await this.#client.send({
+        method: 'POST',
+        path: 'mcp',
+        token,
+        body: request,
+        headers: {
+          Accept: 'application/json, text/event-stream',
+          ...(this.#revision !== undefined && { 'MCP-Protocol-Version': this.#revision }),
+        },
+        timeoutMs: ANSWER_TIMEOUT_MS,
+        signal,
+      });
+      if (answer.kind === 'failed' || answer.status !== 401 || refusals > 0) return answer;
+      this.#session.refused(token);
+    }
+  }
+
+  #answerTo(request: JSONRPCRequest, answer: Answer): JSONRPCMessage {
+    if (answer.kind === 'failed') return failed(request, this.#unreachable(answer.name));
+    this.#note(true, 'answers again.');
+    const document = (answer.document ?? {}) as Record<string, unknown>;
+    if (document.jsonrpc === '2.0') {
+      const { protocolVersion } = (document.result ?? {}) as { protocolVersion?: string };
+      if (request.method === 'initialize') this.#revision = protocolVersion;
+      return { ...document, id: request.id } as JSONRPCMessage;
+    }
+    if (typeof document.code === 'string') {
+      const seconds = answer.retryAfterMs === null ? undefined : Math.ceil(answer.retryAfterMs / 1000);
+      return failed(request, { ...(document as Failure), retry_after_seconds: seconds });
+    }
+    const detail = `${this.#client.base}mcp answered ${answer.status}; give the base URL of Weir's API as --url.`;
+    return failed(request, { code: 'not_weir', detail });
+  }
+
+  #unreachable(name: string): Failure {
+    const { base } = this.#client;
+    if (name !== 'ABORT_ERR') this.#note(false, `did not answer: ${name}.`);
+    const detail = `${base} did not answer: ${name}. It is restarting or cannot be reached; call again in a few seconds, and tell your user if it still fails.`;
+    return { code: 'unreachable', detail };
+  }
+
+  /** One message when the server is lost, and one when it is back. */
+  #note(reachable: boolean, what: string): void {
+    if (reachable === this.#reachable) return;
+    this.#reachable = reachable;
+    this.#report(`${this.#client.base} ${what}`);
+  }
+
+  #refuseLine(error: Error): void {
+    this.#report('a line on standard input is not a JSON-RPC message.');
+    const message = `This line is not a JSON-RPC message: send one object with jsonrpc 2.0 a line (${error.name}).`;
+    void this.#transport.send({
+      jsonrpc: '2.0',
+      id: null,
+      error: { code: PARSE_ERROR, message },
+    } as unknown as JSONRPCMessage);
+  }
+
+  async #send(message: JSONRPCMessage): Promise<void> {
+    await this.#transport.send(message);
+  }
+}
+
+function failureOf(error: unknown): Failure {
+  if (error instanceof WeirError)
+    return { code: error.problemCode ?? error.code, detail: `${error.message} ${error.fix}` };
+  return { code: 'internal', detail: `unexpected failure, please report it: ${String(error)}` };
+}
+
+/** A call of a tool fails with a result, which the model sees; any other request with an error of the protocol. */
+function failed({ id, method }: JSONRPCRequest, failure: Failure): JSONRPCMessage {
+  if (method === 'tools/call') {
+    const content = [{ type: 'text', text: JSON.stringify(failure) }];
+    return { jsonrpc: '2.0', id, result: { isError: true, content } };
+  }
+  return { jsonrpc: '2.0', id, error: { code: SERVER_ERROR, message: failure.detail, data: failure } };
+}

@@ -1,15 +1,15 @@
 /** `weir send`: sends signed webhook requests and reports the results. */
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printJson, printText } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printJson, printMessage, printText } from '../../base/command/io.ts';
 import { HEADER_NAME } from '../../model/signatures/header-names.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
 import { CannotSign } from '../../model/signatures/sign.ts';
 import { parseAddress, wholeNumber } from '../command/arguments.ts';
+import { openBar } from '../command/progress.ts';
 import { readKey } from '../consume/signing.ts';
 import { type Payload, readPayloads, type SignedPayload, signedBy, signedOnce } from './payloads.ts';
-import { showSendProgress } from './progress.ts';
-import { openClient, runSend } from './run.ts';
+import { openClient, runSend, type SendWatcher } from './run.ts';
 import { describeSummary, SendTally } from './summary.ts';
 
 interface SendOptions {
@@ -158,4 +158,47 @@ function parseHeaderName(given: string): string {
     `--signature-header is ${JSON.stringify(given)}; allowed: a header name of letters, digits and hyphens.`,
     2,
   );
+}
+
+interface SendProgress extends SendWatcher {
+  stop: () => void;
+}
+
+/** Shorter waits are not reported. */
+const WAIT_SHOWN_MS = 1_000;
+
+/** @param count number of requests to send */
+function showSendProgress(count: number, stderr: CommandIo['stderr']): SendProgress {
+  return stderr.isTTY === true ? bar(count, stderr) : line(stderr);
+}
+
+function bar(count: number, stderr: CommandIo['stderr']): SendProgress {
+  const shown = openBar('{bar} {value}/{total}, {duration_formatted}{note}', stderr);
+  shown.start(count, 0, { note: '' });
+  return {
+    progress: (sent) => shown.update(sent, { note: '' }),
+    waiting: (cause, afterMs) =>
+      shown.update({ note: afterMs >= WAIT_SHOWN_MS ? `, ${cause}: waiting ${seconds(afterMs)} s` : '' }),
+    stop: () => shown.stop(),
+  };
+}
+
+function line(stderr: CommandIo['stderr']): SendProgress {
+  let reported = false;
+  return {
+    progress: () => {},
+    waiting: (cause, afterMs) => {
+      if (reported || afterMs < WAIT_SHOWN_MS) return;
+      reported = true;
+      printMessage(
+        { stderr },
+        `${cause}: waiting ${seconds(afterMs)} s before the retry; --no-wait counts instead of waiting.\n`,
+      );
+    },
+    stop: () => {},
+  };
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1000);
 }

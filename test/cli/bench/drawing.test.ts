@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { drawBars, drawSvg } from '../../../server/cli/bench/drawing.ts';
+import { drawBars, drawSvg } from '../../../server/cli/bench/report.ts';
 
 const runs = [
   { workers: 2, requests_per_second: 1500 },

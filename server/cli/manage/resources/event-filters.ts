@@ -40,7 +40,6 @@ export function withFilters(command: Command): Command {
     .option('--search <text>', 'with this text in the body, case-sensitive');
 }
 
-/** Whether one of the filters was given. */
 export function isFiltered(options: FilterOptions): boolean {
   return Object.keys(parameters).some((name) => options[name as FilterName] !== undefined);
 }
