@@ -14,10 +14,10 @@ import { ByteBudget, type HeldBody, SlabArena } from '../../server/base/http/mem
 import { inetBytes } from '../../server/model/address.ts';
 import type { Keyring } from '../../server/model/signatures/check.ts';
 import { HeaderLines } from '../../server/model/signatures/stored-headers.ts';
+import { CopyLane } from '../../server/receive/ingest/copy-lane.ts';
 import { randomSource } from '../../server/receive/ingest/rows.ts';
 import { type Verdict, VerifyThread, verdictOf } from '../../server/receive/ingest/verify-thread.ts';
-import { CopyLink } from '../../server/store/copy/link.ts';
-import { CopyEncoder, copyEventsSql, type EventRow } from '../../server/store/copy/rows.ts';
+import type { EventRow } from '../../server/store/copy/rows.ts';
 import { isoTime, uuidBytes, uuidText, uuidv7 } from '../../server/store/ids.ts';
 import { hmacWorkerFile } from '../lib/paths.ts';
 
@@ -32,8 +32,7 @@ const keyring: Keyring = { algorithm: 'hmac-sha256', keys: [Buffer.from(secret)]
 const arena = new SlabArena(new ByteBudget(MEMORY_BYTES_MAX));
 const lines = new HeaderLines();
 const nextRandom = randomSource();
-const encoder = new CopyEncoder();
-const link = new CopyLink(conninfo, (reason) => {
+const lane = new CopyLane({ conninfo, commitTimeoutMs: COMMIT_TIMEOUT_MS }, (reason) => {
   if (reason !== '') throw new Error(reason);
 });
 
@@ -135,8 +134,8 @@ async function commitNext(): Promise<void> {
   const requests = verified;
   verified = [];
   const rows = requests.map((request) => request.row());
-  const outcome = await link.copyIn(copyEventsSql, encoder.encode(rows), COMMIT_TIMEOUT_MS);
-  if (outcome.kind !== 'committed') throw new Error(`not committed: ${outcome.message}`);
+  const outcome = await lane.commit(rows);
+  if (outcome.kind !== 'committed') throw new Error(`not committed: ${outcome.kind}`);
   committing = false;
   void commitNext();
   for (const [i, request] of requests.entries()) request.answer(rows[i]!);
@@ -153,7 +152,7 @@ const thread = new VerifyThread(threads, {
     throw error;
   },
 });
-await link.start();
+await lane.start();
 process.stdin.resume().on('end', () => process.exit());
 uWS
   .App()

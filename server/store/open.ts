@@ -7,7 +7,7 @@ import { describeBlocked } from './blocked.ts';
 import { asRole, describeConninfo, withoutSecrets } from './connect/conninfo.ts';
 import { type Database, type DatabasePool, LISTENING_MAX, openDatabase } from './connect/pool.ts';
 import { oneLine } from './connect/unavailable.ts';
-import { COPY_CONNECTIONS } from './copy/link.ts';
+import { COPY_CONNECTIONS } from './copy/connection.ts';
 import { joinEmbeddedPostgres } from './embedded/join.ts';
 import { SERVING_ROLE } from './embedded/serving-role.ts';
 import { type Applied, appliedVersions, migrate, migrationFiles, versionProblem } from './migrate.ts';

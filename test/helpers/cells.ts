@@ -4,7 +4,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Log } from '../../server/base/telemetry/log.ts';
-import { runCells } from '../../server/operate/primary/cells.ts';
+import { runCells } from '../../server/operate/primary/work.ts';
 import { Cells } from '../../server/store/cells/cells.ts';
 import { openDatabase } from '../../server/store/connect/pool.ts';
 import { openCell } from '../../server/store/open.ts';

@@ -34,7 +34,6 @@ export class CommitQueue<Row extends { body: Uint8Array }, Outcome> {
     return this.#waiting.length === 0;
   }
 
-  /** Waiting groups. */
   get groups(): number {
     return this.#waiting.length;
   }

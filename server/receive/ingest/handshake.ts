@@ -12,8 +12,7 @@ import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { parsed } from '../../model/signatures/code-schemes.ts';
 import { sha256 } from '../../model/signatures/keys.ts';
 import type { Directory } from '../../store/directory.ts';
-import { countRequest } from './limit.ts';
-import { keyringAt, type Webhook } from './webhook.ts';
+import { countRequest, keyringAt, type Webhook } from './webhook.ts';
 
 const TEXT = 'text/plain';
 const JSON_TYPE = 'application/json';

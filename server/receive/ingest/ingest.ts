@@ -26,10 +26,9 @@ import { isGzip } from '../../model/signatures/gzip.ts';
 import type { Directory } from '../../store/directory.ts';
 import { answersValidation, answersVerified } from './handshake.ts';
 import { type Inflated, Inflater, shared } from './inflate.ts';
-import { countRequest } from './limit.ts';
 import { type ReceivedRequest, refusalOf, type SignatureCheck, type SignatureOutcome } from './signature.ts';
 import type { Store, VerifiedRequest } from './store.ts';
-import type { Webhook } from './webhook.ts';
+import { countRequest, type Webhook } from './webhook.ts';
 
 export interface IngestParts {
   directory: Directory<Webhook>;

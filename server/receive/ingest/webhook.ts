@@ -1,6 +1,7 @@
 /** A webhook as the request path uses it. Its secrets are decrypted once, when its row is read. */
 
-import type { Policy } from '../../base/ratelimit/limiter.ts';
+import type { Exchange } from '../../base/http/exchange.ts';
+import type { Decision, Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { type CompiledAnswer, compileAnswer, type RefusedStatus } from '../../model/signatures/answer.ts';
 import type { Keyring } from '../../model/signatures/check.ts';
 import { type EventTypeReader, eventTypeFromOf, eventTypeReader } from '../../model/signatures/event-type.ts';
@@ -188,4 +189,17 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
     counts: countsOf(row),
     latency: new Slot(row.id),
   };
+}
+
+/** Counts one ingest request against the webhook's own limit if it has one, otherwise against the default limit. */
+export function countRequest(
+  limiter: RateLimiter,
+  defaultPolicy: Policy,
+  { client }: Exchange,
+  webhook: Webhook | undefined,
+): Decision | Promise<Decision> {
+  const own = webhook?.policy;
+  return own
+    ? limiter.take(client.limitKey(webhook.limitScope), own)
+    : limiter.take(client.limitKey('ingest'), defaultPolicy);
 }

@@ -1,24 +1,25 @@
 /**
  * Stores samples of refused signatures for users: at least one for each reason, webhook and minute, as far as the rates of sample-rates.ts
- * allow. The hot path only takes from token buckets and copies a body. A later round reads the secrets, has a thread find the reasons, and
- * stores the rows.
- *
- * In a flood, a refused request that is sampled out costs 0.06 us more. This was within the noise when a request of 1 KiB took 34 us of
- * CPU in total: 34.4 us with sampling, 34.0 us without. The samples are a constant load: 5 to 7/s of 1 to 30 ms of CPU each, by size, in a
- * thread.
+ * allow. The hot path only takes from token buckets and copies a body, 0.06 us a request (bench/NOTES.md). A later round reads the secrets,
+ * has a thread find the reasons, and stores the rows.
  */
 import type { Diagnosed } from '../../../workers/diagnose.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
+import { problemLater } from '../../base/http/problem.ts';
+import { restoredHeaders } from '../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../model/signatures/diagnosis/reasons.ts';
-import type { RefusedRequest } from '../../model/signatures/diagnosis/refused.ts';
+import type { RefusedRequest, SchemeContext } from '../../model/signatures/diagnosis/refused.ts';
+import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import { printable } from '../../model/signatures/stored-headers.ts';
-import type { Database } from '../../store/connect/pool.ts';
+import type { Database, Query } from '../../store/connect/pool.ts';
 import { uuidText, uuidv7 } from '../../store/ids.ts';
+import { readKeyringRows } from '../../store/queries/rejections/keyrings.ts';
+import type { RejectionDetail } from '../../store/queries/rejections/rejections.ts';
 import { type RejectionRow, type RingLimits, storeRejections } from '../../store/queries/rejections/ring.ts';
+import { unseal } from '../../store/secrets/seal.ts';
 import { randomSource, requestKey } from '../ingest/rows.ts';
 import { signedUrl } from '../ingest/signature.ts';
 import type { Webhook } from '../ingest/webhook.ts';
-import { readKeyrings, requestOf } from './keyrings.ts';
 import { SampleRates } from './sample-rates.ts';
 
 /** Time to collect samples before a round. */
@@ -193,4 +194,73 @@ function headerBytes(headers: readonly string[]): number {
   let characters = 0;
   for (const text of headers) characters += text.length;
   return characters * 2;
+}
+
+/** A secret cannot be opened, or the thread of the check failed. */
+export const unavailable = problemLater('verification_unavailable', 1);
+
+/** A webhook's signature header, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */
+type WebhookKeyring = Omit<RefusedRequest, 'headers' | 'body' | 'exceedsBounds' | 'scheme'> & {
+  /** Null: sha256. */
+  scheme: Omit<SchemeContext, 'url' | 'receivedAtMs'> | null;
+};
+
+/** Completes a keyring for one request. */
+function requestOf(
+  { scheme, ...keyring }: WebhookKeyring,
+  request: Pick<RefusedRequest, 'headers' | 'body' | 'exceedsBounds'> & { url: string | null; receivedAtMs: number },
+): RefusedRequest {
+  const { headers, body, exceedsBounds = false, url, receivedAtMs } = request;
+  return {
+    headers,
+    body,
+    exceedsBounds,
+    ...keyring,
+    ...(scheme && { scheme: { ...scheme, url: url ?? '', receivedAtMs } }),
+  };
+}
+
+/** A stored rejection as a request. Its time is judged at the time of receipt. */
+export function storedRequest(rejection: RejectionDetail, body: Buffer, keyring: WebhookKeyring): RefusedRequest {
+  const receivedAtMs = Date.parse(rejection.received_at);
+  return requestOf(keyring, { headers: restoredHeaders(rejection), body, url: rejection.url, receivedAtMs });
+}
+
+/**
+ * Other webhooks whose secrets are tried, most recently changed first, because webhooks are mixed up when they are set up. Each
+ * costs one HMAC of the body per sample, two while secrets overlap. 100 take 4 ms of CPU in the thread for 64 KiB, 0.8 ms for 1 KiB.
+ */
+export const OTHER_WEBHOOKS_MAX = 100;
+
+/**
+ * Reads keyrings by webhook id. Omits webhooks that are deleted or have an unreadable secret.
+ * @param keys derived for webhook secrets, current first.
+ * @param othersMax maximum number of other webhooks; 0 if the caller only needs to verify a request.
+ */
+export async function readKeyrings(
+  query: Query,
+  keys: readonly Buffer[],
+  webhookIds: readonly string[],
+  othersMax = OTHER_WEBHOOKS_MAX,
+): Promise<Map<string, WebhookKeyring>> {
+  const rows = await readKeyringRows(query, webhookIds, othersMax);
+  const webhooks = rows.flatMap(({ id, sealed, ...settings }) => {
+    const secrets = sealed.flatMap(({ hex, expired }) => {
+      const bytes = unseal(Buffer.from(hex, 'hex'), keys, id);
+      return bytes === null ? [] : [{ bytes, expired }];
+    });
+    const scheme = settings.signatureScheme === DEFAULT_SCHEME ? null : { settings };
+    const { signatureHeader } = settings;
+    return secrets.length === sealed.length ? [{ id, signatureHeader, secrets, scheme }] : [];
+  });
+  const active = webhooks.map(({ id, secrets }) => ({
+    id,
+    secrets: secrets.filter(({ expired }) => !expired).map(({ bytes }) => bytes),
+  }));
+  const asked = new Set(webhookIds);
+  return new Map(
+    webhooks
+      .filter(({ id }) => asked.has(id))
+      .map(({ id, ...webhook }) => [id, { ...webhook, others: active.filter((other) => other.id !== id) }]),
+  );
 }

@@ -5,7 +5,6 @@ import { fileName, isWaiting, parseName, type SegmentName } from './names.ts';
 import { type Head, readFrameSize, readHead } from './read-segment.ts';
 
 export interface SpoolContents {
-  /** Bytes of all files. */
   bytes: number;
   /** Files and events that wait for the drain. Events that a drain in progress has stored are included until its file is done. */
   files: number;
@@ -17,7 +16,6 @@ export interface SpoolContents {
   refused: number;
 }
 
-/** The contents of a spool without files. */
 export const emptySpool: SpoolContents = { bytes: 0, files: 0, events: 0, oldestMs: null, damaged: 0, refused: 0 };
 
 interface Counted {

@@ -21,6 +21,9 @@ export type CopyOutcome =
   /** The connection was lost. `inDoubt`: the end of the data was sent, so the data may be committed or not. */
   | { kind: 'lost'; inDoubt: boolean; message: string };
 
+/** COPY connections per process, see GroupCommit. */
+export const COPY_CONNECTIONS = 2;
+
 /** libpq copies its input; slices keep its buffer small. */
 const SLICE_BYTES = 262_144;
 /** Check interval: a connection lost without a wake-up is detected within this time. */

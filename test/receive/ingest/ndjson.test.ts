@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { jsonFault } from '../../../server/base/http/json-text.ts';
-import { FAULTS_MAX, type LinesOutcome, readLines } from '../../../server/receive/ingest/ndjson.ts';
+import { FAULTS_MAX, type LinesOutcome, readLines } from '../../../server/receive/ingest/batch.ts';
 import { fuzzRuns } from '../../helpers/fuzz.ts';
 
 /** Reads to the end; counts the pauses. */

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { rejectionReasonNames } from '../../../server/model/signatures/diagnosis/reasons.ts';
-import { OTHER_WEBHOOKS_MAX } from '../../../server/receive/rejections/keyrings.ts';
+import { OTHER_WEBHOOKS_MAX } from '../../../server/receive/rejections/sampler.ts';
 import { startTestApp, type TestWebhook } from '../../helpers/app.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 import { RawClient, signatureOf } from '../../helpers/requests.ts';

@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { beforeEach, expect, test } from 'vitest';
 import { createLog } from '../../../server/base/telemetry/log.ts';
-import { SpoolDrain } from '../../../server/operate/primary/spool-drain.ts';
+import { SpoolDrain } from '../../../server/operate/primary/spool.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';

@@ -68,7 +68,7 @@ test('a statement that goes from a delivery or a key to its event compares the w
 const ofOneCell: Record<string, string> = {
   'cli/bench/curve.ts countEvents': 'the database of a bench, which has no cells',
   'operate/backup/restore.ts countLater': 'the database that is replaced',
-  'receive/ingest/commit-lanes.ts CopyLane': 'the connection of a cell',
+  'receive/ingest/copy-lane.ts CopyLane': 'the connection of a cell',
   'receive/spool/moved-keys.ts claimSql': 'the connection of a cell',
   'receive/spool/store.ts storeSql': 'the connection of a cell',
   'store/commit-probe.ts probeCommit': 'the database of a cell',

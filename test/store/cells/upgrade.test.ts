@@ -1,7 +1,7 @@
 /** A cell whose schema is of an earlier release. */
 import { expect, onTestFinished, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
-import { loggedMigrations } from '../../../server/operate/primary/cells.ts';
+import { loggedMigrations } from '../../../server/operate/primary/work.ts';
 import { Cells } from '../../../server/store/cells/cells.ts';
 import { migrateCells } from '../../../server/store/cells/migrate.ts';
 import { openDatabase } from '../../../server/store/connect/pool.ts';

@@ -1,21 +1,22 @@
 /** Where a process stores events: a store for each cell, and the spool for what cannot be committed. */
 import { cellLabels } from '../../../base/telemetry/metric-table.ts';
+import { HOUR_MS } from '../../../base/time/durations.ts';
 import { CellStores } from '../../../receive/ingest/cell-stores.ts';
 import { CommitHealth } from '../../../receive/ingest/commit-health.ts';
+import type { QueueLimits } from '../../../receive/ingest/commit-queue.ts';
 import { EventStore } from '../../../receive/ingest/event-store.ts';
-import { SPOOL_AFTER_MS } from '../../../receive/ingest/spooled-store.ts';
+import { SPOOL_AFTER_MS, SpooledStore } from '../../../receive/ingest/spooled-store.ts';
+import { isFull, realDisk } from '../../../receive/spool/disk.ts';
+import { SpoolWriter } from '../../../receive/spool/writer.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
 import { type CommitFailure, probeCommit } from '../../../store/commit-probe.ts';
 import { copyOnNode } from '../../../store/queries/cells/citus.ts';
 import { PartitionRepair } from '../../../store/retention/partitions.ts';
 import type { Base } from '../base.ts';
-import { composeSpool } from './spool.ts';
 
 /** @param clampMs moves a time to one at which the events table has a partition. */
-export function composeStores(
-  { settings, spoolFolder, log, metrics, observe, cells }: Base,
-  clampMs: (ms: number) => number,
-) {
+export function composeStores(base: Base, clampMs: (ms: number) => number) {
+  const { settings, spoolFolder, log, metrics, observe, cells } = base;
   const limits = { queueEventsMax: settings.QUEUE_EVENTS_MAX, commitEventsMax: settings.COMMIT_EVENTS_MAX };
   const repairs = new Set<PartitionRepair>();
   const healths = new WeakMap<Cell, CommitHealth>();
@@ -63,7 +64,7 @@ export function composeStores(
   };
   const health = healthOf(cells.numbered(0));
   const events = new CellStores(cells, openStore);
-  const spool = composeSpool({ settings, cells, spoolFolder, log, observe }, events, limits);
+  const spool = composeSpool(base, events, limits);
 
   const spooling = (cell: number) => spool?.store.queuedIn(cell) ?? 0;
   metrics.gauges('weir_queue_events', () =>
@@ -103,5 +104,48 @@ export function composeStores(
       events.close();
       await Promise.all([spool?.store.close(), ...[...repairs].map((repair) => repair.close())]);
     },
+  };
+}
+
+/** The spool of a process: a writer for each cell, opened at its first event. Null: there is no INGEST_SPOOL_DIR. */
+function composeSpool(
+  { settings, cells, spoolFolder: folder, log, observe }: Base,
+  events: CellStores,
+  limits: QueueLimits,
+) {
+  if (folder === undefined) return null;
+  const onFailed = (error: Error) => log('spool_failed', { reason: error.message });
+  const open = (cell: number) =>
+    new SpoolWriter({
+      disk: realDisk,
+      folder,
+      cell,
+      bytesMax: settings.INGEST_SPOOL_BYTES_MAX,
+      ageMaxMs: settings.INGEST_SPOOL_HOURS_MAX * HOUR_MS,
+      writers: () => settings.WORKERS * cells.all().length,
+      nowMs: Date.now,
+      onFailed,
+    });
+  const home = open(0);
+  return {
+    store: new SpooledStore({
+      events,
+      writer: (cell) => (cell === 0 ? home : open(cell)),
+      limits,
+      onSpooled: observe.spooled,
+    }),
+    /** Whether an event of home would be spooled if its commit failed. */
+    takes: async () => (await home.refusal()) === null,
+    /** The last known result of `takes`. */
+    takesNow: () => {
+      void home.refusal();
+      return home.lastRefusal === null;
+    },
+    /** Rejects when it cannot be written. A full disk passes: Postgres may accept commits, and the drain frees the disk. */
+    check: () =>
+      home.check().catch((error: Error) => {
+        if (isFull(error)) return onFailed(error);
+        throw new Error(`INGEST_SPOOL_DIR cannot be used by the user of the processes: ${error.message}`);
+      }),
   };
 }
