@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { readSettings, type Settings } from '../../server/base/settings/read.ts';
 import type { settingTable } from '../../server/base/settings/table.ts';
 import { createLog } from '../../server/base/telemetry/log.ts';
-import type { Awaited } from '../../server/manage/api/status/health.ts';
+import type { StartWait } from '../../server/manage/api/status/health.ts';
 import type { Webhooks } from '../../server/manage/api/webhooks/service.ts';
 import type { NewWebhook } from '../../server/model/webhooks.ts';
 import { RunFolder } from '../../server/operate/primary/run-folder.ts';
@@ -81,7 +81,7 @@ const usual: Overrides = {
 export async function startTestApp(
   overrides: Overrides = {},
   beside?: SharedDatabase,
-  awaited?: Awaited,
+  awaited?: StartWait,
 ): Promise<TestApp> {
   const undo = new UndoStack();
   try {
@@ -96,7 +96,7 @@ async function start(
   overrides: Overrides,
   undo: UndoStack,
   beside: SharedDatabase | undefined,
-  awaited: Awaited | undefined,
+  awaited: StartWait | undefined,
 ): Promise<TestApp> {
   const directory = await mkdtemp(join(tmpdir(), 'weir-app-'));
   undo.push(() => rm(directory, { recursive: true }));

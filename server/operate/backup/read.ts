@@ -24,7 +24,6 @@ const BATCH_TIMEOUT_MS = 60_000;
 const LINE_BYTES_MAX = 268_435_456;
 
 interface Imported {
-  /** Events that were stored. */
   imported: number;
   /** Events that were stored already. */
   existing: number;
@@ -147,7 +146,6 @@ interface Part {
   events: ArchivedEvent[];
 }
 
-/** The events of one cell and day. */
 function byCellAndDay(events: readonly ArchivedEvent[], cells: Cells): Part[] {
   const parts = new Map<string, Part>();
   for (const event of events) {

@@ -5,7 +5,6 @@ import type { Window } from './window.ts';
 /** One run in the `--json` document. */
 export interface Run {
   workers: number;
-  /** 202 responses per second in the window. */
   requests_per_second: number;
   /** Latency of these responses; null when there were none. */
   latency_ms: { p50: number | null; p99: number | null; max: number | null };

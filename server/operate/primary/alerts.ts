@@ -26,7 +26,6 @@ const DELIVER_EVERY_MS = 5_000;
 interface AlertParts {
   database: Database;
   log: Log;
-  /** Current settings. */
   settings: () => Settings;
   cells: Pick<Cells, 'all'>;
   spool: Pick<PrimarySpool, 'folder' | 'contents'>;
@@ -42,7 +41,6 @@ export class Alerts {
   #cannotSend = false;
   readonly #requests = { sent: 0, failed: 0, given_up: 0 };
 
-  /** Null: this machine has no spool. */
   readonly #spoolAlert: SpoolAlert | null;
 
   constructor(parts: AlertParts) {
@@ -138,7 +136,6 @@ export class Alerts {
       }
   }
 
-  /** Null: this machine has no spool. */
   async #spool(): Promise<MachineSpool | null> {
     const { folder, contents } = this.#parts.spool;
     if (folder === null) return null;

@@ -24,13 +24,9 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
 }
 
 /**
- * Scavenges are short and many: threads that help with them take cores from Postgres. Marking the whole heap is long: left to the event loop
- * (--single-threaded-gc), it stops a process with 100,000 webhooks for 119 ms at once, and 36 with threads, which take 2 % more CPU a request
- * (bench/NOTES.md). A larger nursery (--max-semi-space-size=32) made no difference, and cost 28 MB a process.
- *
- * V8 pretenures allocation sites whose objects survive a scavenge: it allocates them in the old space. A short slowdown of the machine
- * causes this for objects of a request. Their garbage then waits for a mark-compact: 200 to 235 MB in 4 of 15 runs, 150 to 163 MB in
- * 9 of 9 without pretenuring.
+ * Threads that help with short scavenges take cores from Postgres. Marking the whole heap is long, so it keeps its threads: left to the event
+ * loop (--single-threaded-gc), it stops a process with 100,000 webhooks for 119 ms at once instead of 36. Pretenuring allocates objects of a
+ * request in the old space after a short slowdown of the machine, and their garbage waits for a mark-compact (bench/NOTES.md).
  */
 export const gcFlags = ['--no-parallel-scavenge', '--no-allocation-site-pretenuring'];
 
@@ -43,21 +39,17 @@ export const noSecrets = Object.fromEntries(
 );
 
 /**
- * Changes to the environment for each serving process.
+ * Changes to the environment for each serving process. Figures of each are in bench/NOTES.md.
  *
  * uWebSockets.js reads its own limit of a request line with its headers from the environment when it is loaded, and buffers that much of
  * an unfinished one. Above it, it answers 431: on Node 24 every request, on Node 20 those that TCP cuts. Its default of 4,096 bytes is
- * below HEADER_BYTES_MAX. 3,000 connections, each with an unfinished head of this length, took 563 MiB with a limit of 131,072 bytes, and
- * 54 with 18,432 (16,384 + 2,048); 79 when the heads come in pieces, because the buffer doubles.
+ * below HEADER_BYTES_MAX; a higher limit than needed is memory that unfinished heads can take.
  *
- * libuv has four threads by default, and libpq connects in them. While Postgres is frozen, the two COPY connections and those of the pool
- * take all of them for 5 s at a time (connect_timeout), and the spool's writes wait. 8 senders during 44 s of a stopped Postgres, beside
- * 4 clients of the API: with 4 threads 1,137 and 1,070 answers 202, p99 9.9 and 12.6 s, up to 7.8 s without any; with 16 threads 5,145,
- * p99 0.3 s, and 3.0 s without any, which is the time limit of a commit.
+ * libuv has four threads by default, and libpq connects in them. While Postgres is frozen, connections take all of them for 5 s at a time
+ * (connect_timeout), and the spool's writes wait.
  *
  * glibc raises its threshold for mmap to the largest block that was freed, up to 32 MB. Slabs (1 MiB) and COPY buffers (up to 8 MiB) then
- * come from the heap, which keeps their pages after they are freed. A fixed threshold below a slab returns them to the system: 169 to 182
- * MB for 184 to 192 after 1 KiB, 1 MiB and 1 KiB again; no more CPU was seen (bench/NOTES.md). A C library other than glibc ignores it.
+ * come from the heap, which keeps their pages after they are freed. A fixed threshold below a slab returns them to the system.
  * @param own environment of the primary: the operator's values are kept. @param headerBytesMax HEADER_BYTES_MAX
  */
 export function processEnvironment(own: NodeJS.ProcessEnv, headerBytesMax: number): NodeJS.ProcessEnv {

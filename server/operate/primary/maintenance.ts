@@ -55,7 +55,6 @@ interface MaintenanceParts {
   database: Database;
   cells: Pick<Cells, 'all'>;
   log: Log;
-  /** Returns the current settings. */
   settings: () => Settings;
   /** Called every minute with the time span that has partitions. */
   onHorizon: (horizon: Horizon) => void;

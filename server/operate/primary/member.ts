@@ -5,8 +5,16 @@ import type { Log, LogDestination } from '../../base/telemetry/log.ts';
 import type { AskDoctor } from '../../manage/api/status/doctor.ts';
 import type { Sample } from '../../manage/live/counters.ts';
 import { processEnvironment } from './forks.ts';
-import { type FromProcess, type MetricsSnapshot, PROTOCOL, type SentOrder, type ToProcess } from './messages.ts';
-import type { Control, Order, Refused } from './order.ts';
+import {
+  type Control,
+  type FromProcess,
+  type MetricsSnapshot,
+  type Order,
+  PROTOCOL,
+  type Refused,
+  type SentOrder,
+  type ToProcess,
+} from './messages.ts';
 import { forwardOutput } from './process-output.ts';
 
 /** How processes are started. Each object is a separate generation of processes, even when its values are equal. */
@@ -23,20 +31,18 @@ export interface Plan {
   order: () => SentOrder;
 }
 
-interface MemberParts {
+export interface MemberParts {
   /** Changes to the primary's environment for the process. */
   environment: NodeJS.ProcessEnv;
   log: Log;
   /** Receives the process's log lines. */
   destination: LogDestination;
-  onReady: (member: Member) => void;
   /** Receives the counts of the process up to now. */
   onSample: (pid: number, sample: Sample) => void;
   /** Returns the results of `weir doctor` for this installation. */
   askDoctor: AskDoctor;
   /** Carries out the order of a command. */
   onOrder: (order: Order) => Promise<Control | Refused>;
-  onEnded: (member: Member) => void;
 }
 
 /** Time that a process has to end after its drain before it is killed. */
@@ -57,6 +63,7 @@ export class Member {
   readonly #startedMs = performance.now();
   readonly #worker: Worker;
   readonly #parts: MemberParts;
+  readonly #on: { ready: () => void; ended: () => void };
   readonly #ended: Promise<void>;
   readonly #readyTimer: NodeJS.Timeout;
   /** Unanswered questions, by number. */
@@ -66,9 +73,10 @@ export class Member {
   #silentChecks = 0;
 
   /** Forks the process. */
-  constructor(plan: Plan, parts: MemberParts) {
+  constructor(plan: Plan, parts: MemberParts, on: { ready: () => void; ended: () => void }) {
     this.plan = plan;
     this.#parts = parts;
+    this.#on = on;
     this.#worker = cluster.fork({ ...processEnvironment(process.env, plan.headerBytesMax), ...parts.environment });
     forwardOutput(this.#worker.process, parts);
     this.#readyTimer = setTimeout(
@@ -176,7 +184,7 @@ export class Member {
     this.state = 'serving';
     clearTimeout(this.#readyTimer);
     this.#parts.log('process_up', { process: this.pid, ready_ms: Math.round(this.livedMs) });
-    this.#parts.onReady(this);
+    this.#on.ready();
   }
 
   #fail(reason: string): void {
@@ -192,7 +200,30 @@ export class Member {
     clearTimeout(this.#readyTimer);
     if (this.reason === '') this.reason = reason;
     for (const settle of this.#questions.values()) settle();
-    this.#parts.onEnded(this);
+    this.#on.ended();
     this.state = 'ended';
   }
+}
+
+/** The result of a rolling restart: `replaced` processes are new, `kept` processes are old and keep serving. */
+export type RestartOutcome = { replaced: number } & ({ ok: true } | { ok: false; reason: string; kept: number });
+
+/** The result of replacing one process; `successor` is the new one. */
+export type Replacement<Process = Member> = { ok: true; successor: Process } | { ok: false; reason: string };
+
+/** A rolling restart, or the replacement of one process, under way. */
+export interface Restart {
+  plan: Plan;
+  /** Processes still to replace. */
+  stale: Set<Member>;
+  replaced: number;
+  /** The latest process of `plan` that serves. */
+  successor?: Member;
+  settle: (outcome: RestartOutcome) => void;
+}
+
+/** Describes the failure of a new process for people. */
+export function failureOf({ pid, reason }: Member): string {
+  if (typeof reason === 'number') return `the new process ${pid} ended with exit code ${reason}`;
+  return /^SIG[A-Z0-9]+$/.test(reason) ? `the new process ${pid} was ended by ${reason}` : reason;
 }

@@ -1,15 +1,13 @@
 /** Messages between the primary and its processes. */
-
 import type { Build } from '../../base/files/build.ts';
 import type { Given } from '../../base/settings/gather.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Checkup } from '../../manage/api/status/doctor.ts';
-import type { Awaited } from '../../manage/api/status/health.ts';
+import type { StartWait } from '../../manage/api/status/health.ts';
 import type { Live, Sample, Second } from '../../manage/live/counters.ts';
 import type { WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
-import type { Control, Order, Refused } from './order.ts';
 
 /**
  * Version of these messages. After an upgrade on disk, HUP starts processes of the new build under the primary of the old one. Increase
@@ -34,7 +32,7 @@ export interface StartOrder {
   /** The start is not done: the database is not used, not even if it answers, before `database_prepared`. */
   awaitsDatabase?: boolean;
   /** For readyz, with `awaitsDatabase`. Absent: the database, or the primary is of a build that does not say. */
-  awaited?: Awaited;
+  awaited?: StartWait;
   /** Longest request to the identity provider, set by tests on a busy machine. Absent: the limit of the provider's module. */
   identityRequestSeconds?: number;
   /** One entry a second for the last minutes, oldest first. */
@@ -56,7 +54,7 @@ export type ToProcess =
   | { kind: 'arrived'; by?: string }
   | { kind: 'horizon'; horizon: Horizon }
   /** What the start waits for has changed. */
-  | { kind: 'awaited'; awaited: Awaited }
+  | { kind: 'awaited'; awaited: StartWait }
   /** The database has a schema for this release and fits the settings: use it. Answered by `applied` when events are stored. */
   | { kind: 'database_prepared'; number: number }
   | { kind: 'collect_metrics'; number: number }
@@ -88,3 +86,47 @@ export type FromProcess =
   | { kind: 'ask_doctor' }
   /** A command orders this; answered by `ordered` with the same ticket. */
   | { kind: 'order'; ticket: number; order: Order };
+
+/** Show what runs, start a rolling restart, or set the number of processes. */
+export type Order = 'show' | 'reload' | number;
+
+/** What runs. */
+export interface Control {
+  /** The build of the primary, which a rolling restart does not replace. */
+  primary: Build;
+  /** How many processes are to serve. */
+  wanted: number;
+  /** Oldest first. `build`: null until the process has stated it. */
+  processes: {
+    pid: number;
+    state: 'starting' | 'serving' | 'leaving' | 'ended';
+    build: Build | null;
+    started_at: string;
+  }[];
+  /** Number of the rolling restart that this order asked for. */
+  requested?: number;
+  /** The last rolling restart, which may be under way; null: none since the start of Weir. */
+  restart: RestartReport | null;
+}
+
+/** Why an order was not carried out. */
+export interface Refused {
+  refused: string;
+}
+
+/** Has the primary carry out the order of a command. */
+export type GiveOrder = (order: Order) => Promise<Control | Refused>;
+
+/** A rolling restart, for `weir reload`. */
+export interface RestartReport {
+  number: number;
+  state: 'running' | 'restarted' | 'failed';
+  /** Settings that differ from those of the processes. */
+  changed: string[];
+  /** Those of them that only a restart of Weir applies. */
+  fixed: string[];
+  /** False: no setting comes from `.env`, so none can change. */
+  changeable: boolean;
+  replaced: number;
+  reason?: string;
+}

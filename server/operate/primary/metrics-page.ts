@@ -29,11 +29,9 @@ const counted = {
 interface MetricsPageParts {
   /** Returns snapshots of all running processes. */
   collect: () => Promise<MetricsSnapshot[]>;
-  /** Returns the latest database figures. */
   readFigures: () => Promise<DatabaseFigures | null>;
   /** Returns the metrics of the spool, of alerts, and of the builds of processes. */
   ownFamilies: () => Promise<MetricsSnapshot>;
-  /** Lines that the log of the primary has dropped. */
   logLinesDropped: () => number;
   onFailure: (error: Error) => void;
 }

@@ -4,7 +4,7 @@ import { openLimiter } from '../../base/ratelimit/open.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { backoffMs } from '../../base/time/backoff.ts';
-import type { Awaited } from '../../manage/api/status/health.ts';
+import type { StartWait } from '../../manage/api/status/health.ts';
 import { ensureAdministrator, setupAddress } from '../../manage/auth/setup.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { systemActor } from '../../store/audit/actor.ts';
@@ -28,7 +28,7 @@ export interface PrepareParts {
   keys: SecretsKeys;
   log: Log;
   /** Called with what the preparation waits for, when that changes. */
-  onAwaited: (awaited: Awaited) => void;
+  onAwaited: (awaited: StartWait) => void;
 }
 
 export interface Prepared {

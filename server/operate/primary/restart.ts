@@ -1,6 +1,6 @@
 /** HUP and `weir reload`: reads the settings again and replaces every process with a new one that has these settings and runs the code on disk. */
-
 import { weirCommand } from '../../base/command/name.ts';
+import { build } from '../../base/files/build.ts';
 import { openLimiter } from '../../base/ratelimit/open.ts';
 import { type Configuration, changedSettings, type Settings } from '../../base/settings/read.ts';
 import { settingTable } from '../../base/settings/table.ts';
@@ -12,8 +12,10 @@ import { OperatorError } from '../../model/fault.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { checkConnectionBudget } from '../../store/open.ts';
 import { checkArchive } from '../backup/write.ts';
-import type { RestartReport } from './order.ts';
-import type { RestartOutcome } from './replacement.ts';
+import type { RestartOutcome } from './member.ts';
+import type { Members } from './members.ts';
+import type { Control, Order, Refused, RestartReport } from './messages.ts';
+import type { Supervisor } from './supervisor.ts';
 
 interface RestartParts {
   /** Returns the active settings. */
@@ -30,7 +32,7 @@ interface RestartParts {
   onDone: (outcome: 'restarted' | 'failed') => void;
 }
 
-export interface RollingRestarts {
+interface RollingRestarts {
   /** The last one, which may be under way. */
   readonly last: RestartReport | null;
   /** Requests one, and returns its number. One runs at a time: all requests during a restart are merged into one further restart. */
@@ -103,4 +105,38 @@ async function check(changed: string[], next: Settings, { database, log }: Resta
   if (has(/^ARCHIVE_DIR$/) && next.ARCHIVE_DIR !== undefined) await checkArchive(next.ARCHIVE_DIR);
   if (has(/^ADMIN_/) && next.AUTH_MODE === 'local') await ensureAdministrator(database, next);
   if (has(/^RATE_LIMIT_BACKEND$|_SHARED_URL$/)) await (await openLimiter(next, log, { requireStore: true })).close();
+}
+
+interface ControlParts {
+  supervisor: Supervisor;
+  members: Members;
+  restarts: RollingRestarts;
+  settings: () => Settings;
+  database: Database;
+}
+
+/** Carries out the order of a command. */
+export async function carryOut(order: Order, parts: ControlParts): Promise<Control | Refused> {
+  const { supervisor, members, restarts } = parts;
+  try {
+    if (typeof order === 'number') await setProcesses(order, parts);
+    const requested = order === 'reload' ? restarts.request() : undefined;
+    return {
+      primary: build(),
+      wanted: supervisor.wanted,
+      processes: members.all().map(({ pid = 0, state, build, livedMs }) => {
+        return { pid, state, build, started_at: new Date(Date.now() - livedMs).toISOString() };
+      }),
+      ...(requested === undefined ? {} : { requested }),
+      restart: restarts.last,
+    };
+  } catch (error) {
+    return { refused: (error as Error).message };
+  }
+}
+
+/** Rejects with OperatorError when the database does not allow the connections of more processes. */
+async function setProcesses(wanted: number, { supervisor, settings, database }: ControlParts): Promise<void> {
+  if (wanted > supervisor.wanted) await checkConnectionBudget(database, { ...settings(), WORKERS: wanted });
+  supervisor.setWanted(wanted);
 }

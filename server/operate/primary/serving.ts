@@ -4,32 +4,30 @@ import { dirname, join } from 'node:path';
 import { portError } from '../../base/settings/port.ts';
 import type { Configuration, Settings } from '../../base/settings/read.ts';
 import type { AdjustableLog, LogDestination } from '../../base/telemetry/log.ts';
+import { every } from '../../base/time/every.ts';
 import { createDoctor } from '../../manage/api/status/doctor.ts';
-import type { Awaited } from '../../manage/api/status/health.ts';
+import type { StartWait } from '../../manage/api/status/health.ts';
 import { LiveHub } from '../../manage/live/hub.ts';
 import { OutageLog } from '../../manage/live/outages.ts';
 import type { Cells } from '../../store/cells/cells.ts';
-import { ChangeListener } from '../../store/connect/listen.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { addOutages } from '../../store/queries/alerts/outages.ts';
 import { countOrEstimateDeliveries } from '../../store/queries/deliveries/counts.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { Alerts } from './alerts.ts';
-import { carryOut } from './control.ts';
 import { FigureReader } from './database-figures.ts';
 import { DeathLog } from './deaths.ts';
 import { Disks } from './disks.ts';
 import { buildFamily } from './families.ts';
 import { givenToProcess, prepareForks } from './forks.ts';
+import { createListener } from './listener.ts';
 import { Members } from './members.ts';
-import { MemoryGuard } from './memory-guard.ts';
+import { CHECK_MEMORY_EVERY_MS, memoryGuard } from './memory-guard.ts';
 import type { SentOrder } from './messages.ts';
 import { MetricsPage } from './metrics-page.ts';
-import { relayChange } from './relay-change.ts';
 import type { Release } from './release.ts';
-import { createRestarts } from './restart.ts';
-import { Revival } from './revival.ts';
+import { carryOut, createRestarts } from './restart.ts';
 import type { RunFolder } from './run-folder.ts';
 import type { ServingUser } from './serving-user.ts';
 import type { Ending } from './signals.ts';
@@ -44,7 +42,7 @@ export interface State {
   /** The time span that has partitions. */
   horizon: Horizon;
   /** What the start waits for before it uses the database; null: it is prepared. */
-  awaited: Awaited | null;
+  awaited: StartWait | null;
 }
 
 /** What the parts of the primary share. */
@@ -78,26 +76,10 @@ interface ServingParts extends Shared {
   revive: () => Promise<void>;
 }
 
-export interface Serving {
-  members: Members;
-  supervisor: Supervisor;
-  page: MetricsPage;
-  /** Created but not started: it needs a prepared database. */
-  listener: ChangeListener;
-  setHorizon(horizon: Horizon): void;
-  /** Informs the processes of what the start waits for. */
-  awaits(awaited: Awaited): void;
-  /** The database has a schema for this release: the processes may use it. Resolves when they do. */
-  databasePrepared(horizon: Horizon): Promise<void>;
-  /**
-   * Starts the processes and supervises them; HUP, TTIN and TTOU work from now on. Resolves with true when all serve, with false when the
-   * supervisor gave up or was stopped.
-   */
-  begin(): Promise<boolean>;
-}
+export type Serving = Awaited<ReturnType<typeof openServing>>;
 
 /** Prepares the processes without starting one, and opens the metrics page. Rejects when METRICS_PORT is not available. */
-export async function openServing(parts: ServingParts): Promise<Serving> {
+export async function openServing(parts: ServingParts) {
   const { first, configure, state, database, log, destination, undo, ending, user, release, spool, runFolder } = parts;
   const members = new Members();
   const page = await openPage(parts, members);
@@ -161,7 +143,7 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     onComplete: () => deaths.recovered(),
     onHopeless: (reason) => ending.end(1, reason),
   });
-  const guard = new MemoryGuard({
+  const guardMemory = memoryGuard({
     limit: () => state.settings.PROCESS_MEMORY_MAX,
     replaceable: () => (supervisor.isQuiet ? members.in('serving') : []),
     replace: (member) => supervisor.replace(member),
@@ -201,24 +183,31 @@ export async function openServing(parts: ServingParts): Promise<Serving> {
     members,
     supervisor,
     page,
+    /** Created but not started: it needs a prepared database. */
     listener,
     setHorizon,
-    awaits(awaited) {
+    /** Informs the processes of what the start waits for. */
+    awaits(awaited: StartWait) {
       state.awaited = awaited;
       members.broadcast({ kind: 'awaited', awaited });
     },
-    databasePrepared(horizon) {
+    /** The database has a schema for this release: the processes may use it. Resolves when they do. */
+    databasePrepared(horizon: Horizon) {
       state.awaited = null;
       setHorizon(horizon);
       return members.useDatabase();
     },
+    /**
+     * Starts the processes and supervises them; HUP, TTIN and TTOU work from now on. Resolves with true when all serve, with false when
+     * the supervisor gave up or was stopped.
+     */
     begin() {
       live.start();
       undo.push(async () => {
         live.stop();
         await outages.close();
       });
-      undo.push(guard.start());
+      undo.push(every(CHECK_MEMORY_EVERY_MS, guardMemory));
       undo.push(() => supervisor.stop());
       const allServe = supervisor.start();
       ending.onScale((change) => supervisor.setWanted(supervisor.wanted + change));
@@ -251,21 +240,4 @@ async function openPage({ state, cells, log, undo, spool, alerts }: ServingParts
   });
   undo.push(() => page.close());
   return page;
-}
-
-function createListener({ conninfo, cells, log, spool, revive }: ServingParts, members: Members): ChangeListener {
-  const revival = new Revival(revive, log);
-  return new ChangeListener(conninfo, {
-    change: relayChange(cells, spool, members),
-    arrived: (by) => members.broadcast({ kind: 'arrived', by }),
-    alive: () => members.broadcast({ kind: 'heartbeat' }),
-    lost: () => revival.try(),
-    up: () => {
-      log('listener_up');
-      void cells.changed().catch(() => {});
-      spool.webhooksChanged();
-      members.broadcast({ kind: 'changes_lost' });
-    },
-    down: (reason) => log('listener_down', { reason }),
-  });
 }

@@ -9,7 +9,7 @@ import { LockError } from '../../base/files/lock.ts';
 import type { Configuration, Settings } from '../../base/settings/read.ts';
 import type { AdjustableLog, Log, LogDestination } from '../../base/telemetry/log.ts';
 import { within } from '../../base/time/within.ts';
-import type { Awaited } from '../../manage/api/status/health.ts';
+import type { StartWait } from '../../manage/api/status/health.ts';
 import { Cells } from '../../store/cells/cells.ts';
 import { migrateAnsweringCells } from '../../store/cells/migrate.ts';
 import { openCell, openUnmigrated } from '../../store/open.ts';
@@ -17,7 +17,6 @@ import { usualHorizon } from '../../store/retention/partitions.ts';
 import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
 import { Alerts, runAlerts } from './alerts.ts';
-import { loggedMigrations } from './cells.ts';
 import { findEntryFile } from './forks.ts';
 import { waitForPort } from './orphans.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
@@ -30,7 +29,7 @@ import { openSpool } from './spool.ts';
 import type { Supervisor } from './supervisor.ts';
 import type { ServiceReports } from './systemd.ts';
 import type { UndoStack } from './undo.ts';
-import { startWork } from './work.ts';
+import { loggedMigrations, startWork } from './work.ts';
 
 export interface StartParts {
   /** Reads the settings again. Throws SettingsError. */
@@ -46,7 +45,6 @@ export interface StartParts {
 
 export interface Started {
   supervisor: Supervisor;
-  /** Current settings. */
   settings: () => Settings;
   /** All processes serve. False: Weir ends before that. */
   isUp: boolean;
@@ -186,7 +184,7 @@ class Waiting {
   readonly isLong: Promise<void>;
   #becameLong: () => void = () => {};
   /** Set when the processes are to be informed. */
-  announce: (awaited: Awaited) => void = () => {};
+  announce: (awaited: StartWait) => void = () => {};
 
   constructor(state: State) {
     this.#state = state;
@@ -195,7 +193,7 @@ class Waiting {
     });
   }
 
-  on(awaited: Awaited): void {
+  on(awaited: StartWait): void {
     this.#state.awaited = awaited;
     this.announce(awaited);
     // Every start migrates, and most have nothing to do.

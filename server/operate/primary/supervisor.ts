@@ -7,30 +7,22 @@
  *         └── ends, refuses, or is not ready in time: replaced after a pause; in a rolling restart, the restart ends
  */
 
-import type { Log, LogDestination } from '../../base/telemetry/log.ts';
-import type { AskDoctor } from '../../manage/api/status/doctor.ts';
-import type { Sample } from '../../manage/live/counters.ts';
-import { Member, type Plan } from './member.ts';
+import { QuickDeaths } from './deaths.ts';
+import {
+  failureOf,
+  Member,
+  type MemberParts,
+  type Plan,
+  type Replacement,
+  type Restart,
+  type RestartOutcome,
+} from './member.ts';
 import type { Members } from './members.ts';
-import type { Control, Order, Refused } from './order.ts';
-import { QuickDeaths } from './quick-deaths.ts';
-import { failureOf, type Replacement, type Restart, type RestartOutcome } from './replacement.ts';
 
-interface SupervisorOptions {
+interface SupervisorOptions extends MemberParts {
   /** The supervisor adds and removes members. */
   members: Members;
   plan: Plan;
-  /** Changes to the primary's environment for the processes. */
-  environment: NodeJS.ProcessEnv;
-  log: Log;
-  /** Receives the log lines of the processes. */
-  destination: LogDestination;
-  /** Receives the counts of a process up to now. */
-  onSample: (pid: number, sample: Sample) => void;
-  /** Returns the results of `weir doctor` for this installation. */
-  askDoctor: AskDoctor;
-  /** Carries out the order of a command. */
-  onOrder: (order: Order) => Promise<Control | Refused>;
   /** Called after a change of the processes that serve. */
   onServing: () => void;
   /** Called when a process ended, unexpectedly (`byItself`) or on request. */
@@ -163,17 +155,9 @@ export class Supervisor {
   }
 
   #fork(): void {
-    const { environment, log, destination, onSample, askDoctor, onOrder } = this.#options;
-    const plan = this.#restart?.plan ?? this.#plan;
-    const member = new Member(plan, {
-      log,
-      destination,
-      onSample,
-      askDoctor,
-      onOrder,
-      environment,
-      onReady: () => this.#onReady(member),
-      onEnded: () => this.#onEnded(member),
+    const member: Member = new Member(this.#restart?.plan ?? this.#plan, this.#options, {
+      ready: () => this.#onReady(member),
+      ended: () => this.#onEnded(member),
     });
     this.#members.add(member);
   }

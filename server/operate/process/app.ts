@@ -14,48 +14,24 @@ import type { Log } from '../../base/telemetry/log.ts';
 import { expectedAnswers } from '../../manage/api/openapi/document.ts';
 import { outageProblem } from '../../manage/api/outage.ts';
 import { type AskDoctor, createDoctor } from '../../manage/api/status/doctor.ts';
-import { type Awaited, alive, createReady } from '../../manage/api/status/health.ts';
-import type { Live, Sample } from '../../manage/live/counters.ts';
+import { alive, createReady, type StartWait } from '../../manage/api/status/health.ts';
 import { parseNetwork } from '../../model/address.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { pendingMigrations } from '../../store/migrate.ts';
 import { addLatency } from '../../store/queries/webhooks/latency.ts';
 import { type Horizon, nearestWithin } from '../../store/retention/partitions.ts';
-import type { MetricsSnapshot, StartOrder } from '../primary/messages.ts';
+import type { GiveOrder, MetricsSnapshot, StartOrder } from '../primary/messages.ts';
 import { openBase } from './base.ts';
 import { composeAgents } from './compose/agents.ts';
-import { serveCommands } from './compose/commands.ts';
 import { composeIngest } from './compose/ingest.ts';
 import { composeLive, composeStatus } from './compose/live.ts';
 import { composePages } from './compose/pages.ts';
 import { composePeople } from './compose/people.ts';
-import { composeRejections } from './compose/rejections.ts';
-import { LatencyCounts } from './latency-counts.ts';
-import type { GiveOrder } from './orders.ts';
-import { routeTable } from './routes.ts';
+import { LatencyCounts } from './counts.ts';
+import { routeTable, serveCommands } from './routes.ts';
 
-export interface App {
-  /** The listening port; tests let the kernel choose a free one. */
-  port: number;
-  recordHeartbeat(): void;
-  arrived(by: string): void;
-  changesLost(): void;
-  change(payload: string): Promise<void>;
-  setHorizon(horizon: Horizon): void;
-  /** What the start waits for, until `useDatabase`. */
-  awaits(awaited: Awaited): void;
-  /** The primary has prepared the database: it may be used from now on. Resolves when events are stored, or after a while. */
-  useDatabase(): Promise<void>;
-  metrics(): Promise<MetricsSnapshot>;
-  /** Returns the counts so far. */
-  sample(): Sample;
-  /** Receives the counts of the last second over all processes of the machine. */
-  live(live: Live): void;
-  /** Makes readyz fail from now on. */
-  leave(): void;
-  /** Closes the listener, answers accepted requests within DRAIN_SECONDS, and releases all resources. */
-  drain(): Promise<void>;
-}
+/** A process that listens. */
+export type App = Awaited<ReturnType<typeof startApp>>;
 
 /**
  * Builds a process and listens. Rejects when it cannot listen. Serves while waiting for a database that is down.
@@ -69,29 +45,22 @@ export async function startApp(
   workers = builtFile('workers'),
   askDoctor: AskDoctor = createDoctor(),
   giveOrder: GiveOrder = async () => ({ refused: 'this process has no primary' }),
-): Promise<App> {
+) {
   const { settings } = order;
   let { horizon } = order;
-  let awaited: Awaited | null = order.awaitsDatabase === true ? (order.awaited ?? 'database') : null;
+  let awaited: StartWait | null = order.awaitsDatabase === true ? (order.awaited ?? 'database') : null;
   let leaving = false;
   let port = 0;
 
   const base = await openBase(order, log);
   const { metrics, observe, database, cells, limiter } = base;
-  const rejections = composeRejections(base, join(workers, 'diagnose.js'));
   const clampMs = (ms: number) => nearestWithin(horizon, ms);
   const latency = new LatencyCounts((rows) => addLatency(base.database, rows));
   const agents = composeAgents(base, join(workers, 'filter.js'), latency);
-  const ingest = composeIngest(base, {
-    workerFile: join(workers, 'hmac.js'),
-    clampMs,
-    onRejected: rejections.offer,
-    agents,
-    latency,
-  });
+  const ingest = composeIngest(base, workers, clampMs, agents, latency);
   const live = composeLive(base, order.history, ingest);
   const status = composeStatus(base, live.history, askDoctor);
-  const operations = { ...agents.operations, ...rejections.operations, ...live.operations, ...status };
+  const operations = { ...agents.operations, ...ingest.rejectionOperations, ...live.operations, ...status };
   const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
   const build = dirname(workers);
@@ -184,18 +153,19 @@ export async function startApp(
   const commands = await serveCommands(order.runFolder, people.localApi, giveOrder, limits, log);
 
   return {
+    /** The listening port; tests let the kernel choose a free one. */
     port,
     recordHeartbeat: () => {
       for (const cache of Object.values(caches)) cache.recordHeartbeat(Date.now());
     },
-    arrived: (by) => agents.arrived(by),
+    arrived: (by: string) => agents.arrived(by),
     changesLost: () => {
       for (const cache of Object.values(caches)) cache.invalidateAll();
       // Without an answer, they are read again each second.
       void cells.changed().catch(() => {});
       void live.streams.recheck();
     },
-    change: async (payload) => {
+    change: async (payload: string) => {
       const [kind, id] = payload.split(':');
       if (id === undefined) return;
       if (kind === 'user') await live.streams.personChanged(id);
@@ -203,12 +173,14 @@ export async function startApp(
       else if (kind === 'call') people.calls.cancel(id);
       else if (Object.hasOwn(caches, kind!)) await caches[kind as keyof typeof caches].invalidate(id);
     },
-    setHorizon: (next) => {
+    setHorizon: (next: Horizon) => {
       horizon = next;
     },
-    awaits: (what) => {
+    /** What the start waits for, until `useDatabase`. */
+    awaits: (what: StartWait) => {
       if (awaited !== null) awaited = what;
     },
+    /** The primary has prepared the database: it may be used from now on. Resolves when events are stored, or after a while. */
     useDatabase: async () => {
       awaited = null;
       if (base.usesDatabase()) return;
@@ -217,6 +189,7 @@ export async function startApp(
       void ingest.directory.readAhead().catch(() => {});
     },
     metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
+    /** The counts so far. */
     sample: () =>
       live.sample({
         unknownUrls: ingest.unknownUrls(),
@@ -226,9 +199,11 @@ export async function startApp(
         leaving,
       }),
     live: live.recordSecond,
+    /** Makes readyz fail from now on. */
     leave: () => {
       leaving = true;
     },
+    /** Closes the listener, answers accepted requests within DRAIN_SECONDS, and releases all resources. */
     drain: async () => {
       leaving = true;
       server.stopListening();
@@ -242,7 +217,7 @@ export async function startApp(
       if (open_requests > 0) log('drain_timeout', { open_requests });
       server.close();
       commands.close();
-      await Promise.all([agents.closeLast(), ingest.close(), latency.close(), rejections.close(), limiter.close()]);
+      await Promise.all([agents.closeLast(), ingest.close(), latency.close(), limiter.close()]);
       await cells.close();
       await database.close();
     },

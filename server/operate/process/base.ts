@@ -1,46 +1,22 @@
 /** Dependencies that all parts of a process share. */
 
-import type { RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { openLimiter } from '../../base/ratelimit/open.ts';
-import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { Metrics } from '../../base/telemetry/metrics.ts';
 import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts';
 import { Changes } from '../../store/announce.ts';
 import { Cells } from '../../store/cells/cells.ts';
 import { copyToAll } from '../../store/cells/copy.ts';
-import { type Database, openDatabase } from '../../store/connect/pool.ts';
-import type { WebhookRow } from '../../store/queries/webhooks/webhooks.ts';
-import { derivedKeys, type SecretsKeys } from '../../store/secrets/keys.ts';
+import { openDatabase } from '../../store/connect/pool.ts';
+import { derivedKeys } from '../../store/secrets/keys.ts';
 import type { StartOrder } from '../primary/messages.ts';
-import { createObservers, type Observers } from './observe.ts';
+import { createObservers } from './observe.ts';
 
-export interface Base {
-  settings: Settings;
-  conninfo: string;
-  keys: SecretsKeys;
-  /** Folder of this installation's spool; undefined when it has no spool. */
-  spoolFolder: string | undefined;
-  savedWebhooks: readonly WebhookRow[] | undefined;
-  /** See StartOrder. */
-  identityRequestSeconds: number | undefined;
-  log: Log;
-  metrics: Metrics;
-  observe: Observers;
-  /** Statements on events and deliveries run in their cells. */
-  database: Database;
-  cells: Cells;
-  /** False until the primary has prepared the database, if that takes long. */
-  usesDatabase: () => boolean;
-  useDatabase: () => void;
-  /** Makes changes and notifies every process. */
-  changes: Changes;
-  limiter: RateLimiter;
-}
+export type Base = Awaited<ReturnType<typeof openBase>>;
 
 /** Resolves also while the database is down. Rejects if the rate limiter cannot be opened. */
-export async function openBase(order: StartOrder, log: Log): Promise<Base> {
-  const { settings, conninfo, keys, spoolFolder, savedWebhooks, identityRequestSeconds } = order;
+export async function openBase(order: StartOrder, log: Log) {
+  const { settings, conninfo, keys } = order;
   let isUsable = order.awaitsDatabase !== true;
   const usesDatabase = () => isUsable;
   const useDatabase = () => {
@@ -79,19 +55,17 @@ export async function openBase(order: StartOrder, log: Log): Promise<Base> {
     onUncounted: ({ name }) => metrics.add('weir_requests_uncounted_total', 1, { limit: name }),
   });
   return {
-    settings,
-    conninfo,
-    keys,
-    spoolFolder,
-    savedWebhooks,
-    identityRequestSeconds,
+    ...order,
     log,
     metrics,
     observe,
+    /** Statements on events and deliveries run in their cells. */
     database: cells.database,
     cells,
+    /** False until the primary has prepared the database, if that takes long. */
     usesDatabase,
     useDatabase,
+    /** Makes changes and notifies every process. */
     changes,
     limiter,
   };

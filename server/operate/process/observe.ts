@@ -14,20 +14,6 @@ import type { StoreObserver } from '../../receive/ingest/event-store.ts';
 import type { VerifyObserver } from '../../receive/ingest/verify.ts';
 import type { RejectionObserver } from '../../receive/rejections/sampler.ts';
 
-export interface Observers {
-  finished(exchange: Exchange): void;
-  failed(exchange: Exchange, error: unknown): void;
-  connectionRefused(limit: ConnectionRefusal, client: Client): void;
-  databaseError(error: Error): void;
-  secretUnreadable(webhookId: string): void;
-  /** @param cell its number; 0: home */
-  store(cell: number): StoreObserver;
-  /** Called after events were spooled. */
-  spooled(events: number): void;
-  verifier: VerifyObserver;
-  rejections: RejectionObserver;
-}
-
 /** Routes with stage times in weir_stage_seconds. */
 const STAGED_PREFIX = '/in/';
 
@@ -39,7 +25,7 @@ const REQUEST_IDS_MAX = 10;
 const SPOOLING_PAUSE_MS = 10_000;
 
 /** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */
-export function createObservers(metrics: Metrics, log: Log, slowMs: number): Observers {
+export function createObservers(metrics: Metrics, log: Log, slowMs: number) {
   const logsRequests = log.enabled('request');
   let spooledMs = Number.NEGATIVE_INFINITY;
   const refusals = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
@@ -73,7 +59,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
     else if (exchange.status < 500) refusedRequests.add(exchange);
   };
   return {
-    finished(exchange) {
+    finished(exchange: Exchange) {
       const { clock, route } = exchange;
       if (exchange.aborted) metrics.add('weir_requests_aborted_total', 1, { route });
       else {
@@ -86,16 +72,17 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
       if (logsRequests) log('request', describe(exchange));
       if (slowMs > 0 && clock.totalMs >= slowMs) slow.add(exchange);
     },
-    failed(exchange, error) {
+    failed(exchange: Exchange, error: unknown) {
       failures.add({ exchange, error });
     },
-    connectionRefused(limit, { address }) {
+    connectionRefused(limit: ConnectionRefusal, { address }: Client) {
       metrics.add('weir_connections_refused_total', 1, { limit });
       refusedConnections.add({ limit, client: address });
     },
-    databaseError: (error) => log('database_error', { reason: error.message.trim() }),
-    secretUnreadable: (webhookId) => log('secret_unreadable', { webhook_id: webhookId }),
-    store: (cell, labels = cellLabels(cell)) => ({
+    databaseError: (error: Error) => log('database_error', { reason: error.message.trim() }),
+    secretUnreadable: (webhookId: string) => log('secret_unreadable', { webhook_id: webhookId }),
+    /** @param cell its number; 0: home */
+    store: (cell: number, labels = cellLabels(cell)): StoreObserver => ({
       committed: (events, ms) => metrics.committed(events, ms / 1000, cell),
       inDoubt(events, found) {
         metrics.inDoubt(events, found, cell);
@@ -111,7 +98,8 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
       repeated: (events) => metrics.add('weir_events_duplicate_total', events, labels),
       connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
     }),
-    spooled(events) {
+    /** Called after events were spooled. */
+    spooled(events: number) {
       metrics.add('weir_spool_events_written_total', events);
       const nowMs = performance.now();
       if (nowMs - spooledMs > SPOOLING_PAUSE_MS) log('spooling');
@@ -123,7 +111,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
         metrics.add('weir_thread_failures_total');
         log('thread_failed', { reason: error.message });
       },
-    },
+    } satisfies VerifyObserver,
     rejections: {
       passedOver: (outcome, samples) => metrics.add('weir_rejections_total', samples, { outcome }),
       stored(reasons) {
@@ -134,7 +122,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number): Obs
         metrics.add('weir_rejections_total', samples, { outcome: 'failed' });
         log('rejections_lost', { rejections: samples, reason: error.message });
       },
-    },
+    } satisfies RejectionObserver,
   };
 }
 

@@ -1,13 +1,20 @@
 /** The IPC side of a serving process: receives messages of the primary and carries them out with an App. */
-
 import { build } from '../../base/files/build.ts';
 import { parseSettings } from '../../base/settings/read.ts';
 import { createLog, openDestination } from '../../base/telemetry/log.ts';
 import { Throttle } from '../../base/telemetry/throttle.ts';
+import { within } from '../../base/time/within.ts';
 import type { Checkup } from '../../manage/api/status/doctor.ts';
-import { type FromProcess, PROTOCOL, type SentOrder, type ToProcess } from '../primary/messages.ts';
+import {
+  type Control,
+  type FromProcess,
+  type GiveOrder,
+  PROTOCOL,
+  type Refused,
+  type SentOrder,
+  type ToProcess,
+} from '../primary/messages.ts';
 import { type App, startApp } from './app.ts';
-import { OrderRelay } from './orders.ts';
 import { restoreStringMethods } from './string-methods.ts';
 
 const SHORTAGES_EVERY_MS = 1_000;
@@ -121,4 +128,31 @@ export function runProcess(): void {
 
   process.on('message', (message: ToProcess) => void onMessage(message));
   send({ kind: 'awaiting_order', protocol: PROTOCOL, build: build() });
+}
+
+/** Longest wait for the primary. One of a release that knows no orders does not answer. */
+const TIMEOUT_MS = 5_000;
+
+class OrderRelay {
+  readonly #send: (message: FromProcess) => void;
+  readonly #waiting = new Map<number, (answer: Control | Refused) => void>();
+  #tickets = 0;
+
+  constructor(send: (message: FromProcess) => void) {
+    this.#send = send;
+  }
+
+  readonly give: GiveOrder = async (order) => {
+    const ticket = this.#tickets++;
+    const answer = new Promise<Control | Refused>((resolve) => this.#waiting.set(ticket, resolve));
+    this.#send({ kind: 'order', ticket, order });
+    const given = await within(TIMEOUT_MS, answer);
+    this.#waiting.delete(ticket);
+    return given ?? { refused: 'the primary does not answer; restart Weir' };
+  };
+
+  /** Passes on the primary's answer to a ticket. */
+  answer(ticket: number, answer: Control | Refused): void {
+    this.#waiting.get(ticket)?.(answer);
+  }
 }

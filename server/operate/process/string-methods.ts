@@ -5,9 +5,8 @@ const LOADS = 1_000;
 
 /**
  * A class of ioredis extends String. Because of such a class V8 turns String.prototype into a dictionary (slow mode), and turns it back
- * only when a member of a String object is read. Until then every method call and every `length` of a string is a look-up: 64 calls of
- * charCodeAt took 1.3 us instead of 0.1 (Node 20 and 24), and look-ups 2 of 38 us of the event loop for each request. Call it when all
- * modules are loaded.
+ * only when a member of a String object is read. Until then every method call and every `length` of a string is a look-up, 2 of 38 us of the
+ * event loop for each request (bench/NOTES.md). Call it when all modules are loaded.
  */
 export function restoreStringMethods(): void {
   const text = new String('');

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
-import { MemoryGuard } from '../../../server/operate/primary/memory-guard.ts';
+import { memoryGuard } from '../../../server/operate/primary/memory-guard.ts';
 
 const LIMIT = 1_000;
 
@@ -30,8 +30,8 @@ beforeEach(() => {
 });
 
 /** A new process needs as much memory as `startBytes`. */
-function openGuard(startBytes: number): MemoryGuard<Slot> {
-  return new MemoryGuard<Slot>({
+function openGuard(startBytes: number): () => Promise<void> {
+  return memoryGuard<Slot>({
     limit: () => limit,
     replaceable: () => serving,
     replace: async (slot) => {
@@ -50,59 +50,59 @@ function openGuard(startBytes: number): MemoryGuard<Slot> {
 }
 
 test('a process over the limit is replaced, the largest first, one a look', async () => {
-  const guard = openGuard(LIMIT);
-  await Promise.all([guard.check(), guard.check()]);
+  const check = openGuard(LIMIT);
+  await check();
   expect(replaced).toEqual([2]);
-  await guard.check();
-  await guard.check();
+  await check();
+  await check();
   expect(replaced).toEqual([2, 1]);
   expect(events).toEqual(['memory_replaced', 'memory_replaced']);
   expect(counted).toBe(2);
 });
 
 test('at the limit, without a limit, and while processes start or leave, nothing is replaced', async () => {
-  const guard = openGuard(LIMIT);
+  const check = openGuard(LIMIT);
   bytes = new Map([
     [1, LIMIT],
     [2, 0],
   ]);
-  await guard.check();
+  await check();
   bytes.set(1, LIMIT + 1);
   limit = undefined;
-  await guard.check();
+  await check();
   limit = LIMIT;
   const all = serving;
   serving = [];
-  await guard.check();
+  await check();
   expect(replaced).toEqual([]);
   serving = all;
-  await guard.check();
+  await check();
   expect(replaced).toEqual([1]);
 });
 
 test('a limit below what a new process needs replaces each slot once a minute', async () => {
-  const guard = openGuard(LIMIT + 1);
-  for (let i = 0; i < 5; i++) await guard.check();
+  const check = openGuard(LIMIT + 1);
+  for (let i = 0; i < 5; i++) await check();
   expect(replaced).toEqual([2, 1]);
   nowMs = MINUTE_MS - 1;
-  await guard.check();
+  await check();
   expect(replaced).toEqual([2, 1]);
   nowMs = MINUTE_MS;
-  for (let i = 0; i < 5; i++) await guard.check();
+  for (let i = 0; i < 5; i++) await check();
   expect(replaced).toEqual([2, 1, 100, 101]);
 });
 
 test('a replacement that fails is logged, not counted, and tried again after a minute', async () => {
-  const guard = openGuard(LIMIT);
+  const check = openGuard(LIMIT);
   bytes.set(1, 0);
   fail = 'the new process 7 ended with exit code 7';
-  await guard.check();
-  await guard.check();
+  await check();
+  await check();
   expect(replaced).toEqual([2]);
   expect(events).toEqual(['memory_replace_failed']);
   expect(counted).toBe(0);
   [nowMs, fail] = [MINUTE_MS, null];
-  await guard.check();
+  await check();
   expect(replaced).toEqual([2, 2]);
   expect(events).toEqual(['memory_replace_failed', 'memory_replaced']);
 });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { QuickDeaths } from '../../../server/operate/primary/quick-deaths.ts';
+import { QuickDeaths } from '../../../server/operate/primary/deaths.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout'] });

@@ -1,6 +1,6 @@
 /** How the primary passes a change to its processes. */
 import { expect, test } from 'vitest';
-import { relayChange } from '../../../server/operate/primary/relay-change.ts';
+import { relayChange } from '../../../server/operate/primary/listener.ts';
 
 test('a change of cells reaches the processes although the primary cannot read the cells, and is not confirmed', async () => {
   const applied: string[] = [];

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
-import { Revival } from '../../../server/operate/primary/revival.ts';
+import { Revival } from '../../../server/operate/primary/listener.ts';
 
 test('a server that does not start is tried less and less often, and each reason is logged once', async () => {
   const lines: unknown[] = [];

@@ -33,7 +33,7 @@ export const healthDescriptions = {
 };
 
 /** What a start waits for while its processes listen: they answer, but do not use the database. */
-export type Awaited = 'database' | 'migrations' | 'rate_limit_store';
+export type StartWait = 'database' | 'migrations' | 'rate_limit_store';
 
 interface ReadinessParts {
   database: Database;
@@ -48,7 +48,7 @@ interface ReadinessParts {
   threads: () => number;
   draining: () => boolean;
   /** What the start waits for; null when it is done. */
-  awaited: () => Awaited | null;
+  awaited: () => StartWait | null;
   rateLimitStore: () => 'ok' | 'degraded';
   /** True if every stored webhook secret can be decrypted. */
   secretsReadable: () => boolean;

@@ -1,6 +1,7 @@
-/** The parts of a process that take webhooks in. */
-
+/** The parts of a process that take webhooks in, and explain those that are refused. */
+import { join } from 'node:path';
 import type { Exchange } from '../../../base/http/exchange.ts';
+import { rejectionOperations } from '../../../manage/api/rejections/operations.ts';
 import { statusOfRefusal } from '../../../model/history.ts';
 import { refusesBatches, storeBatch } from '../../../receive/ingest/batch.ts';
 import { createHandshake } from '../../../receive/ingest/handshake.ts';
@@ -12,10 +13,12 @@ import { storeSingle } from '../../../receive/ingest/store.ts';
 import { UnknownUrls } from '../../../receive/ingest/unknown-urls.ts';
 import { Verifier } from '../../../receive/ingest/verify.ts';
 import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '../../../receive/ingest/webhook.ts';
+import { Diagnoser } from '../../../receive/rejections/diagnose.ts';
+import { RejectionSampler } from '../../../receive/rejections/sampler.ts';
 import { addHistory } from '../../../store/queries/webhooks/history.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
-import type { LatencyCounts } from '../latency-counts.ts';
+import type { LatencyCounts } from '../counts.ts';
 import { composeStores } from './stores.ts';
 
 const INGEST_PREFIX = '/in/';
@@ -26,26 +29,27 @@ const refusals = new Map(
   Object.entries(statusOfRefusal).map(([member, status]) => [status as number, member as keyof typeof statusOfRefusal]),
 );
 
-interface IngestNeeds {
-  /** Compiled workers/hmac.js. */
-  workerFile: string;
-  /** Moves a time to one at which the events table has a partition. */
-  clampMs: (ms: number) => number;
-  onRejected: IngestParts['onRejected'];
-  /** `stored` is called for each event that is stored, before its request is answered. */
-  agents: { stored: (webhookId: string) => void };
-  latency: LatencyCounts;
-}
-
-export function composeIngest(base: Base, { workerFile, clampMs, onRejected, agents, latency }: IngestNeeds) {
+/**
+ * @param workers directory of the compiled thread entry points.
+ * @param clampMs moves a time to one at which the events table has a partition.
+ * @param agents whose `stored` is called for each event that is stored, before its request is answered.
+ */
+export function composeIngest(
+  base: Base,
+  workers: string,
+  clampMs: (ms: number) => number,
+  agents: { stored: (webhookId: string) => void },
+  latency: LatencyCounts,
+) {
   const { settings, keys, savedWebhooks, metrics, observe, database, cells, limiter } = base;
   const verifier = new Verifier({
-    workerFile,
+    workerFile: join(workers, 'hmac.js'),
     threads: settings.THREADS,
     timeoutMs: settings.HMAC_TIMEOUT_MS,
     observer: observe.verifier,
   });
   const stores = composeStores(base, clampMs);
+  const rejections = composeRejections(base, join(workers, 'diagnose.js'));
   const { spool } = stores;
   const openCounts = (isUrgent: boolean) => new IngestCounts((rows) => addHistory(database, rows), { isUrgent });
   // An alert begins when the last event of a webhook is older than it expects, so that is written every few seconds.
@@ -81,7 +85,7 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
         else webhook.counts.previousUses++;
       },
     }),
-    onRejected,
+    onRejected: rejections.offer,
   };
   const store = {
     rows: new RowMaker(clampMs),
@@ -107,6 +111,7 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
     },
     directory,
     verifier,
+    rejectionOperations: rejections.operations,
     /** Counts a refusal by its status, at the webhook if it is known, and requests to unknown URLs. */
     finished: ({ aborted, status, route, parameters, path, client }: Exchange) => {
       if (status === 404 && path.startsWith(INGEST_PREFIX)) unknownUrls.note(client.network, path, Date.now());
@@ -137,7 +142,48 @@ export function composeIngest(base: Base, { workerFile, clampMs, onRejected, age
     checkSpool: async () => spool?.check(),
     start: stores.start,
     close: async () => {
-      await Promise.all([stores.close(), verifier.close(), counts.close(), expectedCounts.close()]);
+      await Promise.all([stores.close(), verifier.close(), counts.close(), expectedCounts.close(), rejections.close()]);
+    },
+  };
+}
+
+/** What keeps refused signatures and explains them. @param workerFile compiled workers/diagnose.js */
+function composeRejections(
+  { settings, keys: secretsKeys, metrics, observe, database, changes }: Base,
+  workerFile: string,
+) {
+  const keys = derivedKeys(secretsKeys, 'webhook-secrets');
+  const diagnoser = new Diagnoser(workerFile);
+  const diagnose = diagnoser.diagnose.bind(diagnoser);
+  const keeper = new RejectionSampler({
+    database,
+    keys,
+    diagnose,
+    observer: observe.rejections,
+    limits: {
+      rejectionsMax: settings.REJECTIONS_KEPT_MAX,
+      webhookRejectionsMax: Math.ceil(settings.REJECTIONS_KEPT_MAX / 5),
+      bytesMax: settings.REJECTIONS_KEPT_BYTES_MAX,
+    },
+    bodyBytesMax: settings.REJECTION_BODY_BYTES_MAX,
+    publicUrl: settings.FRONTEND_PUBLIC_API_URL,
+    nowMs: () => performance.now(),
+  });
+  metrics.gauge('weir_rejection_bytes_held', () => keeper.waitingBytes);
+
+  return {
+    offer: keeper.offer.bind(keeper),
+    operations: rejectionOperations({
+      database,
+      changes,
+      keys,
+      key: keys[0]!,
+      diagnose,
+      retentionDays: settings.RETENTION_DAYS,
+    }),
+    close: async () => {
+      await keeper.close();
+      await diagnoser.close();
     },
   };
 }

@@ -2,11 +2,6 @@
 
 import type { ClientPackage } from '../../../base/http/client-package.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
-import type { Runner } from '../../../manage/api/run.ts';
-import type { OverOpenLimit } from '../../../manage/api/serve.ts';
-import type { AnonymousLimit } from '../../../manage/auth/anonymous.ts';
-import type { Csrf } from '../../../manage/auth/csrf.ts';
-import type { People } from '../../../manage/auth/people.ts';
 import type { History } from '../../../manage/live/counters.ts';
 import type { ProblemCode } from '../../../model/errors.ts';
 import { accountPages } from '../../../pages/account/account.ts';
@@ -44,16 +39,7 @@ import { countAdministrators } from '../../../store/queries/users/users.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
 import type { PageTable } from '../routes.ts';
-import type { Oidc } from './oidc.ts';
-
-interface PeopleParts {
-  people: People;
-  csrf: Csrf;
-  runner: Runner;
-  overOpenLimit: OverOpenLimit;
-  anonymous: AnonymousLimit;
-  oidc: Oidc;
-}
+import type { ComposedPeople } from './people.ts';
 
 /**
  * @param base its judge of filters is not the one of claims.
@@ -62,7 +48,7 @@ interface PeopleParts {
  */
 export function composePages(
   { settings, keys, database, limiter, judge }: Base & { judge: FilterJudge },
-  { people, csrf, runner, overOpenLimit, anonymous, oidc }: PeopleParts,
+  { people, csrf, runner, overOpenLimit, anonymous, oidc }: ComposedPeople,
   history: History,
   client: ClientPackage,
   build: string,

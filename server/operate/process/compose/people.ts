@@ -38,6 +38,8 @@ import { derivedKeys } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
 import type { Oidc } from './oidc.ts';
 
+export type ComposedPeople = Awaited<ReturnType<typeof composePeople>>;
+
 /** @param ownUrl origin of the port that this process listens on. */
 export async function composePeople(base: Base, agentAuth: AgentAuth, others: OtherOperations, ownUrl: () => string) {
   const { settings, keys, metrics, database, cells, changes, limiter } = base;

@@ -1,7 +1,11 @@
-/** Counts in memory how long events take, and writes the counts every minute. */
+/** Counts in memory how long events take, and how the attempts of agents end, and writes the counts from time to time. */
+
+import type { Metrics } from '../../base/telemetry/metrics.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
+import { quarterOf } from '../../model/history.ts';
 import { BUCKETS, bucketOf, type LatencyStage, latencyStages, RETRIED } from '../../model/latency.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
+import type { AgentHistoryRow } from '../../store/queries/agents/history.ts';
 import type { Claimed } from '../../store/queries/claims/order.ts';
 import type { Acknowledged } from '../../store/queries/claims/settle.ts';
 import type { LatencyRow } from '../../store/queries/webhooks/latency.ts';
@@ -20,6 +24,7 @@ const stageStart = Object.fromEntries(latencyStages.map((stage, index) => [stage
   number
 >;
 
+/** How long events take. */
 export class LatencyCounts {
   readonly #nowMs: () => number;
   /**
@@ -101,8 +106,6 @@ function add(counts: number[], index: number, count: number): void {
     }
   counts.push(index, count);
 }
-
-/** Adds the other counts to the first ones. */
 function sumOf(counts: number[], other: readonly number[]): number[] {
   for (let i = 0; i < other.length; i += 2) add(counts, other[i]!, other[i + 1]!);
   return counts;
@@ -118,4 +121,61 @@ function rowsOf(all: ReadonlyMap<string, readonly number[]>): LatencyRow[] {
       rows.push({ subjectId, stage, bucket: counter % BUCKETS, count: counts[i + 1]!, atMs });
     }
   return rows;
+}
+
+const AGENTS_EVERY_MS = 10_000;
+
+type Counted = Pick<Metrics, 'settled' | 'leasesExpired'>;
+
+/** How the attempts of agents end. */
+export class AgentCounts {
+  readonly #rows: WriteBehind<AgentHistoryRow>;
+  readonly #nowMs: () => number;
+
+  /** @param nowMs Unix milliseconds */
+  constructor(write: (rows: readonly AgentHistoryRow[]) => Promise<void>, nowMs: () => number = Date.now) {
+    this.#nowMs = nowMs;
+    this.#rows = new WriteBehind((rows) => write([...rows.values()]), sumOfAgent, { everyMs: AGENTS_EVERY_MS });
+  }
+
+  /** The metrics of claims, with the leases that expired counted here too. What filters exclude is not an attempt. */
+  ofClaims(metrics: Counted): Counted {
+    return {
+      settled: (agentId, outcome, deliveries) => metrics.settled(agentId, outcome, deliveries),
+      leasesExpired: (agentId, leases) => {
+        metrics.leasesExpired(agentId, leases);
+        this.#note(agentId, 0, leases);
+      },
+    };
+  }
+
+  /** The metrics of settlements, counted here too: acknowledged and rejected attempts. */
+  ofSettlements(metrics: Pick<Counted, 'settled'>): Pick<Counted, 'settled'> {
+    return {
+      settled: (agentId, outcome, deliveries) => {
+        metrics.settled(agentId, outcome, deliveries);
+        if (outcome === 'acknowledged') this.#note(agentId, deliveries, 0);
+        else this.#note(agentId, 0, deliveries);
+      },
+    };
+  }
+
+  /** Writes the counts after any write under way. After an error they are kept for the next write. */
+  flush(): Promise<void> {
+    return this.#rows.flush();
+  }
+
+  close(): Promise<void> {
+    return this.#rows.close();
+  }
+
+  #note(agentId: string, acknowledged: number, failed: number): void {
+    if (acknowledged === 0 && failed === 0) return;
+    const atMs = quarterOf(this.#nowMs());
+    this.#rows.note(`${atMs} ${agentId}`, { agentId, atMs, acknowledged, failed });
+  }
+}
+
+function sumOfAgent(row: AgentHistoryRow, other: AgentHistoryRow): AgentHistoryRow {
+  return { ...row, acknowledged: row.acknowledged + other.acknowledged, failed: row.failed + other.failed };
 }
