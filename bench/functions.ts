@@ -10,7 +10,7 @@ import { judgeEvent } from '../server/model/filters/evaluate.ts';
 import { presentedSignature } from '../server/model/signatures/signature.ts';
 import { HeaderLines } from '../server/model/signatures/stored-headers.ts';
 import { benchBody } from '../server/operate/load/environment.ts';
-import { restoreStringMethods } from '../server/operate/process/process.ts';
+import { restoreStringMethods } from '../server/operate/process/string-methods.ts';
 import { dedupeKey, randomSource } from '../server/receive/ingest/rows.ts';
 import { storedText } from '../server/receive/ingest/store.ts';
 import { CopyEncoder, type EventRow } from '../server/store/copy/rows.ts';

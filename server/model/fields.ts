@@ -55,7 +55,6 @@ export function text(charactersMin: number, charactersMax: number) {
     .refine((value) => !unprintable.test(value), 'Control characters, such as line ends and NUL, are not allowed.');
 }
 
-/** A name. */
 export const nameText = text(1, 200);
 /** A name or an empty string. */
 export const optionalNameText = text(0, 200);

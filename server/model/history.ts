@@ -27,7 +27,6 @@ export function noCounts(): HistoryCounts {
 
 export const historyColumns = Object.keys(historyCounts) as (keyof HistoryCounts)[];
 
-/** Seconds of a quarter of an hour. */
 export const QUARTER_SECONDS = 900;
 /** Quarters of an hour that are shown: 24 hours. */
 export const QUARTERS_SHOWN = 96;

@@ -4,7 +4,6 @@ import { createdAt, secretText } from './fields.ts';
 
 const SECRET_BYTES_MAX = 1_024;
 const OVERLAP_SECONDS_MAX = 31_536_000;
-/** A secret as given. */
 export const secretInput = secretText(SECRET_BYTES_MAX).refine(
   // A text with too many characters is reported once.
   (given) => given.length > SECRET_BYTES_MAX || Buffer.byteLength(given) <= SECRET_BYTES_MAX,

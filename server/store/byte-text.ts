@@ -1,13 +1,6 @@
 /**
- * Bytes of a column as text. Connections send text, and by default Postgres sends bytes in hex, two characters a byte.
- *
- * A body of 1 KiB of JSON, us of CPU of Postgres and of this process until it is a string, 200 rows a statement, lowest of 7 rounds:
- *
- *     hex                          6.4   4.1
- *     base64                       2.8   3.5
- *     escaped                      3.1   1.4    a byte above 127 takes four characters
- *     Latin-1 (chosen)             3.7   1.3    of that 0.7 to look for NUL, which text cannot contain
- *     UTF-8                        1.8   1.0    fails for bytes that are not UTF-8
+ * Bytes of a column as text. Connections send text, and by default Postgres sends bytes in hex, two characters a byte. As Latin-1 they take
+ * half of the CPU (bench/NOTES.md); of that, a fifth is to look for NUL, which text cannot contain.
  */
 import { isUtf8 } from 'node:buffer';
 

@@ -33,9 +33,7 @@ function isTime(member: z.core.$ZodType): boolean {
 }
 
 /**
- * The rows of `table` whose name has a text, case-insensitive; for `from`. CPU for 100,000 webhooks, without a match and with 100,000:
- * 150 and 0.5 ms when Postgres looks for the first page from the newest row on, 30 and 40 ms so (`offset 0` keeps the search by itself).
- * strpos takes 10 ms of it with the collation of bytes, and 60 with one of characters; what is equal is the same.
+ * The rows of `table` whose name has a text, case-insensitive; for `from`. `offset 0` keeps the search by itself (figures in bench/NOTES.md).
  * @param text SQL expression
  */
 export function rowsNamed(table: string, text: string): string {

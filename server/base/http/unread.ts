@@ -1,12 +1,10 @@
 /**
- * Limits the bytes of answers that a client without credentials does not read. The kernel takes them: a request for 614 kB was complete
- * although its client read nothing, and 300 connections held 182 MiB. uWebSockets.js closes such a connection after 10 s, but the kernel
- * keeps the bytes, and tries to send them for up to two minutes.
+ * Limits the bytes of answers that a client without credentials does not read. The kernel takes them: 300 connections held 182 MiB.
+ * uWebSockets.js closes such a connection after 10 s, but the kernel keeps the bytes, and tries to send them for up to two minutes.
  *
  * The bytes of large answers are added up for each client. When they exceed the limit, the kernel's table of connections tells how many
- * bytes the client has not acknowledged, and the sum continues from there. A client that reads costs one read of the table for each
- * CLIENT_UNREAD_BYTES_MAX bytes, and a client that does not read is refused. Only Linux has the table; elsewhere the sum is cleared.
- * With a read (see peers.ts) for each 8 MiB it was most of the cost of openapi.json without compression; 32 MiB are 100 of these.
+ * bytes the client has not acknowledged, and the sum continues from there. A client that reads costs one read of the table (see peers.ts) for
+ * each CLIENT_UNREAD_BYTES_MAX bytes, and a client that does not read is refused. Only Linux has the table; elsewhere the sum is cleared.
  */
 import type { Client, ClientLoad } from './clients.ts';
 import { type Peers, readPeers } from './peers.ts';

@@ -4,10 +4,8 @@
  * One address is a Redis; several are seeds of a Redis Cluster. A take calls window.lua on one key. ioredis's auto-pipelining sends
  * the calls of one event-loop turn as one pipeline (one per node in a cluster).
  *
- * A call costs about 10 us in Redis and 10 us in this process. About two thousand concurrent calls would exceed the breaker's budget,
- * and one flooding client would disable the limit for all. Two measures keep a flood from one address away from the store:
- * - Requests for a key with a call in progress wait and share the next call (20,000 at once: two calls).
- * - A refusal is cached here until it expires.
+ * A call costs about 10 us in Redis and 10 us in this process, so that one flooding client could exceed the breaker's budget and disable the
+ * limit for all. Requests for a key with a call in progress wait and share the next call, and a refusal is cached here until it expires.
  * Neither changes a decision, because other requests can only lengthen a refusal. One exception: if a counter is deleted in Redis,
  * its key stays refused here for the time already reported.
  */

@@ -18,7 +18,6 @@ export interface AdjustableLog extends Log {
   setLevel(level: string): void;
 }
 
-/** A destination for lines. */
 export interface LogDestination {
   write(line: string): void;
   /** Writes the buffered lines before the process ends; waits for the reader as long as it takes. */

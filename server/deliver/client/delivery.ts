@@ -61,7 +61,6 @@ export class DeliveredEvent implements EventFields {
       event.body === undefined ? Buffer.from(event.body_base64 ?? '', 'base64') : Buffer.from(event.body, 'utf8');
   }
 
-  /** The body as UTF-8 text. */
   text(): string {
     return this.body.toString('utf8');
   }

@@ -99,10 +99,7 @@ async function runJob({ database, log, perSecond, onReplayed }: JobParts, id: st
 
 /**
  * How long to pause after a batch: so that the rate is kept, and at least as long as the batch took, so that a job uses half of a
- * connection's time at most, also while it finds nothing.
- *
- * Measured on a busy machine, claims of 10 beside a job, three alternating rounds of 8 s: p50 6 to 19 ms and p99 50 to 290 ms without a job,
- * 10 to 13 and 72 to 174 at 1,000 deliveries a second, 7 to 13 and 97 to 123 without a limit (440 to 920 events a second).
+ * connection's time at most, also while it finds nothing. Claims beside a job: bench/NOTES.md.
  */
 export function restMs(deliveries: number, perSecond: number, tookMs: number): number {
   return Math.max((deliveries / perSecond) * 1000 - tookMs, tookMs);

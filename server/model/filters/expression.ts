@@ -1,18 +1,10 @@
 /**
  * Filters of subscriptions: CEL expressions (https://cel.dev) over one event.
  *
- * Libraries compared, on Node 20 and a busy machine of two cores. Conformance: the tests of cel-spec 0.25.1 on the language itself
- * (extensions, protobuf messages and the two-variable macros left out), 1,052 tests; ns of one evaluation after planning: a comparison
- * of one member, `exists` over a list, a regular expression.
- *
- *                                   conformance    ns of one evaluation       installed   loads in   check of types and names
- *     @marcbachmann/cel-js 8.0.0    933  88.7 %    1,017    982    997        0.3 MB      9 MB       yes, with a position
- *     @bufbuild/cel 0.6.1           1,045  99.3 %  2,416 13,410 47,868        11 MB       18 MB      not exported
- *
- * Chosen: cel-js. A filter must be checked when it is saved: an unknown variable would otherwise fail on each event. What it lacks is
- * the order of bytes, conversions of unsigned integers and of timestamps into each other, and range checks of 64-bit integers. Its
- * regular expressions are those of JavaScript, which can take exponential time, where CEL asks for RE2, so filters run in a thread
- * under a time limit (judge.ts).
+ * Chosen: cel-js (compared with @bufbuild/cel in bench/NOTES.md). A filter must be checked when it is saved: an unknown variable would
+ * otherwise fail on each event. What it lacks is the order of bytes, conversions of unsigned integers and of timestamps into each other, and
+ * range checks of 64-bit integers. Its regular expressions are those of JavaScript, which can take exponential time, where CEL asks for RE2,
+ * so filters run in a thread under a time limit (judge.ts).
  */
 import { type ASTNode, Environment, type SourceRange } from '@marcbachmann/cel-js';
 import { boundResults, boundTypes, boundValueTypes, type Evaluator } from './bounds.ts';

@@ -17,14 +17,12 @@ export type Place<Row> =
   | { id: string }
   /** In each cell that one of the ids names; an id that is elsewhere finds no row. */
   | { ids: readonly string[]; merge?: Merge<Row>; lenient?: Lenient }
-  /** In this cell. */
   | { cell: number }
   /** In every cell. */
   | { each: Merge<Row>; lenient?: Lenient }
   /** A setting of the transaction, wherever its statements run. */
   | 'session';
 
-/** All rows. */
 export function concatenated<Row>(byCell: readonly Row[][]): Row[] {
   return byCell.flat();
 }

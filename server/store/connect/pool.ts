@@ -2,14 +2,7 @@
  * Ordinary queries: a small pool of pg-native connections. The hot path has its own connection, see ../copy/connection.ts.
  *
  * Why libpq and not the JavaScript client of pg: DATABASE_URL is read as libpq reads it. The JavaScript client has no list of hosts with
- * target_session_attrs (failover), no key=value form, no service file, and other meanings of sslmode. It is not faster either:
- * medians of 6 rounds in turns on a busy machine (Postgres 15, user and system time of the serving process per request, spread about 20 %):
- *
- *                                  libpq              JavaScript
- *     claim and ack of one         973 us, 222/s      1,007 us, 206/s
- *     claim and ack of 100         3.8 ms, 43/s       3.3 ms, 47/s
- *     list of 50 events            780 us, 432/s      890 us, 388/s
- *     event with a dedupe key      188 us, 1,399/s    187 us, 1,345/s
+ * target_session_attrs (failover), no key=value form, no service file, and other meanings of sslmode. It is not faster (bench/NOTES.md).
  */
 import type pg from 'pg';
 import { openPool } from './client.ts';

@@ -37,7 +37,6 @@ export interface NewestNames {
   limit: number;
 }
 
-/** Reads the names of the newest ones. */
 export function readNewestNames(
   { query }: Pick<Database, 'query'>,
   table: NamedTable,

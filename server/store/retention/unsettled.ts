@@ -42,7 +42,6 @@ export function endUnsettled(database: Database, day: string, stopping: () => bo
   );
 }
 
-/** Deletes the unsettled deliveries of a day. */
 export function deleteUnsettled(database: Database, day: string): Promise<Changed> {
   return changeUnsettled(database, `delete from deliveries d using u where ${isUnsettled}`, day);
 }

@@ -7,7 +7,6 @@ export const TREE_VALUES_MAX = 1_000;
 export const WHOLE_TREE_VALUES_MAX = 10_000;
 /** Nesting in one tree; what is deeper is in the other views. */
 export const TREE_DEPTH_MAX = 40;
-/** Characters of one value. */
 const VALUE_CHARACTERS_MAX = 2_000;
 /** Up to this length all levels are open at first; of a longer text, two. */
 const SMALL_CHARACTERS = 4_096;

@@ -26,7 +26,6 @@ export type ActiveAlert = AlertRow & { checked_at: string; calm_since: string | 
 export const alertColumns = `a.id, a.condition, a.subject_id, a.subject_name, ${isoColumn('a.since')}, ${isoColumn('a.began_at')},
   ${isoColumn('a.ended_at')}, a.value, a.threshold, a.undelivered`;
 
-/** Reads the active alerts. */
 export function readActiveAlerts(query: Query): Promise<ActiveAlert[]> {
   return query<ActiveAlert>({
     text: `select ${alertColumns}, ${isoColumn('a.checked_at')}, ${isoColumn('a.calm_since')}

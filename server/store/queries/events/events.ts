@@ -33,14 +33,12 @@ export async function findEvent(
 }
 
 /**
- * Lists the newest events of a range that pass the filter. Only the time is indexed: the caller bounds the range (see sliceEnd).
+ * Lists the newest events of a range that pass the filter. Only the time is indexed: the caller bounds the range (see sliceEnd). The
+ * statement is planned on each call, with its values, so that the plan contains only the partitions of the range.
  *
- * The statement is planned on each call, with its values, so that the plan contains only the partitions of the range. Over a million
- * events in 34 partitions, the first page takes 2 ms, a page from 20 days ago 2 ms. Of one webhook, days that are over are read by their index
- * (see retention/days.ts), and today's events by the primary key, which has webhook_id: a million events of other webhooks take 23 ms of
- * processor time. An index of today's events would cost each event 2 us when it is stored. A type that no event has takes 1.3 s of a million events, a common one 1 ms. A
- * partial index on (event_type, received_at, id) was measured to add 2 us to the 6 us of CPU time that Postgres needs to insert such a
- * row, and 150 bytes of WAL, so it does not exist. The search stops after its time limit instead, and its cursor continues it.
+ * Of one webhook, days that are over are read by their index (see retention/days.ts), and today's events by the primary key. A type that no
+ * event has takes 1.3 s of a million events: the search stops after its time limit instead, and its cursor continues it. Indexes that would
+ * find both cost each stored event 2 us (bench/NOTES.md).
  */
 export function listEvents(
   database: Database,

@@ -59,7 +59,6 @@ export interface StoredFilter {
   failures: number;
   reason: string | null;
   failedAt: string | null;
-  /** Null: it is not suspended. */
   suspendedUntil: string | null;
 }
 

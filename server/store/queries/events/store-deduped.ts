@@ -14,15 +14,12 @@ const INET_HEAD_BYTES = 4;
 
 /**
  * Stores the events whose keys are new or expired, and their keys, in one transaction with one statement. Returns for each row the id
- * of the event of its key: the row's own id if it was stored. Rejects with the server's error, or without a code when the connection
- * was lost.
+ * of the event of its key: the row's own id if it was stored; null: its webhook moves to another cell, and stores no event with a key until
+ * its keys have followed. Rejects with the server's error, or without a code when the connection was lost.
  *
  * Keys are inserted in sorted order, so that two statements with common keys cannot deadlock. An existing key is updated with its own
  * values, because the update returns the row as committed now, not as of the statement's snapshot.
  * Text arrays reach 19 to 26 thousand rows/s; COPY reaches 55 to 62 but has no ON CONFLICT. Bodies are base64, a third shorter than hex.
- *
- * A webhook that moves to another cell has no event with a key stored, neither here nor there, until its keys have followed: its rows come
- * back as null.
  * @param rows keys are unique within a webhook.
  * @param cell number of the cell of this database
  */

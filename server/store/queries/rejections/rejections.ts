@@ -22,7 +22,6 @@ export interface RejectionRecord extends z.output<typeof columnsSchema> {
   checked_reason: RejectionReason | null;
 }
 
-/** A rejection with all fields. */
 export interface RejectionDetail extends RejectionRecord {
   /** Header field lines. */
   headers: string;
