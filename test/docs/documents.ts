@@ -6,7 +6,7 @@ import { anchorOf } from '../../server/operate/setup/guides.mjs';
 export const root = resolve(import.meta.dirname, '../..');
 const WIDTH = 155;
 
-const rootDocuments = ['README.md', 'SECURITY.md', 'CONTRIBUTING.md'];
+const rootDocuments = ['README.md', 'SECURITY.md', 'CONTRIBUTING.md', 'THIRD-PARTY-NOTICES.md'];
 /** The documents by path. */
 export const documents: Readonly<Record<string, string>> = Object.fromEntries(
   [...rootDocuments, ...readdirSync(join(root, 'views/docs')).map((name) => `views/docs/${name}`)]

@@ -61,6 +61,14 @@ test.each(paths)('every link of %s leads to a file or a heading', (path) => {
   expect(brokenLinks(path)).toEqual([]);
 });
 
+test('each package that runs has its reason in the guide Development', () => {
+  const table = documents['views/docs/development.md']!.split('## Packages\n')[1]!.split('\n\n')[1]!;
+  const named = [...table.matchAll(/^\| (`.+?) \|/gm)].flatMap(([, cell]) => cell!.replaceAll('`', '').split(', '));
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  expect(Object.keys(dependencies).filter((name) => !named.includes(name))).toEqual([]);
+  expect(named.filter((name) => !(name in dependencies))).toEqual([]);
+});
+
 test('the README has at most 300 lines, and the two commands in its first 20', () => {
   const lines = documents['README.md']!.split('\n');
   expect(lines.length).toBeLessThanOrEqual(300);

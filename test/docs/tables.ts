@@ -1,4 +1,6 @@
 /** Markdown tables of the commands, settings, routes, errors, rejections, metrics and log events, generated from the code. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { settingGroups } from '../../server/base/settings/table.ts';
 import type { Setting } from '../../server/base/settings/values.ts';
@@ -12,6 +14,7 @@ import { rejectionReasons } from '../../server/model/signatures/diagnosis/reason
 import { handshakes } from '../../server/model/signatures/handshakes.ts';
 import { isAsymmetric } from '../../server/model/signatures/keys.ts';
 import { presets } from '../../server/model/signatures/presets.ts';
+import { root } from './documents.ts';
 
 /** The default of a setting as text for people. */
 function shownDefault({ fallback, fallbackShown }: Setting): string {
@@ -157,6 +160,25 @@ function schemesTable(): string {
   );
 }
 
+interface LockedPackage {
+  version: string;
+  license: string;
+  dev?: boolean;
+}
+
+/** The packages of what runs, by licence. */
+function noticesTable(): string {
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
+  const rows = Object.entries<LockedPackage>(packages)
+    .filter(([path, { dev }]) => path !== '' && !dev)
+    .map(([path, { version, license }]) => [path.replace(/^.*node_modules\//, ''), version, license]);
+  const unique = new Map(rows.map((row) => [row.join(' '), row]));
+  return markdownTable(
+    ['package', 'version', 'licence'],
+    [...unique.values()].sort(([one], [two]) => (one! < two! ? -1 : 1)),
+  );
+}
+
 /** The generated tables of the documents, by marker name. */
 export const tables: Readonly<Record<string, (program: Command) => string>> = {
   conditions: conditionsTable,
@@ -169,6 +191,7 @@ export const tables: Readonly<Record<string, (program: Command) => string>> = {
   metrics: metricsTable,
   alerts: alertsTable,
   'log-events': logTable,
+  notices: noticesTable,
 };
 
 /** A Markdown table; a `|` inside a cell is escaped. */
