@@ -175,7 +175,7 @@ describe('the client for Python', () => {
   test('extends leases while a handler works, and lets it finish after SIGTERM', async () => {
     const { webhook, agent } = await subscribed();
     // Longer than the lease.
-    const work = '    print("begun", flush=True)\n    time.sleep(7)';
+    const work = '    print("begun\\n", end="", flush=True)\n    time.sleep(7)';
     const { lines, ended, kill } = run(agent.credential, { work, options: ', lease_seconds=5' });
     await send(webhook, 'x');
     await until(() => lines.length === 1);
@@ -187,7 +187,7 @@ describe('the client for Python', () => {
   test('works on several deliveries at a time, and returns those that have not begun', async () => {
     const { webhook, agent } = await subscribed();
     for (const body of ['a', 'b', 'c']) await send(webhook, body);
-    const work = '    print("begun", flush=True)\n    time.sleep(60)';
+    const work = '    print("begun\\n", end="", flush=True)\n    time.sleep(60)';
     const { lines, ended, kill } = run(agent.credential, { work, running: ', concurrency=2, drain_seconds=0' });
     await until(() => lines.length === 2);
     kill('SIGTERM');

@@ -127,7 +127,7 @@ class Agent:
 
     def _drain(self, seconds):
         """Returns what has not begun, without counting the attempt, and waits for the rest."""
-        self._end = time.monotonic() + seconds
+        self._end = time.monotonic() + max(seconds, 5)
         with self._changed:
             waiting = [receipt for receipt in self._held if receipt not in self._begun]
             for receipt in waiting:
