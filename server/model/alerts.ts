@@ -5,7 +5,9 @@ import { example, timeOf } from './fields.ts';
 
 const subjectSchema = z.object({
   kind: z.enum(['agent', 'webhook', 'machine']).describe('kind of the subject'),
-  id: z.string().describe('id of the agent or webhook; name of the spool folder of the machine'),
+  id: z
+    .string()
+    .describe('id of the agent or webhook; name of the spool folder of the machine, or machine and place of a disk'),
   name: z.string().describe('its name when the alert began'),
 });
 

@@ -3,6 +3,7 @@
  * alerts, `weir doctor` and the Prometheus rules take thresholds and texts from here. A condition is *reported* when it has an alert.
  */
 
+import { FULL_WITHIN_DAYS } from './disks.ts';
 import { DEATHS_KEPT, DIED_MINUTES } from './process-deaths.ts';
 import { SOME_RETRY } from './signatures/retries.ts';
 
@@ -130,6 +131,29 @@ export const conditionTable = {
       text: ({ name, value }) => `Cell ${name} has not been usable for ${inWords(value)}.`,
       over: (name) => `Cell ${name} can be used again.`,
       calmMs: 60_000,
+    },
+  },
+  disk: {
+    subject: 'machine',
+    severity: 'critical',
+    local: true,
+    threshold: null,
+    unit: 'bytes',
+    meaning: `a disk that Weir writes to has less than 1 GiB free (with the embedded Postgres 5 GiB), or will be full within ${FULL_WITHIN_DAYS} days if it fills on as in the last day`,
+    text: ({ name, value, cause }) =>
+      `The disk of ${name} has ${inGib(value)} free${cause === '' ? '' : `, and will be full in ${cause}`}.`,
+    fix: 'Free some space, use a larger disk, or lower RETENTION_DAYS. When it is full, webhook requests are answered 503, unless a spool on another disk takes them.',
+    action: 'Open the status',
+    page: () => '/status#doctor',
+    runbook:
+      'The place names what is on the disk: data (DATA_DIR), spool, archive or postgres (the embedded server). weir webhook usage shows which webhooks store the most. Free some space, use a larger disk, lower RETENTION_DAYS, or move the archive. While it is full, requests are answered 503, or spooled; nothing that was answered 202 is lost.',
+    reported: {
+      threshold: null,
+      unit: 'bytes',
+      text: ({ name, value }) =>
+        `The disk of ${name} has ${inGib(value)} free: that is little, or it will be full within ${FULL_WITHIN_DAYS} days.`,
+      over: (name) => `The disk of ${name} has room again.`,
+      calmMs: 600_000,
     },
   },
   connections: {
@@ -375,6 +399,11 @@ export function inWords(seconds: number): string {
     if (seconds >= 2 * length) return counted(Math.floor(seconds / length), unit);
   }
   return counted(Math.floor(seconds), 'second');
+}
+
+/** `0.4 GiB` */
+function inGib(bytes: number): string {
+  return `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 }
 
 /** `1,234 events` */

@@ -15,9 +15,10 @@ import {
 } from '../../store/queries/alerts/alerts.ts';
 import { adoptAlert, type CarriedAlert, insertRequest, readUnreported } from '../../store/queries/alerts/requests.ts';
 import { alertBody } from './describe.ts';
+import { DISK_HERE } from './read.ts';
 import { type AlertSettings, type Machine, type MachineSpool, type Reported, readReported } from './reported.ts';
 
-/** A machine that has not reported its spool for this long is gone. */
+/** A machine that has not reported for this long is gone. */
 const MACHINE_GONE_MS = 86_400_000;
 /** Alerts that begin in one evaluation; the next one continues. */
 const BEGUN_MAX = 200;
@@ -33,7 +34,7 @@ export interface Evaluated {
 
 /**
  * Compares the conditions that hold with the active alerts, in one transaction and on one machine at a time.
- * @param machine this machine. Other machines evaluate the alerts of their spools.
+ * @param machine this machine. Other machines evaluate the alerts of their spools and disks.
  * @param nowMs Unix milliseconds.
  * @param carried the alert that began while the database was away; it is stored first.
  * @returns null if another machine evaluates.
@@ -91,14 +92,19 @@ function progressOf(
       progress.push({ id: alert.id, agentId, value: condition.value, checkedAt: now, calmSince: null, endedAt: null });
       continue;
     }
-    const elsewhere = alert.condition === 'spool' && alert.subject_id !== spool?.id;
-    if (elsewhere && nowMs - Date.parse(alert.checked_at) < MACHINE_GONE_MS) continue;
+    if (isElsewhere(alert, spool) && nowMs - Date.parse(alert.checked_at) < MACHINE_GONE_MS) continue;
     const { id, value, checked_at: checkedAt } = alert;
     const calmSince = alert.calm_since ?? now;
     const isOver = nowMs - Date.parse(calmSince) >= calmMsOf(alert);
     progress.push({ id, agentId, value, checkedAt, calmSince, endedAt: isOver ? now : null });
   }
   return progress;
+}
+
+/** Whether another machine finds it. */
+function isElsewhere({ condition, subject_id: id }: AlertRow, spool: MachineSpool | null): boolean {
+  if (condition === 'disk') return !id.startsWith(DISK_HERE);
+  return condition === 'spool' && id !== spool?.id;
 }
 
 /**

@@ -1,11 +1,13 @@
 /** Reads the conditions that hold now, as the overview and GET /api/v1/conditions list them. */
 
+import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';
 import { MINUTE_MS } from '../../base/time/durations.ts';
 import { keptFor } from '../../base/time/kept.ts';
 import type { Condition } from '../../model/condition-list.ts';
-import { conditionTable, LIMITED_SHARE_MIN, REJECTIONS_QUIET_MS } from '../../model/conditions.ts';
+import { conditionTable, inWords, LIMITED_SHARE_MIN, REJECTIONS_QUIET_MS } from '../../model/conditions.ts';
+import { type LowDisk, lowDisks } from '../../model/disks.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
 import { DIED_MINUTES, noDeaths, type ProcessDeath } from '../../model/process-deaths.ts';
 import { retriesText, SOME_RETRY } from '../../model/signatures/retries.ts';
@@ -150,6 +152,19 @@ function causeOf(failure: CommitFailure): Pick<Held, 'cause' | 'fix'> {
   return { cause: finding, fix: `${fix[0]!.toUpperCase()}${fix.slice(1)}. Postgres said: ${said}` };
 }
 
+/** What ids of disks of this machine begin with. */
+export const DISK_HERE = `${hostname()}:`;
+
+export function diskSubject({ place, places }: LowDisk): NonNullable<Held['subject']> {
+  return { id: `${DISK_HERE}${place}`, name: `${places} on ${hostname()}` };
+}
+
+function diskCondition(disk: LowDisk): Held {
+  const { freeBytes, fullInSeconds } = disk;
+  const cause = fullInSeconds === null ? '' : inWords(fullInSeconds);
+  return { kind: 'disk', subject: diskSubject(disk), value: freeBytes, cause };
+}
+
 /** A cell that cannot be used, or stores nothing. */
 export type TroubledCell = Pick<Cell, 'number' | 'name' | 'troubleSinceMs'>;
 
@@ -174,6 +189,7 @@ function liveConditions({ latest, seconds }: ReaderParts['history'], nowMs: numb
       .filter(({ state }) => state === 'unresponsive')
       .map(({ pid }): Held => ({ kind: 'process', subject: { id: String(pid), name: String(pid) } })),
     ...(refused > 0 ? [{ kind: 'connections', subject: thisMachine(), value: refused } as const] : []),
+    ...lowDisks(latest?.disks ?? []).map(diskCondition),
     ...deathCondition(newest.filter(({ at }) => nowMs - Date.parse(at) < DIED_MINUTES * MINUTE_MS)),
     ...(isOff ? [{ kind: 'rate_limits' } as const] : []),
   ];

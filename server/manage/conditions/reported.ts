@@ -1,6 +1,7 @@
 /** Reads the conditions that are reported by alerts and hold now, from the same sources as those of the list. */
 import type { Settings } from '../../base/settings/read.ts';
 import { DEAD_NEW_MINUTES, END_RATIO, type ReportedKind } from '../../model/conditions.ts';
+import { type DiskState, lowDisks } from '../../model/disks.ts';
 import type { Query } from '../../store/connect/pool.ts';
 import { isoTime } from '../../store/ids.ts';
 import { readWaiting } from '../../store/queries/agents/activity.ts';
@@ -11,7 +12,7 @@ import {
 } from '../../store/queries/alerts/condition-signs.ts';
 import { readOverdueWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import type { Held } from './describe.ts';
-import { cellSubject, type TroubledCell, webhookOf } from './read.ts';
+import { cellSubject, diskSubject, type TroubledCell, webhookOf } from './read.ts';
 
 export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;
 
@@ -39,6 +40,7 @@ export interface Machine {
   spool: MachineSpool | null;
   /** Those that are in trouble. */
   cells: readonly TroubledCell[];
+  disks: readonly DiskState[];
 }
 
 /**
@@ -55,7 +57,7 @@ const WEBHOOKS_MAX = 1_000;
 export async function readReported(
   query: Query,
   { ALERT_PENDING_SECONDS: pendingMax, ALERT_REJECTIONS_PER_MINUTE: rejectionsMax }: AlertSettings,
-  { startedMs, spool, cells }: Machine,
+  { startedMs, spool, cells, disks }: Machine,
   nowMs: number,
 ): Promise<Reported[]> {
   const database = { query };
@@ -82,6 +84,7 @@ export async function readReported(
     ...(spool === null || spool.events === 0
       ? []
       : [held('spool', spool, spool.events, isoTime(spool.oldestMs ?? nowMs))]),
+    ...lowDisks(disks).map((disk) => held('disk', diskSubject(disk), disk.freeBytes, isoTime(nowMs))),
     ...cells.map((cell) => {
       const since = isoTime(cell.troubleSinceMs);
       return held('cell', cellSubject(cell), secondsSince(since), since);

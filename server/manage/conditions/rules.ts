@@ -12,6 +12,7 @@ import {
   PARTITIONS_AHEAD_MIN,
   reportOf,
 } from '../../model/conditions.ts';
+import { diskPlaces, FULL_WITHIN_DAYS } from '../../model/disks.ts';
 import type { ProblemCode } from '../../model/errors.ts';
 
 export interface Rule {
@@ -161,13 +162,9 @@ export const ruleTable = {
     forMinutes: 5,
   },
   WeirDiskLow: {
-    expr: promql`${'weir_disk_free_bytes'} < ${2 ** 30} or ${'weir_disk_free_bytes'}{place="postgres"} < ${5 * 2 ** 30} or (predict_linear(${'weir_disk_free_bytes'}[1d], 3 * 86400) < 0 and ${'weir_disk_free_bytes'} offset 6h)`,
+    ...about('disk'),
+    expr: promql`${'weir_disk_free_bytes'} < ${diskPlaces.data} or ${'weir_disk_free_bytes'}{place="postgres"} < ${diskPlaces.postgres} or (predict_linear(${'weir_disk_free_bytes'}[1d], ${FULL_WITHIN_DAYS} * 86400) < 0 and ${'weir_disk_free_bytes'} offset 6h)`,
     forMinutes: 10,
-    severity: 'critical',
-    summary:
-      'A disk that Weir writes to has less than 1 GiB free, 5 GiB with the embedded Postgres, or will be full within 3 days if it fills on as in the last day.',
-    runbook:
-      'The label place names what is on the disk: data (DATA_DIR), spool, archive or postgres (the embedded server). weir webhook usage shows which webhooks store the most. Free some space, use a larger disk, lower RETENTION_DAYS, or move the archive. While it is full, requests are answered 503, or spooled; nothing that was answered 202 is lost.',
   },
   WeirSpoolFilesKept: {
     expr: promql`${'weir_spool_files_kept'} > 0`,

@@ -1,5 +1,6 @@
 /** Live counters, as processes report them to the primary and the primary sends them to all viewers. */
 import { z } from 'zod';
+import { diskSchema } from '../../model/disks.ts';
 import { timeOf } from '../../model/fields.ts';
 import { ongoingOutageSchema } from '../../model/outages.ts';
 import { processDeathsSchema } from '../../model/process-deaths.ts';
@@ -89,6 +90,7 @@ export const liveSchema = z.object({
     .nullable()
     .describe('the outage of the database that has not ended; null: none, or too short to count'),
   process_deaths: processDeathsSchema,
+  disks: z.array(diskSchema).describe('disks that this machine writes to, and could read within the last minute'),
   unknown_urls: z
     .array(unknownUrlSchema)
     .describe('clients whose requests below /in/ got 404, since the start of the processes, the most frequent first'),

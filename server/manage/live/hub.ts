@@ -1,6 +1,7 @@
 /**
  * Runs in the primary: collects the counters of all processes once a second, sums them, and sends the result to all processes.
  */
+import type { DiskState } from '../../model/disks.ts';
 import type { ProcessDeaths } from '../../model/process-deaths.ts';
 import type { Depth, Live, Sample, Second } from './counters.ts';
 import { History } from './counters.ts';
@@ -21,6 +22,7 @@ interface HubParts {
   outages: Pick<OutageLog, 'second'>;
   /** Processes that died. */
   deaths: () => ProcessDeaths;
+  disks: () => DiskState[];
   /** Rejects if the deliveries cannot be counted now. */
   countDeliveries: () => Promise<Depth>;
 }
@@ -70,6 +72,7 @@ export class LiveHub {
     const live = this.#tally.second(Date.now(), this.#depth, this.#parts.databaseAnswers());
     live.outage = this.#parts.outages.second(live);
     live.process_deaths = this.#parts.deaths();
+    live.disks = this.#parts.disks();
     this.#history.add(live);
     this.#parts.send(live);
   }

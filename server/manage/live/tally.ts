@@ -93,6 +93,7 @@ export class Tally {
       spooling,
       outage: null,
       process_deaths: noDeaths,
+      disks: [],
       unknown_urls: unknownUrlsOf(samples),
       deliveries,
     };

@@ -15,6 +15,7 @@ import type { Cells } from '../../store/cells/cells.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import { countActiveAlerts } from '../../store/queries/alerts/alerts.ts';
+import type { Disks } from './disks.ts';
 import type { MetricsSnapshot } from './messages.ts';
 import type { PrimarySpool } from './spool.ts';
 
@@ -29,6 +30,7 @@ interface AlertParts {
   settings: () => Settings;
   cells: Pick<Cells, 'all'>;
   spool: Pick<PrimarySpool, 'folder' | 'contents'>;
+  disks: Pick<Disks, 'states'>;
   /** When this primary started, Unix milliseconds. */
   startedMs: number;
 }
@@ -50,12 +52,13 @@ export class Alerts {
 
   /** @param nowMs Unix milliseconds. */
   async evaluate(nowMs: number): Promise<void> {
-    const { database, log, settings, startedMs } = this.#parts;
+    const { database, log, settings, startedMs, disks } = this.#parts;
     const cells = this.#parts.cells.all().filter(({ trouble }) => trouble !== null);
     const spool = await this.#spool();
     try {
       const carried = this.#spoolAlert?.carried ?? null;
-      const evaluated = await evaluate(database, settings(), { startedMs, spool, cells }, nowMs, carried);
+      const machine = { startedMs, spool, cells, disks: disks.states };
+      const evaluated = await evaluate(database, settings(), machine, nowMs, carried);
       if (evaluated !== null) {
         this.#report(evaluated);
         if (this.#spoolAlert?.carried === carried) this.#spoolAlert?.recorded(evaluated.ownSpool);

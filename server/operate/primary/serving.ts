@@ -18,7 +18,7 @@ import type { SecretsKeys } from '../../store/secrets/keys.ts';
 import type { Alerts } from './alerts.ts';
 import { FigureReader } from './database-figures.ts';
 import { DeathLog } from './deaths.ts';
-import { Disks } from './disks.ts';
+import type { Disks } from './disks.ts';
 import { buildFamily } from './families.ts';
 import { givenToProcess, prepareForks } from './forks.ts';
 import { createListener } from './listener.ts';
@@ -72,6 +72,7 @@ interface ServingParts extends Shared {
   spool: PrimarySpool;
   runFolder: RunFolder;
   alerts: Alerts;
+  disks: Disks;
   /** Restarts an embedded server that was killed. */
   revive: () => Promise<void>;
 }
@@ -80,8 +81,10 @@ export type Serving = Awaited<ReturnType<typeof openServing>>;
 
 /** Prepares the processes without starting one, and opens the metrics page. Rejects when METRICS_PORT is not available. */
 export async function openServing(parts: ServingParts) {
-  const { first, configure, state, database, log, destination, undo, ending, user, release, spool, runFolder } = parts;
+  const { first, configure, state, database, log, destination, undo, ending, user, release, spool, runFolder, disks } =
+    parts;
   const members = new Members();
+  undo.push(disks.start());
   const page = await openPage(parts, members);
   const listener = createListener(parts, members);
   const outages = new OutageLog({
@@ -96,6 +99,7 @@ export async function openServing(parts: ServingParts) {
     send: (second) => members.broadcast({ kind: 'live', live: second }),
     outages,
     deaths: () => deaths.known,
+    disks: () => disks.states,
     databaseAnswers: () => state.awaited === null && listener.answers,
     countDeliveries: async () => ({ ...(await countOrEstimateDeliveries(database)), at: new Date().toISOString() }),
   });
@@ -217,10 +221,8 @@ export async function openServing(parts: ServingParts) {
   };
 }
 
-async function openPage({ state, cells, log, undo, spool, alerts }: ServingParts, members: Members) {
+async function openPage({ state, cells, log, undo, spool, alerts, disks }: ServingParts, members: Members) {
   const figures = new FigureReader(cells);
-  const disks = new Disks(() => state.settings);
-  undo.push(disks.start());
   const page = new MetricsPage({
     collect: () => members.collectMetrics(),
     readFigures: () => figures.figures(),

@@ -17,6 +17,7 @@ import { usualHorizon } from '../../store/retention/partitions.ts';
 import { derivedKeys, loadSecretsKeys } from '../../store/secrets/keys.ts';
 import { checkArchive } from '../backup/write.ts';
 import { Alerts, runAlerts } from './alerts.ts';
+import { Disks } from './disks.ts';
 import { findEntryFile } from './forks.ts';
 import { waitForPort } from './orphans.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
@@ -119,7 +120,8 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const shared = { state, conninfo, database, cells, keys, log, undo };
   const spool = await openSpool({ settings, database, cells, keys, log, owner: user });
   undo.push(() => spool.stop());
-  const alerts = new Alerts({ database, cells, log, settings, spool, startedMs: Date.now() });
+  const disks = new Disks(settings);
+  const alerts = new Alerts({ database, cells, log, settings, spool, disks, startedMs: Date.now() });
   const serving = await openServing({
     ...parts,
     ...shared,
@@ -129,6 +131,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
     spool,
     runFolder,
     alerts,
+    disks,
     revive,
   });
   const { supervisor } = serving;

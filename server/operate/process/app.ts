@@ -68,7 +68,8 @@ export async function startApp(
   const pages = composePages({ ...base, judge: agents.tryJudge }, people, live.history, client, build);
   const ready = createReady({
     database,
-    commits: async () => (await ingest.commitFailure()) === null,
+    commitFailure: ingest.commitFailure,
+    disks: () => live.history.latest?.disks ?? [],
     cells: () => cells.all(),
     othersCommit: ingest.othersCommit,
     spools: ingest.spools,

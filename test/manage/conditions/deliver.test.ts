@@ -38,7 +38,15 @@ function installation(url: string | null) {
     dropped: () => 0,
   });
   const spool = { folder: null, contents: async () => emptySpool };
-  const alerts = new Alerts({ cells: { all: () => [] }, database, log, settings: () => settings, spool, startedMs: 0 });
+  const alerts = new Alerts({
+    cells: { all: () => [] },
+    disks: { states: [] },
+    database,
+    log,
+    settings: () => settings,
+    spool,
+    startedMs: 0,
+  });
   return { alerts, lines, look: () => alerts.evaluate(Date.now()), send: () => alerts.deliver(never) };
 }
 

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { expect, test } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
+import type { DiskState } from '../../../server/model/disks.ts';
 import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
@@ -19,7 +21,7 @@ const run = (text: string, values: unknown[] = []) => fresh.database.query({ tex
 const iso = (ms: number) => new Date(ms).toISOString();
 
 /** Alerts of a machine that has just started, so nothing is remembered outside the database. */
-function machine(folder = 'one', spool = emptySpool, startedMs = 0) {
+function machine(folder = 'one', spool = emptySpool, startedMs = 0, disks: DiskState[] = []) {
   const lines: [string, unknown][] = [];
   const log = Object.assign((event: string, fields: unknown) => lines.push([event, fields]), {
     enabled: () => true,
@@ -36,6 +38,7 @@ function machine(folder = 'one', spool = emptySpool, startedMs = 0) {
     log,
     settings: () => settings,
     spool: { folder: `/spool/${folder}`, contents: async () => spool },
+    disks: { states: disks },
     startedMs,
   });
   return { alerts, lines };
@@ -190,6 +193,33 @@ test('the spool of each machine is its own subject; that of a machine that is go
   expect(await at('first', startMs + 86_000_000)).toEqual([]);
   expect(await at('first', startMs + 86_400_000)).toEqual([]);
   expect(await at('first', startMs + 86_460_000)).toEqual([['alert_ended', 'second']]);
+});
+
+test('a low disk is reported by its machine, until it has had room for ten minutes', async () => {
+  const disk = (free_bytes: number): DiskState => ({
+    place: 'spool',
+    file_system: '1',
+    free_bytes,
+    full_in_seconds: null,
+  });
+  const at = async (nowMs: number, ...disks: DiskState[]) => {
+    const { alerts, lines } = machine('one', emptySpool, 0, disks);
+    await alerts.evaluate(nowMs);
+    return lines.flatMap(([event, fields]) => {
+      const { condition, text } = fields as { condition: string; text: string };
+      return condition === 'disk' ? [[event, text]] : [];
+    });
+  };
+  const text = `The disk of spool on ${hostname()} has 0.5 GiB free: that is little, or it will be full within 3 days.`;
+  expect(await at(startMs, disk(2 ** 30))).toEqual([]);
+  expect(await at(startMs, disk(2 ** 29))).toEqual([['alert_began', text]]);
+  await run(`update alerts set subject_id = 'elsewhere:spool' where condition = 'disk'`);
+  for (const nowMs of [startMs, startMs + 600_000]) expect(await at(nowMs)).toEqual([]);
+  await run(`update alerts set subject_id = $1 where condition = 'disk'`, [`${hostname()}:spool`]);
+  expect(await at(startMs, disk(2 ** 31))).toEqual([]);
+  expect(await at(startMs + 600_000, disk(2 ** 31))).toMatchObject([
+    ['alert_ended', expect.stringContaining(`The disk of spool on ${hostname()} has room again.`)],
+  ]);
 });
 
 test.each([

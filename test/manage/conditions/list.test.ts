@@ -12,6 +12,7 @@ const app = shared(() => startTestApp({ SECRETS_KEY: someKey }));
 const evaluate = () =>
   new Alerts({
     cells: { all: () => [] },
+    disks: { states: [] },
     database: app.database,
     log: Object.assign(() => {}, { enabled: () => true, dropped: () => 0 }),
     settings: () => app.settings,

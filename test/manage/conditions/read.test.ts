@@ -8,6 +8,7 @@ import { conditionReader } from '../../../server/manage/conditions/read.ts';
 import type { Live, ProcessLive, Second } from '../../../server/manage/live/counters.ts';
 import type { Condition } from '../../../server/model/condition-list.ts';
 import { type ConditionKind, conditionKinds, conditionOf } from '../../../server/model/conditions.ts';
+import type { DiskState } from '../../../server/model/disks.ts';
 import type { HistoryCounts } from '../../../server/model/history.ts';
 import { DIED_MINUTES } from '../../../server/model/process-deaths.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
@@ -43,6 +44,7 @@ interface Reported {
   live?: Partial<ProcessLive>;
   /** Unix milliseconds of deaths of processes, newest first. */
   deaths?: number[];
+  disks?: DiskState[];
   /** Connections refused in each of the last seconds; undefined: the primary is of an older build. */
   refused?: (number | undefined)[];
 }
@@ -58,13 +60,13 @@ const parts = () => ({
 
 /** What holds, by a reader that has cached nothing. */
 async function read(reported: Reported = {}): Promise<Condition[]> {
-  const { live, deaths, refused = [], failure = null, spoolFolder = null, cell } = reported;
+  const { live, deaths, disks, refused = [], failure = null, spoolFolder = null, cell } = reported;
   const seconds = refused.map((connections_refused) => ({ connections_refused }) as Second);
   const newest = deaths?.map((ms) => ({ at: iso(ms), pid: 77, reason: 'SIGKILL', ran_ms: 1, recovered_ms: 1 }));
   // A primary of an older build sends no deaths.
   const process_deaths = newest && { total: newest.length, newest };
   const latest =
-    (live ?? newest) ? ({ processes: [{ pid: 77, ...live }], ...(newest && { process_deaths }) } as Live) : null;
+    (live ?? newest) ? ({ processes: [{ pid: 77, ...live }], ...(newest && { process_deaths }), disks } as Live) : null;
   return conditionReader({
     ...parts(),
     ...(cell === undefined ? {} : { cells: { all: () => [cell] } }),
@@ -332,6 +334,13 @@ test.each([
   expect(await isRejected(id)).toBe(holds);
 });
 
+const lowDisk = (free_bytes: number, full_in_seconds: number | null = null): DiskState => ({
+  place: 'data',
+  file_system: '1',
+  free_bytes,
+  full_in_seconds,
+});
+
 /** What processes report. */
 const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: string }[] = [
   {
@@ -357,6 +366,12 @@ const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: stri
     calm: { refused: [0, undefined] },
     held: { refused: [undefined, 2, 0, 1] },
     text: `Machine ${hostname()} refused 3 connections within 5 minutes: too many were open.`,
+  },
+  {
+    kind: 'disk',
+    calm: { live: {}, disks: [lowDisk(2 ** 30)] },
+    held: { live: {}, disks: [lowDisk(2 ** 29, 3_600)] },
+    text: `The disk of data on ${hostname()} has 0.5 GiB free, and will be full in 1 hour.`,
   },
   {
     kind: 'rate_limits',

@@ -26,6 +26,7 @@ async function machine() {
   const make = () =>
     new Alerts({
       cells: { all: () => [] },
+      disks: { states: [] },
       database: fresh.database,
       log,
       settings: () => settings,

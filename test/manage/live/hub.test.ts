@@ -20,6 +20,7 @@ test('a collection that fails does not end the seconds', async () => {
     send: (live) => seconds.push(live),
     databaseAnswers: () => true,
     outages: { second: () => null },
+    disks: () => [],
     deaths: () => noDeaths,
     countDeliveries: () => Promise.reject(new Error('not asked: no stream is open')),
   });

@@ -17,6 +17,7 @@ test('an error of a statement is logged once, until requests are sent again', as
   const contents = async () => expect.fail('there is no spool');
   const alerts = new Alerts({
     cells: { all: () => [] },
+    disks: { states: [] },
     database: fresh.database,
     log,
     settings: () => settings,

@@ -2,8 +2,11 @@
 import { z } from 'zod';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { SharedCheck } from '../../../base/time/shared-check.ts';
+import type { DiskState } from '../../../model/disks.ts';
+import type { CommitFailure } from '../../../store/commit-probe.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { migrationFiles, pendingMigrations } from '../../../store/migrate.ts';
+import { explainCommitFailure } from '../../conditions/commit-failure.ts';
 
 const state = (of: string) => z.enum(['ok', 'failing', 'unknown', 'degraded', 'spooling', 'migrating']).describe(of);
 const readiness = z.object({
@@ -23,6 +26,10 @@ const readiness = z.object({
       secrets: state('degraded: no key decrypts some stored webhook secrets'),
     })
     .describe('state of each check'),
+  database_failure: z
+    .string()
+    .optional()
+    .describe('why events cannot be stored, about Postgres: "its disk is full"; absent while they can'),
   cells_away: z.array(z.int()).optional().describe('numbers of the cells that do not answer, or store nothing'),
 });
 
@@ -37,8 +44,9 @@ export type StartWait = 'database' | 'migrations' | 'rate_limit_store';
 
 interface ReadinessParts {
   database: Database;
-  /** Resolves within a second, with false if an event received now would not be stored. */
-  commits: () => Promise<boolean>;
+  /** Why an event received now would not be stored; null: it would be. Resolves within a second. */
+  commitFailure: () => Promise<CommitFailure | null>;
+  disks: () => readonly DiskState[];
   /** Home first. */
   cells: () => readonly { number: number; trouble: string | null }[];
   /** True while another cell than home takes events of known webhooks. */
@@ -58,6 +66,8 @@ interface ReadinessParts {
 /** How long a schema state stays valid, and how long a request waits for it. */
 const SCHEMA_VALID_MS = 1_000;
 const SCHEMA_PATIENCE_MS = 800;
+/** Postgres does not start with less. */
+const DISK_FULL_BYTES = 2 ** 25;
 
 /** GET /healthz: 200 whenever the event loop runs. */
 export function alive(exchange: Exchange): void {
@@ -75,8 +85,8 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
     nowMs: parts.nowMs,
   });
   return async (exchange) => {
-    const [schema, commits] = await Promise.all([migrations.answer(), parts.commits()]);
-    const stores = schema !== 'unreachable' && commits;
+    const [schema, failure] = await Promise.all([migrations.answer(), parts.commitFailure()]);
+    const stores = schema !== 'unreachable' && failure === null;
     const awaited = parts.awaited();
     // The database answers, but the start has not checked all of it.
     const unchecked = awaited === 'migrations' || awaited === 'rate_limit_store';
@@ -101,9 +111,17 @@ export function createReady(parts: ReadinessParts): (exchange: Exchange) => Prom
     exchange.json(ready ? 200 : 503, {
       status: ready ? 'ready' : 'not_ready',
       checks,
+      ...(failure === null || unchecked ? {} : { database_failure: causeOf(failure, parts.disks()) }),
       ...(away.length > 0 ? { cells_away: away.map(({ number }) => number) } : {}),
     });
   };
+}
+
+/** A server that cannot start says nothing; the disk of the embedded one does. */
+function causeOf(failure: CommitFailure, disks: readonly DiskState[]): string {
+  const isFull = disks.some(({ place, free_bytes }) => place === 'postgres' && free_bytes < DISK_FULL_BYTES);
+  return explainCommitFailure(failure.sqlState === null && isFull ? { ...failure, sqlState: '53100' } : failure)
+    .finding;
 }
 
 type SchemaState = 'ok' | 'pending' | 'unreachable';

@@ -282,6 +282,7 @@ describe('counters', () => {
       send: (live) => app.app.live(live),
       databaseAnswers: () => true,
       outages: { second: () => null },
+      disks: () => [],
       deaths: () => noDeaths,
       countDeliveries: async () => ({ pending: 1, leased: 2, dead: 3, exact: true, at: new Date().toISOString() }),
     });

@@ -44,18 +44,18 @@ test('a running process is alive', async () => {
 describe('while the start waits', () => {
   const starting = { ...ok, database: 'unknown', migrations: 'unknown' };
   test.each([
-    ['database', { ...starting, database: 'failing' }],
-    ['migrations', { ...starting, migrations: 'migrating' }],
-    ['rate_limit_store', { ...starting, rate_limit_store: 'failing' }],
+    ['database', { ...starting, database: 'failing' }, { database_failure: 'it does not answer' }],
+    ['migrations', { ...starting, migrations: 'migrating' }, {}],
+    ['rate_limit_store', { ...starting, rate_limit_store: 'failing' }, {}],
   ] as const)(
     'for %s, a process is alive and not ready, and refuses events until the wait ends',
-    async (what, checks) => {
+    async (what, checks, cause) => {
       const waiting = await startTestApp({}, app, what);
       try {
         const ask = (path: string, init?: RequestInit) => fetch(`${waiting.url}${path}`, init);
         expect((await ask('/healthz')).status).toBe(200);
         const answer = await ask('/readyz');
-        expect([answer.status, await answer.json()]).toEqual([503, { status: 'not_ready', checks }]);
+        expect([answer.status, await answer.json()]).toEqual([503, { status: 'not_ready', checks, ...cause }]);
         const { path } = await app.addWebhook({ secret: null });
         const refused = await ask(path, { method: 'POST', body: '{}' });
         expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
@@ -98,7 +98,11 @@ describe('readiness', () => {
     expect(gone).toEqual({
       status: 503,
       retryAfter: '1',
-      body: { status: 'not_ready', checks: { ...ok, database: 'failing', migrations: 'unknown' } },
+      body: {
+        status: 'not_ready',
+        checks: { ...ok, database: 'failing', migrations: 'unknown' },
+        database_failure: 'it does not answer',
+      },
     });
     expect((await fetch(`${app.url}/healthz`)).status).toBe(200);
     await app.restore();
@@ -111,7 +115,11 @@ describe('readiness', () => {
     // A table that cannot be attached prevents the partition from being created.
     await app.database.query({ text: `drop table ${name}; create table ${name} ()` });
     const gone = await readyAgain(clock, 503);
-    expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
+    expect(gone.body).toEqual({
+      status: 'not_ready',
+      checks: { ...ok, database: 'failing' },
+      database_failure: 'a partition for today is missing',
+    });
     await app.database.query({ text: `drop table ${name}` });
     await readyAgain(clock, 200);
   });
@@ -132,7 +140,11 @@ describe('readiness', () => {
              create trigger full_disk before insert on events for each row when (new.bytes >= 8192) execute function refuse()`,
     });
     const gone = await readyAgain(clock, 503);
-    expect(gone.body).toEqual({ status: 'not_ready', checks: { ...ok, database: 'failing' } });
+    expect(gone.body).toEqual({
+      status: 'not_ready',
+      checks: { ...ok, database: 'failing' },
+      database_failure: 'its disk is full',
+    });
     expect(await condition()).toMatchObject({
       severity: 'critical',
       text: 'Postgres does not commit events: its disk is full.',
