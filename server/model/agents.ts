@@ -1,6 +1,6 @@
 /** Agents: the table of their fields, and the schemas derived from it. */
 import { z } from 'zod';
-import { createdAt, idOf, nameOf, nameText, prose, recordId, recordIds, timeOf, updatedAt } from './fields.ts';
+import { createdAt, givenId, idOf, nameOf, nameText, prose, recordId, recordIds, timeOf, updatedAt } from './fields.ts';
 import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
 import { createShape, outputShape, type Table, updateShape } from './table.ts';
 
@@ -26,7 +26,7 @@ export const filterText = prose(FILTER_CHARACTERS_MAX).superRefine((text, contex
 
 /** The fields of an agent, in the order of answers. */
 export const agentFields = {
-  id: { output: idOf('agent') },
+  id: { input: givenId, onlyNew: true, output: idOf('agent') },
   name: {
     input: nameText.describe('1 to 200 characters, unique among active agents'),
     output: nameOf('agent'),

@@ -69,6 +69,7 @@ export const problems = {
       'The webhook is moving to another cell. Weir finishes the move when both cells answer: repeat this in a moment, or move it back.',
   },
   alert_url_unset: { status: 409, detail: 'ALERT_URL is unset: set it, then run weir reload, or restart Weir.' },
+  id_taken: { status: 409, detail: 'This id is in use, or was used for something else: give another one.' },
   name_taken: { status: 409, detail: 'Another active agent has this name.' },
   email_taken: { status: 409, detail: 'Another user has this email address.' },
   last_administrator: {

@@ -99,6 +99,15 @@ export const fieldName = z.string({ error: HEADER_WANTED }).trim().toLowerCase()
 /** Id of a configured resource. */
 export const recordId = z.guid().toLowerCase();
 
+/** Id that an administrator gives a new resource, instead of a random one. */
+export const givenId = z
+  .uuidv4('Give a UUID of version 4.')
+  .toLowerCase()
+  .optional()
+  .describe(
+    'id of the new resource, a UUID of version 4; absent: random. A deleted one with this id is restored. For administrators',
+  );
+
 /** Ids without duplicates, in any order. */
 export const recordIds = z
   .array(recordId)

@@ -166,7 +166,10 @@ export function changesScheme(patch: object): boolean {
 }
 
 /** Whether requests are stored without a check of their signature: schemeFault refuses every other scheme without a secret or a key. */
-function isUnverified({ signature_scheme, has_secret }: SchemeMembers): boolean {
+export function isUnverified({
+  signature_scheme,
+  has_secret,
+}: Pick<SchemeMembers, 'signature_scheme' | 'has_secret'>): boolean {
   return signature_scheme === DEFAULT_SCHEME && !has_secret;
 }
 

@@ -1,7 +1,18 @@
 /** Webhooks: the table of their fields, and the schemas derived from it. */
 import { z } from 'zod';
 import { cellNumber } from './cells.ts';
-import { createdAt, example, fieldName, idOf, nameOf, nameText, prose, recordIds, updatedAt } from './fields.ts';
+import {
+  createdAt,
+  example,
+  fieldName,
+  givenId,
+  idOf,
+  nameOf,
+  nameText,
+  prose,
+  recordIds,
+  updatedAt,
+} from './fields.ts';
 import { EVENT_TYPE_FROM_CHARACTERS_MAX, eventTypeFault, normalEventTypeFrom } from './signatures/event-type.ts';
 import { createShape, exampleOf, outputShape, type Table, updateShape } from './table.ts';
 import { answerFields } from './webhook-answers.ts';
@@ -22,7 +33,7 @@ const EVENT_TYPE_FROM =
   'where a request has the type of its event: header:NAME, json:/POINTER (RFC 6901), or two joined by +; null: as the signature scheme says; none: events have no type';
 /** The fields of a webhook, in the order of answers. */
 export const webhookFields = {
-  id: { output: idOf('webhook'), example: example.webhook_id },
+  id: { input: givenId, onlyNew: true, output: idOf('webhook'), example: example.webhook_id },
   name: {
     input: nameText.describe('1 to 200 characters'),
     output: nameOf('webhook'),

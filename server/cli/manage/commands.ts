@@ -76,6 +76,16 @@ export function managementCommands(
       async () => (await import('./resources/cell.ts')).cellRows,
     ),
     entry(
+      'export',
+      'print webhooks and agents as a file of configuration, YAML without secrets',
+      async () => (await import('./resources/configuration.ts')).exportRows,
+    ),
+    entry(
+      'apply',
+      'make webhooks and agents those of a file of configuration, and show what changes',
+      async () => (await import('./resources/configuration.ts')).applyRows,
+    ),
+    entry(
       'job',
       'show and cancel jobs, such as replays of many events',
       async () => (await import('./resources/job.ts')).jobRows,

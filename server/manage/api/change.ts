@@ -22,6 +22,11 @@ export interface AuditMembers {
   after?: object;
 }
 
+interface Created {
+  isRestored: boolean;
+  more?: AuditMembers;
+}
+
 /** A kind of resource. */
 interface Kind<Row> {
   /** Prefix of its announcements and of its actions in the audit log. */
@@ -51,12 +56,13 @@ export class Changer<Row extends { id: string; name: string }> {
     this.#kind = kind;
   }
 
-  /** @param insert inserts the row with this id */
-  create(id: string, insert: (query: Query) => Promise<AuditMembers> | Promise<void>): Promise<Result<Row>> {
+  /** @param insert inserts the row with this id, or restores the deleted one that has it. Throws ProblemError. */
+  create(id: string, insert: (query: Query) => Promise<Created>): Promise<Result<Row>> {
     return this.#announced(id, async (query) => {
-      const more = (await insert(query)) ?? {};
+      const { isRestored, more } = await insert(query);
       const after = (await this.#kind.find(query, id))!;
-      await this.#record(query, 'create', after, { before: null, after: { ...after, ...more.after } });
+      const verb = isRestored ? 'restore' : 'create';
+      await this.#record(query, verb, after, { before: null, after: { ...after, ...more?.after } });
       return { kind: 'done', value: after };
     });
   }

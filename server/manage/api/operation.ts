@@ -1,8 +1,9 @@
 /** An API operation, independent of HTTP. Its zod schemas for input and output are used for validation and documentation. */
 import type { z } from 'zod';
 import type { Exchange, Unanswered } from '../../base/http/exchange.ts';
-import type { Problem, Result } from '../../base/http/problem.ts';
+import { type Problem, problem, type Result } from '../../base/http/problem.ts';
 import type { ProblemCode } from '../../model/errors.ts';
+import { allows } from '../../model/users.ts';
 import type { Actor } from '../../store/audit/actor.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 import type { Person, Reader } from '../auth/person.ts';
@@ -137,6 +138,12 @@ export const agentOperation = operationFor<Agent>();
 
 /** An operation for anyone, signed in or not. Changes requested by pages of other sites are refused. */
 export const openOperation = operationFor<null>();
+
+/** Why this person may not give a new resource its id; null: they may, or give none. */
+export function refusedId({ role }: Person, { id }: { id?: string | undefined }): Problem | null {
+  if (id === undefined || allows(role, 'administrator')) return null;
+  return problem('forbidden', `To give the id of a new one needs the role administrator; your role is ${role}.`);
+}
 
 /** The reply to a result: what `answer` makes of its value, or its problem. */
 export function replyTo<T, R>(result: Result<T>, answer: (value: T) => R): R | Problem {

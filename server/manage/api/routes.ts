@@ -58,6 +58,13 @@ export const agentRoutes = [
 /** Operations for users, for users or agents, and for anyone. */
 export const userRoutes = [
   ['GET', '/api/v1/openapi.json', 'showOpenApi', 'anyone', 'this API as OpenAPI 3.1'],
+  [
+    'GET',
+    '/api/v1/configuration/schema.json',
+    'showConfigurationSchema',
+    'anyone',
+    'JSON Schema of the file of `weir export` and `weir apply`',
+  ],
   ['POST', '/api/v1/setup', 'setUp', 'anyone', 'creates the first administrator; 404 once one exists'],
   ['POST', '/api/v1/invitation', 'acceptInvitation', 'anyone', 'sets the password of an invited user and signs in'],
   ['POST', '/api/v1/session', 'signIn', 'anyone', 'creates a session cookie for an email and a password'],

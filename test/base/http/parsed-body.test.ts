@@ -52,7 +52,7 @@ test('an unknown member is reported with the allowed ones', async () => {
   expect(body.errors).toEqual([
     {
       pointer: '/nmae',
-      detail: expect.stringMatching(/^This field is unknown; allowed: name, .*, generate_secret, cell\.$/),
+      detail: expect.stringMatching(/^This field is unknown; allowed: id, name, .*, generate_secret, cell\.$/),
     },
   ]);
 });

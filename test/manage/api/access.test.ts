@@ -20,6 +20,7 @@ beforeAll(async () => {
 /** Answer to the lowest role that is allowed, with an API token, an unknown id and an empty document. */
 const answers: Record<OperationName, string> = {
   showOpenApi: '200',
+  showConfigurationSchema: '200',
   setUp: '422 invalid_request',
   acceptInvitation: '422 invalid_request',
   signIn: '422 invalid_request',

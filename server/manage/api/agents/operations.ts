@@ -19,7 +19,7 @@ import { readAgentQuarters } from '../../../store/queries/agents/history.ts';
 import { listAgentWebhooks } from '../../../store/queries/agents/subscriptions.ts';
 import { readFilters, type StoredFilter } from '../../../store/queries/events/filter.ts';
 import type { ChangeParts } from '../change.ts';
-import { done, operation, replyTo } from '../operation.ts';
+import { done, operation, refusedId, replyTo } from '../operation.ts';
 import { cursorProblem, flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { Agents } from './service.ts';
 import { settleUndelivered } from './undelivered.ts';
@@ -107,9 +107,10 @@ export function agentOperations(parts: ChangeParts) {
       stepUp: true,
       idempotent: true,
       input: agentInput.create.extend({ current_password: currentPassword }),
-      problems: ['name_taken'],
+      problems: ['name_taken', 'id_taken'],
       answers: { 201: withCredential },
-      handle: async ({ actor, input }) =>
+      handle: async ({ who, actor, input }) =>
+        refusedId(who, input) ??
         replyTo(await by(actor).add(input), (made) => done(201, made, { location: `/api/v1/agents/${made.id}` })),
     }),
 

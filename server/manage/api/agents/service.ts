@@ -15,6 +15,7 @@ import {
   revokeAgent,
   updateAgent,
 } from '../../../store/queries/agents/agents.ts';
+import { endSubscriptions } from '../../../store/queries/agents/subscriptions.ts';
 import { type AuditMembers, asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
 import { endSubscription, setSubscription, setWebhooks } from './subscriptions.ts';
 
@@ -35,13 +36,15 @@ export class Agents {
     });
   }
 
-  async add({ name, webhook_ids, temporary = false, max_leased = null }: NewAgent): Promise<Result<WithCredential>> {
-    const id = randomUUID();
+  async add(given: NewAgent): Promise<Result<WithCredential>> {
+    const { id = randomUUID(), name, webhook_ids, temporary = false, max_leased = null } = given;
     const { text, ...stored } = createCredential('wa');
     const made = await this.#changer.create(id, async (query) => {
       await refuseTakenName(query, name, id);
-      await insertAgent(query, { id, name, temporary, maxLeased: max_leased, ...stored });
-      return setWebhooks(query, id, webhook_ids);
+      const isRestored = await insertAgent(query, { id, name, temporary, maxLeased: max_leased, ...stored });
+      if (isRestored === null) throw new ProblemError(problem('id_taken'));
+      if (isRestored) await endSubscriptions(query, { agentId: id }, [], 'except');
+      return { isRestored, more: await setWebhooks(query, id, webhook_ids) };
     });
     return shown(made, text);
   }

@@ -31,6 +31,7 @@ const tags = {
   setup: 'The first administrator.',
   invitation: 'The password of an invited user.',
   'openapi.json': 'This document.',
+  configuration: 'Webhooks and agents as a file.',
 } as const satisfies Record<string, string>;
 
 /** The list of tags of the document. */

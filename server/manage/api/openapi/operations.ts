@@ -1,6 +1,9 @@
-/** GET /api/v1/openapi.json. */
+/** GET /api/v1/openapi.json and /api/v1/configuration/schema.json. */
 import { z } from 'zod';
+import { configurationJsonSchema } from '../../../model/configuration.ts';
 import { openOperation } from '../operation.ts';
+
+const json = (content: string) => ({ kind: 'encoded', status: 200, contentType: 'application/json', content }) as const;
 
 /**
  * Serves the document as /api/v1/openapi.json.
@@ -11,7 +14,13 @@ export function openApiOperations(read: () => string) {
     showOpenApi: openOperation({
       isConstant: true,
       answers: { 200: z.looseObject({ openapi: z.string().describe('OpenAPI version') }) },
-      handle: async () => ({ kind: 'encoded', status: 200, contentType: 'application/json', content: read() }),
+      handle: async () => json(read()),
+    }),
+
+    showConfigurationSchema: openOperation({
+      isConstant: true,
+      answers: { 200: z.looseObject({ $schema: z.string().describe('version of JSON Schema') }) },
+      handle: async () => json(JSON.stringify(configurationJsonSchema())),
     }),
   };
 }

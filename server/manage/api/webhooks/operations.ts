@@ -25,7 +25,7 @@ import {
   type WebhookRecord,
 } from '../../../store/queries/webhooks/webhooks.ts';
 import { agentIdOf, type Reader } from '../../auth/person.ts';
-import { done, operation, readerOperation, replyTo } from '../operation.ts';
+import { done, operation, readerOperation, refusedId, replyTo } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { type WebhookParts, Webhooks } from './service.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';
@@ -90,8 +90,9 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       idempotent: true,
       input: input.create,
       answers: { 201: withSecret },
-      problems: ['cell_unknown', 'cell_unfit', 'answer_invalid'],
-      handle: async ({ actor, input }) =>
+      problems: ['cell_unknown', 'cell_unfit', 'answer_invalid', 'id_taken'],
+      handle: async ({ who, actor, input }) =>
+        refusedId(who, input) ??
         replyTo(await by(actor).add(input), (made) =>
           done(201, describe(made), { location: `/api/v1/webhooks/${made.id}` }),
         ),

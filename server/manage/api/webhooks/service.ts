@@ -10,6 +10,7 @@ import type { NewWebhook, WebhookPatch } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
+import { endSubscriptions } from '../../../store/queries/agents/subscriptions.ts';
 import { verifyTokenContext } from '../../../store/queries/secrets/sealed-rows.ts';
 import { replaceSecret } from '../../../store/queries/webhooks/secrets.ts';
 import {
@@ -61,20 +62,23 @@ export class Webhooks {
     return findWebhook(this.#parts.database.query, id);
   }
 
+  /** A webhook that is restored stays in its cell, with its events. */
   async add(given: NewWebhook): Promise<Result<WithSecret>> {
-    const { agent_ids, secret, generate_secret, verify_token, cell: wanted, ...columns } = given;
+    const { id = randomUUID(), agent_ids, secret, generate_secret, verify_token, cell: wanted, ...columns } = given;
     const wrong = answersProblem({ ...columns, has_secret: secret !== null || generate_secret });
     if (wrong !== null) return wrong;
     const cell = await this.#cellFor(wanted);
     if (typeof cell !== 'number') return cell;
-    const id = randomUUID();
     const generated = generate_secret ? { secret: generateSecret(selectedDefinition(columns)!) } : {};
     const newSecret = generated.secret ?? secret;
     const made = await this.#changer.create(id, async (query) => {
-      await insertWebhook(query, id, columns, cell);
+      const isRestored = await insertWebhook(query, id, columns, cell);
+      if (isRestored === null) throw new ProblemError(problem('id_taken'));
+      if (isRestored) await endSubscriptions(query, { webhookId: id }, [], 'except');
       if (newSecret !== null) await replaceSecret(query, id, this.#seal(newSecret, id), 0);
       if (verify_token !== null) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
       await setAgents(query, id, agent_ids);
+      return { isRestored };
     });
     return made.kind === 'done' ? { kind: 'done', value: { ...made.value, ...generated } } : made;
   }

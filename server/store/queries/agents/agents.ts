@@ -83,7 +83,10 @@ export async function isNameTaken(query: Query, name: string, id: string): Promi
   return rows.length > 0;
 }
 
-/** Inserts an agent with the look-up id and the hash of its credential. */
+/**
+ * Inserts an agent with the look-up id and the hash of its credential, or restores the revoked one that has this id.
+ * @returns whether it was restored; null: the id is in use
+ */
 export async function insertAgent(
   query: Query,
   agent: {
@@ -94,11 +97,18 @@ export async function insertAgent(
     lookupId: string;
     secretHash: Buffer;
   },
-): Promise<void> {
-  await query({
-    text: 'insert into agents (id, name, temporary, max_leased, lookup_id, secret_hash) values ($1, $2, $3, $4, $5, $6)',
+): Promise<boolean | null> {
+  const [row] = await query<{ restored: boolean }>({
+    text: `insert into agents as a (id, name, temporary, max_leased, lookup_id, secret_hash) values ($1, $2, $3, $4, $5, $6)
+           on conflict (id) do update
+           set name = excluded.name, max_leased = excluded.max_leased, temporary = excluded.temporary,
+             lookup_id = excluded.lookup_id, secret_hash = excluded.secret_hash, generation = a.generation + 1, revoked_at = null,
+             updated_at = greatest(now(), a.updated_at + interval '1 ms')
+           where a.revoked_at is not null and not a.temporary
+           returning generation > 1 as restored`,
     values: [agent.id, agent.name, agent.temporary, agent.maxLeased, agent.lookupId, agent.secretHash],
   });
+  return row?.restored ?? null;
 }
 
 /** SQL assignment: the entity tag of the agent is different after each change, also after two of one millisecond. */

@@ -90,13 +90,35 @@ export async function lockWebhook(query: Query, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Inserts a webhook without a secret. @param cell where its events are stored */
-export async function insertWebhook(query: Query, id: string, columns: WebhookColumns, cell = 0): Promise<void> {
-  await query({
-    text: `insert into webhooks (id, cell, ${webhookColumns.join(', ')})
-           values ($1, $2, ${webhookColumns.map((_, i) => `$${i + 3}`).join(', ')})`,
+/**
+ * Inserts a webhook without a secret, or restores the deleted one that has this id.
+ * @param cell where the events of a new one are stored
+ * @returns whether it was restored; null: the id is in use
+ */
+export async function insertWebhook(
+  query: Query,
+  id: string,
+  columns: WebhookColumns,
+  cell = 0,
+): Promise<boolean | null> {
+  const [row] = await query<{ restored: boolean }>({
+    text: `insert into webhooks as w (id, cell, ${webhookColumns.join(', ')})
+           values ($1, $2, ${webhookColumns.map((_, i) => `$${i + 3}`).join(', ')})
+           on conflict (id) do update
+           set ${webhookColumns.map((column) => `${column} = excluded.${column}`).join(', ')},
+             deleted_at = null, enabled_at = now(), updated_at = now()
+           where w.deleted_at is not null
+           returning enabled_at is not null as restored`,
     values: [id, cell, ...webhookColumns.map((column) => parameterOf(columns, column))],
   });
+  // Its state was deleted: retention subtracts no hours of before.
+  if (row?.restored)
+    await query({
+      text: `insert into webhook_state (webhook_id, kept_from) values ($1, date_trunc('hour', now()))
+             on conflict (webhook_id) do update set kept_from = excluded.kept_from`,
+      values: [id],
+    });
+  return row?.restored ?? null;
 }
 
 /** Sets the given columns, updated_at and, if the webhook was disabled and is enabled now, enabled_at. */

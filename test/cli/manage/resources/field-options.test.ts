@@ -7,10 +7,10 @@ import { webhookFields } from '../../../../server/model/webhooks.ts';
 
 test.each<[string, () => Table, string[]]>([
   // Functions: vitest reads every property of an argument, and zod has some that throw.
-  // The commands place these options: they take names, or read standard input.
-  ['webhook', () => webhookFields, ['agent_ids', 'cell', 'secret', 'generate_secret']],
+  // The commands place these options: they take names, or read standard input. Only weir apply gives ids.
+  ['webhook', () => webhookFields, ['id', 'agent_ids', 'cell', 'secret', 'generate_secret']],
   // Only weir listen creates temporary agents.
-  ['agent', () => agentFields, ['temporary', 'webhook_ids']],
+  ['agent', () => agentFields, ['id', 'temporary', 'webhook_ids']],
 ])(
   'every member of a new %s has an option of weir %s add, except those that the command places',
   (_, table, others) => {

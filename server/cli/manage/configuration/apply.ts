@@ -1,0 +1,181 @@
+/** Shows changes of the configuration, asks about deletions, and makes the changes: each in one transaction, by an operation. */
+import { CommandError, type CommandIo, printLine, printText } from '../../../base/command/io.ts';
+import { visibleLine } from '../../../base/telemetry/visible.ts';
+import type { SecretMember } from '../../../model/configuration.ts';
+import type { BodyOf, Call } from '../call.ts';
+import { isAnsweredYes } from '../confirm.ts';
+import { readConfiguration, resolveReference } from './file.ts';
+import { type Change, planOf, readCurrent, unverifiedOf } from './plan.ts';
+
+export interface ApplyOptions {
+  file: string;
+  dryRun?: boolean;
+  prune?: boolean;
+  unverified?: boolean;
+  yes?: boolean;
+  json?: boolean;
+}
+
+/** A change that was made, with the credential of an agent that it created. */
+type Made = Change & { credential?: string };
+
+export interface Applied {
+  applied: boolean;
+  changes: Made[];
+}
+
+const NO_SECRETS: Readonly<Partial<Record<SecretMember, string>>> = {};
+
+/** Rejects with CommandError, also when a person answers no. */
+export async function applyFile(io: CommandIo, call: Call, options: ApplyOptions): Promise<Applied> {
+  const configuration = await readConfiguration(io, options.file);
+  const current = await readCurrent(call);
+  const changes = planOf(current, configuration, options.prune === true);
+  for (const change of changes) if (change.action === 'delete') await countUndelivered(call, change);
+  for (const { id, name } of unverifiedOf(current, configuration.webhooks ?? []))
+    printLine(io, `weir: webhook ${name} (${id}) checks no signature: its id is all that protects it`);
+  const isShown = options.json !== true;
+  if (isShown) for (const change of changes) printText(io, diffOf(change));
+  if (options.dryRun || changes.length === 0) return { applied: false, changes };
+  // Before the first change: a variable that is not set changes nothing.
+  const secrets = new Map<Change, typeof NO_SECRETS>();
+  for (const change of changes) secrets.set(change, await secretsOf(io, options.file, change));
+  await confirmDeletions(io, changes, options.yes === true);
+  const made: Made[] = [];
+  for (const change of changes) {
+    try {
+      made.push({ ...change, ...(await make(call, change, secrets.get(change)!, options.unverified === true)) });
+    } catch (error) {
+      if (isShown)
+        printLine(io, `weir: ${titleOf(change)}: refused; ${made.length} of ${changes.length} changes were made`);
+      if (isShown) printText(io, credentialsOf(made));
+      throw error;
+    }
+  }
+  return { applied: true, changes: made };
+}
+
+/** The text below the changes. */
+export function appliedText({ applied, changes }: Applied): string {
+  if (changes.length === 0) return 'Weir has the configuration of the file: nothing to do.\n';
+  if (!applied) return `${changesText(changes.length)}; nothing was changed.\n`;
+  return `${credentialsOf(changes)}${changesText(changes.length)} made.\n`;
+}
+
+function changesText(count: number): string {
+  return count === 1 ? '1 change' : `${count} changes`;
+}
+
+function credentialsOf(changes: readonly Made[]): string {
+  return changes
+    .filter(({ credential }) => credential !== undefined)
+    .map(({ name, credential }) => `Credential of agent ${visibleLine(name)}  ${credential}   (shown once)\n`)
+    .join('');
+}
+
+async function countUndelivered(call: Call, change: Change): Promise<void> {
+  const { kind, id } = change;
+  if (kind === 'subscription') return;
+  const query = kind === 'agent' ? { agent_id: id } : { webhook_id: id };
+  const { pending, leased } = await call('countDeliveries', { query });
+  change.undelivered = pending + leased;
+}
+
+const signs = { create: '+', update: '~', delete: '-' } as const;
+
+function titleOf({ kind, id, name, webhook_id, webhook_name }: Change): string {
+  return kind === 'subscription'
+    ? `subscription of agent ${name} to webhook ${webhook_name} (${webhook_id})`
+    : `${kind} ${name} (${id})`;
+}
+
+/** The lines of a change. */
+function diffOf(change: Change): string {
+  const { action, members, before, references, undelivered } = change;
+  const value = (given: unknown) => visibleLine(JSON.stringify(given) ?? 'unset');
+  const lines = Object.entries(members)
+    .filter(([name]) => name !== 'name' || action === 'update')
+    .filter(([, value]) => action === 'update' || (value !== null && value !== ''))
+    .map(([name, after]) =>
+      action === 'update' ? `${name}: ${value(before[name])} -> ${value(after)}` : `${name}: ${value(after)}`,
+    );
+  for (const [member, of] of Object.entries(references))
+    lines.push(`${member}: from ${'env' in of ? `the environment variable ${of.env}` : `the file ${of.file}`}`);
+  const lost = undelivered === undefined ? '' : `: ${undeliveredText(undelivered)}`;
+  return [`${signs[action]} ${visibleLine(titleOf(change))}${lost}`, ...lines.map((line) => `    ${line}`), ''].join(
+    '\n',
+  );
+}
+
+function undeliveredText(count: number): string {
+  return count === 1 ? '1 undelivered event' : `${count} undelivered events`;
+}
+
+async function secretsOf(io: CommandIo, path: string, change: Change): Promise<typeof NO_SECRETS> {
+  const given: Partial<Record<SecretMember, string>> = {};
+  for (const [member, of] of Object.entries(change.references))
+    given[member as SecretMember] = await resolveReference(io, path, of, `${titleOf(change)}: ${member}`);
+  return given;
+}
+
+/** Deletions need an answer on a terminal, and --yes elsewhere: a script has no person to answer. */
+async function confirmDeletions(io: CommandIo, changes: readonly Change[], yes: boolean): Promise<void> {
+  const deleted = changes.filter(({ action, kind }) => action === 'delete' && kind !== 'subscription');
+  if (deleted.length === 0 || yes) return;
+  const webhooks = deleted.filter(({ kind }) => kind === 'webhook');
+  const agents = deleted.filter(({ kind }) => kind === 'agent');
+  const undelivered = Math.max(...[webhooks, agents].map((all) => sum(all.map(({ undelivered = 0 }) => undelivered))));
+  const what = [
+    webhooks.length > 0 && `Requests to the URLs of ${webhooks.length} webhook(s) then get a 404 response.`,
+    agents.length > 0 && `The credentials of ${agents.length} agent(s) are refused from now on.`,
+    undelivered > 0 && `${undeliveredText(undelivered)} among what goes.`,
+  ].filter(Boolean);
+  const question = `${what.join(' ')} Continue? [y/N] `;
+  const isAsked = io.stdin.isTTY === true && io.stdout.isTTY === true;
+  if (!isAsked || !(await isAnsweredYes(io, question)))
+    throw new CommandError('nothing was changed; --prune deletes what is marked with -: answer y, or give --yes');
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0);
+}
+
+/** Makes one change. A secret is set before the members that need it. */
+async function make(
+  call: Call,
+  { action, kind, id, webhook_id: innerId, members, references }: Change,
+  { secret, verify_token }: typeof NO_SECRETS,
+  unverified: boolean,
+): Promise<{ credential?: string }> {
+  const withToken = { ...members, ...(references.verify_token && { verify_token }) };
+  switch (`${kind} ${action}` as const) {
+    case 'webhook create':
+      await call('createWebhook', { input: { id, ...withToken, ...(references.secret && { secret }) } });
+      return {};
+    case 'webhook update':
+      if (references.secret !== undefined) await call('rotateSecret', { id, input: { secret } });
+      if (Object.keys(withToken).length > 0)
+        await call('updateWebhook', { id, input: { ...withToken, ...(unverified && { unverified }) } });
+      return {};
+    case 'webhook delete':
+      await call('deleteWebhook', { id });
+      return {};
+    case 'agent create': {
+      const { credential }: BodyOf<'createAgent'> = await call('createAgent', { input: { id, ...members } });
+      return { credential };
+    }
+    case 'agent update':
+      await call('updateAgent', { id, input: members });
+      return {};
+    case 'agent delete':
+      await call('revokeAgent', { id });
+      return {};
+    case 'subscription delete':
+      await call('endSubscription', { id, innerId });
+      return {};
+    case 'subscription create':
+    case 'subscription update':
+      await call('setSubscription', { id, innerId, input: members });
+      return {};
+  }
+}
