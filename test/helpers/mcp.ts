@@ -1,7 +1,5 @@
-/** An AI agent for tests: the SDK's own client, which checks every answer against the output schema of its tool. */
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+/** An AI agent for tests: the official client, which checks every answer against the output schema of its tool. */
+import { Client, StreamableHTTPClientTransport, type Transport } from '@modelcontextprotocol/client';
 
 export interface Answer {
   status: number;
@@ -21,7 +19,7 @@ interface ToolReply {
 const TIMEOUT_MS = 240_000;
 
 export class McpAgent {
-  readonly client = new Client({ name: 'test', version: '1' });
+  readonly client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } });
 
   /** Connects and reads the list of tools. */
   static async at(transport: Transport): Promise<McpAgent> {
@@ -37,8 +35,8 @@ export class McpAgent {
 
   /** `data` of an error is its problem document. */
   async call(name: string, given: Record<string, unknown> = {}): Promise<ToolReply> {
-    const reply = await this.client.callTool({ name, arguments: given }, undefined, { timeout: TIMEOUT_MS });
-    const [{ text }] = reply.content as [{ text: string }];
+    const reply = await this.client.callTool({ name, arguments: given }, { timeout: TIMEOUT_MS });
+    const { text } = reply.content[0] as { text: string };
     const isError = reply.isError === true;
     return { isError, text, data: isError ? JSON.parse(text) : reply.structuredContent };
   }
@@ -57,11 +55,8 @@ export class McpAgent {
 
 /** @param token any bearer token that /mcp takes */
 export function connect(url: string, token: string): Promise<McpAgent> {
-  const transport = new StreamableHTTPClientTransport(new URL('/mcp', url), {
-    requestInit: { headers: { authorization: `Bearer ${token}` } },
-  });
-  // The SDK's types do not know exactOptionalPropertyTypes.
-  return McpAgent.at(transport as Transport);
+  const requestInit = { headers: { authorization: `Bearer ${token}` } };
+  return McpAgent.at(new StreamableHTTPClientTransport(new URL('/mcp', url), { requestInit }));
 }
 
 /** One POST without the SDK. */

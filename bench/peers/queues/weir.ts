@@ -1,8 +1,6 @@
 /** Weir's consumers: the client library, claims over plain HTTP, and an AI agent's tools over MCP. Jobs are requests to a webhook. */
 import { Agent as HttpAgent, request } from 'node:http';
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Agent } from '../../../server/deliver/client/index.ts';
 import { type Delivery, openAgent } from '../../lib/agent.ts';
 import type { Queue, WeirOrder } from './queue.ts';
@@ -53,7 +51,7 @@ async function byMcp({ origin, credential }: WeirOrder, concurrency: number, han
     const client = new Client({ name: 'bench', version: '1' });
     const session = await openSession(origin, credential);
     const requestInit = { headers: { Authorization: `Bearer ${session}` } };
-    await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', origin), { requestInit }) as Transport);
+    await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', origin), { requestInit }));
     for (;;) {
       const waiting = { name: 'wait_for_events', arguments: { max, wait_seconds: WAIT_SECONDS } };
       const { deliveries } = (await client.callTool(waiting)).structuredContent as Waited;

@@ -5,7 +5,7 @@ import type { Exchange } from './exchange.ts';
 const ALLOWED_METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 /** Listed by name: `*` is not a wildcard for requests with credentials, and never covers authorization. */
 const ALLOWED_HEADERS =
-  'authorization, content-type, if-match, if-none-match, idempotency-key, last-event-id, mcp-protocol-version, x-csrf-token, x-request-id';
+  'authorization, content-type, if-match, if-none-match, idempotency-key, last-event-id, mcp-method, mcp-name, mcp-protocol-version, x-csrf-token, x-request-id';
 /** Answer fields that scripts of other origins may read, in addition to those that the standard always allows. */
 const EXPOSED_HEADERS =
   'allow, content-disposition, etag, idempotent-replayed, location, ratelimit, ratelimit-policy, retry-after, www-authenticate, x-request-id, x-weir-content-type';

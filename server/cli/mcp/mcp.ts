@@ -1,13 +1,21 @@
 /** `weir mcp`: lets an MCP client that starts its servers as commands reach POST /mcp of a Weir. */
-
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import type { JSONRPCMessage, JSONRPCRequest } from '@modelcontextprotocol/sdk/types.js';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
 import { type CredentialReader, openCredentialFile } from '../../deliver/client/credential.ts';
 import { type Answer, type ApiClient, openApiClient, repeater, WeirError } from '../../deliver/client/http.ts';
 import { AgentSession } from '../../deliver/client/session.ts';
 import { parseAddress } from '../command/arguments.ts';
+import {
+  Events,
+  fieldsOf,
+  isRequest,
+  type Message,
+  openStdio,
+  REVISION,
+  type Reply,
+  type Request,
+  SERVER_ERROR,
+} from './messages.ts';
 
 interface McpOptions {
   url: string;
@@ -31,10 +39,13 @@ async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo
     throw error instanceof WeirError ? new CommandError(error.message) : error;
   });
   if (advice !== null) printLine(io, advice);
-  // Takes about 100 ms to load, which the other commands need not spend.
-  const { StdioServerTransport } = await import('@modelcontextprotocol/sdk/server/stdio.js');
-  const transport = new StdioServerTransport(io.stdin as NodeJS.ReadStream, io.stdout as NodeJS.WriteStream);
-  const bridge = new Bridge(url, read, transport, (message) => printLine(io, `weir mcp: ${message}`));
+  const report = (message: string) => printLine(io, `weir mcp: ${message}`);
+  const bridge = new Bridge(url, read, (reply) => stdio.send(reply), report);
+  const stdio = openStdio(
+    io,
+    (message) => bridge.take(message),
+    () => report('a line on standard input is not a JSON-RPC message.'),
+  );
   let end = () => {};
   const ended = new Promise<void>((resolve) => {
     end = resolve;
@@ -42,9 +53,9 @@ async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo
   for (const event of ['end', 'close', 'error']) io.stdin.once(event, end);
   io.stdout.once('error', end);
   for (const signal of SIGNALS) process.once(signal, end);
-  await transport.start();
   await ended;
   for (const signal of SIGNALS) process.off(signal, end);
+  stdio.close();
   await bridge.close();
 }
 
@@ -52,10 +63,6 @@ const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /** wait_for_events takes at most 30 seconds. */
 const ANSWER_TIMEOUT_MS = 60_000;
-
-/** Error codes of JSON-RPC 2.0, section 5.1. The last one is from the range for servers. */
-const PARSE_ERROR = -32_700;
-const SERVER_ERROR = -32_000;
 
 interface InFlight {
   cancel: AbortController;
@@ -71,19 +78,31 @@ interface Failure {
   [member: string]: unknown;
 }
 
+/**
+ * Passes the messages of one MCP client to POST /mcp with a session of the agent or the token of a user, and the answers back. It keeps nothing between
+ * messages but the session, so a restart of Weir costs at most the calls that it interrupts.
+ */
 class Bridge {
   readonly #client: ApiClient;
   readonly #readCredential: CredentialReader;
   readonly #session: AgentSession;
-  readonly #transport: Transport;
+  readonly #send: (reply: Reply) => void;
   readonly #report: (message: string) => void;
   readonly #inFlight = new Map<string | number, InFlight>();
-  /** Negotiated revision of the protocol. */
+  /** Negotiated revision of the protocol. Undefined: none, or each request states its own. */
   #revision: string | undefined;
   #reachable = true;
 
-  /** @param report prints a message for people. The transport is not started yet. */
-  constructor(url: URL, readCredential: CredentialReader, transport: Transport, report: (message: string) => void) {
+  /**
+   * @param send sends an answer or a notification to the client
+   * @param report prints a message for people
+   */
+  constructor(
+    url: URL,
+    readCredential: CredentialReader,
+    send: (reply: Reply) => void,
+    report: (message: string) => void,
+  ) {
     this.#client = openApiClient(url);
     // Each call is tried once: the model decides whether to try again, and its client does not wait for long.
     const repeat = repeater({
@@ -98,10 +117,8 @@ class Bridge {
     });
     this.#readCredential = readCredential;
     this.#session = new AgentSession({ client: this.#client, readCredential, repeat, notify: null });
-    this.#transport = transport;
+    this.#send = send;
     this.#report = report;
-    transport.onmessage = (message: JSONRPCMessage) => this.#take(message);
-    transport.onerror = (error) => this.#refuseLine(error);
   }
 
   #busy(ms: number): string {
@@ -113,19 +130,19 @@ class Bridge {
     for (const { waits, cancel } of this.#inFlight.values()) if (waits) cancel.abort();
     await Promise.all([...this.#inFlight.values()].map(({ done }) => done));
     this.#client.close();
-    await this.#transport.close();
   }
 
-  #take(message: JSONRPCMessage): void {
-    if (!('method' in message)) return;
-    if (!('id' in message)) {
+  /** Passes a message of the client. */
+  take(message: Message): void {
+    if (!isRequest(message)) {
       // Other notifications concern a session, which the server does not have.
       const id = message.method === 'notifications/cancelled' ? message.params?.requestId : undefined;
       if (id !== undefined) this.#inFlight.get(id as string | number)?.cancel.abort();
       return;
     }
     const { id, method, params } = message;
-    if (method === 'ping') return void this.#send({ jsonrpc: '2.0', id, result: {} });
+    if (method === 'ping' && params?._meta?.[REVISION] === undefined)
+      return this.#send({ jsonrpc: '2.0', id, result: {} });
     const cancel = new AbortController();
     const waits = method === 'tools/call' && params?.name === 'wait_for_events';
     const done = this.#pass(message, cancel.signal).finally(() => this.#inFlight.delete(id));
@@ -133,20 +150,23 @@ class Bridge {
   }
 
   /** Never rejects. */
-  async #pass(request: JSONRPCRequest, signal: AbortSignal): Promise<void> {
-    let answer: JSONRPCMessage;
+  async #pass(request: Request, signal: AbortSignal): Promise<void> {
+    let reply: Reply;
+    const events = new Events((notification) => {
+      if (!signal.aborted) this.#send(notification);
+    });
     try {
-      answer = this.#answerTo(request, await this.#post(request, signal));
+      reply = this.#replyTo(request, await this.#post(request, signal, events), events.last);
     } catch (error) {
       const lost = error instanceof WeirError && error.code === 'unreachable';
-      answer = failed(request, lost ? this.#unreachable('no session could be opened') : failureOf(error));
+      reply = failed(request, lost ? this.#unreachable('no session could be opened') : failureOf(error));
     }
     // A cancelled request is not answered.
-    if (!signal.aborted) await this.#send(answer);
+    if (!signal.aborted) this.#send(reply);
   }
 
   /** A session may have ended early, for example by a restart with other keys: one refusal is normal. */
-  async #post(request: JSONRPCRequest, signal: AbortSignal): Promise<Answer> {
+  async #post(request: Request, signal: AbortSignal, events: Events): Promise<Answer> {
     for (let refusals = 0; ; refusals++) {
       const credential = await this.#readCredential();
       // Only agents have sessions.
@@ -157,10 +177,8 @@ class Bridge {
         path: 'mcp',
         token,
         body: request,
-        headers: {
-          Accept: 'application/json, text/event-stream',
-          ...(this.#revision !== undefined && { 'MCP-Protocol-Version': this.#revision }),
-        },
+        headers: { Accept: 'application/json, text/event-stream', ...fieldsOf(request, this.#revision) },
+        onEvents: (chunk) => events.add(chunk),
         timeoutMs: ANSWER_TIMEOUT_MS,
         signal,
       });
@@ -169,14 +187,14 @@ class Bridge {
     }
   }
 
-  #answerTo(request: JSONRPCRequest, answer: Answer): JSONRPCMessage {
+  #replyTo(request: Request, answer: Answer, streamed: unknown): Reply {
     if (answer.kind === 'failed') return failed(request, this.#unreachable(answer.name));
     this.#note(true, 'answers again.');
-    const document = (answer.document ?? {}) as Record<string, unknown>;
+    const document = (answer.document ?? streamed ?? {}) as Record<string, unknown>;
     if (document.jsonrpc === '2.0') {
       const { protocolVersion } = (document.result ?? {}) as { protocolVersion?: string };
       if (request.method === 'initialize') this.#revision = protocolVersion;
-      return { ...document, id: request.id } as JSONRPCMessage;
+      return { ...document, jsonrpc: '2.0', id: request.id };
     }
     if (typeof document.code === 'string') {
       const seconds = answer.retryAfterMs === null ? undefined : Math.ceil(answer.retryAfterMs / 1000);
@@ -199,20 +217,6 @@ class Bridge {
     this.#reachable = reachable;
     this.#report(`${this.#client.base} ${what}`);
   }
-
-  #refuseLine(error: Error): void {
-    this.#report('a line on standard input is not a JSON-RPC message.');
-    const message = `This line is not a JSON-RPC message: send one object with jsonrpc 2.0 a line (${error.name}).`;
-    void this.#transport.send({
-      jsonrpc: '2.0',
-      id: null,
-      error: { code: PARSE_ERROR, message },
-    } as unknown as JSONRPCMessage);
-  }
-
-  async #send(message: JSONRPCMessage): Promise<void> {
-    await this.#transport.send(message);
-  }
 }
 
 function failureOf(error: unknown): Failure {
@@ -222,10 +226,12 @@ function failureOf(error: unknown): Failure {
 }
 
 /** A call of a tool fails with a result, which the model sees; any other request with an error of the protocol. */
-function failed({ id, method }: JSONRPCRequest, failure: Failure): JSONRPCMessage {
+function failed({ id, method, params }: Request, failure: Failure): Reply {
   if (method === 'tools/call') {
     const content = [{ type: 'text', text: JSON.stringify(failure) }];
-    return { jsonrpc: '2.0', id, result: { isError: true, content } };
+    // Required since 2026-07-28.
+    const type = params?._meta?.[REVISION] === undefined ? {} : { resultType: 'complete' };
+    return { jsonrpc: '2.0', id, result: { ...type, isError: true, content } };
   }
   return { jsonrpc: '2.0', id, error: { code: SERVER_ERROR, message: failure.detail, data: failure } };
 }

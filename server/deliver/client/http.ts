@@ -78,6 +78,8 @@ interface ApiCall {
   bytes?: boolean;
   /** Added to the header fields, or instead of those of the same name. */
   headers?: Readonly<Record<string, string>>;
+  /** Gets a stream of server-sent events as it comes; `document` is then null. */
+  onEvents?: (chunk: Buffer) => void;
   /** A request without a response in this time fails with ETIMEDOUT. */
   timeoutMs: number;
   /** Cancels the request, which then fails. */
@@ -101,7 +103,7 @@ export function openApiClient(url: URL): ApiClient {
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;
   let serverClient: string | undefined;
 
-  const send = ({ method, path, token, body, bytes = false, headers: added, timeoutMs, signal }: ApiCall) =>
+  const send = ({ method, path, token, body, bytes = false, headers: added, onEvents, timeoutMs, signal }: ApiCall) =>
     new Promise<Answer>((settle) => {
       if (signal.aborted) return settle({ kind: 'failed', name: 'ABORT_ERR' });
       const text = body === undefined ? '' : JSON.stringify(body);
@@ -121,6 +123,7 @@ export function openApiClient(url: URL): ApiClient {
         const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now());
         const chunks: Buffer[] = [];
         let size = 0;
+        if (response.headers['content-type'] === 'text/event-stream' && onEvents) response.on('data', onEvents);
         response.on('data', (chunk: Buffer) => {
           size += chunk.length;
           if (size > ANSWER_BYTES_MAX) response.destroy(fault('a response that is too large'));

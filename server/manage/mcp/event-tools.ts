@@ -1,10 +1,9 @@
 /** Tools for agents and users that read stored events. An agent sees only those delivered to it. */
 import { z } from 'zod';
-import { cellsAway } from '../../model/cells.ts';
 import { deliveryStates } from '../../model/events.ts';
 import { idOf, receivedAt, sourceIp } from '../../model/fields.ts';
 import { queryOf, type Tool, tool } from './tool.ts';
-import { BODY_BYTES_SHOWN, Markers, typesOf, untrusted, untrustedContent, untrustedTypes } from './untrusted.ts';
+import { asText, BODY_BYTES_SHOWN, typesOf, untrusted, untrustedContent, untrustedTypes } from './untrusted.ts';
 
 /** Bytes of a body in one answer of get_event. */
 const PART_BYTES_MAX = 32_768;
@@ -37,6 +36,7 @@ const getEvent = tool({
       .max(PART_BYTES_MAX)
       .default(BODY_BYTES_SHOWN)
       .describe(`most bytes of the body to return, 16 to ${PART_BYTES_MAX}`),
+    as_text: asText,
   }),
   output: z.object({ ...facts, untrusted_content: untrustedContent }),
   run: async ({ event_id: id, offset, max_bytes: bytesMax }, operations) => {
@@ -46,17 +46,11 @@ const getEvent = tool({
     if (bytes.kind !== 'encoded') return bytes;
     const event = shown.body;
     const content = untrusted(event, Buffer.from(bytes.content), { offset, bytesMax });
-    const described = describe(event);
-    const markers = new Markers();
     const rest =
       content.next_offset === null
         ? 'This is the end of the body.'
         : `The body continues: call get_event with offset ${content.next_offset} for the next part.`;
-    return {
-      kind: 'answer',
-      structured: { ...described, untrusted_content: content },
-      text: [JSON.stringify(described), rest, markers.warning, markers.block(content)].join('\n'),
-    };
+    return { kind: 'answer', structured: { ...describe(event), untrusted_content: content }, text: rest };
   },
 });
 
@@ -81,6 +75,7 @@ const searchEvents = tool({
     q: z.string().min(1).max(200).optional().describe('text that the body contains, case-sensitive'),
     limit: z.int().min(1).max(FOUND_MAX).default(20).describe(`most events to return, 1 to ${FOUND_MAX}`),
     cursor: z.guid().optional().describe('next_cursor of the previous answer; absent: from the newest'),
+    as_text: asText,
   }),
   output: z.object({
     events: z.array(z.object({ ...facts, untrusted_content: untrustedTypes })).describe('newest first'),
@@ -90,21 +85,22 @@ const searchEvents = tool({
       .describe(
         'false: the search stopped at its time limit; call again with next_cursor, or narrow it by from and to',
       ),
-    cells_away: cellsAway,
+    cells_away: z
+      .array(z.looseObject({ number: z.int() }))
+      .optional()
+      .describe('cells that cannot be reached: their events are missing'),
   }),
-  run: async (given, operations) => {
+  run: async ({ as_text: _, ...given }, operations) => {
     const outcome = await operations.run('listEvents', { query: queryOf(given) });
     if (outcome.kind !== 'done') return outcome;
     const { items, next_cursor, complete, cells_away } = outcome.body;
     const events = items.map((event) => ({ ...describe(event), untrusted_content: typesOf(event) }));
-    const markers = new Markers();
-    const rest = next_cursor === null ? 'There are no more.' : `For older ones call again with cursor ${next_cursor}.`;
     const text = [
-      `${events.length} found. ${rest}${complete ? '' : ' The search stopped at its time limit.'}`,
+      `${events.length} found.`,
+      next_cursor === null ? 'There are no more.' : `For older ones call again with cursor ${next_cursor}.`,
+      ...(complete ? [] : ['The search stopped at its time limit.']),
       ...(cells_away ?? []).map(({ number }) => `Events of cell ${number} are missing: it cannot be reached.`),
-      ...(events.length === 0 ? [] : [markers.warning]),
-      ...events.flatMap(({ untrusted_content, ...rest }) => [JSON.stringify(rest), markers.block(untrusted_content)]),
-    ].join('\n');
+    ].join(' ');
     return { kind: 'answer', structured: { events, next_cursor, complete, cells_away }, text };
   },
 });

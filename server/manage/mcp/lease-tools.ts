@@ -4,7 +4,7 @@ import { idOf, nameOf, receivedAt, timeOf } from '../../model/fields.ts';
 import { parseReceipt } from '../../store/queries/claims/receipts.ts';
 import type { ackInput, claimedSchema, settledSchema } from '../api/agent/schema.ts';
 import { type Operations, type Tool, type ToolAnswer, tool } from './tool.ts';
-import { BODY_BYTES_SHOWN, Markers, untrusted, untrustedContent } from './untrusted.ts';
+import { asText, BODY_BYTES_SHOWN, untrusted, untrustedContent } from './untrusted.ts';
 
 /** Deliveries of one call. With cut bodies the answer stays below about 60,000 tokens. */
 const DELIVERIES_MAX = 10;
@@ -45,13 +45,8 @@ type Claimed = z.output<typeof claimedSchema>['deliveries'][number];
 
 const settled = z.object({
   done: z.array(z.string()).describe('receipts that were settled'),
-  gone: z
-    .array(z.string())
-    .describe('receipts whose leases were lost: the delivery was or will be given out again with another receipt'),
-  away: z
-    .array(z.string())
-    .optional()
-    .describe('receipts of a database that does not answer now: send them again later'),
+  gone: z.array(z.string()).describe('receipts of lost leases: their deliveries come again with other receipts'),
+  away: z.array(z.string()).optional().describe('receipts to send again later: a database does not answer'),
 });
 
 const nextWait = 'Call wait_for_events for the next events.';
@@ -77,9 +72,11 @@ const waitForEvents = tool({
       .describe('how long to wait if there is no event, 0 to 30 seconds'),
     lease_seconds: leaseSeconds.describe('how long the events are yours, 5 to 3600 seconds; extend_lease prolongs it'),
     webhook_ids: z.array(z.guid()).min(1).max(100).optional().describe('only events of these webhooks; absent: of all'),
+    as_text: asText,
   }),
   output: z.object({ deliveries: z.array(delivery).describe('empty: there was no event in wait_seconds') }),
-  run: async (input, operations) => {
+  waitSeconds: ({ wait_seconds }) => wait_seconds,
+  run: async ({ as_text: _, ...input }, operations) => {
     const outcome = await operations.encoded('claim', { input });
     // The client has cancelled the call, or another client one with the same id: an empty list makes that client call again.
     if (outcome.kind === 'gone') return waited([]);
@@ -94,20 +91,11 @@ const waitForEvents = tool({
 
 function waited(claimed: readonly Claimed[]): ToolAnswer<{ deliveries: Delivery[] }> {
   const deliveries = claimed.map(describeDelivery);
-  const markers = new Markers();
-  const parts = deliveries.map(({ untrusted_content, ...facts }) => [
-    JSON.stringify(facts),
-    markers.block(untrusted_content),
-  ]);
-  const lines =
+  const text =
     deliveries.length === 0
-      ? ['There is no event yet. Call wait_for_events again to continue to wait.']
-      : [
-          `${count(deliveries.length, 'event')}. Do the work for each, then acknowledge or reject its receipt before leased_until.`,
-          markers.warning,
-          ...parts.flat(),
-        ];
-  return { kind: 'answer', structured: { deliveries }, text: lines.join('\n') };
+      ? 'There is no event yet. Call wait_for_events again to continue to wait.'
+      : `${count(deliveries.length, 'event')}. Do the work for each, then acknowledge or reject its receipt before leased_until.`;
+  return { kind: 'answer', structured: { deliveries }, text };
 }
 
 function describeDelivery({ id, receipt, attempt, leased_until, event }: Claimed): Delivery {

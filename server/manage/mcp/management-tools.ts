@@ -56,7 +56,7 @@ export const managementTools: readonly Tool[] = [
       const outcome = await operations.run('listWebhooks', { query: queryOf(given) });
       if (outcome.kind !== 'done') return outcome;
       const structured = { webhooks: outcome.body.items.map(describe), next_cursor: outcome.body.next_cursor };
-      return { kind: 'answer', structured, text: JSON.stringify(structured) };
+      return { kind: 'answer', structured, text: `${structured.webhooks.length} found.` };
     },
   }),
 
@@ -86,8 +86,7 @@ export const managementTools: readonly Tool[] = [
         webhooks,
         first_webhook_ids,
       }));
-      const structured = { agents, next_cursor };
-      return { kind: 'answer', structured, text: JSON.stringify(structured) };
+      return { kind: 'answer', structured: { agents, next_cursor }, text: `${agents.length} found.` };
     },
   }),
 
@@ -108,11 +107,7 @@ export const managementTools: readonly Tool[] = [
       const { secret, ...stored } = outcome.body;
       const structured = { ...describe(stored), ...(secret === undefined ? {} : { secret }) };
       const enter = secret === undefined ? '' : ' and the secret, which is not shown again';
-      return {
-        kind: 'answer',
-        structured,
-        text: `Webhook created. Enter the URL${enter} at the sender.\n${JSON.stringify(structured)}`,
-      };
+      return { kind: 'answer', structured, text: `Webhook created. Enter the URL${enter} at the sender.` };
     },
   }),
 
@@ -135,8 +130,7 @@ export const managementTools: readonly Tool[] = [
       const outcome = await operations.run('replayEvent', { id, input });
       if (outcome.kind !== 'done') return outcome;
       const { delivery_ids } = outcome.body;
-      const text = `The event is delivered again: ${delivery_ids.join(', ')}.`;
-      return { kind: 'answer', structured: { delivery_ids }, text };
+      return { kind: 'answer', structured: { delivery_ids }, text: 'The event is delivered again.' };
     },
   }),
 ];

@@ -29,7 +29,7 @@ export interface Operations {
   encoded(name: OperationName, given: OperationCall): Promise<Encoded | NotDone>;
 }
 
-/** `text` is for the model, with content from senders between markers; `structured` has the same facts for programs. */
+/** `text` says in a line what was done and what to do next, without content of senders; `structured` is the answer. */
 export type ToolAnswer<Output> = { kind: 'answer'; structured: Output; text: string } | Unanswered | Problem;
 
 /** Hints for the client, which may ask its user before a call (MCP, ToolAnnotations). */
@@ -37,7 +37,8 @@ interface Hints {
   readOnly: boolean;
   /** The operation that it runs if its effect is destructive, also where a person is not asked about it. */
   destructive?: ConfirmedOperation;
-  idempotent?: boolean;
+  /** Needless to say of a tool that only reads. */
+  idempotent?: true;
 }
 
 interface ToolFacts {
@@ -60,6 +61,8 @@ interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> exten
   input: Input;
   output: Output;
   run(input: z.output<Input>, operations: Operations): Promise<ToolAnswer<z.input<Output>>>;
+  /** How long the call waits at most. Absent: it does not wait. */
+  waitSeconds?(input: z.output<Input>): number;
   /** Absent: the tool changes nothing, or its operation records the change. */
   recordOf?(output: z.input<Output>): CallRecord;
 }
@@ -68,6 +71,7 @@ export interface Tool extends ToolFacts {
   input: z.ZodObject;
   output: z.ZodObject;
   run(input: object, operations: Operations): Promise<ToolAnswer<Record<string, unknown>>>;
+  waitSeconds?(input: object): number;
   recordOf?(output: object): CallRecord;
 }
 
@@ -101,18 +105,34 @@ export function listing({ name, title, description, input, output, hints }: Tool
     inputSchema: jsonSchema(input, 'input'),
     outputSchema: jsonSchema(output, 'output'),
     annotations: {
-      title,
       readOnlyHint: hints.readOnly,
       destructiveHint: hints.destructive !== undefined,
-      idempotentHint: hints.idempotent ?? hints.readOnly,
+      ...(hints.idempotent && { idempotentHint: true }),
       // The tool works on Weir alone, not on other systems.
       openWorldHint: false,
     },
   };
 }
 
+/**
+ * Without what a client does not need, since its model pays for the list with context: patterns of known formats, bounds of every integer, and
+ * inside of an answer which members are required, and descriptions other than UNTRUSTED.
+ */
 function jsonSchema(schema: z.ZodObject, io: 'input' | 'output') {
-  return z.toJSONSchema(schema, { io }) as { type: 'object'; [member: string]: unknown };
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
+    io,
+    override: ({ jsonSchema: part, path }) => {
+      if (part.format !== undefined) delete part.pattern;
+      if (part.minimum === Number.MIN_SAFE_INTEGER) delete part.minimum;
+      if (part.maximum === Number.MAX_SAFE_INTEGER) delete part.maximum;
+      delete part.propertyNames;
+      if (io === 'input') return;
+      delete part.additionalProperties;
+      if (path.length > 0) delete part.required;
+      if (path.length > 2 && !part.description?.startsWith('UNTRUSTED')) delete part.description;
+    },
+  });
+  return rest as { type: 'object'; [member: string]: unknown };
 }
 
 /** Members as query parameters. */

@@ -1,11 +1,10 @@
-/** `weir mcp`: the SDK's own client over standard input and output, against a real Weir. */
+/** `weir mcp`: the official client over standard input and output, against a real Weir. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { ReadBuffer, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { ReadBuffer, serializeMessage, type Transport } from '@modelcontextprotocol/client';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../../../server/cli/command/run.ts';
 import { commands } from '../../../server/cli/commands.ts';
@@ -137,7 +136,7 @@ test('a call that the client cancels ends at the server too', async () => {
   const mcp = await McpAgent.at(started().transport);
   const cancel = new AbortController();
   const given = { name: 'wait_for_events', arguments: { wait_seconds: 30 } };
-  const waiting = mcp.client.callTool(given, undefined, { signal: cancel.signal });
+  const waiting = mcp.client.callTool(given, { signal: cancel.signal });
   await claimsWaiting(1);
   cancel.abort();
   await expect(waiting).rejects.toThrow();
@@ -154,7 +153,6 @@ test('a restart of Weir is a tool error that says what to do, and then all works
   await before.stop();
   const { isError, data } = await mcp.call('search_events');
   expect([isError, data.code, data.detail]).toEqual([true, 'unreachable', expect.stringContaining('call again')]);
-  await mcp.client.ping();
   const after = await startTestApp(limits, app);
   try {
     expect(await mcp.done('wait_for_events', { wait_seconds: 0 })).toEqual({ deliveries: [] });

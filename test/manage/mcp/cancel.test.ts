@@ -63,16 +63,11 @@ test('a cancellation ends the calls of its process when no change is relayed, as
   await alone.stop();
 });
 
-test("the SDK's client cancels by aborting its call", async () => {
+test('the official client cancels by aborting its call, which closes the connection', async () => {
   const client = await connect(app.url, agent.token);
   const leaving = new AbortController();
-  const call = client.client.callTool(
-    { name: 'wait_for_events', arguments: { wait_seconds: WAIT_SECONDS } },
-    undefined,
-    {
-      signal: leaving.signal,
-    },
-  );
+  const given = { name: 'wait_for_events', arguments: { wait_seconds: WAIT_SECONDS } };
+  const call = client.client.callTool(given, { signal: leaving.signal });
   await until(async () => (await waiting()) === 1);
   leaving.abort();
   await expect(call).rejects.toThrow();

@@ -90,27 +90,39 @@ describe('a message', () => {
   });
 
   test.each([
-    ['not JSON-RPC', { id: 1, method: 'tools/list' }, {}, 400, -32700],
-    ['nothing', '', {}, 400, -32700],
+    ['not JSON-RPC', { id: 1, method: 'tools/list' }, {}, 400, -32600],
+    ['nothing', '', {}, 400, -32600],
     ['a batch', [list, list], {}, 400, -32600],
     ['an unknown method', { ...list, method: 'resources/list' }, {}, 200, -32601],
-    ['params of another type', { ...list, method: 'tools/call', params: [] }, {}, 400, -32700],
-    ['a tool name of another type', { ...list, method: 'tools/call', params: { name: {} } }, {}, 200, -32603],
+    ['params of another type', { ...list, method: 'tools/call', params: [] }, {}, 400, -32600],
+    ['a tool name of another type', { ...list, method: 'tools/call', params: { name: {} } }, {}, 200, -32602],
     [
       'arguments of another type',
       { ...list, method: 'tools/call', params: { name: 'acknowledge', arguments: [] } },
       {},
       200,
-      -32603,
+      -32602,
     ],
     ['an inherited name', { ...list, method: 'tools/call', params: { name: 'constructor' } }, {}, 200, -32602],
-    ['an id of another type', { ...list, id: {} }, {}, 400, -32700],
+    ['an id of another type', { ...list, id: {} }, {}, 400, -32600],
     ['an unknown revision', list, { 'mcp-protocol-version': '1999-01-01' }, 400, -32000],
     ['another content type', list, { 'content-type': 'text/plain' }, 415, -32000],
     ['no accepted type', list, { accept: 'text/html' }, 406, -32000],
   ])('%s: a JSON-RPC error', async (_, message, headers, status, code) => {
     const answer = await post(app.url, agent.credential, message, headers as Record<string, string>);
     expect([answer.status, answer.body.error.code]).toEqual([status, code]);
+  });
+
+  test('a subscription, which this server does not have: 404 in place of a stream without an end', async () => {
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': {},
+    };
+    const method = 'subscriptions/listen';
+    const message = { ...list, method, params: { _meta, notifications: { toolsListChanged: true } } };
+    const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method };
+    const { status, body } = await post(app.url, agent.credential, message, headers);
+    expect([status, body]).toMatchObject([404, { id: 1, error: { code: -32601 } }]);
   });
 
   test('a notification: 202', async () => {

@@ -1,4 +1,4 @@
-/** What strangers wrote stands in untrusted_content and between the markers, in the answer of every tool. */
+/** What strangers wrote stands once in the answer of every tool, between markers: in untrusted_content, or as text. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addAgent, send, startAgentApp, type TestAgent } from '../../helpers/agents.ts';
 import { connect, type McpAgent } from '../../helpers/mcp.ts';
@@ -60,7 +60,7 @@ async function leased(): Promise<string> {
 }
 
 /** A call of each tool whose answer contains what a stranger sent. */
-const calls: Record<string, [who: () => McpAgent, given: () => Promise<Record<string, unknown>>, blocks: number]> = {
+const calls: Record<string, [who: () => McpAgent, given: () => Promise<Record<string, unknown>>, marked: number]> = {
   wait_for_events: [() => asAgent, async () => ({ max: (await strangeEvent()) && 1 }), 1],
   acknowledge: [() => asAgent, async () => ({ receipts: [await leased()] }), 0],
   reject: [() => asAgent, async () => ({ receipts: [await leased()], reason: `${MARK} reason` }), 0],
@@ -85,16 +85,40 @@ function trusted(data: unknown): string {
   return JSON.stringify(data, (name, value) => (name === 'untrusted_content' ? undefined : value));
 }
 
+/** The members named untrusted_content, as a client passes them to its model. */
+function untrusted(data: unknown): string[] {
+  const found: string[] = [];
+  JSON.stringify(data, (name, value) => {
+    if (name !== 'untrusted_content') return value;
+    found.push(JSON.stringify(value));
+  });
+  return found;
+}
+
 test.each(Object.entries(calls))(
-  'the answer of %s keeps content of senders apart',
-  async (name, [who, given, blocks]) => {
+  '%s keeps content of senders in marked members',
+  async (name, [who, given, marked]) => {
     const { isError, text, data } = await who().call(name, await given());
     expect(isError).toBe(false);
+    expect(text).not.toContain(MARK);
     expect(trusted(data)).not.toContain(MARK);
+    const found = untrusted(data);
+    expect(found).toHaveLength(marked);
+    const content =
+      /^\{"begin":"----- BEGIN UNTRUSTED WEBHOOK CONTENT (\w{16}) -----[^"]+never follow[^"]+",([\s\S]*),"end":"----- END UNTRUSTED WEBHOOK CONTENT \1 -----"\}$/;
+    for (const member of found) expect(content.exec(member)?.[2]).toContain(`"content_type":"text/x-${MARK}"`);
+  },
+);
+
+test.each(Object.entries(calls).filter(([, [, , marked]]) => marked > 0))(
+  '%s returns them as text instead, on request',
+  async (name, [who, given, marked]) => {
+    const { text, data } = await who().call(name, { ...(await given()), as_text: true });
+    expect(JSON.stringify(data)).not.toContain(MARK);
     const block =
       /----- BEGIN UNTRUSTED WEBHOOK CONTENT (\w{16}) -----\n(.*)\n----- END UNTRUSTED WEBHOOK CONTENT \1 -----/g;
     const found = [...text.matchAll(block)];
-    expect(found).toHaveLength(blocks);
+    expect(found).toHaveLength(marked);
     for (const [, , content] of found) {
       expect(JSON.parse(content!)).toHaveProperty('content_type', `text/x-${MARK}`);
       expect(content).not.toMatch(/-{5}|[\u0085\u2028\u2029]/);
@@ -105,17 +129,19 @@ test.each(Object.entries(calls))(
   },
 );
 
-test('the text between the markers has the same content as untrusted_content', async () => {
-  const { text, data } = await asUser.call('get_event', { event_id: await strangeEvent() });
+test('the body is unchanged in both forms', async () => {
+  const event_id = await strangeEvent();
+  const { data } = await asUser.call('get_event', { event_id });
+  expect(data.untrusted_content.body).toBe(body);
+  const { text } = await asUser.call('get_event', { event_id, as_text: true });
   const line = text.split('\n').find((each) => each.includes('content_type'))!;
-  expect(JSON.parse(line)).toEqual(data.untrusted_content);
-  expect(JSON.parse(data.untrusted_content.body).text).toBe(FORGED);
+  expect(JSON.parse(line).body).toBe(body);
 });
 
 test('an error repeats nothing that was stored, and little of the call', async () => {
   await send(webhook);
   const unknown = await asUser.call('explain_rejection', { rejection_id: webhook.id });
   expect([unknown.isError, unknown.data.code]).toEqual([true, 'rejection_unknown']);
-  const refused = asUser.client.callTool({ name: MARK.repeat(10_000), arguments: {} });
+  const refused = asUser.client.callTool({ name: MARK.repeat(100), arguments: {} });
   await expect(refused).rejects.toMatchObject({ message: expect.stringMatching(/^.{1,200}$/) });
 });

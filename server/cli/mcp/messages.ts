@@ -1,0 +1,127 @@
+/** Messages of the Model Context Protocol: on stdio one a line, over HTTP with header fields and in events. Without the SDK, so that the command loads little. */
+import { createInterface } from 'node:readline';
+
+/** A request, or without an id a notification. */
+export interface Message {
+  jsonrpc: '2.0';
+  id?: string | number;
+  method: string;
+  params?: { [member: string]: unknown; _meta?: Record<string, unknown> };
+}
+
+/** Awaits an answer. */
+export type Request = Message & { id: string | number };
+
+/** An answer to a request. A notification has `method` instead. */
+export interface Reply {
+  jsonrpc: '2.0';
+  id?: string | number | null;
+  [member: string]: unknown;
+}
+
+/** Error codes of JSON-RPC 2.0, section 5.1. The last one is from the range for servers. */
+export const [PARSE_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS, SERVER_ERROR] = [-32_700, -32_601, -32_602, -32_000];
+
+export interface Stdio {
+  send(reply: Reply): void;
+  /** Stops reading. */
+  close(): void;
+}
+
+interface Streams {
+  stdin: NodeJS.ReadableStream;
+  stdout: NodeJS.WritableStream;
+}
+
+/**
+ * Starts to read. A line that is not a message is answered with an error; answers of the client are ignored, since it is asked nothing.
+ * @param onFault called for such a line
+ */
+export function openStdio(
+  { stdin, stdout }: Streams,
+  onMessage: (message: Message) => void,
+  onFault: () => void,
+): Stdio {
+  const send = (reply: Reply) => void stdout.write(`${JSON.stringify(reply)}\n`);
+  const lines = createInterface({ input: stdin, crlfDelay: Number.POSITIVE_INFINITY });
+  lines.on('line', (line) => {
+    const message = line === '' ? 'ignored' : parse(line);
+    if (message === 'ignored') return;
+    if (message !== null) return onMessage(message);
+    onFault();
+    const text = 'This line is not a JSON-RPC message: send one object with jsonrpc 2.0 a line.';
+    send({ jsonrpc: '2.0', id: null, error: { code: PARSE_ERROR, message: text } });
+  });
+  return { send, close: () => lines.close() };
+}
+
+function parse(line: string): Message | 'ignored' | null {
+  try {
+    const { jsonrpc, id, method, params, ...rest } = JSON.parse(line);
+    const isId = id === undefined || typeof id === 'string' || typeof id === 'number';
+    const isCall = typeof method === 'string' && (params === undefined || Object(params) === params);
+    if (jsonrpc !== '2.0' || !isId) return null;
+    if (isCall) return { jsonrpc, method, ...(id !== undefined && { id }), ...(params !== undefined && { params }) };
+    return 'result' in rest || 'error' in rest ? 'ignored' : null;
+  } catch {
+    return null;
+  }
+}
+
+export function isRequest(message: Message): message is Request {
+  return message.id !== undefined;
+}
+
+/** Member of `_meta` in which a request states its revision, since 2026-07-28. */
+export const REVISION = 'io.modelcontextprotocol/protocolVersion';
+
+/** The header fields that repeat members of a request, since 2026-07-28; before, the negotiated revision. */
+export function fieldsOf({ method, params }: Request, negotiated: string | undefined): Record<string, string> {
+  const stated = params?._meta?.[REVISION];
+  if (stated === undefined) return negotiated === undefined ? {} : { 'MCP-Protocol-Version': negotiated };
+  const name = params?.name ?? params?.uri;
+  const fields = {
+    'MCP-Protocol-Version': stated,
+    'Mcp-Method': method,
+    ...(name !== undefined && { 'Mcp-Name': name }),
+  };
+  return Object.fromEntries(Object.entries(fields).map(([field, value]) => [field, fieldValue(String(value))]));
+}
+
+/** As the transport encodes what a header cannot hold (MCP 2026-07-28, Streamable HTTP, value encoding). */
+function fieldValue(value: string): string {
+  const isPlain = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value) && !/^=\?base64\?.*\?=$/.test(value);
+  return isPlain ? value : `=?base64?${Buffer.from(value).toString('base64')}?=`;
+}
+
+/** Reads the messages of a stream of server-sent events: notifications, and at the end the answer. */
+export class Events {
+  /** The last message that has no method. */
+  last: unknown;
+  #rest = '';
+  readonly #decoder = new TextDecoder();
+  readonly #onNotification: (notification: Reply) => void;
+
+  constructor(onNotification: (notification: Reply) => void) {
+    this.#onNotification = onNotification;
+  }
+
+  add(chunk: Buffer): void {
+    const events = `${this.#rest}${this.#decoder.decode(chunk, { stream: true })}`.split('\n\n');
+    this.#rest = events.pop()!;
+    for (const event of events) {
+      // The SDK writes a message as one line. Comments keep the connection alive.
+      const message = jsonOf(/^data: (.*)$/m.exec(event)?.[1]);
+      if (message?.method === undefined) this.last = message ?? this.last;
+      else this.#onNotification(message);
+    }
+  }
+}
+
+function jsonOf(text = ''): Reply | null {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
