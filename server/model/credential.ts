@@ -1,5 +1,5 @@
 /**
- * Long-lived credentials, `wa_…` of agents and `wu_…` of users: `<kind>_<lookup id>_<secret><check digits>`. A credential is
+ * Credentials, such as `wa_…` of agents and `wu_…` of users: `<kind>_<lookup id>_<secret><check digits>`. A credential is
  * found by its lookup id in one index probe and compared by hash. With the check digits a secret scanner can tell a real
  * credential from a look-alike, and Weir refuses a mistyped one without a query.
  */
@@ -11,11 +11,11 @@ const LOOKUP_CHARACTERS = 12;
 const SECRET_CHARACTERS = 43;
 const CHECK_CHARACTERS = 6;
 
-/** `wa`: an agent's; `wu`: a user's API token. */
-export type CredentialKind = 'wa' | 'wu';
+/** `wa`: an agent's; `wu`: a user's API token; of an OAuth grant `wc`: authorization code, `wo`: access token, `wr`: refresh token. */
+export type CredentialKind = 'wa' | 'wu' | 'wc' | 'wo' | 'wr';
 
 const shape = new RegExp(
-  `^(wa|wu)_([0-9A-Za-z]{${LOOKUP_CHARACTERS}})_([0-9A-Za-z]{${SECRET_CHARACTERS}})([0-9A-Za-z]{${CHECK_CHARACTERS}})$`,
+  `^(wa|wu|wc|wo|wr)_([0-9A-Za-z]{${LOOKUP_CHARACTERS}})_([0-9A-Za-z]{${SECRET_CHARACTERS}})([0-9A-Za-z]{${CHECK_CHARACTERS}})$`,
 );
 
 interface Credential {
@@ -24,9 +24,11 @@ interface Credential {
   secretHash: Buffer;
 }
 
-/** Creates a credential. `text` is shown once; the other fields are stored. */
-export function createCredential(kind: CredentialKind): Credential & { text: string } {
-  const lookupId = randomText(LOOKUP_CHARACTERS);
+/** Creates a credential. `text` is shown once; the other fields are stored. @param lookupId that of the OAuth grant */
+export function createCredential(
+  kind: CredentialKind,
+  lookupId = randomText(LOOKUP_CHARACTERS),
+): Credential & { text: string } {
   const secret = randomText(SECRET_CHARACTERS);
   const text = `${kind}_${lookupId}_${secret}${checkDigits(lookupId, secret)}`;
   return { text, lookupId, secretHash: hashSecret(secret) };

@@ -112,7 +112,19 @@ export const tokenSchema = z
     user_id: idOf('user'),
     user_email: email,
     name: nameOf('token'),
-    role: z.enum(roles).describe('highest role of the token; the role of its user limits it as well'),
+    client_id: z
+      .string()
+      .nullable()
+      .describe('OAuth client that holds it, named by `name`: it is valid for /mcp alone; null: an API token'),
+    agent_id: z
+      .guid()
+      .nullable()
+      .describe('agent as which the OAuth client acts, whatever the role; null: it acts as the user, with the role'),
+    role: z
+      .enum(roles)
+      .describe(
+        'highest role of the token; the role of its user limits it as well, and ends it if an OAuth client holds it',
+      ),
     state: z
       .enum(['active', 'suspended', 'expired', 'revoked'])
       .describe('suspended: refused until its user signs in at the OpenID Connect provider again'),

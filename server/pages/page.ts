@@ -29,10 +29,12 @@ export type PageReply =
       retryAfterSeconds?: number | undefined;
       /** The page shows a value that is shown only once. */
       once?: boolean;
+      /** Origin outside of Weir to which the form of the page leads. */
+      formTo?: string;
       /** The data are the same for every client: without a person, the page is made once, under this name. */
       stored?: string;
     }
-  /** After a change: 303 to a path of Weir; `notice` is a name in serve/notices.ts. */
+  /** After a change: 303 to a path of Weir, or to an address that was checked; `notice` is a name in serve/notices.ts. */
   | { kind: 'redirect'; to: string; notice?: string; headers?: Record<string, string> }
   /** `link`: the link on the page; defaults to the overview. `retries`: the page opens the link itself once it works. */
   | (Problem & { link?: { to: string; text: string }; retries?: boolean });
@@ -49,7 +51,7 @@ export function view(
   name: string,
   title: string,
   data: object,
-  feedback: Pick<View, 'address' | 'status' | 'retryAfterSeconds' | 'once' | 'stored'> = {},
+  feedback: Pick<View, 'address' | 'status' | 'retryAfterSeconds' | 'once' | 'stored' | 'formTo'> = {},
 ): PageReply {
   return { kind: 'view', view: name, title, data, ...feedback };
 }

@@ -236,6 +236,23 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
     ['manage/auth/throttle.test.ts', 'the owner of a paused account can sign in with a device cookie'],
     ['manage/auth/throttle.test.ts', 'the owner can sign in with a device cookie from a locked-out address'],
   ],
+  'A client that has access by OAuth reaches `/mcp` alone, and acts as the agent or with the role that a person chose on a page which cannot be framed.':
+    [
+      ['manage/oauth/flow.test.ts', 'a token is valid for /mcp alone'],
+      ['manage/oauth/flow.test.ts', 'viewers choose a role not above their own, and no agent'],
+      ['manage/oauth/hostile.test.ts', 'cannot be framed, and its form leads to the client and nowhere else'],
+    ],
+  'Codes and tokens are sent to addresses that the client has registered, and to no others.': [
+    ['manage/oauth/hostile.test.ts', 'a redirect_uri with %s: a page here, and no redirect'],
+    ['manage/oauth/hostile.test.ts', 'on loopback any port is allowed, another path or name is not'],
+  ],
+  'A code or refresh token that is used twice ends the access, and so do a disabled user, a lowered role and a revoked agent.':
+    [
+      ['manage/oauth/hostile.test.ts', 'used twice: the second use is refused, and the tokens of the first end'],
+      ['manage/oauth/hostile.test.ts', 'used twice: all tokens of the family end, and the audit log says why'],
+      ['manage/oauth/flow.test.ts', 'when %s, for good'],
+      ['manage/oauth/flow.test.ts', 'when the agent is revoked'],
+    ],
   'A stolen cookie cannot create lasting access without the password.': [
     ['manage/auth/step-up.test.ts', 'every operation that changes something is in one of the two tables'],
     ['manage/auth/step-up.test.ts', '%s without the password is refused, and nothing changes'],

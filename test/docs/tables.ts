@@ -6,7 +6,7 @@ import { settingGroups } from '../../server/base/settings/table.ts';
 import type { Setting } from '../../server/base/settings/values.ts';
 import { logEvents } from '../../server/base/telemetry/log-events.ts';
 import { cellMetrics, metricTable } from '../../server/base/telemetry/metric-table.ts';
-import { operationRoutes, plainRoutes } from '../../server/manage/api/routes.ts';
+import { oauthRoutes, operationRoutes, plainRoutes } from '../../server/manage/api/routes.ts';
 import { type Rule, ruleTable } from '../../server/manage/conditions/rules.ts';
 import { conditionKinds, conditionOf, reportedKinds, reportOf } from '../../server/model/conditions.ts';
 import { type ProblemRow, problems } from '../../server/model/errors.ts';
@@ -85,7 +85,7 @@ function settingsTables(): string {
 function routesTable(): string {
   return markdownTable(
     ['method', 'path', 'who', 'response'],
-    [...plainRoutes, ...operationRoutes].map(([method, path, , access, meaning]) => [
+    [...plainRoutes, ...oauthRoutes, ...operationRoutes].map(([method, path, , access, meaning]) => [
       method,
       `\`${path.replace(/:(\w+)/g, '{$1}')}\``,
       access,

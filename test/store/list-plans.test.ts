@@ -4,7 +4,7 @@ import type { Query } from '../../server/store/connect/pool.ts';
 import { listAgents } from '../../server/store/queries/agents/agents.ts';
 import { readNewDeadLetters } from '../../server/store/queries/alerts/condition-signs.ts';
 import { readUndelivered } from '../../server/store/queries/alerts/undelivered.ts';
-import { listTokens } from '../../server/store/queries/users/tokens.ts';
+import { everyToken, listTokens } from '../../server/store/queries/users/tokens.ts';
 import { freshDatabase } from '../helpers/postgres.ts';
 import { shared } from '../helpers/shared.ts';
 
@@ -18,7 +18,11 @@ test.each<[string, RegExp, Read]>([
   ['revoked agents with deliveries', /using agents_revoked on/, readUndelivered],
   ['revoked agents', /using agents_revoked on/, (database) => listAgents(database, revoked(true), null, 50)],
   ['active agents', /using agents_newest on/, (database) => listAgents(database, revoked(false), null, 50)],
-  ['the newest tokens', /using api_tokens_newest on/, (database) => listTokens(database, null, null, 50)],
+  [
+    'the newest tokens',
+    /using api_tokens_newest on/,
+    (database) => listTokens(database, everyToken, { agentId: null, before: null }, 50),
+  ],
 ])('%s are read by an index', async (...[, index, read]) => {
   let plan = '';
   const query: Query = async ({ text, values = [] }) => {

@@ -57,7 +57,8 @@ const API_FIELDS: readonly (readonly [string, string])[] = [
 
 /** Whether programs call this path, and not people with a browser. */
 export function isApiPath(path: string): boolean {
-  return path.startsWith('/api/') || path === '/mcp';
+  if (path.startsWith('/api/') || path === '/mcp' || path.startsWith('/.well-known/oauth-')) return true;
+  return path.startsWith('/oauth/') && path !== '/oauth/authorize';
 }
 
 /**

@@ -269,7 +269,7 @@ export class Exchange {
     const document = problemDocument(given, this.requestId);
     if (given.retryAfterSeconds !== undefined) this.setHeader('retry-after', String(given.retryAfterSeconds));
     if (given.code === 'unauthenticated' || given.code === 'agent_unauthenticated')
-      this.setHeader('www-authenticate', 'Bearer');
+      this.setHeader('www-authenticate', given.challenge ?? 'Bearer');
     this.answer(document.status, 'application/problem+json', JSON.stringify(document));
   }
 

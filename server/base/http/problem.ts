@@ -12,6 +12,8 @@ export interface Problem {
   members?: Record<string, unknown> | undefined;
   /** When a retry may succeed; for 429 and 503. */
   retryAfterSeconds?: number | undefined;
+  /** WWW-Authenticate of a 401; absent: `Bearer`. */
+  challenge?: string | undefined;
 }
 
 /** The outcome of what can be refused: its value, or the problem. Services, the runner, pages, MCP and commands share this one. */

@@ -1,6 +1,14 @@
 /** The rate limiter interface: take one request of a policy for a key. Two implementations: memory.ts and shared.ts. */
 
-export const limitNames = ['ingest', 'agent-auth', 'sign-in', 'oidc-callback', 'anonymous'] as const;
+export const limitNames = [
+  'ingest',
+  'agent-auth',
+  'sign-in',
+  'oidc-callback',
+  'anonymous',
+  'oauth',
+  'oauth-register',
+] as const;
 
 /** One rate limit: at most `max` requests per window. `max` >= 1, `windowSeconds` >= 1. */
 export interface Policy {

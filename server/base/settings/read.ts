@@ -8,6 +8,7 @@ import { type Fault, SettingsError } from '../../model/fault.ts';
 import { passwordProblem } from '../../model/passwords/rules.ts';
 import { keyPath } from '../files/data-dir.ts';
 import { formatConninfo } from '../net/conninfo.ts';
+import { isSafeUrl } from '../net/loopback.ts';
 import { type Gathered, type Given, gather } from './gather.ts';
 import { settingTable } from './table.ts';
 import { type UnknownSetting, unknownSettings } from './unknown.ts';
@@ -140,6 +141,11 @@ function refuse(settings: Settings, given: Record<string, string | undefined>): 
       `${name} is unset but AUTH_MODE is hosted`,
       'set it, or use local',
     );
+  refuseIf(
+    settings.OAUTH_ENABLED && !isSafeUrl(new URL(settings.PUBLIC_URL)),
+    'OAUTH_ENABLED is true but PUBLIC_URL is an http address that other machines reach',
+    'set PUBLIC_URL to the https address of the proxy',
+  );
   refuseIf(
     settings.database.kind === 'server' && settings.SECRETS_KEY === undefined,
     'SECRETS_KEY is unset but the database is not the embedded one',

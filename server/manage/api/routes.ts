@@ -39,6 +39,22 @@ export const plainRoutes = [
   ['GET', '/clients/weir.py', 'pythonClient', 'anyone', 'the client for Python: one file, without packages'],
 ] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
 
+/** With OAUTH_ENABLED. */
+export const oauthRoutes = [
+  ['GET', '/.well-known/oauth-protected-resource', 'oauthResource', 'anyone', 'OAuth: metadata of /mcp (RFC 9728)'],
+  ['GET', '/.well-known/oauth-protected-resource/mcp', 'oauthResource', 'anyone', 'the same'],
+  [
+    'GET',
+    '/.well-known/oauth-authorization-server',
+    'oauthServer',
+    'anyone',
+    'OAuth: metadata of the authorization server (RFC 8414)',
+  ],
+  ['POST', '/oauth/register', 'oauthRegister', 'anyone', 'OAuth: 201 with a client id (RFC 7591)'],
+  ['POST', '/oauth/token', 'oauthToken', 'anyone', 'OAuth: tokens for a code or a refresh token'],
+  ['POST', '/oauth/revoke', 'oauthRevoke', 'anyone', 'OAuth: 200; ends the access of a token (RFC 7009)'],
+] as const satisfies readonly (readonly [Method, string, string, PlainAccess, string])[];
+
 /** Operations for agents. */
 export const agentRoutes = [
   ['POST', '/api/v1/agent/session', 'agentSession', 'agent credential', 'creates a session for an agent credential'],
@@ -354,6 +370,12 @@ export const pageRoutes = [
   ['POST', '/deliveries/:id/replay', 'replayDelivery', 'operator', 'replays the delivery'],
   ['POST', '/deliveries/:id/dismiss', 'dismissDelivery', 'operator', 'dismisses the dead delivery'],
 ] as const satisfies readonly (readonly [Method, string, string, 'anyone' | Role, string])[];
+
+/** With OAUTH_ENABLED. */
+export const oauthPageRoutes = [
+  ['GET', '/oauth/authorize', 'authorize', 'viewer', 'asks what an OAuth client may do'],
+  ['POST', '/oauth/authorize', 'decideAuthorization', 'viewer', 'sends the client the decision'],
+] as const satisfies readonly (readonly [Method, string, string, Role, string])[];
 
 type OperationRow = (typeof operationRoutes)[number];
 export type OperationName = OperationRow[2];

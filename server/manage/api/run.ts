@@ -47,7 +47,7 @@ export const accessOf = Object.fromEntries(operationRoutes.map(([, , name, acces
 >;
 
 /** Authenticates the requester again. @param password the given current_password */
-type Confirm = (
+export type Confirm = (
   exchange: Exchange,
   person: Person,
   actor: Actor,

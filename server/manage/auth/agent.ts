@@ -95,6 +95,15 @@ export class AgentAuth {
     }
   }
 
+  /** An agent as which an OAuth client acts; null: it is revoked. */
+  async byId(exchange: Exchange, id: string): Promise<AgentReader | Problem | null> {
+    const agent = await this.#parts.agents.find(id, Date.now());
+    if (agent === undefined) return unavailable;
+    if (agent === null) return null;
+    this.#parts.seen(id, exchange.client.address, false);
+    return { kind: 'agent', agent };
+  }
+
   /** Null: not a valid session. */
   async #bySession(exchange: Exchange, token: string): Promise<AgentReader | Problem | null> {
     const nowMs = Date.now();

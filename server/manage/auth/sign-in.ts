@@ -75,7 +75,8 @@ export async function startSession(
   return { user, session };
 }
 
-const RETURN_TO_CHARACTERS_MAX = 1_024;
+/** An authorization request of OAuth has about 600. In hosted mode the address is in a cookie, which takes up to 4,096 bytes. */
+const RETURN_TO_CHARACTERS_MAX = 1_536;
 
 /**
  * Returns the absolute URL of `path` on Weir's own origin, or the first page when `path` is not a path on this origin. Absolute,

@@ -1,8 +1,7 @@
 /** One request to ALERT_URL: signed (Standard Webhooks), bounded in time and bytes, to a checked address, without following redirects. */
-import { type IncomingMessage, request as requestHttp } from 'node:http';
-import { request as requestHttps } from 'node:https';
-import type { LookupFunction } from 'node:net';
+import type { IncomingMessage } from 'node:http';
 import { AddressRefused, type CheckedAddress, checkedAddresses, type Resolve } from '../../base/net/checked-address.ts';
+import { requestChecked } from '../../base/net/checked-request.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { type Backoff, backoffMs, parseRetryAfter } from '../../base/time/backoff.ts';
 import { presetNamed } from '../../model/signatures/presets.ts';
@@ -89,31 +88,17 @@ function signed(
 }
 
 /** Resolves with the status and Retry-After as soon as the head of the response is there. */
-function post(
+async function post(
   url: URL,
   addresses: readonly CheckedAddress[],
-  { headers, body }: ReturnType<typeof signed>,
+  { headers: given, body }: ReturnType<typeof signed>,
   signal: AbortSignal,
 ): Promise<{ status: number; retryAfter: string | undefined }> {
-  const request = url.protocol === 'https:' ? requestHttps : requestHttp;
-  const lookup: LookupFunction = (_name, { all }, callback) =>
-    all ? callback(null, [...addresses]) : callback(null, addresses[0]!.address, addresses[0]!.family);
-  const options = {
-    method: 'POST',
-    // Use a new connection: an existing one may lead to an address that was checked under other settings.
-    agent: false,
-    lookup,
-    signal,
-    headers: { ...headers, 'content-type': 'application/json', 'content-length': body.length, 'user-agent': 'weir' },
-  };
-  return new Promise((resolve, reject) => {
-    const call = request(url, options, (response) => {
-      resolve({ status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] });
-      readAway(response);
-    });
-    call.once('error', reject);
-    call.end(body);
-  });
+  const fields = { 'content-type': 'application/json', 'content-length': body.length, 'user-agent': 'weir' };
+  const headers = { ...given, ...fields };
+  const response = await requestChecked(url, addresses, { method: 'POST', headers, body, signal });
+  readAway(response);
+  return { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] };
 }
 
 function readAway(response: IncomingMessage): void {

@@ -19,6 +19,7 @@ import { type AgentAuth, bearer } from '../auth/agent.ts';
 import type { Csrf } from '../auth/csrf.ts';
 import type { People } from '../auth/people.ts';
 import type { Reader } from '../auth/person.ts';
+import type { OAuth } from '../oauth/oauth.ts';
 import type { OpenCalls } from './calls.ts';
 import type { CallRecord, OperationCall, Operations } from './tool.ts';
 
@@ -28,6 +29,8 @@ const MCP_BODY_BYTES_MAX = 262_144;
 interface McpParts {
   people: People;
   agentAuth: AgentAuth;
+  /** Null: OAUTH_ENABLED is false. */
+  oauth: OAuth | null;
   csrf: Csrf;
   runner: Runner;
   calls: OpenCalls;
@@ -59,14 +62,17 @@ export function createMcp(parts: McpParts): Handler {
 }
 
 /**
- * A user by an API token or JWT, else an agent by its credential or session. Never by a cookie: a browser would send it for a page
+ * A client by an access token of OAuth, a user by an API token or JWT, else an agent by its credential or session. Never by a cookie: a browser would send it for a page
  * of another site. Credentials and failures count in the agents' rate limit.
  */
-async function authenticate({ people, agentAuth }: McpParts, exchange: Exchange): Promise<Reader | Problem> {
+async function authenticate({ people, agentAuth, oauth }: McpParts, exchange: Exchange): Promise<Reader | Problem> {
+  const client = await oauth?.reader(exchange, bearer(exchange));
+  if (client) return client;
   const person = exchange.header('authorization') === undefined ? null : await people.find(exchange);
   if (person !== null) return { kind: 'user', person };
   const agent = await agentAuth.agent(exchange);
-  return agent.kind === 'problem' && agent.code === 'agent_unauthenticated' ? unauthenticated : agent;
+  const isRefused = agent.kind === 'problem' && agent.code === 'agent_unauthenticated';
+  return isRefused ? { ...unauthenticated, challenge: oauth?.challenge } : agent;
 }
 
 const unauthenticated = problem(
@@ -76,7 +82,7 @@ const unauthenticated = problem(
 
 function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, exchange: Exchange): Operations {
   // A credential was counted when it was checked. Operations for users or agents count sessions too, see AgentAuth.fallback.
-  let counted = requester.kind === 'user' || !bearer(exchange).startsWith('ws_');
+  let counted = requester.kind === 'user' || bearer(exchange).startsWith('wa_');
   async function call<Name extends OperationName>(name: Name, given: OperationCall) {
     const { id = '', query = {}, input = {} } = given;
     if (!counted && accessOf[name] === 'viewer or agent') {

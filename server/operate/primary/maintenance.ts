@@ -22,6 +22,7 @@ import { deleteOldRejections } from '../../store/queries/rejections/ring.ts';
 import { deleteOldJobs } from '../../store/queries/replays/jobs.ts';
 import { readAuditHead } from '../../store/queries/users/audit.ts';
 import { deleteExpiredAnswers } from '../../store/queries/users/idempotency.ts';
+import { deleteExpiredClients } from '../../store/queries/users/oauth.ts';
 import { deleteEndedSessions } from '../../store/queries/users/sessions.ts';
 import { deleteOldFailures } from '../../store/queries/users/sign-in-failures.ts';
 import { deleteOldHistory } from '../../store/queries/webhooks/history.ts';
@@ -160,6 +161,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     await deleteOldFailures(database);
     await recordTallies(database);
     await deleteExpiredAnswers(database);
+    await deleteExpiredClients(database);
     await deleteOldActions(database);
     await deleteOldAlerts(database, RETENTION_DAYS);
     await deleteOldSnoozes(database);

@@ -8,10 +8,11 @@ import { problem } from '../../base/http/problem.ts';
 import type { Handler, Route } from '../../base/http/route.ts';
 import { HttpServer, type ServerOptions } from '../../base/http/server.ts';
 import type { Log } from '../../base/telemetry/log.ts';
-import { operationRoutes, pageRoutes, plainRoutes } from '../../manage/api/routes.ts';
+import { oauthPageRoutes, oauthRoutes, operationRoutes, pageRoutes, plainRoutes } from '../../manage/api/routes.ts';
 import type { Api } from '../../manage/api/serve.ts';
 import type { AnonymousLimit } from '../../manage/auth/anonymous.ts';
 import type { Person } from '../../manage/auth/person.ts';
+import type { OAuth } from '../../manage/oauth/oauth.ts';
 import { roles } from '../../model/users.ts';
 import type { Page } from '../../pages/page.ts';
 import type { Pages } from '../../pages/serve/serve.ts';
@@ -28,10 +29,12 @@ interface PeopleHandlers {
   anonymous: AnonymousLimit;
   /** Path of the client package: a release and a hash. */
   clientPath: string;
+  /** Null: OAUTH_ENABLED is false. */
+  oauth: OAuth | null;
 }
 
-type PageRow = (typeof pageRoutes)[number];
-/** One page for each row of pageRoutes. */
+type PageRow = (typeof pageRoutes)[number] | (typeof oauthPageRoutes)[number];
+/** One page for each row of pageRoutes and oauthPageRoutes. */
 export type PageTable = {
   [Row in PageRow as Row[2]]: Page<Row[3] extends 'anyone' ? Person | null : Person>;
 };
@@ -39,7 +42,7 @@ export type PageTable = {
 /** Builds the route table with handlers; API paths also answer preflights. */
 export function routeTable(
   handlers: Handlers,
-  { api, pages, pageTable, cors, anonymous, clientPath }: PeopleHandlers,
+  { api, pages, pageTable, cors, anonymous, clientPath, oauth }: PeopleHandlers,
 ): Route[] {
   const plain = plainRoutes.map(
     ([method, path, name]): Route => ({
@@ -50,6 +53,9 @@ export function routeTable(
       ...(name === 'handshakeOptions' && { allows: [] }),
     }),
   );
+  const authorizing = oauth?.handlers();
+  if (authorizing !== undefined)
+    plain.push(...oauthRoutes.map(([method, path, name]): Route => ({ method, path, handle: authorizing[name] })));
   const managed = operationRoutes.map(
     ([method, path, name, access]): Route => ({
       method,
@@ -57,7 +63,7 @@ export function routeTable(
       handle: api.handler(name, access),
     }),
   );
-  const shown = pageRoutes.map(
+  const shown = [...pageRoutes, ...(oauth === null ? [] : oauthPageRoutes)].map(
     ([method, path, name, access]): Route => ({
       method,
       path,

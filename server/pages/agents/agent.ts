@@ -1,8 +1,9 @@
-/** The page of one agent: its subscriptions, what it does, and its newest deliveries. */
+/** The page of one agent: its subscriptions, what it does, its newest deliveries, and the OAuth clients that act as it. */
 
 import { DAY_MS } from '../../base/time/durations.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
+import { allows } from '../../model/users.ts';
 import { agentActivity } from '../activity.ts';
 import type { Call } from '../call.ts';
 import { readOutagesSince } from '../charts/outage-list.ts';
@@ -61,7 +62,7 @@ export async function readWork(call: Call, id: string) {
  * @param feedback status and address of the reply
  */
 export async function agentView(
-  { call }: PageRequest,
+  { call, person }: PageRequest,
   agent: Agent,
   more: object,
   feedback: Parameters<typeof view>[3] = {},
@@ -69,14 +70,25 @@ export async function agentView(
 ): Promise<PageReply> {
   const work = await reading;
   const listed = Object.values(work.deliveries).flatMap(({ items }) => items);
-  const [webhooks, targets] = await Promise.all([
+  const [webhooks, targets, clients] = await Promise.all([
     namesOf(
       call,
       'webhooks',
       listed.map((one) => one.webhook_id),
     ),
     agent.revoked ? choicesOf(call, 'agents', [], { active: true }) : null,
+    allows(person.role, 'operator') ? call('listTokens', { query: { agent_id: agent.id } }).then(itemsOf) : emptyPage,
   ]);
-  const shown = { ...work, agent, webhooks, targets, samplesOf, agentState, errors: {} };
+  const hasAccess = ({ state }: { state: string }) => state === 'active' || state === 'suspended';
+  const shown = {
+    ...work,
+    agent,
+    webhooks,
+    targets,
+    clients: clients.items.filter(hasAccess),
+    samplesOf,
+    agentState,
+    errors: {},
+  };
   return view('agents/show', agent.name, { ...shown, ...more }, feedback);
 }

@@ -88,7 +88,7 @@ export class PageAnswers {
       outage: this.#parts.history.latest?.outage ?? null,
       notice: this.#parts.notices.noticeOf(exchange, session),
     };
-    const { once = false, stored } = reply.kind === 'view' ? reply : { stored: undefined };
+    const { once = false, stored, formTo } = reply.kind === 'view' ? reply : {};
     const html = () => {
       const main = renderer.render(shown.view, { ...common, ...shown.data });
       return renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, once, main });
@@ -98,7 +98,7 @@ export class PageAnswers {
     // A form's path cannot be opened with GET: the URL stays that of the page, or becomes that of the created resource.
     if (exchange.method === 'POST') exchange.setHeader('hx-push-url', shown.address ?? 'false');
     if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
-    await this.#sendHtml(exchange, shown.status ?? 200, html());
+    await this.#sendHtml(exchange, shown.status ?? 200, html(), formTo);
   }
 
   async #counted(exchange: Exchange, person: Person | null) {
@@ -166,8 +166,9 @@ export class PageAnswers {
     return this.#parts.renderer.render(frame, { ...shown, main });
   }
 
-  async #sendHtml(exchange: Exchange, status: number, html: string): Promise<void> {
-    for (const [name, value] of this.#securityHeaders) exchange.setHeader(name, value);
+  async #sendHtml(exchange: Exchange, status: number, html: string, formTo?: string): Promise<void> {
+    const fields = formTo === undefined ? this.#securityHeaders : securityHeaders(this.#parts.settings, formTo);
+    for (const [name, value] of fields) exchange.setHeader(name, value);
     exchange.setHeader('vary', 'accept-encoding, hx-request, cookie');
     // The response to a form may contain values that are shown only once.
     exchange.cacheControl = exchange.method === 'POST' ? 'no-store' : 'private, no-cache';

@@ -2,8 +2,14 @@
 
 import type { Settings } from '../../base/settings/read.ts';
 
-/** Names and values. The policy allows no inline script or style, and nothing of other origins but the API. */
-export function securityHeaders({ FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Settings): [string, string][] {
+/**
+ * Names and values. The policy allows no inline script or style, and nothing of other origins but the API.
+ * @param formTo origin to which the answer to a form may redirect: Chromium applies form-action to it
+ */
+export function securityHeaders(
+  { FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Settings,
+  formTo?: string,
+): [string, string][] {
   const policy = [
     "default-src 'none'",
     "script-src 'self'",
@@ -11,7 +17,8 @@ export function securityHeaders({ FRONTEND_PUBLIC_API_URL, PUBLIC_URL }: Setting
     "font-src 'self'",
     "img-src 'self'",
     `connect-src 'self' ${FRONTEND_PUBLIC_API_URL}`,
-    "form-action 'self'",
+    // A policy cannot name an IPv6 address.
+    `form-action 'self'${formTo === undefined ? '' : ` ${formTo.includes('[') ? 'http:' : formTo}`}`,
     "base-uri 'none'",
     "frame-ancestors 'none'",
   ];

@@ -10,7 +10,7 @@ describe('the return address after a sign-in', () => {
     ['/events?q=a%20b#c', `${PUBLIC_URL}/events?q=a%20b#c`],
     ['/a/../b', `${PUBLIC_URL}/b`],
     ['/?next=https://evil.example', `${PUBLIC_URL}/?next=https://evil.example`],
-    [`/${'a'.repeat(1003)}`, `${PUBLIC_URL}/${'a'.repeat(1003)}`],
+    [`/${'a'.repeat(1515)}`, `${PUBLIC_URL}/${'a'.repeat(1515)}`],
     // The path looks like another host only on its own: it is sent as a complete URL.
     ['/.//evil.example', `${PUBLIC_URL}//evil.example`],
   ])('%s leads to a page of Weir', (path, address) => {
@@ -38,7 +38,7 @@ describe('the return address after a sign-in', () => {
     '.evil.example',
     '//weir.example:444/',
     '//[',
-    `/${'a'.repeat(1004)}`,
+    `/${'a'.repeat(1516)}`,
   ])('%j leads to the overview', (path) => {
     expect(returnAddress(path, PUBLIC_URL)).toBe(`${PUBLIC_URL}/`);
   });

@@ -70,6 +70,13 @@ export const signInSettings = {
     3_650,
     'days after the last sign-in at the provider for which API tokens of a hosted user stay active',
   ),
+  OAUTH_ENABLED: {
+    schema: z.enum(['true', 'false']).transform((value) => value === 'true'),
+    fallback: 'false',
+    allowed: 'true or false',
+    meaning:
+      'whether MCP clients, such as connectors of claude.ai, get access to /mcp by OAuth; needs a PUBLIC_URL with https, or a loopback one',
+  },
   CORS_ORIGINS: {
     schema: commaList.refine((list) => list.every(isOrigin)),
     fallback: '',

@@ -35,25 +35,28 @@ export const tokenRows: readonly Row[] = [
       `  Expires  ${expires_at ?? 'never'}\n  Token    ${token}   (shown once)\n`,
   }),
 
-  row<{ email?: string; mine?: true }>()({
+  row<{ email?: string; mine?: true; agent?: string }>()({
     name: 'list',
     description: 'show all tokens, newest first',
     options: [
       ['--email <email>', 'of this user', checkEmail],
+      ['--agent <id>', 'only those of OAuth clients that act as this agent'],
       ['--mine', 'only those of the user of the token of the call; for users who are not administrators'],
     ],
-    run: async (call, { options: { email, mine }, connection }) => {
+    run: async (call, { options: { email, mine, agent: agent_id }, connection }) => {
+      if (agent_id !== undefined) return readList(call, 'listTokens', { agent_id });
       if (mine && connection.remote === null) throw new CommandError('--mine is for --url: a command has no user', 2);
       if (mine) return readList(call, 'listTokens');
       if (email === undefined) return readList(call, 'listTokens', { all: true });
       return readList(call, 'listTokens', { user_id: (await activeUser(call, email)).id });
     },
     list: {
-      columns: ['ID', 'USER', 'NAME', 'ROLE', 'STATE', 'EXPIRES', 'LAST USED'],
-      cells: ({ id, user_email, name, role, state, expires_at, last_used_at }) => [
+      columns: ['ID', 'USER', 'NAME', 'KIND', 'ROLE', 'STATE', 'EXPIRES', 'LAST USED'],
+      cells: ({ id, user_email, name, client_id, agent_id, role, state, expires_at, last_used_at }) => [
         id,
         user_email,
         name,
+        client_id === null ? 'API' : agent_id === null ? 'OAuth' : 'OAuth, agent',
         role,
         state,
         expires_at ?? 'never',

@@ -5,7 +5,7 @@ import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { nameText } from '../../../model/fields.ts';
 import { allows, currentPassword, type Role, roles, tokenSchema } from '../../../model/users.ts';
 import type { Database } from '../../../store/connect/pool.ts';
-import { findTokenRecord, listTokens } from '../../../store/queries/users/tokens.ts';
+import { findTokenRecord, listTokens, type TokenScope } from '../../../store/queries/users/tokens.ts';
 import { findUser } from '../../../store/queries/users/users.ts';
 import { isBearer, type Person } from '../../auth/person.ts';
 import { done, operation, replyTo } from '../operation.ts';
@@ -18,6 +18,10 @@ const listQuery = z.strictObject({
   ...pageQuery,
   cursor: z.guid().optional().describe(cursorText),
   user_id: z.guid().optional().describe('only tokens of this user; for administrators'),
+  agent_id: z
+    .guid()
+    .optional()
+    .describe('only tokens of OAuth clients that act as this agent, of all users; for operators'),
   all: z.enum(['true', 'false']).optional().describe('true: tokens of all users; for administrators'),
 });
 
@@ -57,14 +61,16 @@ export function tokenOperations(database: Database) {
     listTokens: operation({
       query: listQuery,
       answers: { 200: pageSchema(tokenSchema) },
-      handle: async ({ who, query: { all, user_id, cursor, limit } }) => {
+      handle: async ({ who, query: { all, user_id, agent_id, cursor, limit } }) => {
         const userId = all === 'true' ? null : (user_id ?? who.id);
-        if (userId !== who.id && !isAdministrator(who))
+        if (agent_id === undefined && userId !== who.id && !isAdministrator(who))
           return problem(
             'forbidden',
             "Everybody's tokens are for administrators; without all and user_id you see yours.",
           );
-        const rows = await listTokens(database, userId, cursor ?? null, limit + 1);
+        const scope = agent_id === undefined ? { userId, ofAgents: false } : scopeOf(who);
+        const filter = { agentId: agent_id ?? null, before: cursor ?? null };
+        const rows = await listTokens(database, scope, filter, limit + 1);
         const wrong = await cursorProblem(database, 'api_tokens', cursor, rows);
         if (wrong !== null) return wrong;
         return done(
@@ -102,7 +108,7 @@ export function tokenOperations(database: Database) {
       id,
       answers: { 200: tokenSchema },
       handle: async ({ who, id }) => {
-        const token = await findTokenRecord(database, id, mineOrAll(who));
+        const token = await findTokenRecord(database, id, scopeOf(who));
         return token === undefined ? problem('token_unknown') : done(200, token);
       },
     }),
@@ -114,10 +120,11 @@ export function tokenOperations(database: Database) {
       problems: ['session_required'],
       handle: async ({ who, id, actor }) => {
         const tokens = new Tokens(database, actor);
-        const token = await tokens.find(id, mineOrAll(who));
+        const token = await tokens.find(id, scopeOf(who));
         if (token === undefined) return problem('token_unknown');
-        if (token.user_id === who.id && !(await mayRevokeOwn(tokens, who, id))) return problem('session_required');
-        return replyTo(await tokens.revoke(id, mineOrAll(who)), () => done(204));
+        const isOwn = token.user_id === who.id && token.agent_id === null;
+        if (isOwn && !(await mayRevokeOwn(tokens, who, id))) return problem('session_required');
+        return replyTo(await tokens.revoke(id, scopeOf(who)), () => done(204));
       },
     }),
   };
@@ -160,7 +167,7 @@ async function mayRevokeOwn(tokens: Tokens, { via }: Person, id: string): Promis
   return via.kind === 'token' && tokens.isSameOrCreatedBy(id, via.tokenId);
 }
 
-/** The user whose tokens the requester may read and revoke; null: all users. */
-function mineOrAll(who: Person): string | null {
-  return isAdministrator(who) ? null : who.id;
+/** A user who may revoke an agent may also end the access of a client to it. */
+function scopeOf(who: Person): TokenScope {
+  return { userId: isAdministrator(who) ? null : who.id, ofAgents: allows(who.role, 'operator') };
 }

@@ -13,6 +13,7 @@ import { record } from '../../../store/audit/record.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import {
   countTokens,
+  everyToken,
   findTokenRecord,
   insertToken,
   isCreatedBy,
@@ -20,6 +21,7 @@ import {
   readExpiry,
   revokeTokens,
   type TokenRecord,
+  type TokenScope,
 } from '../../../store/queries/users/tokens.ts';
 
 /** Active tokens per user. */
@@ -81,15 +83,14 @@ export class Tokens {
         );
       const { text, ...stored } = createCredential('wu');
       await insertToken(query, { id, userId, name, role, expiresAt, madeBy, ...stored });
-      const token = (await findTokenRecord({ query }, id, null))!;
+      const token = (await findTokenRecord({ query }, id, everyToken))!;
       await record(query, this.#actor, { action: 'token.create', target: targetOf(token), after: token });
       return { kind: 'done', value: { token, text } };
     });
   }
 
-  /** @param userId required owner; null: any user */
-  find(id: string, userId: string | null): Promise<TokenRecord | undefined> {
-    return findTokenRecord(this.#database, id, userId);
+  find(id: string, scope: TokenScope): Promise<TokenRecord | undefined> {
+    return findTokenRecord(this.#database, id, scope);
   }
 
   /** True for the token `ancestorId` and for the tokens that it created, directly or through other tokens. */
@@ -97,17 +98,18 @@ export class Tokens {
     return isCreatedBy(this.#database, id, ancestorId);
   }
 
-  /** Revokes a token and the tokens created with it. A token that was already revoked stays as it is. */
-  revoke(id: string, userId: string | null): Promise<Result<null>> {
+  /** Revokes a token and the tokens created with it. A token that was already revoked stays as it is. @param reason for the audit log */
+  revoke(id: string, scope: TokenScope, reason?: string): Promise<Result<null>> {
     return this.#database.transaction<Result<null>>(async (query) => {
-      const before = await findTokenRecord({ query }, id, userId);
+      const before = await findTokenRecord({ query }, id, scope);
       if (before === undefined) return problem('token_unknown');
       await lockTokensOf(query, before.user_id);
       const ids = await revokeTokens(query, id);
       if (!ids.includes(id)) return { kind: 'done', value: null };
       const after = {
-        ...(await findTokenRecord({ query }, id, null))!,
+        ...(await findTokenRecord({ query }, id, everyToken))!,
         also_revoked: ids.filter((each) => each !== id),
+        reason,
       };
       await record(query, this.#actor, { action: 'token.revoke', target: targetOf(before), before, after });
       return { kind: 'done', value: null };

@@ -5,6 +5,7 @@ import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import type { History } from '../../../manage/live/counters.ts';
 import type { ProblemCode } from '../../../model/errors.ts';
 import { accountPages } from '../../../pages/account/account.ts';
+import { authorizePages } from '../../../pages/account/authorize.ts';
 import { invitationPages } from '../../../pages/account/invitation.ts';
 import { oidcPages } from '../../../pages/account/oidc.ts';
 import { setupPages } from '../../../pages/account/setup.ts';
@@ -48,7 +49,7 @@ import type { ComposedPeople } from './people.ts';
  */
 export function composePages(
   { settings, keys, database, limiter, judge }: Base & { judge: FilterJudge },
-  { people, csrf, runner, overOpenLimit, anonymous, oidc }: ComposedPeople,
+  { people, csrf, runner, overOpenLimit, anonymous, oidc, oauth, confirm }: ComposedPeople,
   history: History,
   client: ClientPackage,
   build: string,
@@ -85,6 +86,7 @@ export function composePages(
       signOutAddress: oidc.signOutAddress,
     }),
     ...oidcPages(oidc.signIn && { signIn: oidc.signIn, limiter, publicUrl }),
+    ...authorizePages(oauth, confirm),
     ...docsPages(build),
     ...setupPages({ whyClosed: whySetupIsClosed }),
     ...accountPages,

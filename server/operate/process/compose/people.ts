@@ -17,7 +17,7 @@ import { openApiDocument } from '../../../manage/api/openapi/document.ts';
 import { openApiOperations } from '../../../manage/api/openapi/operations.ts';
 import type { Operations, OtherOperations } from '../../../manage/api/operations.ts';
 import type { OperationTable } from '../../../manage/api/routes.ts';
-import { Runner } from '../../../manage/api/run.ts';
+import { type Confirm, Runner } from '../../../manage/api/run.ts';
 import { schemeOperations } from '../../../manage/api/schemes/operations.ts';
 import { Api, recognizeNetwork } from '../../../manage/api/serve.ts';
 import { tokenOperations } from '../../../manage/api/tokens/operations.ts';
@@ -34,6 +34,7 @@ import { cookieName, People } from '../../../manage/auth/people.ts';
 import { confirmIdentity } from '../../../manage/auth/step-up.ts';
 import { OpenCalls } from '../../../manage/mcp/calls.ts';
 import { createMcp } from '../../../manage/mcp/endpoint.ts';
+import { OAuth } from '../../../manage/oauth/oauth.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
 import type { Oidc } from './oidc.ts';
@@ -100,7 +101,12 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
     ...others,
   } satisfies OperationTable;
   const calls = new OpenCalls(database);
-  const runner = new Runner(operations, idempotency, (...asked) => confirmIdentity(signInParts, ...asked));
+  const confirm: Confirm = (...asked) => confirmIdentity(signInParts, ...asked);
+  const runner = new Runner(operations, idempotency, confirm);
+  const issuer = settings.PUBLIC_URL;
+  const oauth = settings.OAUTH_ENABLED
+    ? new OAuth({ database, issuer, resource: `${issuer}/mcp`, limiter, anonymous, agentAuth })
+    : null;
   return {
     people,
     csrf,
@@ -110,7 +116,9 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
     overOpenLimit,
     anonymous,
     calls,
-    mcp: createMcp({ runner, calls, people, agentAuth, csrf, database, log: base.log, settings }),
+    oauth,
+    confirm,
+    mcp: createMcp({ oauth, runner, calls, people, agentAuth, csrf, database, log: base.log, settings }),
     api: new Api({
       runner,
       operations,

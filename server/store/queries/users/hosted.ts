@@ -1,6 +1,6 @@
 /** Users of the identity provider, identified by issuer and subject. */
 import type { Query } from '../../connect/pool.ts';
-import type { ActiveUser } from './users.ts';
+import { type ActiveUser, endGrantsBeyond } from './users.ts';
 
 export interface HostedUserRow extends ActiveUser {
   disabled: boolean;
@@ -64,6 +64,7 @@ export async function endRole(query: Query, id: string): Promise<boolean> {
            where id = $1 and (role <> 'viewer' or role_until is null or role_until > now()) returning 1`,
     values: [id],
   });
+  if (rows.length > 0) await endGrantsBeyond(query, id);
   return rows.length > 0;
 }
 
@@ -74,4 +75,5 @@ export async function updateHostedUser(query: Query, user: HostedUser): Promise<
     text: `update users set email = $2, name = $3, role = $4, issuer = $5, subject = $6, updated_at = now() where id = $1`,
     values: [id, email, name, role, issuer, subject],
   });
+  await endGrantsBeyond(query, id);
 }

@@ -23,41 +23,59 @@ export type TokenRecord = z.output<typeof tokenSchema>;
 
 const record = selectList(tokenSchema, 't', {
   user_email: 'u.email',
-  state: `case when t.revoked_at is not null then 'revoked' when t.expires_at <= now() then 'expired'
+  client_id: 'g.client_id',
+  agent_id: 'g.agent_id',
+  state: `case when t.revoked_at is not null or a.revoked_at is not null then 'revoked' when t.expires_at <= now() then 'expired'
     when u.role_until <= now() then 'suspended' else 'active' end`,
 });
+const tokens = `api_tokens t join users u on u.id = t.user_id
+  left join oauth_grants g on g.token_id = t.id left join agents a on a.id = g.agent_id`;
 
-/** Lists tokens, newest first, of this user (null: of all users). `before`: id of the last token of the previous page. */
+/** Which tokens a user may read and revoke. */
+export interface TokenScope {
+  /** Null: those of all users. */
+  userId: string | null;
+  /** Also those of other users for OAuth clients that act as an agent. */
+  ofAgents: boolean;
+}
+
+export const everyToken: TokenScope = { userId: null, ofAgents: true };
+const inScope = '($1::uuid is null or t.user_id = $1 or ($2 and g.agent_id is not null))';
+
+interface TokenFilter {
+  /** Only those of OAuth clients that act as this agent. */
+  agentId: string | null;
+  /** Id of the last token of the previous page. */
+  before: string | null;
+}
+
+/** Lists tokens, newest first. */
 export function listTokens(
   { query }: { query: Query },
-  userId: string | null,
-  before: string | null,
+  { userId, ofAgents }: TokenScope,
+  { agentId, before }: TokenFilter,
   limit: number,
 ): Promise<TokenRecord[]> {
   return query<TokenRecord>({
     text: `
       select ${record}
-      from api_tokens t join users u on u.id = t.user_id
-      where ($1::uuid is null or t.user_id = $1)
-        and ($2::uuid is null or (t.created_at, t.id) < (select b.created_at, b.id from api_tokens b where b.id = $2))
+      from ${tokens}
+      where ${inScope} and ($3::uuid is null or g.agent_id = $3)
+        and ($4::uuid is null or (t.created_at, t.id) < (select b.created_at, b.id from api_tokens b where b.id = $4))
       order by t.created_at desc, t.id desc
-      limit $3`,
-    values: [userId, before, limit],
+      limit $5`,
+    values: [userId, ofAgents, agentId, before, limit],
   });
 }
 
-/** @param userId required owner; null: any user. */
 export async function findTokenRecord(
   { query }: { query: Query },
   id: string,
-  userId: string | null,
+  { userId, ofAgents }: TokenScope,
 ): Promise<TokenRecord | undefined> {
   const [row] = await query<TokenRecord>({
-    text: `
-      select ${record}
-      from api_tokens t join users u on u.id = t.user_id
-      where t.id = $1 and ($2::uuid is null or t.user_id = $2)`,
-    values: [id, userId],
+    text: `select ${record} from ${tokens} where ${inScope} and t.id = $3`,
+    values: [userId, ofAgents, id],
   });
   return row;
 }
@@ -150,6 +168,8 @@ export async function revokeTokens(query: Query, id: string): Promise<string[]> 
   return rows.map((row) => row.id);
 }
 
+export const isStale = `coalesce(t.last_used_at < now() - interval '1 minute', true)`;
+
 export interface TokenUser extends ActiveUser {
   tokenId: string;
   tokenRole: Role;
@@ -168,17 +188,28 @@ export async function findTokenUsers(
     text: `
       select ${userColumns}, t.lookup_id as "lookupId", t.id as "tokenId", t.role as "tokenRole",
         t.secret_hash as "secretHash", coalesce(u.role_until <= now(), false) as suspended,
-        coalesce(t.last_used_at < now() - interval '1 minute', true) as stale
+        ${isStale} as stale
       from api_tokens t join users u on u.id = t.user_id
       where t.lookup_id = any ($1) and t.revoked_at is null and (t.expires_at is null or t.expires_at > now())
         and u.disabled_at is null`,
     values: [lookupIds],
   });
-  const stale = rows.flatMap((row) => (row.stale && !row.suspended ? [row.tokenId] : []));
+  await recordUses(
+    database,
+    rows.filter(({ suspended }) => !suspended),
+  );
+  return new Map(rows.map((row) => [row.lookupId, row]));
+}
+
+/** Updates the last use of those tokens whose last use is older than a minute. */
+export async function recordUses(
+  database: Database,
+  rows: readonly { tokenId: string; stale: boolean }[],
+): Promise<void> {
+  const stale = rows.flatMap((row) => (row.stale ? [row.tokenId] : []));
   if (stale.length > 0)
     await database.query({
       text: 'update api_tokens set last_used_at = greatest(last_used_at, now()) where id = any ($1)',
       values: [stale],
     });
-  return new Map(rows.map((row) => [row.lookupId, row]));
 }

@@ -1,7 +1,7 @@
 /** Users: management, passwords, and the current roles of authenticated people. */
 
 import type { z } from 'zod';
-import { lesserRole, type Role, userSchema } from '../../../model/users.ts';
+import { lesserRole, type Role, roles, userSchema } from '../../../model/users.ts';
 import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { selectList } from '../../sql.ts';
@@ -85,7 +85,7 @@ export async function insertUser(query: Query, { id, email, name, role, password
 
 /**
  * Updates a user; undefined and null fields stay unchanged. Setting a password clears role_until (Weir then
- * manages the role) and the invitation.
+ * manages the role) and the invitation. Ends grants as endGrantsBeyond does.
  */
 export async function changeUser(
   query: Query,
@@ -108,6 +108,22 @@ export async function changeUser(
              updated_at = now()
            where id = $1`,
     values: [id, name, role, passwordHash, disabled],
+  });
+  if (role !== null || disabled === true) await endGrantsBeyond(query, id);
+}
+
+/** SQL expression: the position of a role among the roles. */
+export function roleRank(role: string): string {
+  return `array_position('{${roles}}', ${role})`;
+}
+
+/** Ends, for good, what OAuth clients may do that the user, disabled or with a lower role, may no longer let them. */
+export async function endGrantsBeyond(query: Query, id: string): Promise<void> {
+  await query({
+    text: `update api_tokens t set revoked_at = now() from users u
+           where t.user_id = $1 and u.id = t.user_id and t.revoked_at is null and exists (select from oauth_grants where token_id = t.id)
+             and (u.disabled_at is not null or ${roleRank('u.role')} < ${roleRank('t.role')})`,
+    values: [id],
   });
 }
 

@@ -1,0 +1,111 @@
+/** Authorization requests (RFC 6749, section 4.1.1, with PKCE), and the grant that a person makes of one. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { type Problem, problem, type Result } from '../../base/http/problem.ts';
+import { createCredential } from '../../model/credential.ts';
+import { allows, type Role } from '../../model/users.ts';
+import type { Actor } from '../../store/audit/actor.ts';
+import { record } from '../../store/audit/record.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { findAgent } from '../../store/queries/agents/agents.ts';
+import { insertGrant } from '../../store/queries/users/oauth.ts';
+import { countTokens, everyToken, findTokenRecord, lockTokensOf } from '../../store/queries/users/tokens.ts';
+import { TOKENS_MAX } from '../api/tokens/service.ts';
+import type { Person } from '../auth/person.ts';
+import { type Client, mayRedirect, readClient } from './clients.ts';
+
+/** Longest time between the consent and the exchange of the code. */
+export const CODE_SECONDS = 60;
+
+export interface AuthorizationParts {
+  database: Database;
+  /** PUBLIC_URL */
+  issuer: string;
+  /** Address of /mcp. */
+  resource: string;
+}
+
+interface AuthorizationRequest {
+  kind: 'request';
+  client: Client;
+  redirectUri: string;
+  codeChallenge: string;
+  state: string | null;
+}
+
+/** The client gets an error, or the code. */
+interface Answered {
+  kind: 'redirect';
+  to: string;
+}
+
+/** A request without a known client and address is a problem, shown to the person: no browser is sent to an address that was not checked. */
+export async function readRequest(
+  parts: AuthorizationParts,
+  given: URLSearchParams,
+): Promise<AuthorizationRequest | Answered | Problem> {
+  const names = [...given.keys()];
+  if (new Set(names).size !== names.length) return problem('invalid_request', 'A parameter is given twice.');
+  const found = await readClient(parts.database, given.get('client_id') ?? '');
+  if (found.kind === 'problem') return found;
+  const client = found.value;
+  const redirectUri = given.get('redirect_uri') ?? '';
+  if (!mayRedirect(client, redirectUri))
+    return problem('invalid_request', 'The redirect_uri is not one that the client has registered.');
+  const state = given.get('state');
+  const codeChallenge = given.get('code_challenge') ?? '';
+  const refused = (error: string, error_description: string) =>
+    answerTo(parts, { redirectUri, state }, { error, error_description });
+  if (given.get('response_type') !== 'code') return refused('unsupported_response_type', 'response_type must be code.');
+  if (given.get('code_challenge_method') !== 'S256' || !/^[\w-]{43}$/.test(codeChallenge))
+    return refused('invalid_request', 'PKCE with code_challenge_method S256 is required.');
+  if ((given.get('resource') ?? parts.resource) !== parts.resource)
+    return refused('invalid_target', `resource must be ${parts.resource}.`);
+  return { kind: 'request', client, redirectUri, codeChallenge, state };
+}
+
+/** The address of the client with the answer, the state and the issuer (RFC 9207), by which a client notices an answer of another server. */
+export function answerTo(
+  { issuer }: AuthorizationParts,
+  { redirectUri, state }: Pick<AuthorizationRequest, 'redirectUri' | 'state'>,
+  answer: Record<string, string>,
+): Answered {
+  const to = new URL(redirectUri);
+  for (const [name, value] of Object.entries({ ...answer, ...(state !== null && { state }), iss: issuer }))
+    to.searchParams.append(name, value);
+  return { kind: 'redirect', to: to.href };
+}
+
+/** As what the client acts: as an agent, or as the person with at most this role. */
+type Acts = { agentId: string } | { role: Role };
+
+/** Lets a client act. The person has confirmed who they are. */
+export async function grant(
+  parts: AuthorizationParts,
+  person: Person,
+  actor: Actor,
+  request: AuthorizationRequest,
+  acts: Acts,
+): Promise<Result<Answered>> {
+  const { client, redirectUri, codeChallenge } = request;
+  const agentId = 'agentId' in acts ? acts.agentId : null;
+  const role = 'role' in acts ? acts.role : 'operator';
+  if (!allows(person.role, role))
+    return problem('forbidden', `This needs the role ${role}; your role is ${person.role}.`);
+  const tokenId = randomUUID();
+  const { text: code, lookupId, secretHash: codeHash } = createCredential('wc');
+  return parts.database.transaction<Result<Answered>>(async (query) => {
+    if (!(await lockTokensOf(query, person.id))) return problem('unauthenticated');
+    if ((await countTokens(query, person.id)) >= TOKENS_MAX) return problem('tokens_too_many');
+    const agent = agentId === null ? null : await findAgent(query, agentId);
+    // A temporary agent is deleted, and with it what would say that the token is of an OAuth client.
+    if (agent !== null && (agent === undefined || agent.revoked || agent.temporary)) return problem('agent_unknown');
+    const made = { tokenId, userId: person.id, name: client.name, role, agentId, clientId: client.id };
+    const bound = { resource: parts.resource, redirectUri, codeChallenge, lookupId, codeHash, noHash: randomBytes(32) };
+    await insertGrant(query, { ...made, ...bound }, CODE_SECONDS);
+    const after = (await findTokenRecord({ query }, tokenId, everyToken))!;
+    const target = { kind: 'token', id: tokenId, name: client.name };
+    const redirected = { ...after, redirect_uri: redirectUri };
+    await record(query, actor, { action: 'token.create', target, after: redirected });
+    return { kind: 'done', value: answerTo(parts, request, { code }) };
+  });
+}

@@ -1,0 +1,143 @@
+/** Clients: by dynamic registration (RFC 7591), or by a client id metadata document, whose https address is the client id. */
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { problem, type Result } from '../../base/http/problem.ts';
+import { checkedAddresses, type Resolve } from '../../base/net/checked-address.ts';
+import { requestChecked } from '../../base/net/checked-request.ts';
+import { isSafeUrl } from '../../base/net/loopback.ts';
+import { nameText } from '../../model/fields.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { findClient, insertClient } from '../../store/queries/users/oauth.ts';
+
+/** Registered clients of an installation. */
+export const CLIENTS_MAX = 1_000;
+const REDIRECTS_MAX = 10;
+const URL_CHARACTERS_MAX = 500;
+/** The limit that draft-ietf-oauth-client-id-metadata-document recommends. */
+const DOCUMENT_BYTES_MAX = 5_120;
+const DOCUMENT_TIMEOUT_MS = 5_000;
+
+export interface Client {
+  id: string;
+  /** As the client names itself: anyone can claim any name. */
+  name: string;
+  redirectUris: readonly string[];
+}
+
+/** Members that Weir uses; others are ignored (RFC 7591, section 2). */
+const metadataSchema = z.object({
+  redirect_uris: z.array(z.string().refine(isRedirect)).min(1).max(REDIRECTS_MAX),
+  client_name: z.string().optional().catch(undefined),
+});
+/** A document of a client that would authenticate by a secret or a key is refused: Weir checks neither. */
+const documentSchema = metadataSchema.extend({
+  client_id: z.string(),
+  token_endpoint_auth_method: z.literal('none').optional(),
+});
+
+/** A refusal in the form of OAuth (RFC 6749, section 5.2). */
+export interface Refusal {
+  kind: 'refused';
+  error: string;
+  description: string;
+  status: number;
+}
+
+export function refusal(error: string, description: string, status = 400): Refusal {
+  return { kind: 'refused', error, description, status };
+}
+
+/** Registers a client without a secret, whatever it asks for. */
+export async function registerClient(
+  database: Database,
+  given: unknown,
+): Promise<{ kind: 'done'; value: Client } | Refusal> {
+  const { data } = metadataSchema.safeParse(given);
+  if (data === undefined)
+    return refusal('invalid_redirect_uri', `Give 1 to ${REDIRECTS_MAX} redirect_uris: https, or http on loopback.`);
+  const client = { id: randomUUID(), ...clientOf(data) };
+  if (await insertClient(database, client, CLIENTS_MAX)) return { kind: 'done', value: client };
+  return refusal('temporarily_unavailable', `${CLIENTS_MAX} registered clients have access.`, 503);
+}
+
+/** Finds the client of an authorization request. A metadata document is fetched each time. */
+export async function readClient(database: Database, id: string, options?: FetchOptions): Promise<Result<Client>> {
+  if (isDocumentUrl(id)) return fetchClient(id, options);
+  const client = await findClient(database, id);
+  return client === undefined
+    ? problem('invalid_request', 'The client is not registered, or its registration has expired. Add Weir to it again.')
+    : { kind: 'done', value: client };
+}
+
+/** Whether the client may be sent there: exactly an address of its list; on loopback with any port (RFC 8252, section 7.3). */
+export function mayRedirect({ redirectUris }: Client, given: string): boolean {
+  if (redirectUris.includes(given)) return true;
+  return isRedirect(given) && given.startsWith('http:') && redirectUris.map(withoutPort).includes(withoutPort(given));
+}
+
+function withoutPort(url: string): string {
+  return url.replace(/^(http:\/\/(?:\[[^\]]*\]|[^/:?]+)):\d+/, '$1');
+}
+
+function isRedirect(text: string): boolean {
+  if (text.length > URL_CHARACTERS_MAX || !/^[!-~]+$/.test(text) || text.includes('#') || !URL.canParse(text))
+    return false;
+  const url = new URL(text);
+  return isSafeUrl(url) && url.username === '' && url.password === '';
+}
+
+/** An https address as a parser writes it, with a path. */
+function isDocumentUrl(id: string): boolean {
+  if (!id.startsWith('https:') || !isRedirect(id)) return false;
+  const { href, pathname } = new URL(id);
+  return href === id && pathname !== '/';
+}
+
+function clientOf({
+  client_name,
+  redirect_uris,
+}: z.output<typeof metadataSchema>): Omit<Client, 'id'> & { redirectUris: string[] } {
+  const name = nameText.safeParse(client_name);
+  return {
+    name: name.success ? name.data : new URL(redirect_uris[0]!).host.slice(0, 200),
+    redirectUris: redirect_uris,
+  };
+}
+
+interface FetchOptions {
+  resolve?: Resolve;
+  /** For tests. */
+  allowPrivate?: boolean;
+  timeoutMs?: number;
+}
+
+/** Fetches a metadata document, from public addresses only, as those of alerts are checked. */
+async function fetchClient(
+  id: string,
+  { resolve, allowPrivate = false, timeoutMs = DOCUMENT_TIMEOUT_MS }: FetchOptions = {},
+): Promise<Result<Client>> {
+  const refused = (why: string) => problem('invalid_request', `The metadata document of the client at ${id} ${why}.`);
+  const url = new URL(id);
+  const signal = AbortSignal.timeout(timeoutMs);
+  const ended = new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  ended.catch(() => {});
+  try {
+    const addresses = await Promise.race([checkedAddresses(url.hostname, allowPrivate, resolve), ended]);
+    const headers = { accept: 'application/json', 'user-agent': 'weir' };
+    const response = await requestChecked(url, addresses, { headers, signal });
+    if (response.statusCode !== 200) {
+      response.destroy();
+      return refused(`was answered ${response.statusCode}`);
+    }
+    let text = '';
+    for await (const chunk of response.setEncoding('utf8')) {
+      text += chunk;
+      if (text.length > DOCUMENT_BYTES_MAX) return refused(`has more than ${DOCUMENT_BYTES_MAX} bytes`);
+    }
+    const { data } = documentSchema.safeParse(JSON.parse(text));
+    if (data?.client_id !== id) return refused('is not one of this client, without a secret, with its redirect_uris');
+    return { kind: 'done', value: { id, ...clientOf(data) } };
+  } catch {
+    return refused('cannot be read');
+  }
+}

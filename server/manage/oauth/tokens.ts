@@ -1,0 +1,113 @@
+/**
+ * The tokens of a grant: exchanged for its code, rotated by each refresh, and revoked together. What is presented a second time was stolen
+ * from the client or by it, so it ends the grant (RFC 9700, sections 4.5 and 4.14).
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { createCredential, parseCredential } from '../../model/credential.ts';
+import type { Actor } from '../../store/audit/actor.ts';
+import type { Query } from '../../store/connect/pool.ts';
+import { findClient, type Grant, lockGrant, renewGrant } from '../../store/queries/users/oauth.ts';
+import { everyToken } from '../../store/queries/users/tokens.ts';
+import { Tokens } from '../api/tokens/service.ts';
+import type { AuthorizationParts } from './authorize.ts';
+import { type Refusal, refusal } from './clients.ts';
+
+/**
+ * An hour. When a token expires, a client with two calls under way may refresh twice with one refresh token, which ends its access: so not
+ * shorter. A revoked grant is refused at once.
+ */
+export const ACCESS_SECONDS = 3_600;
+/** A grant that is not used for this long expires. */
+export const GRANT_SECONDS = 30 * 86_400;
+
+/** Body of the answer (RFC 6749, section 5.1). */
+interface Issued {
+  kind: 'issued';
+  body: { access_token: string; token_type: 'Bearer'; expires_in: number; refresh_token: string; scope: 'mcp' };
+}
+
+/** Answers a token request. @param actor author of a revocation */
+export async function issueTokens(
+  parts: AuthorizationParts,
+  actor: Actor,
+  given: URLSearchParams,
+): Promise<Issued | Refusal> {
+  const type = given.get('grant_type');
+  if (type !== 'authorization_code' && type !== 'refresh_token')
+    return refusal('unsupported_grant_type', 'grant_type must be authorization_code or refresh_token.');
+  if (!(await isClient(parts, given.get('client_id') ?? '')))
+    return refusal('invalid_client', 'The client is not registered, or its registration has expired.');
+  const isCode = type === 'authorization_code';
+  const credential = isCode
+    ? parseCredential('wc', given.get('code') ?? '')
+    : parseCredential('wr', given.get('refresh_token') ?? '');
+  if (credential === null) return invalidGrant;
+  const outcome = await parts.database.transaction(async (query) => {
+    const found = await lockGrant(query, credential.lookupId);
+    if (found === undefined || found.clientId !== given.get('client_id')) return invalidGrant;
+    const fault = isCode ? codeFault(found, credential.secretHash, given) : refreshFault(found, credential.secretHash);
+    if (fault !== null) return fault;
+    // Both resources are compared: PUBLIC_URL may have changed since the grant.
+    if (found.resource !== parts.resource || (given.get('resource') ?? parts.resource) !== parts.resource)
+      return refusal('invalid_target', `resource must be ${parts.resource}.`);
+    return found.holds ? issue(query, found) : invalidGrant;
+  });
+  if (outcome.kind !== 'reused') return outcome;
+  const reason = isCode ? 'the code was used twice' : 'a refresh token was used twice';
+  await new Tokens(parts.database, actor).revoke(outcome.tokenId, everyToken, reason);
+  return invalidGrant;
+}
+
+/** Ends the grant of a token (RFC 7009). An unknown token needs no revocation. */
+export async function revokeGrant(parts: AuthorizationParts, actor: Actor, given: URLSearchParams): Promise<void> {
+  const text = given.get('token') ?? '';
+  const credential = parseCredential('wr', text) ?? parseCredential('wo', text);
+  if (credential === null) return;
+  const found = await parts.database.transaction((query) => lockGrant(query, credential.lookupId));
+  const client = given.get('client_id');
+  if (found === undefined || (client !== null && client !== found.clientId)) return;
+  const hashes = [found.refreshHash, found.accessHash];
+  if (!hashes.some((hash) => hash !== null && timingSafeEqual(hash, credential.secretHash))) return;
+  await new Tokens(parts.database, actor).revoke(found.tokenId, everyToken, 'by its client');
+}
+
+const invalidGrant = refusal('invalid_grant', 'The code or refresh token is not valid, has expired, or was used.');
+
+/** Public clients prove who they are by PKCE and by the token; the id says which client asks. */
+async function isClient({ database }: AuthorizationParts, id: string): Promise<boolean> {
+  return id.startsWith('https:') || (await findClient(database, id)) !== undefined;
+}
+
+type Fault = Refusal | { kind: 'reused'; tokenId: string } | null;
+
+function codeFault(
+  { tokenId, codeHash, isCodeUsed, redirectUri, codeChallenge }: Grant,
+  hash: Buffer,
+  given: URLSearchParams,
+): Fault {
+  if (!timingSafeEqual(codeHash, hash)) return invalidGrant;
+  if (isCodeUsed) return { kind: 'reused', tokenId };
+  const verifier = given.get('code_verifier') ?? '';
+  const isVerified =
+    /^[\w.~-]{43,128}$/.test(verifier) && createHash('sha256').update(verifier).digest('base64url') === codeChallenge;
+  return isVerified && given.get('redirect_uri') === redirectUri ? null : invalidGrant;
+}
+
+/** Only tokens of the grant contain its look-up id, so that another refresh token with it is an earlier one. */
+function refreshFault({ tokenId, refreshHash }: Grant, hash: Buffer): Fault {
+  if (refreshHash === null) return invalidGrant;
+  return timingSafeEqual(refreshHash, hash) ? null : { kind: 'reused', tokenId };
+}
+
+async function issue(query: Query, found: Grant): Promise<Issued> {
+  const access = createCredential('wo', found.lookupId);
+  const refresh = createCredential('wr', found.lookupId);
+  await renewGrant(query, found, {
+    accessHash: access.secretHash,
+    accessSeconds: ACCESS_SECONDS,
+    refreshHash: refresh.secretHash,
+    seconds: GRANT_SECONDS,
+  });
+  const tokens = { access_token: access.text, refresh_token: refresh.text };
+  return { kind: 'issued', body: { ...tokens, token_type: 'Bearer', expires_in: ACCESS_SECONDS, scope: 'mcp' } };
+}

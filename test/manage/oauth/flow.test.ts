@@ -1,0 +1,254 @@
+/** OAuth for /mcp as clients go through it, first with the official client. */
+import { type OAuthClientProvider, UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { describe, expect, test } from 'vitest';
+import { addAgent, send } from '../../helpers/agents.ts';
+import { startTestApp } from '../../helpers/app.ts';
+import { startHostedApp } from '../../helpers/hosted.ts';
+import { post } from '../../helpers/mcp.ts';
+import { OAuthClient, REDIRECT, startOAuthApp } from '../../helpers/oauth.ts';
+import { addPerson, PASSWORD, request, type TestPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
+
+const app = shared(startOAuthApp);
+const webhook = shared(() => app.addWebhook());
+const agent = shared(() => addAgent(app, [webhook]));
+const operator = shared(() => addPerson(app, 'operator', PASSWORD));
+const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+
+/** The browser of the official client is a person who decides with these fields. */
+class Provider implements OAuthClientProvider {
+  readonly redirectUrl = 'http://127.0.0.1:8976/callback';
+  readonly clientMetadata = { client_name: 'Official client', redirect_uris: [this.redirectUrl] };
+  readonly #person: TestPerson;
+  readonly #fields: Record<string, string>;
+  callback: URL | undefined;
+  #client: OAuthClientInformationMixed | undefined;
+  #tokens: OAuthTokens | undefined;
+  #verifier = '';
+
+  constructor(person: TestPerson, fields: Record<string, string>) {
+    this.#person = person;
+    this.#fields = fields;
+  }
+
+  state = () => 'state of the client';
+  clientInformation = () => this.#client;
+  saveClientInformation = (client: OAuthClientInformationMixed) => {
+    this.#client = client;
+  };
+  tokens = () => this.#tokens;
+  saveTokens = (tokens: OAuthTokens) => {
+    this.#tokens = tokens;
+  };
+  saveCodeVerifier = (verifier: string) => {
+    this.#verifier = verifier;
+  };
+  codeVerifier = () => this.#verifier;
+
+  async redirectToAuthorization({ pathname, search }: URL): Promise<void> {
+    const page = await this.#person.page(pathname + search);
+    expect(page).toContain('Official client');
+    expect(page).toContain('127.0.0.1:8976');
+    const decision = { request: search.slice(1), decision: 'allow', ...this.#fields };
+    this.callback = new URL((await this.#person.submit(pathname, decision)).location!);
+  }
+}
+
+describe('the official client', () => {
+  test('registers, is let in as an agent, works, and refreshes its token', async () => {
+    const provider = new Provider(operator, { access: 'agent', agent_id: agent.id, current_password: PASSWORD });
+    const url = new URL('/mcp', app.url);
+    const open = () => new StreamableHTTPClientTransport(url, { authProvider: provider });
+    const first = open();
+    const client = new Client({ name: 'official', version: '1' });
+    await expect(client.connect(first as Transport)).rejects.toThrow(UnauthorizedError);
+    const { searchParams, origin } = provider.callback!;
+    expect([origin, searchParams.get('state'), searchParams.get('iss')]).toEqual([
+      'http://127.0.0.1:8976',
+      'state of the client',
+      app.settings.PUBLIC_URL,
+    ]);
+    await first.finishAuth(searchParams.get('code')!);
+    const again = new Client({ name: 'official', version: '1' });
+    await again.connect(open() as Transport);
+    const event = await send(webhook);
+    const waited = await again.callTool({ name: 'wait_for_events', arguments: { wait_seconds: 5 } });
+    expect(JSON.stringify(waited.content)).toContain(event);
+    const before = provider.tokens()!;
+    // The access token expires: the client refreshes by itself.
+    await app.database.query({ text: 'update oauth_grants set access_expires_at = now()' });
+    expect((await again.listTools()).tools.map(({ name }) => name)).toContain('acknowledge');
+    expect(provider.tokens()!.refresh_token).not.toBe(before.refresh_token);
+    await again.close();
+  });
+});
+
+describe('what a client may do', () => {
+  test('a role: the tools of users, the audit log names person and token', async () => {
+    const client = await OAuthClient.register(app);
+    const { access_token } = await client.tokens(operator, { access: 'operator' });
+    const create = { name: 'create_webhook', arguments: { name: 'by oauth' } };
+    const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: create };
+    expect((await post(app.url, access_token, call)).body.result.isError).toBeUndefined();
+    const administrator = await addPerson(app, 'administrator');
+    const { body } = await administrator.api('GET', '/api/v1/audit?limit=2');
+    const [made, granted] = body.items;
+    expect(made).toMatchObject({ action: 'webhook.create', actor: { id: operator.id, kind: 'token', via: 'mcp' } });
+    expect(granted).toMatchObject({
+      action: 'token.create',
+      actor: { id: operator.id, kind: 'user' },
+      after: { client_id: client.id, role: 'operator', redirect_uri: REDIRECT },
+    });
+    expect(made.actor.token_id).toBe(granted.target.id);
+  });
+
+  test('a token is valid for /mcp alone', async () => {
+    const client = await OAuthClient.register(app);
+    const { access_token, refresh_token } = await client.tokens(operator, { access: 'viewer' });
+    expect((await post(app.url, access_token, list)).status).toBe(200);
+    expect((await post(app.url, refresh_token, list)).status).toBe(401);
+    for (const path of ['/api/v1/account', '/api/v1/events', '/api/v1/agent/me'])
+      for (const token of [access_token, refresh_token, access_token.replace('wo_', 'wu_')]) {
+        const { status } = await request(app.url + path, 'GET', undefined, { authorization: `Bearer ${token}` });
+        expect([path, status]).toEqual([path, 401]);
+      }
+  });
+
+  test('viewers choose a role not above their own, and no agent', async () => {
+    const viewer = await addPerson(app, 'viewer', PASSWORD);
+    const client = await OAuthClient.register(app);
+    const page = (await client.ask(viewer)).text;
+    expect(page).not.toContain(agent.id);
+    expect(page).not.toContain('with the role operator');
+    for (const fields of [{ access: 'operator' }, { access: 'agent', agent_id: agent.id }]) {
+      const { status, location } = await client.decide(viewer, fields as Record<string, string>);
+      expect([status, location]).toEqual([403, null]);
+    }
+    expect((await client.decide(viewer, { access: 'viewer' })).status).toBe(303);
+  });
+
+  test('a person who denies: the client is told, and gets nothing', async () => {
+    const client = await OAuthClient.register(app);
+    const { location } = await client.decide(operator, { decision: 'deny' });
+    const { searchParams } = new URL(location!);
+    expect(Object.fromEntries(searchParams)).toEqual({
+      error: 'access_denied',
+      state: 'a state',
+      iss: app.settings.PUBLIC_URL,
+    });
+  });
+
+  test('someone who is not signed in signs in first and comes back', async () => {
+    const client = await OAuthClient.register(app);
+    const address = `/oauth/authorize?${client.query()}`;
+    const answer = await request(app.url + address, 'GET', undefined, { accept: 'text/html' });
+    expect([answer.status, answer.headers.get('location')]).toEqual([
+      303,
+      `/sign-in?return_to=${encodeURIComponent(address)}`,
+    ]);
+  });
+
+  test('hosted: a sign-in at the provider that is recent takes the place of the password', async () => {
+    const hosted = await startHostedApp({ people: { ada: { role: 'operator' } } } as never, { OAUTH_ENABLED: 'true' });
+    try {
+      const person = await addPerson(hosted.app, 'operator');
+      const client = await OAuthClient.register(hosted.app);
+      expect((await client.decide(person, { access: 'viewer', current_password: '' })).status).toBe(303);
+      await hosted.app.database.query({ text: `update sessions set authenticated_at = now() - interval '10 min'` });
+      const late = await client.decide(person, { access: 'viewer', current_password: '' });
+      expect([late.status, late.text.includes('/oidc/start?fresh=true')]).toEqual([403, true]);
+    } finally {
+      await hosted.stop();
+    }
+  });
+});
+
+describe('access ends', () => {
+  /** A person, an agent, and a client that may act as it. */
+  async function granted(fields?: Record<string, string>) {
+    const [person, own] = [await addPerson(app, 'operator', PASSWORD), await addAgent(app)];
+    const client = await OAuthClient.register(app);
+    const tokens = await client.tokens(person, fields ?? { access: 'agent', agent_id: own.id });
+    const status = async () => (await post(app.url, tokens.access_token, list)).status;
+    expect(await status()).toBe(200);
+    return { person, own, client, tokens, status };
+  }
+  const administrator = shared(() => addPerson(app, 'administrator'));
+
+  test.each([
+    ['the user is disabled', { disabled: true }, { disabled: false }],
+    ['the role of the user is lowered', { role: 'viewer' }, { role: 'operator' }],
+  ])('when %s, for good', async (_, change, back) => {
+    const { person, client, tokens, status } = await granted();
+    await administrator.api('PATCH', `/api/v1/users/${person.id}`, change);
+    expect(await status()).toBe(401);
+    expect((await client.refresh(tokens.refresh_token)).body.error).toBe('invalid_grant');
+    await administrator.api('PATCH', `/api/v1/users/${person.id}`, back);
+    expect(await status()).toBe(401);
+  });
+
+  test('when the agent is revoked', async () => {
+    const { own, client, tokens, status } = await granted();
+    expect((await administrator.api('DELETE', `/api/v1/agents/${own.id}`, { confirmed: true })).status).toBe(204);
+    expect(await status()).toBe(401);
+    expect((await client.refresh(tokens.refresh_token)).body.error).toBe('invalid_grant');
+  });
+
+  test('when the client revokes it, and not when another does', async () => {
+    const { client, tokens, status } = await granted();
+    const other = await OAuthClient.register(app);
+    expect((await other.post('revoke', { token: tokens.refresh_token })).status).toBe(200);
+    expect(await status()).toBe(200);
+    expect((await client.post('revoke', { token: tokens.refresh_token })).status).toBe(200);
+    expect(await status()).toBe(401);
+  });
+
+  test('when it is revoked on the page of the agent, by any operator', async () => {
+    const { own, status } = await granted();
+    const [other, viewer] = [await addPerson(app, 'operator'), await addPerson(app, 'viewer')];
+    const [, path] = /action="(\/tokens\/[0-9a-f-]+\/revoke)"/.exec(await other.page(`/agents/${own.id}`))!;
+    expect(await viewer.page(`/agents/${own.id}`)).not.toContain(path);
+    expect((await viewer.submit(path!, { confirmed: 'yes' })).status).toBe(404);
+    expect((await other.submit(path!, { confirmed: 'yes' })).status).toBe(303);
+    expect(await status()).toBe(401);
+    expect(await other.page(`/agents/${own.id}`)).not.toContain(path);
+  });
+
+  test('when its owner revokes it among the tokens', async () => {
+    const { person, status } = await granted({ access: 'viewer' });
+    const { body } = await person.api('GET', '/api/v1/tokens');
+    const { id } = body.items.find(({ client_id }: { client_id: string | null }) => client_id !== null);
+    expect(await person.page('/tokens')).toContain('OAuth client');
+    expect((await person.submit(`/tokens/${id}/revoke`, { confirmed: 'yes' })).status).toBe(303);
+    expect(await status()).toBe(401);
+  });
+
+  test('after 30 days without use', async () => {
+    const { client, tokens } = await granted();
+    await app.database.query({
+      text: `update api_tokens set expires_at = now() where lookup_id = $1`,
+      values: [tokens.refresh_token.split('_')[1]],
+    });
+    expect((await client.refresh(tokens.refresh_token)).body.error).toBe('invalid_grant');
+  });
+});
+
+test('without OAUTH_ENABLED nothing of it exists', async () => {
+  const off = await startTestApp();
+  try {
+    const paths = [
+      '/.well-known/oauth-protected-resource',
+      '/.well-known/oauth-authorization-server',
+      '/oauth/authorize',
+    ];
+    for (const path of paths) expect((await fetch(off.url + path)).status).toBe(404);
+    expect((await fetch(`${off.url}/oauth/token`, { method: 'POST' })).status).toBe(404);
+    expect((await post(off.url, null, list)).headers.get('www-authenticate')).toBe('Bearer');
+  } finally {
+    await off.stop();
+  }
+});
