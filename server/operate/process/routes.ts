@@ -77,7 +77,7 @@ export function routeTable(
 }
 
 /**
- * OPTIONS for /mcp and everything below /api/. Known paths have their own rows, so that Allow names OPTIONS. Browsers send no credentials
+ * OPTIONS for /mcp, everything below /api/, and what clients of OAuth call. Known paths have their own rows, so that Allow names OPTIONS. Browsers send no credentials
  * with it, so that of an allowed origin is not counted: it must not keep the users behind an address over its limit from their pages.
  */
 function preflights(routes: readonly Route[], cors: Cors, anonymous: AnonymousLimit): Route[] {

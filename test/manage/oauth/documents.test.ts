@@ -9,7 +9,7 @@ import { shared } from '../../helpers/shared.ts';
 
 const fresh = shared(freshDatabase);
 
-/** Of a certificate for tests alone. */
+/** A key and its certificate for tests alone. */
 const key = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgCsuqPhjLwo/H3oG5
 pLZsLE0Da9CLe6FIaTt0mmIySC2hRANCAASHGucNbQ7jXKLCAsrXsUPDtgmqvaCw

@@ -131,7 +131,7 @@ describe('what a client may do', () => {
     expect((await client.decide(viewer, { access: 'viewer' })).status).toBe(303);
   });
 
-  test('a person who denies: the client is told, and gets nothing', async () => {
+  test('a person who denies: the client gets the error, and nothing else', async () => {
     const client = await OAuthClient.register(app);
     const { location } = await client.decide(operator, { decision: 'deny' });
     const { searchParams } = new URL(location!);

@@ -228,7 +228,7 @@ describe('registration', () => {
     expect([status, body.error]).toEqual([400, 'invalid_redirect_uri']);
   });
 
-  test('a body that is no JSON, and one that is too large', async () => {
+  test('a body without JSON, and one that is too large', async () => {
     expect((await register(app, '{')).body.error).toBe('invalid_request');
     const large = await register(app, { redirect_uris: [REDIRECT], x: 'x'.repeat(20_000) });
     expect([large.status, large.body.error]).toEqual([400, 'invalid_request']);

@@ -16,7 +16,7 @@ interface RegisteredClient {
 const CLIENT_SECONDS = 3_600;
 
 /**
- * Inserts a client. At `most` clients it replaces the oldest one without a grant. Returns false if there is none. Expired clients go first.
+ * Inserts a client. At `most` clients it replaces the oldest one without a grant, expired ones first. Returns false if all have grants.
  */
 export function insertClient(
   database: Pick<Database, 'transaction'>,

@@ -68,6 +68,8 @@ describe('a new token', () => {
     expect(parseCredential('wu', token)).not.toBeNull();
     expect(rest).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      client_id: null,
+      agent_id: null,
       user_id: operator.id,
       user_email: operator.email,
       name: 'deploy — 日本',

@@ -1,0 +1,71 @@
+/** The consent of OAuth in a browser, which applies the policy of the page to the redirect of its form. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { addAgent } from '../helpers/agents.ts';
+import { accessibilityViolations, openTab } from '../helpers/browser.ts';
+import { OAuthClient, startOAuthApp } from '../helpers/oauth.ts';
+import { addPerson, PASSWORD } from '../helpers/people.ts';
+import { shared } from '../helpers/shared.ts';
+
+const app = shared(startOAuthApp);
+
+/** A site at which the client listens; returns its origin. */
+async function site(html = 'done'): Promise<string> {
+  const server = createServer((_, response) => response.setHeader('content-type', 'text/html').end(html));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  return `http://localhost:${(server.address() as AddressInfo).port}`;
+}
+
+test.each([true, false])(
+  'a person lets a client in as an agent, and the browser continues to it (scripts: %s)',
+  async (javaScriptEnabled) => {
+    const [operator, agent] = [await addPerson(app, 'operator', PASSWORD), await addAgent(app)];
+    const client = await OAuthClient.register(app, `${await site()}/callback`, 'Claude');
+    const { page, complaints, close } = await openTab(app, operator, { javaScriptEnabled });
+    await page.goto(`/oauth/authorize?${client.query()}`);
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Connect Claude');
+    if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
+    await page.getByLabel('Agent', { exact: true }).selectOption(agent.id);
+    await page.getByLabel('Your password').fill('wrong');
+    await page.getByRole('button', { name: 'Allow access' }).click();
+    await page.getByText('This is not your password.').waitFor();
+    await page.getByLabel('Your password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Allow access' }).click();
+    await page.waitForURL(`${client.redirect}?**`);
+    const code = new URL(page.url()).searchParams.get('code')!;
+    expect((await client.exchange(code)).status).toBe(200);
+    await page.goto(`${app.url}/agents/${agent.id}`);
+    await page.getByRole('link', { name: 'Claude' }).waitFor();
+    if (javaScriptEnabled) expect(await accessibilityViolations(page)).toEqual([]);
+    // The status of a refused form is an error to the console.
+    expect(complaints.filter((text) => !text.includes('403'))).toEqual([]);
+    await close();
+  },
+);
+
+test('Deny leads to the client too, and a person who is not signed in comes back after the sign-in', async () => {
+  const viewer = await addPerson(app, 'viewer', PASSWORD);
+  await addPerson(app, 'administrator');
+  const client = await OAuthClient.register(app, `${await site()}/callback`);
+  const { page, close } = await openTab(app, null);
+  await page.goto(`/oauth/authorize?${client.query()}`);
+  await page.getByLabel('Email').fill(viewer.email);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Deny' }).click();
+  await page.waitForURL(`${client.redirect}?error=access_denied**`);
+  await close();
+});
+
+test('the page is not shown in a frame of another site', async () => {
+  const operator = await addPerson(app, 'operator', PASSWORD);
+  const client = await OAuthClient.register(app);
+  const address = `${app.url}/oauth/authorize?${client.query()}`.replaceAll('&', '&amp;');
+  const { page, complaints, close } = await openTab(app, operator);
+  await page.goto(await site(`<iframe src="${address}"></iframe>`));
+  await expect.poll(() => complaints.join()).toContain('frame-ancestors');
+  expect(await page.frames()[1]!.content()).not.toContain('Allow access');
+  await close();
+});
