@@ -1,4 +1,4 @@
-/** `weir mcp`: lets an MCP client that starts its servers as commands reach POST /mcp of a Weir. */
+/** `weir mcp`: lets an MCP client that starts its servers as commands reach POST /mcp of a Weir, or pushes events into its session. */
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
 import { type CredentialReader, openCredentialFile } from '../../deliver/client/credential.ts';
@@ -7,6 +7,8 @@ import { AgentSession } from '../../deliver/client/session.ts';
 import { parseAddress } from '../command/arguments.ts';
 import {
   Events,
+  type Failure,
+  failed,
   fieldsOf,
   isRequest,
   type Message,
@@ -14,12 +16,13 @@ import {
   REVISION,
   type Reply,
   type Request,
-  SERVER_ERROR,
 } from './messages.ts';
 
 interface McpOptions {
   url: string;
   credentialFile: string;
+  channel?: true;
+  unverified?: true;
 }
 
 /**
@@ -30,20 +33,30 @@ export function defineMcp(command: Command, io: CommandIo): void {
   command
     .requiredOption('--url <url>', 'base URL of the API, e.g. http://127.0.0.1:8080')
     .requiredOption('--credential-file <file>', 'file with the credential of an agent, or the API token of a user')
+    .option(
+      '--channel',
+      'push each event of the agent into the Claude Code session that starts this command (research preview)',
+    )
+    .option('--unverified', 'with --channel: also events of webhooks that do not verify their requests')
     .action((options: McpOptions) => serve(options, io));
 }
 
-async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo): Promise<void> {
-  const url = parseAddress(address);
-  const { read, advice } = await openCredentialFile(credentialFile, io.directory, ['wa', 'wu']).catch((error) => {
-    throw error instanceof WeirError ? new CommandError(error.message) : error;
-  });
+async function serve(options: McpOptions, io: CommandIo): Promise<void> {
+  const { channel = false, unverified = false } = options;
+  if (unverified && !channel) throw new CommandError('--unverified needs --channel.');
+  const url = parseAddress(options.url);
+  const kinds = channel ? (['wa'] as const) : (['wa', 'wu'] as const);
+  const { read, advice } = await openCredentialFile(options.credentialFile, io.directory, kinds).catch(asCommandError);
   if (advice !== null) printLine(io, advice);
   const report = (message: string) => printLine(io, `weir mcp: ${message}`);
-  const bridge = new Bridge(url, read, (reply) => stdio.send(reply), report);
+  const send = (reply: Reply) => stdio.send(reply);
+  // The channel is loaded on demand, with the schemas of the MCP server.
+  const program = channel
+    ? new (await import('./channel.ts')).Channel({ url, credential: read, unverified, send, report })
+    : new Bridge(url, read, send, report);
   const stdio = openStdio(
     io,
-    (message) => bridge.take(message),
+    (message) => program.take(message),
     () => report('a line on standard input is not a JSON-RPC message.'),
   );
   let end = () => {};
@@ -53,10 +66,17 @@ async function serve({ url: address, credentialFile }: McpOptions, io: CommandIo
   for (const event of ['end', 'close', 'error']) io.stdin.once(event, end);
   io.stdout.once('error', end);
   for (const signal of SIGNALS) process.once(signal, end);
-  await ended;
-  for (const signal of SIGNALS) process.off(signal, end);
-  stdio.close();
-  await bridge.close();
+  try {
+    await Promise.race([ended, program.ended]);
+  } finally {
+    for (const signal of SIGNALS) process.off(signal, end);
+    stdio.close();
+    await program.close().catch(asCommandError);
+  }
+}
+
+function asCommandError(error: unknown): never {
+  throw error instanceof WeirError ? new CommandError(error.message) : error;
 }
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
@@ -71,13 +91,6 @@ interface InFlight {
   done: Promise<void>;
 }
 
-/** Why a request has no answer of the protocol. `code` and `detail` as in a problem document. */
-interface Failure {
-  code: string;
-  detail: string;
-  [member: string]: unknown;
-}
-
 /**
  * Passes the messages of one MCP client to POST /mcp with a session of the agent or the token of a user, and the answers back. It keeps nothing between
  * messages but the session, so a restart of Weir costs at most the calls that it interrupts.
@@ -88,6 +101,8 @@ class Bridge {
   readonly #session: AgentSession;
   readonly #send: (reply: Reply) => void;
   readonly #report: (message: string) => void;
+  /** Never settled: a call that fails is answered with an error. */
+  readonly ended = new Promise<never>(() => {});
   readonly #inFlight = new Map<string | number, InFlight>();
   /** Negotiated revision of the protocol. Undefined: none, or each request states its own. */
   #revision: string | undefined;
@@ -223,15 +238,4 @@ function failureOf(error: unknown): Failure {
   if (error instanceof WeirError)
     return { code: error.problemCode ?? error.code, detail: `${error.message} ${error.fix}` };
   return { code: 'internal', detail: `unexpected failure, please report it: ${String(error)}` };
-}
-
-/** A call of a tool fails with a result, which the model sees; any other request with an error of the protocol. */
-function failed({ id, method, params }: Request, failure: Failure): Reply {
-  if (method === 'tools/call') {
-    const content = [{ type: 'text', text: JSON.stringify(failure) }];
-    // Required since 2026-07-28.
-    const type = params?._meta?.[REVISION] === undefined ? {} : { resultType: 'complete' };
-    return { jsonrpc: '2.0', id, result: { ...type, isError: true, content } };
-  }
-  return { jsonrpc: '2.0', id, error: { code: SERVER_ERROR, message: failure.detail, data: failure } };
 }

@@ -19,8 +19,9 @@ export interface Reply {
   [member: string]: unknown;
 }
 
-/** Error codes of JSON-RPC 2.0, section 5.1. The last one is from the range for servers. */
-export const [PARSE_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS, SERVER_ERROR] = [-32_700, -32_601, -32_602, -32_000];
+/** Error codes of JSON-RPC 2.0, section 5.1; SERVER_ERROR is from the range for servers. */
+const [PARSE_ERROR, SERVER_ERROR] = [-32_700, -32_000];
+export const [METHOD_NOT_FOUND, INVALID_PARAMS] = [-32_601, -32_602];
 
 export interface Stdio {
   send(reply: Reply): void;
@@ -124,4 +125,22 @@ function jsonOf(text = ''): Reply | null {
   } catch {
     return null;
   }
+}
+
+/** Why a request has no answer of the protocol. `code` and `detail` as in a problem document. */
+export interface Failure {
+  code: string;
+  detail: string;
+  [member: string]: unknown;
+}
+
+/** A call of a tool fails with a result, which the model sees; any other request with an error of the protocol. */
+export function failed({ id, method, params }: Request, failure: Failure): Reply {
+  if (method === 'tools/call') {
+    const content = [{ type: 'text', text: JSON.stringify(failure) }];
+    // Required since 2026-07-28.
+    const type = params?._meta?.[REVISION] === undefined ? {} : { resultType: 'complete' };
+    return { jsonrpc: '2.0', id, result: { ...type, isError: true, content } };
+  }
+  return { jsonrpc: '2.0', id, error: { code: SERVER_ERROR, message: failure.detail, data: failure } };
 }

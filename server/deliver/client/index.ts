@@ -33,6 +33,8 @@ export interface AgentStatus {
   readonly pending: number;
   /** Null when none is pending. */
   readonly oldest_pending_seconds: number | null;
+  /** Webhooks that it is subscribed to, at most 1,000. `verified`: the webhook refuses requests whose signature does not verify. */
+  readonly webhooks: readonly { readonly id: string; readonly name: string; readonly verified: boolean }[];
 }
 
 export type AgentOptions = CredentialSource & {

@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { deliveryStates } from '../../model/events.ts';
 import { idOf, receivedAt, sourceIp } from '../../model/fields.ts';
+import { asText, untrustedContent, untrustedTypes } from './schemas.ts';
 import { queryOf, type Tool, tool } from './tool.ts';
-import { asText, BODY_BYTES_SHOWN, typesOf, untrusted, untrustedContent, untrustedTypes } from './untrusted.ts';
+import { BODY_BYTES_SHOWN, typesOf, untrusted } from './untrusted.ts';
 
 /** Bytes of a body in one answer of get_event. */
 const PART_BYTES_MAX = 32_768;

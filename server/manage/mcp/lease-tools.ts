@@ -3,8 +3,9 @@ import { z } from 'zod';
 import { idOf, nameOf, receivedAt, timeOf } from '../../model/fields.ts';
 import { parseReceipt } from '../../store/queries/claims/receipts.ts';
 import type { ackInput, claimedSchema, settledSchema } from '../api/agent/schema.ts';
+import { asText, untrustedContent } from './schemas.ts';
 import { type Operations, type Tool, type ToolAnswer, tool } from './tool.ts';
-import { asText, BODY_BYTES_SHOWN, untrusted, untrustedContent } from './untrusted.ts';
+import { BODY_BYTES_SHOWN, untrusted } from './untrusted.ts';
 
 /** Deliveries of one call. With cut bodies the answer stays below about 60,000 tokens. */
 const DELIVERIES_MAX = 10;

@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { idOf, nameOf, receivedAt, sourceIp } from '../../model/fields.ts';
 import { rejectionReason, rejectionSchema } from '../../model/rejections.ts';
+import { asText, mark, shownType } from './schemas.ts';
 import { queryOf, type Tool, tool } from './tool.ts';
-import { asText, mark, shownHeaders, shownType } from './untrusted.ts';
+import { shownHeaders } from './untrusted.ts';
 
 const LISTED_MAX = 50;
 

@@ -4,13 +4,16 @@ import { releaseOf } from '../../../base/net/releases.ts';
 import type { createClaim } from '../../../deliver/claims/claim.ts';
 import type { createSettle } from '../../../deliver/claims/settle.ts';
 import { COUNTED_MAX } from '../../../model/events.ts';
+import { isUnverified } from '../../../model/webhook-schemes.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { readWaiting } from '../../../store/queries/agents/activity.ts';
+import { readWebhooksOf } from '../../../store/queries/agents/subscriptions.ts';
 import { countDeliveries } from '../../../store/queries/deliveries/counts.ts';
 import { readDatabaseClock } from '../../../store/queries/server-state.ts';
 import { AGENT_SESSION_SECONDS, type AgentAuth, bearer } from '../../auth/agent.ts';
 import { agentOperation, done, openOperation } from '../operation.ts';
 import {
+  AGENT_WEBHOOKS_MAX,
   ackInput,
   claimedSchema,
   claimInput,
@@ -55,14 +58,16 @@ export function ownAgentOperations({ database, auth, claim, settlements, onOther
     agentMe: agentOperation({
       answers: { 200: meSchema },
       handle: async ({ who: { id, name } }) => {
-        const [{ pending }, [waiting], databaseNowMs] = await Promise.all([
+        const [{ pending }, [waiting], databaseNowMs, subscribed] = await Promise.all([
           countDeliveries(database, { agentId: id }, { waiting: COUNTED_MAX, dead: 0 }),
           readWaiting(database, [id]),
           readDatabaseClock(database),
+          readWebhooksOf(database, id, AGENT_WEBHOOKS_MAX),
         ]);
         const waitedMs = waiting === undefined ? null : Math.max(0, databaseNowMs - Date.parse(waiting.since));
         const waitedSeconds = waitedMs === null ? null : Math.round(waitedMs / 1000);
-        return done(200, { id, name, pending, oldest_pending_seconds: waitedSeconds });
+        const webhooks = subscribed.map((one) => ({ id: one.id, name: one.name, verified: !isUnverified(one) }));
+        return done(200, { id, name, pending, oldest_pending_seconds: waitedSeconds, webhooks });
       },
     }),
 

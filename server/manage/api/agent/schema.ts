@@ -109,6 +109,9 @@ export const extendInput = z
 
 const agent = z.object({ id: idOf('agent'), name: nameOf('agent') });
 
+/** Webhooks in one answer of `me`. */
+export const AGENT_WEBHOOKS_MAX = 1_000;
+
 export const meSchema = agent
   .extend({
     pending: z.int().describe(`deliveries in state pending, counted up to ${COUNTED_MAX}`),
@@ -116,8 +119,26 @@ export const meSchema = agent
       .int()
       .nullable()
       .describe('how long the oldest claimable delivery has waited; null: no delivery is waiting'),
+    webhooks: z
+      .array(
+        z.object({
+          id: idOf('webhook'),
+          name: nameOf('webhook'),
+          verified: z.boolean().describe('true: it refuses requests whose signature does not verify'),
+        }),
+      )
+      .describe(`webhooks that it is subscribed to, oldest first, at most ${AGENT_WEBHOOKS_MAX}`),
   })
-  .meta({ examples: [{ ...agentExample, pending: 3, oldest_pending_seconds: 12 }] });
+  .meta({
+    examples: [
+      {
+        ...agentExample,
+        pending: 3,
+        oldest_pending_seconds: 12,
+        webhooks: [{ id: example.webhook_id, name: 'orders', verified: true }],
+      },
+    ],
+  });
 
 export const sessionSchema = z
   .object({

@@ -59,6 +59,28 @@ export function readSubscribers({ query }: { query: Query }, webhookIds: Iterabl
   });
 }
 
+interface SubscribedWebhook {
+  id: string;
+  name: string;
+  signature_scheme: string;
+  has_secret: boolean;
+}
+
+/** Reads the webhooks of an agent that are not deleted, oldest first, up to `max`. */
+export function readWebhooksOf(
+  { query }: { query: Query },
+  agentId: string,
+  max: number,
+): Promise<SubscribedWebhook[]> {
+  return query<SubscribedWebhook>({
+    text: `select w.id, w.name, w.signature_scheme,
+        (select count(*) > 0 from webhook_secrets x where x.webhook_id = w.id and x.slot = 'current') as has_secret
+      from subscriptions s join webhooks w on w.id = s.webhook_id
+      where s.agent_id = $1 and w.deleted_at is null order by w.created_at, w.id limit $2`,
+    values: [agentId, max],
+  });
+}
+
 /** Returns the array indexes of webhooks that do not exist and of agents that are not active. */
 export async function findMissing(
   query: Query,
