@@ -227,6 +227,7 @@ function makeRows(): EventRow[] {
     contentType: 'application/json',
     eventType: 'push',
     body: randomBytes(BODY_BYTES),
+    orderKeys: null,
     key: null,
   }));
 }

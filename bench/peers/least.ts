@@ -96,6 +96,7 @@ class Request {
       contentType: 'application/json',
       eventType: null,
       body: this.body,
+      orderKeys: null,
       key: null,
     };
   }

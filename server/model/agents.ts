@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { createdAt, givenId, idOf, nameOf, nameText, prose, recordId, recordIds, timeOf, updatedAt } from './fields.ts';
 import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
+import { ORDER_BY_CHARACTERS_MAX, ORDERS_MAX } from './order-by.ts';
 import { createShape, outputShape, type Table, updateShape } from './table.ts';
 
 /** Limit on the dead letters counted for one agent. */
@@ -125,6 +126,14 @@ export const agentInput = {
         'CEL expression over headers, content_type, bytes, body, webhook and event_type: events for which it is false are not delivered; null: all are; absent: unchanged, and none for a new subscription',
       )
       .optional(),
+    order_by: z
+      .string()
+      .nullable()
+      .describe(
+        `where an event has its key: a JSON Pointer into the body, for example /data/customer, or header:NAME of a stored header. Of the events with one key, the agent gets the next one only when the one before is finished. It holds for events received from then on; at most ${ORDERS_MAX} distinct ones a webhook. null: not ordered; absent: unchanged, and not ordered for a new subscription`,
+      )
+      .meta({ maxLength: ORDER_BY_CHARACTERS_MAX })
+      .optional(),
   }),
 };
 
@@ -149,10 +158,16 @@ export const agentWebhookSchema = z
       .nullable()
       .describe('CEL expression: events for which it is false are not delivered; null: all are')
       .meta({ maxLength: FILTER_CHARACTERS_MAX }),
+    order_by: z
+      .string()
+      .nullable()
+      .describe('where an event has the key by which its deliveries are ordered; null: they are not')
+      .meta({ maxLength: ORDER_BY_CHARACTERS_MAX }),
   })
   .meta({ id: 'AgentWebhook' });
 
 export type NewAgent = z.output<typeof agentInput.create>;
+export type SubscriptionInput = z.output<typeof agentInput.subscription>;
 export type AgentPatch = z.output<typeof agentInput.update>;
 
 const whole = z.number().int().min(0);

@@ -220,6 +220,10 @@ export const problems = {
     status: 422,
     detail: 'The members of the answer do not fit together, or to the signature scheme of the webhook.',
   },
+  order_by_invalid: {
+    status: 422,
+    detail: 'The order_by is neither a JSON Pointer nor header:NAME of a stored header, or the webhook has 4 others.',
+  },
   batch_invalid: {
     status: 422,
     detail:

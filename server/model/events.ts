@@ -46,11 +46,18 @@ export const deliverySchema = z
       ),
     attempts: z.number().describe('claims so far, or since the last replay'),
     received_at: timeOf('when the event was received'),
-    available_at: z.iso.datetime().describe('pending: time from which it can be claimed; leased: end of the lease'),
+    available_at: z.iso
+      .datetime()
+      .describe('pending: time from which it can be claimed, unless it is held; leased: end of the lease'),
     finished_at: z.iso
       .datetime()
       .nullable()
       .describe('when it became done, dead or filtered; null: it is pending or leased'),
+    order_key: z
+      .string()
+      .nullable()
+      .describe('hash of the key by which the subscription orders it, in hex; null: it is not ordered'),
+    held: z.boolean().describe('pending, but another delivery with its key must be finished first'),
     reason: z
       .string()
       .nullable()
@@ -70,6 +77,8 @@ export const deliverySchema = z
         received_at: example.received_at,
         available_at: example.leased_until,
         finished_at: null,
+        order_key: null,
+        held: false,
         reason: null,
       },
     ],

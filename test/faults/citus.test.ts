@@ -294,6 +294,7 @@ function keyedRow(webhookId: string): KeyedRow {
     contentType: null,
     eventType: null,
     body,
+    orderKeys: null,
     key: randomBytes(32),
   };
 }

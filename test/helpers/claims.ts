@@ -10,6 +10,7 @@ export function orderOf(agentId: string, order: Partial<ClaimOrder> = {}): Claim
     agentId,
     generation: 1,
     isLimited: false,
+    isOrdered: false,
     max: 10,
     leaseSeconds: 60,
     address: '192.0.2.1',

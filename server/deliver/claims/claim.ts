@@ -3,8 +3,8 @@
  *
  *     settle what the agent has finished -> round -> deliveries, or wait for a commit -> round -> ...
  *
- * A round (round.ts) leases what can be claimed now. If an agent has neither `max_leased` nor filters, and there is one cell, its first round
- * acknowledges in the statement that leases.
+ * A round (round.ts) leases what can be claimed now. If an agent has neither `max_leased`, filters nor an order, and there is one cell, its first
+ * round acknowledges in the statement that leases. (What an acknowledgement frees of a key, only a later statement can lease.)
  */
 import type { Exchange } from '../../base/http/exchange.ts';
 import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
@@ -70,7 +70,12 @@ export function createClaim(parts: ClaimParts) {
       return isOneStatement(current) ? run() : oneAtATime(agent.id, run);
     };
     const settlesInRound =
-      ack.length > 0 && nack.length === 0 && isOneStatement(agent) && cells.known && cells.all().length === 1;
+      ack.length > 0 &&
+      nack.length === 0 &&
+      isOneStatement(agent) &&
+      !agent.ordered &&
+      cells.known &&
+      cells.all().length === 1;
     let settled = settlesInRound ? null : await settlements.settleAll(agent, request);
     const waits = request.waitSeconds > 0 ? waiting.join(agent) : null;
     try {

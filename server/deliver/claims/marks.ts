@@ -15,6 +15,7 @@ import type { Claimed, ClaimOrder, Days } from '../../store/queries/claims/order
 /** A delivery's time is the start of its transaction. A full scan finds deliveries whose commits take longer than this margin. */
 const MARGIN_MS = 10_000;
 const FULL_SCAN_EVERY_MS = 15_000;
+const ASIDE_EVERY_MS = 1_000;
 /** Agents in memory. At this number all are dropped, and one claim of each learns its marks again. */
 const AGENTS_MAX = 10_000;
 /** Timestamp for Postgres: start at the first delivery. */
@@ -25,6 +26,8 @@ interface Mark {
   claimableFrom: string;
   /** Time of the next full scan, by the monotonic clock of this process. */
   fullScanAtMs: number;
+  /** Time from which what is held by key is set aside again, see queries/claims/held.ts. */
+  asideAtMs: number;
   /**
    * The webhook at which the last claim ended: the next one continues round robin from there. Each process keeps its own turns; each webhook
    * still gets its share of the claims that a process serves.
@@ -53,6 +56,15 @@ export class ClaimMarks {
     if (nowMs < mark.fullScanAtMs) return mark;
     mark.fullScanAtMs = nowMs + FULL_SCAN_EVERY_MS;
     return { ...mark, claimableFrom: FROM_FIRST };
+  }
+
+  /** True at most once a second: an agent whose deliveries are ordered sets aside what is held before it claims. */
+  setsAside(agentId: string, cell: number): boolean {
+    const nowMs = performance.now();
+    const mark = this.#of(agentId, cell);
+    if (nowMs < mark.asideAtMs) return false;
+    mark.asideAtMs = nowMs + ASIDE_EVERY_MS;
+    return true;
   }
 
   /**
@@ -103,6 +115,7 @@ export class ClaimMarks {
     const mark = {
       claimableFrom: FROM_FIRST,
       fullScanAtMs,
+      asideAtMs: 0,
       afterWebhookId: null,
       days: daysOf(Date.now(), Date.now()),
     };

@@ -10,6 +10,7 @@ import type { CellList } from '../../store/cells/cells-database.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 import { type ClaimResult, claimDeliveries } from '../../store/queries/claims/claim.ts';
+import { setHeldAside } from '../../store/queries/claims/held.ts';
 import type { Claimed, ClaimOrder } from '../../store/queries/claims/order.ts';
 import type { Receipt } from '../../store/queries/claims/receipts.ts';
 import { nothingSettled, type Settled } from '../../store/queries/claims/settle.ts';
@@ -72,7 +73,7 @@ export async function claimRound(
 /** Leases what can be claimed now in a cell, from the agent's marks on, and moves them. */
 async function claimInCell(
   parts: RoundParts,
-  { id: agentId, maxLeased, filtered, onlyWebhookId, hasManyWebhooks }: Agent,
+  { id: agentId, maxLeased, filtered, ordered, onlyWebhookId, hasManyWebhooks }: Agent,
   wanted: RoundOrder,
   { number: cell }: { number: number },
   acks: readonly Receipt[],
@@ -82,10 +83,12 @@ async function claimInCell(
     cell,
     agentId,
     isLimited: maxLeased !== null,
+    isOrdered: ordered,
     onlyWebhookId,
     hasManyWebhooks,
     ...parts.marks.start(agentId, cell),
   };
+  if (ordered && parts.marks.setsAside(agentId, cell)) await setHeldAside(parts.database, order);
   const lease = async (some: ClaimOrder, options: Parameters<typeof claimDeliveries>[2]): Promise<ClaimResult> => {
     const result = await claimDeliveries(parts.database, some, options);
     parts.metrics.leasesExpired(agentId, result.expired);

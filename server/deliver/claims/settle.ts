@@ -24,7 +24,7 @@ export interface Refusal {
 interface SettleParts {
   database: Database;
   metrics: Pick<Metrics, 'settled'>;
-  /** Called when an agent with `max_leased` may claim again. */
+  /** Called when an agent with `max_leased` may claim again, or a delivery is no longer held by another of its key. */
   freed: (agentId: string) => void;
   onAcknowledged: (agentId: string, acknowledged: readonly Acknowledged[]) => void;
   /** DELIVERY_MAX_ATTEMPTS */
@@ -35,8 +35,8 @@ interface SettleParts {
 export function createSettle({ database, metrics, freed, onAcknowledged, attemptsMax }: SettleParts) {
   /** Reports what was settled. @param isAttempt false: the deliveries were not attempted */
   function answer(agent: Agent, receipts: readonly string[], settled: Settled, isAttempt = true): ReceiptsAnswer {
-    const { changed, acknowledged } = settled;
-    if (agent.maxLeased !== null && changed.some((state) => state !== 'leased')) freed(agent.id);
+    const { changed, frees, acknowledged } = settled;
+    if (frees || (agent.maxLeased !== null && changed.some((state) => state !== 'leased'))) freed(agent.id);
     if (isAttempt)
       for (const [state, outcome] of Object.entries(outcomes))
         metrics.settled(agent.id, outcome, changed.filter((each) => each === state).length);
@@ -46,9 +46,9 @@ export function createSettle({ database, metrics, freed, onAcknowledged, attempt
 
   async function settle(agent: Agent, receipts: readonly string[], settlement: Settlement): Promise<ReceiptsAnswer> {
     const known = knownReceipts(receipts);
-    const isLimited = agent.maxLeased !== null;
+    const kind = { isLimited: agent.maxLeased !== null, isOrdered: agent.ordered };
     const settled =
-      known.length === 0 ? nothingSettled : await settleDeliveries(database, agent.id, known, settlement, isLimited);
+      known.length === 0 ? nothingSettled : await settleDeliveries(database, agent.id, known, settlement, kind);
     return answer(agent, receipts, settled, settlement.kind !== 'release');
   }
 

@@ -39,7 +39,7 @@ export function normalEventTypeFrom(text: string): string {
 export function eventTypeFault(text: string): string | null {
   if (text === NO_EVENT_TYPE) return null;
   const parts = partsOf(text);
-  if (parts.length > PARTS_MAX || parts.some((part) => parsed(part) === null))
+  if (parts.length > PARTS_MAX || parts.some((part) => parsePart(part) === null))
     return 'Give header:NAME, json:/POINTER, two of them joined by +, or none.';
   if (parts.some((part) => header.test(part) && !HEADER_NAME.test(headerOf(part)!))) return HEADER_WANTED;
   const hidden = parts.find((part) => header.test(part) && !isStoredHeader(headerOf(part)!) && !isSourceOfPreset(part));
@@ -56,7 +56,8 @@ function partsOf(text: string): string[] {
   return text.split(/\+(?=header:|json:)/i);
 }
 
-function parsed(part: string): Part | null {
+/** Null: it is neither `header:NAME` nor `json:/POINTER`. */
+export function parsePart(part: string): Part | null {
   if (header.test(part)) return { header: headerOf(part)! };
   return pointer.test(part) ? { path: compilePath(pointerOf(part)!) } : null;
 }
@@ -144,7 +145,7 @@ export function eventTypeReader(
   const source = eventTypeFromOf(own, scheme.name);
   if (source === null) return null;
   const parts = partsOf(source)
-    .map(parsed)
+    .map(parsePart)
     .filter((part) => part !== null && !('header' in part && scheme.headers.includes(part.header))) as Part[];
   const [first, second] = parts;
   if (first === undefined) return null;

@@ -35,6 +35,7 @@ export class RowMaker {
       contentType: contentType === undefined ? null : printable(contentType),
       eventType: webhook.eventType === null ? null : webhook.eventType(exchange, json),
       body,
+      orderKeys: webhook.orderKeys === null ? null : webhook.orderKeys(exchange, json),
       key,
       requestId: exchange.requestId,
     };
@@ -50,13 +51,14 @@ export class RowMaker {
   ): EventRow[] {
     const first = this.one(exchange, webhook, bodies[0]!, null);
     const seed = Buffer.from(first.id.buffer, first.id.byteOffset, 16).readUInt32BE(12) & 0x7fffffff;
-    const { eventType } = webhook;
+    const { eventType, orderKeys } = webhook;
     return bodies.map((body, i) => ({
       ...first,
       id: withLastWord(first.id, seed + i),
       contentType,
       eventType: eventType === null ? null : eventType(exchange, body),
       body,
+      orderKeys: orderKeys === null ? null : orderKeys(exchange, body),
       key: keys === null ? null : keys[i]!,
     }));
   }

@@ -2,6 +2,7 @@
 
 import type { Exchange } from '../../base/http/exchange.ts';
 import type { Decision, Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
+import { type OrderReader, orderReader } from '../../model/order-by.ts';
 import { type CompiledAnswer, compileAnswer, type RefusedStatus } from '../../model/signatures/answer.ts';
 import type { Keyring } from '../../model/signatures/check.ts';
 import { type EventTypeReader, eventTypeFromOf, eventTypeReader } from '../../model/signatures/event-type.ts';
@@ -35,6 +36,8 @@ export interface Webhook {
   readonly dedupePath: readonly PathStep[] | null;
   /** Reads the type of an event; null: its events have none, which costs nothing. */
   readonly eventType: EventTypeReader | null;
+  /** Reads the keys by which deliveries of an event are ordered; null: no subscription has an `order_by`, which costs nothing. */
+  readonly orderKeys: OrderReader | null;
   /** Members of the body are read, or its decompressed bytes are signed. */
   readonly readsJson: boolean;
   /** Null: the default. */
@@ -171,10 +174,12 @@ function open(row: WebhookRow, scheme: Scheme, { keys, capBytes, windowSeconds, 
     dedupeHeader,
     dedupePath: dedupeNames && compilePath(dedupeNames),
     eventType: eventTypeReader(row.eventTypeFrom, scheme),
+    orderKeys: orderReader(row.orders ?? null, uuidBytes(row.id)),
     readsJson:
       scheme.definition.decompress === true ||
       typeFrom?.includes('json:') === true ||
-      pointers.some((path) => path !== null),
+      pointers.some((path) => path !== null) ||
+      row.orders?.some(({ orderBy }) => orderBy.startsWith('/')) === true,
     answer,
     refusedStatus: row.refusedStatus ?? scheme.definition.refused_status ?? 403,
     capBytes: Math.min(capBytes, row.maxPayloadBytes ?? capBytes),

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { Diagnosed } from '../../../workers/diagnose.ts';
 import { problem, type Result } from '../../base/http/problem.ts';
 import { inetBytes } from '../../model/address.ts';
+import { orderReader } from '../../model/order-by.ts';
 import { verifies } from '../../model/signatures/diagnosis/diagnose.ts';
 import type { RejectionReason } from '../../model/signatures/diagnosis/reasons.ts';
 import type { Diagnosis, RefusedRequest } from '../../model/signatures/diagnosis/refused.ts';
@@ -189,6 +190,9 @@ function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number)
   const headers = readStoredHeaders(rejection.headers);
   const scheme = { name: rejection.signature_scheme, headers: [] };
   const typeOf = eventTypeReader(rejection.event_type_from, scheme);
+  const keysOf = orderReader(rejection.webhook_orders, uuidBytes(rejection.webhook_id));
+  const request = { header: (name: string) => headers[name] };
+  const json = readableBody(body, headers['content-encoding']);
   const refusedAt = `${REFUSED_AT_HEADER}: ${rejection.received_at}`;
   return {
     id: uuidv7(receivedAtMs, randomBytes(16), rejection.webhook_cell),
@@ -197,8 +201,9 @@ function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number)
     sourceIp: inetBytes(rejection.source_ip),
     headers: Buffer.from(rejection.headers === '' ? refusedAt : `${rejection.headers}\n${refusedAt}`),
     contentType: headers['content-type'] ?? null,
-    eventType: typeOf?.({ header: (name) => headers[name] }, readableBody(body, headers['content-encoding'])) ?? null,
+    eventType: typeOf?.(request, json) ?? null,
     body,
+    orderKeys: keysOf?.(request, json) ?? null,
     // Without the webhook's dedupe_header, the key is that of the rejection's id.
     key: rejection.dedupe_key ?? dedupeKey(rejection.id),
   };

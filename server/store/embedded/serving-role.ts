@@ -8,7 +8,7 @@ export const SERVING_ROLE = 'weir_serving';
 
 /**
  * Creates the role, with the rights that it lacks. Call after the migrations, as the owner. Tables that are made later get the rights by
- * default. It owns the tables whose partitions processes may create (see PartitionRepair) and to which the first subscription adds a trigger,
+ * default. It owns the tables whose partitions processes may create (see PartitionRepair) and to which the first subscription, or the first ordered one, adds a trigger,
  * and sees when the transactions of all sessions began (see cells/move.ts).
  */
 export async function prepareServingRole({ query }: Pick<Database, 'query'>): Promise<void> {
@@ -33,8 +33,11 @@ export async function prepareServingRole({ query }: Pick<Database, 'query'>): Pr
         loop
           execute format('grant select, insert, update, delete on %s to ${SERVING_ROLE}', own);
         end loop;
+        if not has_sequence_privilege('${SERVING_ROLE}', 'order_numbers', 'usage') then
+          grant usage on sequence order_numbers to ${SERVING_ROLE};
+        end if;
         for own in
-          select oid from pg_class where oid in ('events'::regclass, 'deliveries_finished'::regclass)
+          select oid from pg_class where oid in ('events'::regclass, 'deliveries_live'::regclass, 'deliveries_finished'::regclass)
             and relowner <> '${SERVING_ROLE}'::regrole
         loop
           execute format('alter table %s owner to ${SERVING_ROLE}', own);

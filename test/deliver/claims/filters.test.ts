@@ -35,7 +35,7 @@ const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliverie
 async function agentWith(filter: string | null): Promise<{ webhook: TestWebhook; agent: TestAgent }> {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
-  made(await agentsOf(app).setFilter(agent.id, webhook.id, filter));
+  made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter }));
   return { webhook, agent };
 }
 
@@ -110,14 +110,14 @@ test('a delivery that was leased before is not judged again', async () => {
   const { webhook, agent } = await agentWith(null);
   const event = await send(webhook, '{"action":"edited"}');
   const delivery = await agent.claimOne();
-  made(await agentsOf(app).setFilter(agent.id, webhook.id, 'body.action == "opened"'));
+  made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter: 'body.action == "opened"' }));
   await agent.nack([delivery.receipt], { delay_seconds: 0 });
   const unwanted = await send(webhook, '{"action":"edited"}');
   expect(eventIds(await agent.claim())).toEqual([event]);
   await letPass(app.database, 3600);
   expect(eventIds(await agent.claim({ max: 1 }))).toEqual([event]);
   expect(await statesOf(agent)).toEqual({ leased: 1, filtered: 1 });
-  made(await agentsOf(app).setFilter(agent.id, webhook.id, null));
+  made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter: null }));
   const next = await send(webhook, '{"action":"edited"}');
   expect(eventIds(await agent.claim())).toEqual([next]);
   expect(unwanted).not.toBe(next);
@@ -126,7 +126,7 @@ test('a delivery that was leased before is not judged again', async () => {
 test('a retry is claimable while no webhook has an event to judge', async () => {
   const webhooks = await Promise.all([app.addWebhook(), app.addWebhook()]);
   const agent = await addAgent(app, webhooks);
-  for (const { id } of webhooks) made(await agentsOf(app).setFilter(agent.id, id, 'body.ok'));
+  for (const { id } of webhooks) made(await agentsOf(app).subscribe(agent.id, id, { filter: 'body.ok' }));
   for (const webhook of webhooks) {
     const event = await send(webhook, '{"ok":true}');
     const delivery = await agent.claimOne();
@@ -156,7 +156,7 @@ test('a retry is claimable after a claim that found no room under max_leased', a
 test('a webhook is reached past many others that have a filter and no event', async () => {
   const webhooks = await Promise.all(Array.from({ length: 20 }, () => app.addWebhook()));
   const agent = await addAgent(app, webhooks);
-  for (const { id } of webhooks) made(await agentsOf(app).setFilter(agent.id, id, 'body.ok'));
+  for (const { id } of webhooks) made(await agentsOf(app).subscribe(agent.id, id, { filter: 'body.ok' }));
   const last = webhooks.toSorted((a, b) => (a.id < b.id ? -1 : 1)).at(-1)!;
   const event = await send(last, '{"ok":true}');
   expect(eventIds(await agent.claim({ max: 1 }))).toEqual([event]);
@@ -166,7 +166,7 @@ test('a waiting claim returns the first event that passes, and a filter that is 
   const { webhook, agent } = await agentWith(null);
   const claim = agent.claim({ wait_seconds: 30 });
   await until(() => app.metric('weir_claims_waiting').then((waiting) => waiting > 0));
-  made(await agentsOf(app).setFilter(agent.id, webhook.id, 'body.n == 2'));
+  made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter: 'body.n == 2' }));
   await send(webhook, '{"n":1}');
   await until(async () => (await statesOf(agent)).filtered === 1);
   const wanted = await send(webhook, '{"n":2}');
@@ -189,7 +189,7 @@ describe('a filter that fails', () => {
     expect(eventIds(await agent.claim())).toEqual(sent);
     await until(async () => (await failuresOf(agent)).failures === 2);
     expect(await failuresOf(agent)).toEqual({ failures: 2, reason: 'No such key: amount' });
-    made(await agentsOf(app).setFilter(agent.id, webhook.id, 'bytes > 10'));
+    made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter: 'bytes > 10' }));
     expect(await failuresOf(agent)).toEqual({ failures: 0, reason: null });
   });
 
@@ -235,7 +235,8 @@ test('a claim looks through a long backlog that is almost all filtered', async (
 test('webhooks take turns, with and without a filter, and webhook_ids limits what is judged', async () => {
   const [one, two, three] = await Promise.all([app.addWebhook(), app.addWebhook(), app.addWebhook()]);
   const agent = await addAgent(app, [one, two, three]);
-  for (const { id } of [one, two]) made(await agentsOf(app).setFilter(agent.id, id, 'event_type == "wanted"'));
+  for (const { id } of [one, two])
+    made(await agentsOf(app).subscribe(agent.id, id, { filter: 'event_type == "wanted"' }));
   const wanted = new Map<string, string[]>();
   for (const webhook of [one, two]) wanted.set(webhook.id, await storeMixed(webhook, 12, 4));
   wanted.set(three.id, await storeEvents(app.database, three.id, 3));

@@ -16,7 +16,7 @@ const eventIds = (deliveries: readonly { event: { id: string } }[]) => deliverie
 async function agentWith(filter: string): Promise<{ webhook: TestWebhook; agent: TestAgent }> {
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
-  made(await agentsOf(app).setFilter(agent.id, webhook.id, filter));
+  made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter }));
   return { webhook, agent };
 }
 
@@ -62,7 +62,7 @@ test('a filter that takes too long on three events is suspended, visibly, and ju
   const logged = app.logLines.filter((line) => line.includes('filter_suspended') && line.includes(agent.id));
   expect(logged).toHaveLength(1);
 
-  made(await agentsOf(app).setFilter(agent.id, webhook.id, HOSTILE));
+  made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter: HOSTILE }));
   expect((await stateOf(agent)).suspended_until).toBeNull();
   await send(webhook, excluded);
   expect(await agent.claim()).toEqual([]);

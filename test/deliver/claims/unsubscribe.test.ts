@@ -41,7 +41,7 @@ test('waiting deliveries are still judged by the filter, and a later subscriptio
   const agents = agentsOf(app);
   const sendBoth = async () => [await send(webhook, '{"ok":true}'), await send(webhook, '{"ok":false}')];
   const claimed = async () => (await agent.claim()).map(({ event }) => event.id);
-  made(await agents.setFilter(agent.id, webhook.id, 'body.ok'));
+  made(await agents.subscribe(agent.id, webhook.id, { filter: 'body.ok' }));
   const [wanted, unwanted] = await sendBoth();
   await agents.update(agent.id, { webhook_ids: [] });
   expect(await claimed()).toEqual([wanted]);

@@ -185,7 +185,7 @@ describe('a filter', () => {
   beforeEach(async () => {
     const other = await app.addWebhook();
     picky = await addAgent(app, [other]);
-    made(await agentsOf(app).setFilter(picky.id, other.id, 'event_type == "wanted"'));
+    made(await agentsOf(app).subscribe(picky.id, other.id, { filter: 'event_type == "wanted"' }));
     event = await send(other);
     expect(await picky.claim()).toEqual([]);
   });

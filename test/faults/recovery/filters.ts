@@ -29,7 +29,7 @@ export function filterTests(chain: Chain): void {
     const webhook = await chain.weir.addWebhook();
     let agent = await addAgent(app, [{ ...webhook, url: `${url()}${webhook.path}` }]);
     const agents = agentsOf(chain.weir);
-    made(await agents.setFilter(agent.id, webhook.id, 'event_type == "wanted"'));
+    made(await agents.subscribe(agent.id, webhook.id, { filter: 'event_type == "wanted"' }));
     // Claims of an agent with a limit lock its row before they lease.
     made(await agents.update(agent.id, { max_leased: EVENTS }));
     const stored = (await storeEvents(chain.weir.database, webhook.id, EVENTS)).toSorted();

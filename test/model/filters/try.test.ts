@@ -117,7 +117,7 @@ describe('the page', () => {
   });
 
   test('shows a filter that is not valid in this version, and so does the doctor', async () => {
-    made(await agentsOf(app).setFilter(agent.id, webhook.id, 'bytes > 1'));
+    made(await agentsOf(app).subscribe(agent.id, webhook.id, { filter: 'bytes > 1' }));
     const doctor = () => schemaChecks.filters({ database: app.database } as Reached);
     expect(await doctor()).toMatchObject({ state: 'ok' });
     await app.database.query({

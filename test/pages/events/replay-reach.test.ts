@@ -18,7 +18,7 @@ beforeAll(async () => {
     picky: await addAgent(app, [webhook]),
     stranger: await addAgent(app),
   };
-  made(await agentsOf(app).setFilter(agents.picky.id, webhook.id, 'body.kind == "order"'));
+  made(await agentsOf(app).subscribe(agents.picky.id, webhook.id, { filter: 'body.kind == "order"' }));
   event = await send(webhook, '{"kind":"other"}');
 });
 

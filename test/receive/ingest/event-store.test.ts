@@ -67,6 +67,7 @@ function newRow(): EventRow {
     contentType: null,
     eventType: null,
     body,
+    orderKeys: null,
     key: null,
   };
 }

@@ -90,6 +90,7 @@ test('events are stored as they were received, and the files are removed', async
       contentType: 'text/plain',
       eventType: 'push',
       headers: Buffer.from('x: ü'),
+      orderKeys: [1n, -(2n ** 63n)],
       body: Buffer.from([0, 255, 1]),
     }),
     newRow({ body: Buffer.alloc(0), receivedAtMs: Date.now() - 3_600_000 }),
@@ -100,13 +101,14 @@ test('events are stored as they were received, and the files are removed', async
   expect(counts).toEqual({ stored: 502, duplicates: 0, known: 0, webhookDeleted: 502 });
   const [found] = await fresh.database.query<Record<string, unknown>>({
     text: `select webhook_id = $2 as webhook, received_at, host(source_ip) as ip, convert_from(headers, 'UTF8') as headers,
-             content_type, event_type, encode(body, 'hex') as body, bytes from events where id = $1`,
+             content_type, event_type, encode(body, 'hex') as body, bytes, order_keys::text as keys from events where id = $1`,
     values: [idOf(rows[0]!), Buffer.from(webhookId).toString('hex')],
   });
   expect(found).toEqual({
     webhook: true,
     received_at: new Date(rows[0]!.receivedAtMs),
     ip: '192.0.2.1',
+    keys: '{1,-9223372036854775808}',
     headers: 'x: ü',
     content_type: 'text/plain',
     event_type: 'push',

@@ -24,6 +24,7 @@ export function newRow(given: Partial<EventRow> = {}): EventRow {
     contentType: null,
     eventType: null,
     body: Buffer.from(`{"id":"${uuidText(id)}"}`),
+    orderKeys: null,
     key: null,
     ...given,
   };

@@ -75,6 +75,8 @@ const ofOneCell: Record<string, string> = {
   'store/retention/drop-partitions.ts removeDay': 'maintenance of a cell',
   'store/queries/agents/activity.ts waiting': 'part of statements with a place',
   'store/queries/claims/room.ts due': 'part of statements with a place',
+  'store/queries/claims/held.ts isFirst': 'part of statements with a place',
+  'store/queries/claims/held.ts holdsAnother': 'part of a settlement',
   'store/queries/claims/lease.ts leaseText': 'part of a claim',
   'store/queries/claims/next.ts firstOfMany': 'part of a claim',
   'store/queries/claims/next.ts ifDue': 'part of a claim',

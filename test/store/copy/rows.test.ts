@@ -34,6 +34,7 @@ const anyRow: fc.Arbitrary<EventRow> = fc.record({
   contentType: fc.option(fc.string()),
   eventType: fc.option(fc.string()),
   body: fc.uint8Array({ maxLength: 300 }),
+  orderKeys: fc.option(fc.array(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), { minLength: 1, maxLength: 8 })),
   key: fc.constant(null),
 });
 
@@ -53,7 +54,23 @@ function expected(row: EventRow): (Buffer | null)[] {
     row.eventType === null ? null : Buffer.from(row.eventType),
     Buffer.from(row.body),
     length,
+    row.orderKeys === null ? null : bigints(row.orderKeys),
   ];
+}
+
+/** A bigint[] as array_recv of Postgres reads it: dimensions, flag, type, length, lower bound; then each item with its length. */
+function bigints(items: readonly bigint[]): Buffer {
+  const words = [
+    1,
+    0,
+    20,
+    items.length,
+    1,
+    ...items.flatMap((item) => [8, Number(item >> 32n), Number(BigInt.asIntN(32, item))]),
+  ];
+  const bytes = Buffer.alloc(words.length * 4);
+  for (const [place, word] of words.entries()) bytes.writeInt32BE(word, place * 4);
+  return bytes;
 }
 
 describe('rows for COPY', () => {

@@ -167,6 +167,7 @@ test('a dedupe key is deleted with its event', async () => {
     contentType: null,
     eventType: null,
     body: new Uint8Array(new SharedArrayBuffer(1)),
+    orderKeys: null,
     key: Buffer.alloc(32, 1),
   };
   await storeDeduped(fresh.database, [row as never], RETENTION_DAYS);

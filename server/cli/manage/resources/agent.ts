@@ -97,30 +97,37 @@ export const agentRows: readonly Row[] = [
 
   row<{ filtered?: boolean }>()({
     name: 'webhooks',
-    description: 'list the webhooks of an agent and their filters',
+    description: 'list the webhooks of an agent with filters and order',
     target,
     options: [['--filtered', 'only those with a filter']],
     run: (call, { id, options: { filtered } }) => readList(ofAgent(call, id), 'listAgentWebhooks', { filtered }),
     list: {
-      columns: ['WEBHOOK', 'NAME', 'FILTER'],
-      cells: ({ webhook_id, name, filter }) => [webhook_id, name, filter ?? 'none'],
+      columns: ['WEBHOOK', 'NAME', 'FILTER', 'ORDER BY'],
+      cells: ({ webhook_id, name, filter, order_by }) => [webhook_id, name, filter ?? 'none', order_by ?? 'none'],
       whenEmpty: () => NO_WEBHOOKS,
     },
   }),
 
-  row<{ webhook: string[]; filter?: string }>()({
+  row<{ webhook: string[]; filter?: string; orderBy?: string }>()({
     name: 'subscribe',
     description: 'subscribe an agent to webhooks; their new events become its deliveries',
     target,
     options: [
       ['--filter <expression>', "deliver only events for which this CEL expression is true; '' removes the filter"],
+      [
+        '--order-by <key>',
+        "deliver events with the same key one after the other: a JSON Pointer into the body, or header:NAME; '' removes the order",
+      ],
     ],
     more: (command) => command.requiredOption(...webhook),
     run: async (call, { id, options }) => {
       const webhooks = (await idsOfGiven(call, 'webhook', options.webhook))!;
       // Nothing changes when one of them is unknown.
       for (const webhookId of webhooks) await call('showWebhook', { id: webhookId });
-      const input = options.filter === undefined ? {} : { filter: options.filter || null };
+      const input = {
+        ...(options.filter !== undefined && { filter: options.filter || null }),
+        ...(options.orderBy !== undefined && { order_by: options.orderBy || null }),
+      };
       let agent: Agent | undefined;
       for (const innerId of webhooks) agent = await call('setSubscription', { id, innerId, input });
       return agent!;

@@ -18,20 +18,21 @@ const scope: readonly OptionRow[] = [
 ];
 
 export const deliveryRows: readonly Row[] = [
-  row<Scope & { state?: string; from?: string; to?: string; limit: number }>()({
+  row<Scope & { state?: string; held?: true; from?: string; to?: string; limit: number }>()({
     name: 'list',
     description: 'show the newest deliveries',
     options: [
       ...scope,
       new Option('--state <state>', 'in this state').choices(deliveryStates),
+      ['--held', 'only those that wait for another delivery with their key'],
       ['--from <time>', 'of events received at or after this time', time],
       ['--to <time>', 'of events received before this time', time],
       ['--limit <deliveries>', 'maximum number', positive, 20],
     ],
-    run: async (call, { options: { agent, webhook, state, from, to, limit } }) => {
+    run: async (call, { options: { agent, webhook, state, held, from, to, limit } }) => {
       const agent_id = await idOfGiven(call, 'agent', agent);
       const webhook_id = await idOfGiven(call, 'webhook', webhook);
-      return readList(call, 'listDeliveries', { agent_id, webhook_id, state, from, to }, limit);
+      return readList(call, 'listDeliveries', { agent_id, webhook_id, state, held, from, to }, limit);
     },
     list: {
       columns: ['ID', 'EVENT', 'AGENT', 'STATE', 'ATTEMPTS', 'REASON'],
@@ -69,6 +70,7 @@ export const deliveryRows: readonly Row[] = [
         ['Attempts', String(delivery.attempts)],
         ['Received', delivery.received_at],
         ['Finished', delivery.finished_at],
+        ['Key', delivery.order_key && `${delivery.order_key}${delivery.held ? ', held by another delivery' : ''}`],
         ['Reason', delivery.reason],
       ];
       const shown = facts.flatMap(([name, value]) => (value === null ? [] : `${name.padEnd(10)}${value}\n`)).join('');

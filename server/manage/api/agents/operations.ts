@@ -153,9 +153,10 @@ export function agentOperations(parts: ChangeParts) {
       innerId: { schema: recordId, problem: 'webhook_unknown' },
       input: agentInput.subscription,
       answers: { 200: agentSchema },
+      problems: ['order_by_invalid'],
       representation: agentSchema,
       handle: async ({ actor, id, innerId, input, matches }) =>
-        replyTo(await by(actor).setFilter(id, innerId, input.filter, matches), (agent) => done(200, agent)),
+        replyTo(await by(actor).subscribe(id, innerId, input, matches), (agent) => done(200, agent)),
     }),
 
     endSubscription: operation({

@@ -1,7 +1,7 @@
 /** Agent management. A change resolves once it is committed, announced, and known to every process. */
 import { randomUUID } from 'node:crypto';
 import { ProblemError, problem, type Result } from '../../../base/http/problem.ts';
-import type { AgentPatch, NewAgent } from '../../../model/agents.ts';
+import type { AgentPatch, NewAgent, SubscriptionInput } from '../../../model/agents.ts';
 import { createCredential } from '../../../model/credential.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import type { Query } from '../../../store/connect/pool.ts';
@@ -56,14 +56,14 @@ export class Agents {
     );
   }
 
-  /** Subscribes the agent to the webhook, with this filter instead of its present one; null: without one; undefined: unchanged. */
-  setFilter(
+  /** Subscribes the agent to the webhook, with this filter and order instead of its present ones; null: without; undefined: unchanged. */
+  subscribe(
     id: string,
     webhookId: string,
-    filter: string | null | undefined,
+    given: SubscriptionInput,
     expects: Expects<AgentRecord> = asItIs,
   ): Promise<Result<AgentRecord>> {
-    return this.#update(id, {}, expects, (query) => setSubscription(query, id, webhookId, filter));
+    return this.#update(id, {}, expects, (query) => setSubscription(query, id, webhookId, given));
   }
 
   unsubscribe(id: string, webhookId: string, expects: Expects<AgentRecord> = asItIs): Promise<Result<AgentRecord>> {

@@ -1,16 +1,21 @@
 /** Changes to subscriptions of agents to webhooks. Each returns what the audit entry says of it. */
 
 import { invalid, ProblemError, problem } from '../../../base/http/problem.ts';
+import type { SubscriptionInput } from '../../../model/agents.ts';
+import { normalOrderBy, ORDERS_MAX, orderByFault } from '../../../model/order-by.ts';
+import { schemeOf } from '../../../model/signatures/presets.ts';
 import type { Query } from '../../../store/connect/pool.ts';
 import { touchAgents } from '../../../store/queries/agents/agents.ts';
 import {
   endSubscriptions,
   findMissing,
   insertSubscriptions,
-  readFilter,
+  readSubscription,
   type Subscription,
   updateFilter,
+  updateOrder,
 } from '../../../store/queries/agents/subscriptions.ts';
+import { findWebhook, type WebhookRecord } from '../../../store/queries/webhooks/webhooks.ts';
 import type { AuditMembers } from '../change.ts';
 
 /** Limit on the subscriptions that an audit entry names: an agent may lose thousands at once. */
@@ -33,24 +38,49 @@ export async function setWebhooks(query: Query, agentId: string, webhookIds: rea
 }
 
 /**
- * Subscribes the agent to the webhook as well. Throws ProblemError when the webhook does not exist.
- * @param filter null: without one; undefined: an existing subscription keeps its filter
+ * Subscribes the agent to the webhook as well. Throws ProblemError when the webhook does not exist, or its events cannot be ordered like that.
+ * @param given null: without one; undefined: an existing subscription keeps its own
  */
 export async function setSubscription(
   query: Query,
   agentId: string,
   webhookId: string,
-  filter: string | null | undefined,
+  given: SubscriptionInput,
 ): Promise<AuditMembers> {
   const [missing] = (await findMissing(query, { webhookIds: [webhookId], agentIds: [] })).webhooks;
   if (missing !== undefined) throw new ProblemError(problem('webhook_unknown', `No webhook has the id ${webhookId}.`));
   const pair = { webhookId, agentId };
-  const before = await readFilter(query, pair);
+  const before = await readSubscription(query, pair);
   if (before === undefined) await insertSubscriptions(query, { webhookIds: [webhookId], agentIds: [agentId] });
-  if (filter !== undefined) await updateFilter(query, pair, filter);
-  const after = filter === undefined ? (before ?? null) : filter;
-  const one = (filter: string | null): Subscription => ({ webhook_id: webhookId, agent_id: agentId, filter });
-  return audited(before === undefined ? [] : [one(before)], [one(after)]);
+  if (given.filter !== undefined) await updateFilter(query, pair, given.filter);
+  if (given.order_by !== undefined) await setOrder(query, pair, given.order_by);
+  return audited(before === undefined ? [] : [before], [(await readSubscription(query, pair))!]);
+}
+
+async function setOrder(
+  query: Query,
+  pair: { webhookId: string; agentId: string },
+  orderBy: string | null,
+): Promise<void> {
+  const text = orderBy && normalOrderBy(orderBy);
+  if (text !== null) refuseOrder(orderByFault(text, signatureHeadersOf((await findWebhook(query, pair.webhookId))!)));
+  if ((await updateOrder(query, pair, text)) > ORDERS_MAX)
+    refuseOrder(`The subscriptions of the webhook have ${ORDERS_MAX} others, which is the limit: use one of them.`);
+}
+
+function refuseOrder(detail: string | null): void {
+  if (detail !== null)
+    throw new ProblemError(problem('order_by_invalid', detail, { errors: [{ pointer: '/order_by', detail }] }));
+}
+
+function signatureHeadersOf(webhook: WebhookRecord): readonly string[] {
+  return schemeOf({
+    signatureScheme: webhook.signature_scheme,
+    schemeDefinition: webhook.scheme_definition,
+    signatureHeader: webhook.signature_header,
+    toleranceSeconds: webhook.tolerance_seconds,
+    publicKey: webhook.public_key,
+  }).headers;
 }
 
 /** Ends the subscription to the webhook, if there is one. */
@@ -62,7 +92,7 @@ function audited(ended: readonly Subscription[], added: readonly Subscription[])
   const members = (all: readonly Subscription[]) => ({
     subscriptions: {
       changed: all.length,
-      first: all.slice(0, AUDITED_MAX).map(({ webhook_id, filter }) => ({ webhook_id, filter })),
+      first: all.slice(0, AUDITED_MAX).map(({ agent_id: _, ...subscription }) => subscription),
     },
   });
   return ended.length + added.length === 0 ? {} : { before: members(ended), after: members(added) };

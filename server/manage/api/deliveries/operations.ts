@@ -22,7 +22,7 @@ import { findDelivery, listDeliveries } from '../../../store/queries/deliveries/
 import { readAttempts } from '../../../store/queries/deliveries/history.ts';
 import { agentIdOf } from '../../auth/person.ts';
 import { done, operation, readerOperation } from '../operation.ts';
-import { eventId, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
+import { eventId, flag, flagValue, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { dismissInput, replayInput } from './schema.ts';
 import { type ActedOnMany, actOnMany, actOnOne, undoMany } from './service.ts';
 
@@ -39,6 +39,9 @@ const listQuery = z
     ...scopeQuery,
     event_id: eventId.optional().describe('only deliveries of this event'),
     state: z.enum(deliveryStates).optional().describe('only deliveries in this state'),
+    held: flag
+      .optional()
+      .describe('true: only those that wait for another delivery with their key; false: only others'),
     reason: reasonText.optional().describe('only deliveries with exactly this reason; without a state, dead ones'),
     from: instant.optional().describe('events received at this time or later; UTC if it has no time zone'),
     to: instant.optional().describe('events received before this time'),
@@ -57,7 +60,7 @@ export function deliveryOperations(database: Database) {
         const state = query.state ?? (reason === null ? null : 'dead');
         const agentId = agentIdOf(who) ?? agent_id ?? null;
         if (agent_id !== undefined && agent_id !== agentId) return done(200, { items: [], next_cursor: null });
-        const filter = { agentId, webhookId, eventId, state, reason, from, to };
+        const filter = { agentId, webhookId, eventId, state, held: flagValue(query.held), reason, from, to };
         const reads = new PartialReads(database);
         const rows = await listDeliveries(reads, filter, query.cursor ?? null, query.limit + 1);
         return done(200, { ...pageOf(rows, query.limit, (row) => row), cells_away: reads.cellsAway });

@@ -174,6 +174,7 @@ const MANY_WEBHOOKS = 100;
 
 const ofDeliveries = `
   exists (select from ${subscribedWebhooks('agents.id')} s where filter is not null) as filtered,
+  exists (select from subscriptions s where s.agent_id = agents.id and s.order_by is not null) as ordered,
   (select case when count(*) = 1 then min(webhook_id::text) end from ${subscribedWebhooks('agents.id')} s) as "onlyWebhookId",
   (select count(*) > ${MANY_WEBHOOKS} from ${subscribedWebhooks('agents.id')} s) as "hasManyWebhooks"`;
 
@@ -189,6 +190,8 @@ export interface Agent {
   readonly previousGeneration?: number | null;
   /** A subscription of the agent has a filter, or had one when it ended. */
   readonly filtered: boolean;
+  /** A subscription of the agent has an `order_by`. */
+  readonly ordered: boolean;
   /** The only webhook of which the agent may have deliveries; null: none or several. */
   readonly onlyWebhookId: string | null;
   /** It may have deliveries of more than MANY_WEBHOOKS webhooks. */

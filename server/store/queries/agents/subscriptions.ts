@@ -1,4 +1,5 @@
 /** Subscriptions of agents to webhooks. */
+import { randomBytes } from 'node:crypto';
 import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
@@ -107,6 +108,7 @@ export interface Subscription {
   webhook_id: string;
   agent_id: string;
   filter: string | null;
+  order_by: string | null;
 }
 
 /** Subscribes each agent to each webhook; existing subscriptions are kept. Returns the new ones. */
@@ -116,21 +118,48 @@ export async function insertSubscriptions(query: Query, { webhookIds, agentIds }
     text: `insert into subscriptions (webhook_id, agent_id)
            select webhook_id, agent_id from unnest($1::uuid[]) webhook_id, unnest($2::uuid[]) agent_id
            on conflict do nothing
-           returning webhook_id, agent_id, filter`,
+           returning webhook_id, agent_id, filter, order_by`,
     values: [arrayOf(webhookIds), arrayOf(agentIds)],
   });
 }
 
-/** Reads the filter of a subscription; undefined: the agent is not subscribed. */
-export async function readFilter(
+/** Reads a subscription; undefined: the agent is not subscribed. */
+export async function readSubscription(
   query: Query,
   { webhookId, agentId }: { webhookId: string; agentId: string },
-): Promise<string | null | undefined> {
-  const [row] = await query<{ filter: string | null }>({
-    text: 'select filter from subscriptions where webhook_id = $1 and agent_id = $2',
+): Promise<Subscription | undefined> {
+  const [row] = await query<Subscription>({
+    text: 'select webhook_id, agent_id, filter, order_by from subscriptions where webhook_id = $1 and agent_id = $2',
     values: [webhookId, agentId],
   });
-  return row?.filter;
+  return row;
+}
+
+/** SQL: the orders of a webhook, as JSON; null: it has none. @param webhookId SQL expression */
+export const ordersOf = (webhookId: string) => `(
+  select json_agg(distinct jsonb_build_object('orderBy', o.order_by, 'id', o.order_id::text))
+  from subscriptions o where o.webhook_id = ${webhookId} and o.order_by is not null)`;
+
+/**
+ * Sets the `order_by` of a subscription; null: none. Call with the lock of lockAgents: equal ones of a webhook have one id. Returns the number
+ * of distinct ones of the webhook.
+ */
+export async function updateOrder(
+  query: Query,
+  { webhookId, agentId }: { webhookId: string; agentId: string },
+  orderBy: string | null,
+): Promise<number> {
+  await query({
+    text: `update subscriptions set order_by = $3, order_id = case when $3::text is not null then coalesce(
+             (select o.order_id from subscriptions o where o.webhook_id = $1 and o.order_by = $3 limit 1), $4::bigint) end
+           where webhook_id = $1 and agent_id = $2 and order_by is distinct from $3`,
+    values: [webhookId, agentId, orderBy, String(randomBytes(8).readBigInt64BE())],
+  });
+  const [row] = await query<{ orders: number }>({
+    text: 'select count(distinct order_by)::int as orders from subscriptions where webhook_id = $1',
+    values: [webhookId],
+  });
+  return row!.orders;
 }
 
 /** Sets the filter of a subscription; null: none. The failures of the previous one are forgotten, and one that is suspended judges again. */
@@ -165,14 +194,14 @@ export async function endSubscriptions(
     text: `
       with ended as (
         delete from subscriptions where ${own} = $1 and ${which === 'among' ? '' : 'not '}${other} = any ($2::uuid[])
-        returning agent_id, webhook_id, filter, filter_slow, filter_slow_at
+        returning agent_id, webhook_id, filter, filter_slow, filter_slow_at, order_by
       ), targets as (
         insert into replay_targets (agent_id, webhook_id, filter, filter_slow, filter_slow_at)
         select agent_id, webhook_id, filter, filter_slow, filter_slow_at from ended
         on conflict (agent_id, webhook_id) do update
         set filter = excluded.filter, filter_slow = excluded.filter_slow, filter_slow_at = excluded.filter_slow_at
       )
-      select webhook_id, agent_id, filter from ended order by webhook_id`,
+      select webhook_id, agent_id, filter, order_by from ended order by webhook_id`,
     values: [id, arrayOf(otherIds)],
   });
 }
@@ -184,10 +213,10 @@ export function listAgentWebhooks(
   { webhookId, filtered }: { webhookId: string | null; filtered: boolean | null },
   after: string | null,
   limit: number,
-): Promise<{ id: string; name: string; filter: string | null }[]> {
+): Promise<{ id: string; name: string; filter: string | null; order_by: string | null }[]> {
   return query({
     text: `
-      select s.webhook_id as id, w.name, s.filter
+      select s.webhook_id as id, w.name, s.filter, s.order_by
       from subscriptions s join webhooks w on w.id = s.webhook_id
       where s.agent_id = $1 and w.deleted_at is null
         ${filtered === null ? '' : `and s.filter is ${filtered ? 'not ' : ''}null`}

@@ -103,7 +103,8 @@ export async function moveUndelivered(
         order by available_at limit ${ACTED_MAX} for update skip locked
       ), again as (
         update deliveries d
-        set agent_id = $2, state = 'pending', attempts = 0, available_at = now(), history = ${userActed('replayed', 'null')}
+        set agent_id = $2, state = 'pending', attempts = 0, available_at = now(), history = ${userActed('replayed', 'null')},
+          order_key = null, order_lane = null, order_number = null
         from f where ${isChosen}
         returning d.agent_id, d.webhook_id
       ), targets as (${insertTargets})

@@ -68,7 +68,7 @@ const tables = {
   subscriptions: {
     of: 'agent_id',
     key: 'agent_id, webhook_id',
-    columns: ['agent_id', 'webhook_id', 'filter', 'filter_slow', 'filter_slow_at'],
+    columns: ['agent_id', 'webhook_id', 'filter', 'filter_slow', 'filter_slow_at', 'order_id'],
   },
   replay_targets: {
     of: 'agent_id',

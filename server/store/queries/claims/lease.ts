@@ -77,7 +77,7 @@ function leaseText(
       update deliveries d
       set state = ${hasAttempts(`'leased'`, `'dead'`)},
         attempts = ${hasAttempts('d.attempts + 1', 'd.attempts')},
-        last_lease = d.attempts + 1 >= ${attemptsMax},
+        ${order.isOrdered ? 'order_number = case when d.order_key is not null then 0 end,\n        ' : ''}last_lease = d.attempts + 1 >= ${attemptsMax},
         leases = d.leases + 1,
         finished_at = ${hasAttempts('null', 'now()')},
         reason = ${hasAttempts('d.reason', `'${LAST_LEASE_ENDED}'`)},
@@ -103,7 +103,7 @@ function leaseText(
         concat_ws('.', d.id, d.event_id, d.webhook_id, d.state, c.state, d.attempts, d.leases, c.place, ${milliseconds('c.since')},
           (select ${milliseconds(`now() + make_interval(secs => ${seconds})`)}), c.webhook_name) as leased,
         c.event_type as "eventType", c.content_type as "contentType", ${asText('c.headers')} as headers, ${asText('c.body')} as body`;
-  return { name: `claim-${kind}${days.name}`, text };
+  return { name: `claim-${kind}${order.isOrdered ? '-in-order' : ''}${days.name}`, text };
 }
 
 /** SQL of the deliveries to lease, and a name of its text. */
@@ -113,7 +113,7 @@ function nextOf(
   ids: readonly string[] | null,
   terms: Parameters<typeof nextInRound>[2],
 ): [kind: string, text: string] {
-  if (ids !== null) return ['of-ids', nextOfIds(given, ids.slice(0, order.max), terms)];
+  if (ids !== null) return ['of-ids', nextOfIds(given, order, ids.slice(0, order.max), terms)];
   const { onlyWebhookId, webhookIds } = order;
   if (onlyWebhookId !== null && (webhookIds?.includes(onlyWebhookId) ?? true))
     return ['of-webhook', nextOfWebhook(given, order, onlyWebhookId, terms)];

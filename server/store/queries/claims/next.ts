@@ -11,6 +11,7 @@
 import { uuidv7Time } from '../../ids.ts';
 import { arrayOf, type Placeholders } from '../../sql.ts';
 import { subscribedWebhooks } from '../agents/subscriptions.ts';
+import { isFirst } from './held.ts';
 import type { ClaimOrder } from './order.ts';
 import { due } from './room.ts';
 
@@ -22,6 +23,8 @@ interface Terms {
 }
 
 const columns = 'received_at, id, event_id, webhook_id, available_at, bytes, state';
+/** SQL: and the delivery `d` is not held. */
+const andFirst = (d: string, { isOrdered }: Pick<ClaimOrder, 'isOrdered'>) => (isOrdered ? ` and ${isFirst(d)}` : '');
 /** SQL conditions of what can be claimed. @param from see ClaimOrder.claimableFrom */
 const claimable = (from: string) =>
   `state in ('pending', 'leased') and available_at <= now() and available_at >= ${from}`;
@@ -36,14 +39,14 @@ export function nextOfWebhook(given: Placeholders, order: ClaimOrder, webhookId:
     select ${columns}, 1 as place, available_at as since, (select name from webhooks where id = ${webhook}) as webhook_name
     from deliveries
     where agent_id = ${terms.agentId} and webhook_id = ${webhook}
-      and ${claimable(given.of(order.claimableFrom, 'timestamptz'))} ${terms.only}
+      and ${claimable(given.of(order.claimableFrom, 'timestamptz'))} ${terms.only}${andFirst('deliveries', order)}
     order by available_at
     limit ${terms.max}
     for update skip locked`;
 }
 
 /** @param ids in the order of the claim, and at most as many as it may take: all of them are locked */
-export function nextOfIds(given: Placeholders, ids: readonly string[], terms: Terms): string {
+export function nextOfIds(given: Placeholders, order: ClaimOrder, ids: readonly string[], terms: Terms): string {
   const [id, time] = [given.of(arrayOf(ids), 'uuid[]'), given.of(arrayOf(ids.map(uuidv7Time)), 'timestamptz[]')];
   return `
     select d.*, place, d.available_at as since, w.name as webhook_name
@@ -51,7 +54,7 @@ export function nextOfIds(given: Placeholders, ids: readonly string[], terms: Te
     cross join lateral (
       select ${columns} from deliveries
       where received_at = r.of_time and id = r.of_id and (agent_id = ${terms.agentId}) is true
-        and ${claimable(`'-infinity'`)} ${terms.only}
+        and ${claimable(`'-infinity'`)} ${terms.only}${andFirst('deliveries', order)}
       limit 1
       for update skip locked
     ) d
@@ -78,7 +81,7 @@ export function peekInRound(given: Placeholders, order: ClaimOrder, terms: Terms
   });
 }
 
-interface RoundTerms extends Terms {
+interface RoundTerms extends Terms, Pick<ClaimOrder, 'isOrdered'> {
   /** Placeholders, see ClaimOrder. */
   from: string;
   after: string;
@@ -89,12 +92,18 @@ interface RoundTerms extends Terms {
 function roundOf(given: Placeholders, order: ClaimOrder, terms: Terms): RoundTerms {
   const [from, after] = [given.of(order.claimableFrom, 'timestamptz'), given.of(order.afterWebhookId, 'uuid')];
   const asked = given.of(order.webhookIds && arrayOf(order.webhookIds), 'uuid[]');
-  return { ...terms, from, after, isAsked: (webhookId) => `(${asked} is null or ${webhookId} = any (${asked}))` };
+  return {
+    ...terms,
+    isOrdered: order.isOrdered,
+    from,
+    after,
+    isAsked: (webhookId) => `(${asked} is null or ${webhookId} = any (${asked}))`,
+  };
 }
 
 /** `since`: since when the oldest delivery of all webhooks of the agent can be claimed. @param listed SQL of the webhooks */
 function inTurn(
-  { agentId, max, only, from, after }: RoundTerms,
+  { agentId, max, only, from, after, isOrdered }: RoundTerms,
   listed: string,
   {
     share,
@@ -111,7 +120,7 @@ function inTurn(
       cross join lateral (
         select ${columns}${ofDelivery}
         from deliveries
-        where agent_id = ${agentId} and webhook_id = s.webhook_id and ${claimable(from)} ${only}
+        where agent_id = ${agentId} and webhook_id = s.webhook_id and ${claimable(from)} ${only}${andFirst('deliveries', { isOrdered })}
         order by available_at
         limit ${share}
         ${lock}
@@ -144,10 +153,10 @@ function shareOfDue(max: string, webhooks: string): string {
 }
 
 /** SQL that has a row for a webhook that has something to claim. */
-const ifDue = ({ agentId, from }: RoundTerms) => `
+const ifDue = ({ agentId, from, isOrdered }: RoundTerms) => `
   cross join lateral (
     select from deliveries d
-    where d.agent_id = ${agentId} and d.webhook_id = w.webhook_id and ${claimable(from)}
+    where d.agent_id = ${agentId} and d.webhook_id = w.webhook_id and ${claimable(from)}${andFirst('d', { isOrdered })}
     order by d.available_at
     limit 1
   ) due`;

@@ -10,6 +10,8 @@ export interface ClaimOrder {
   generation: number;
   /** Whether the agent has `max_leased`. If this is outdated, the claim finds nothing or takes a lock that it does not need. */
   isLimited: boolean;
+  /** A subscription of the agent has an `order_by`, as far as this process knows: what is held by another delivery of its key is not claimed. */
+  isOrdered: boolean;
   max: number;
   leaseSeconds: number;
   /** Client address of the claim, for the history of the deliveries. */

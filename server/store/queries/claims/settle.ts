@@ -3,6 +3,7 @@
 import { repeatConflicts } from '../../connect/conflicts.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { leaseEnded } from '../deliveries/history.ts';
+import { holdsAnother } from './held.ts';
 import { type Receipt, receiptColumns, receiptRows, receiptText } from './receipts.ts';
 import { lockMaxLeased } from './room.ts';
 
@@ -19,13 +20,21 @@ export type Settlement =
 export interface Settled {
   done: Set<string>;
   changed: ('pending' | 'leased' | 'done' | 'dead')[];
+  /** Another delivery of a key was held by one that this call ended. Not asked of an agent without `order_by`. */
+  frees: boolean;
   /** Deliveries that this call acknowledged. */
   acknowledged: Acknowledged[];
   /** Receipts, as text, of cells that are away: nothing is known of their leases. */
   away: ReadonlySet<string>;
 }
 
-export const nothingSettled: Settled = { done: new Set(), changed: [], acknowledged: [], away: new Set() };
+export const nothingSettled: Settled = {
+  done: new Set(),
+  changed: [],
+  frees: false,
+  acknowledged: [],
+  away: new Set(),
+};
 
 export interface Acknowledged {
   /** Id of the delivery: a UUIDv7 of the time at which the event was received. */
@@ -46,23 +55,24 @@ const delay = `coalesce($5::float8, least(${NACK_MAX_SECONDS}, ${NACK_FIRST_SECO
 /**
  * Settles leases of one agent, in one statement for each cell. For a receipt that is neither done nor of a cell that is away, the lease
  * was lost: the delivery was claimed again or replayed, or never belonged to this agent.
- * @param isLimited whether the agent has `max_leased`: a lease that has expired is then not extended, since another may have its place
+ * @param agent whether it has `max_leased`: a lease that has expired is then not extended, since another may have its place; and whether a
+ * subscription has an `order_by`
  */
 export async function settleDeliveries(
   database: Database,
   agentId: string,
   receipts: readonly Receipt[],
   settlement: Settlement,
-  isLimited = false,
+  { isLimited = false, isOrdered = false } = {},
 ): Promise<Settled> {
   const { name, set, only = '', given = '', already, values } = statementOf(settlement, isLimited);
   const idsAway = new Set<string>();
   const settle = (query: Query) =>
-    query<SettledRow & Acknowledged>({
-      name,
+    query<SettledRow & Acknowledged & { frees?: boolean }>({
+      name: isOrdered ? `${name}-in-order` : name,
       plan: 'keyed',
       text: `${settleText(set, ['$2', '$3', '$4'], given)}${only}
-        returning d.id, d.leases as lease, d.state, d.webhook_id as "webhookId", d.attempts`,
+        returning d.id, d.leases as lease, d.state, d.webhook_id as "webhookId", d.attempts${isOrdered ? `, ${holdsAnother('d')} as frees` : ''}`,
       values: [agentId, ...receiptColumns(receipts), ...values],
       place: placeOf(receipts, idsAway),
     });
@@ -83,6 +93,7 @@ export async function settleDeliveries(
   return {
     done,
     changed: settled.map(({ state }) => state),
+    frees: settled.some(({ state, frees }) => frees === true && (state === 'done' || state === 'dead')),
     acknowledged: settled.filter(({ state }) => state === 'done'),
     away: new Set(receipts.filter(({ deliveryId }) => idsAway.has(deliveryId)).map(receiptText)),
   };
@@ -137,7 +148,7 @@ export async function settledByAck(
 ): Promise<Settled> {
   const done = new Set(acknowledged.map(textOf));
   await addSettled(database, agentId, receipts, { done, idsAway: new Set() }, isDone);
-  return { done, changed: acknowledged.map(() => 'done'), acknowledged, away: new Set() };
+  return { done, changed: acknowledged.map(() => 'done'), frees: false, acknowledged, away: new Set() };
 }
 
 /** Adds the receipts that an earlier, equal call has settled: their deliveries are in one of these states (SQL). */

@@ -5,7 +5,8 @@ import { type DeliveryState, deliverySchema } from '../../../model/events.ts';
 import { concatenated, newest } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
-import { selectList } from '../../sql.ts';
+import { isoText, selectList } from '../../sql.ts';
+import { isHeld } from '../claims/held.ts';
 import { readEventTypes } from '../events/lists.ts';
 import { leaseEnded } from './history.ts';
 
@@ -14,6 +15,8 @@ interface DeliveryFilter {
   webhookId?: string | null;
   state?: DeliveryState | null;
   eventId?: string | null;
+  /** See isHeld. */
+  held?: boolean | null;
   /** The whole reason. */
   reason?: string | null;
   /** ISO; the event was received at this time or later. */
@@ -26,7 +29,14 @@ export type DeliveryRecord = z.output<typeof deliverySchema>;
 
 type DeliveryRow = Omit<DeliveryRecord, 'event_type'>;
 
-const record = selectList(deliverySchema.omit({ event_type: true }), 'deliveries');
+const record = selectList(deliverySchema.omit({ event_type: true }), 'deliveries', {
+  // Infinity: set aside, see claims/held.ts.
+  available_at: isoText(
+    'case when isfinite(deliveries.available_at) then deliveries.available_at else deliveries.received_at end',
+  ),
+  order_key: `lpad(to_hex(deliveries.order_key), 16, '0')`,
+  held: isHeld('deliveries'),
+});
 
 /** Lists deliveries, newest first. `before`: id of the last delivery of the previous page. Planned for the given filters: the state selects one of the two tables. */
 export async function listDeliveries(
@@ -35,13 +45,15 @@ export async function listDeliveries(
   before: string | null,
   limit: number,
 ): Promise<DeliveryRecord[]> {
-  const { agentId, webhookId, state, eventId, reason, from, to } = filter;
+  const { agentId, webhookId, state, eventId, held = null, reason, from, to } = filter;
   const values: unknown[] = [limit];
   const value = (given: unknown) => `$${values.push(given)}`;
   const conditions = [
     agentId && `agent_id = ${value(agentId)}`,
     webhookId && `webhook_id = ${value(webhookId)}`,
     state && `state = ${value(state)}`,
+    held === true && `state = 'pending' and deliveries.order_key is not null and ${isHeld('deliveries')}`,
+    held === false && `not ${isHeld('deliveries')}`,
     reason && `reason = ${value(reason)}`,
     // The event's time selects the partition.
     eventId && `deliveries.received_at = ${value(uuidv7Time(eventId))} and event_id = ${value(eventId)}`,

@@ -34,8 +34,8 @@ export async function storeDeduped(
     text: `
       with given as materialized (
         select * from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::inet[], $5::text[], $6::text[], $7::text[],
-            $8::integer[], $9::text[], $11::text[]) with ordinality
-          as row (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes, key, event_type, place)
+            $8::integer[], $9::text[], $11::text[], $13::text[]) with ordinality
+          as row (id, webhook_id, received_at, source_ip, headers, content_type, body, bytes, key, event_type, order_keys, place)
       ), claimed as (
         insert into dedupe_keys as known (webhook_id, key, event_id, expires_at)
         select webhook_id, decode(key, 'base64'), given.id,
@@ -48,10 +48,11 @@ export async function storeDeduped(
           expires_at = case when known.expires_at > now() then known.expires_at else excluded.expires_at end
         returning known.webhook_id, known.key, known.event_id
       ), stored as (
-        insert into events (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes)
+        insert into events (id, webhook_id, received_at, source_ip, headers, content_type, event_type, body, bytes, order_keys)
         select given.id, given.webhook_id, given.received_at, given.source_ip, decode(given.headers, 'base64'),
           convert_from(decode(given.content_type, 'base64'), 'UTF8'),
-          convert_from(decode(given.event_type, 'base64'), 'UTF8'), decode(given.body, 'base64'), given.bytes
+          convert_from(decode(given.event_type, 'base64'), 'UTF8'), decode(given.body, 'base64'), given.bytes,
+          string_to_array(given.order_keys, ' ')::bigint[]
         from given join claimed on claimed.event_id = given.id and claimed.webhook_id = given.webhook_id
       )
       select claimed.event_id as "eventId"
@@ -70,6 +71,8 @@ export async function storeDeduped(
       retentionDays,
       array(rows, ({ eventType }) => (eventType === null ? null : base64(Buffer.from(eventType)))),
       cell,
+      // Quoted for the spaces.
+      array(rows, ({ orderKeys }) => orderKeys && `"${orderKeys.join(' ')}"`),
     ],
     place: { cell },
   });

@@ -1,11 +1,13 @@
 /** Rejections as users read, check and accept them. */
 import type { z } from 'zod';
+import type { Order } from '../../../model/order-by.ts';
 import { rejectionSchema } from '../../../model/rejections.ts';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import type { KeptSignature } from '../../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../../model/signatures/diagnosis/reasons.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { isoColumn, selectList } from '../../sql.ts';
+import { ordersOf } from '../agents/subscriptions.ts';
 
 const columnsSchema = rejectionSchema.omit({ hint: true, expected_headers: true, fixes: true, last_check: true });
 
@@ -31,6 +33,7 @@ export interface RejectionDetail extends RejectionRecord {
   webhook_enabled: boolean;
   /** Where new events of the webhook are stored. */
   webhook_cell: number;
+  webhook_orders: Order[] | null;
 }
 
 const other = `case when o.id is not null then json_build_object('id', o.id, 'name', o.name) end`;
@@ -45,7 +48,7 @@ export const rejectionColumns = `${selectList(columnsSchema, 'r', {
 export const fromRejections = `from rejections r join webhooks w on w.id = r.webhook_id and w.deleted_at is null
   left join webhooks o on o.id = r.other_webhook_id and o.deleted_at is null`;
 
-export const detailColumns = `${rejectionColumns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, r.url, w.enabled as webhook_enabled, w.cell as webhook_cell`;
+export const detailColumns = `${rejectionColumns}, convert_from(r.headers, 'UTF8') as headers, r.body, r.dedupe_key, r.url, w.enabled as webhook_enabled, w.cell as webhook_cell, ${ordersOf('w.id')} as webhook_orders`;
 const detail = `select ${detailColumns} ${fromRejections} where r.id = $1`;
 
 interface RejectionFilter {

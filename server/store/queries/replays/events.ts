@@ -1,4 +1,5 @@
 /** Delivers stored events again, to agents that are subscribed or beyond subscriptions. */
+import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { expected } from '../../connect/expected.ts';
 import type { Database } from '../../connect/pool.ts';
@@ -6,6 +7,11 @@ import { uuidv7Time } from '../../ids.ts';
 import { arrayOf } from '../../sql.ts';
 import type { ReplayScope } from './recipients.ts';
 import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from './targets.ts';
+
+/** What one replay delivers is ordered within itself, and waits for nothing else. Never 0, the lane of new events. */
+function laneOf(id: string): bigint {
+  return BigInt(`0x${id.replaceAll('-', '').slice(-15)}`) | 1n;
+}
 
 /**
  * Creates deliveries of events to the agents of the scope. Returns their ids; an event that does not exist has none. Beyond
@@ -27,13 +33,20 @@ export async function deliverAgain(
         select $5, id from unnest($2::uuid[]) id where $5::uuid is not null order by id desc limit 1
         on conflict (job_id) do update set upto = greatest(job_progress.upto, excluded.upto)
       ), again as (
-        insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, history)
-        select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes, case when $4 then '[]'::jsonb end
+        insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, history, order_key, order_lane, order_number)
+        select delivery_id(e.id), e.webhook_id, a.id, e.id, e.received_at, e.bytes, case when $4 then '[]'::jsonb end,
+          keyed.key, case when keyed.key is not null then $6::bigint end,
+          case when keyed.key is not null then (select nextval('order_numbers')) end
         from events e
         join webhooks w on w.id = e.webhook_id
         join agents a on a.revoked_at is null and ($3::uuid[] is null or a.id = any ($3))
           and ($3 is not null and $4::boolean
             or exists (select from subscriptions s where s.webhook_id = e.webhook_id and s.agent_id = a.id))
+        left join lateral (
+          select e.order_keys[array_position(e.order_keys, s.order_id) + 1] as key
+          from subscriptions s
+          where s.webhook_id = e.webhook_id and s.agent_id = a.id and s.order_id is not null
+        ) keyed on true
         where e.received_at = any ($1::timestamptz[]) and e.id = any ($2::uuid[])
           and ($5 is null or e.id > all (select upto from before))
         returning id, agent_id, webhook_id
@@ -45,6 +58,7 @@ export async function deliverAgain(
       agentIds && arrayOf(agentIds),
       beyondSubscriptions,
       jobId,
+      String(laneOf(jobId ?? randomUUID())),
     ],
     place: { ids: eventIds },
   });

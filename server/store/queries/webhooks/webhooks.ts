@@ -1,11 +1,13 @@
 /** Webhooks: management, the rows that ingest caches, and their activity. */
 import type { z } from 'zod';
+import type { Order } from '../../../model/order-by.ts';
 import type { Answer, RefusedStatus } from '../../../model/signatures/answer.ts';
 import type { SchemeDefinition } from '../../../model/signatures/definition.ts';
 import { webhookActivitySchema } from '../../../model/webhook-activity.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf, isoText, rowsNamed, selectList } from '../../sql.ts';
+import { ordersOf } from '../agents/subscriptions.ts';
 import { lastEventAt } from './state.ts';
 
 const storedSchema = webhookSchema.omit({ url: true });
@@ -170,6 +172,8 @@ export interface WebhookRow {
   refusedStatus: RefusedStatus | null;
   maxPayloadBytes: number | null;
   rateLimitMax: number | null;
+  /** Distinct `order_by` of its subscriptions; null: none. */
+  orders: Order[] | null;
   /** An alert begins when its last event is older than it expects. */
   expectsEvents: boolean;
   sealed: Buffer[];
@@ -201,6 +205,7 @@ export async function readWebhooks(
         w.max_payload_bytes as "maxPayloadBytes",
         w.rate_limit_max as "rateLimitMax",
         w.expect_every_seconds is not null as "expectsEvents",
+        ${ordersOf('w.id')} as orders,
         s.sealed, s."secretIds", s."previousExpiresAtMs"
       from (
         select * from webhooks

@@ -214,6 +214,7 @@ describe('the webhooks of an agent', () => {
       webhook_id: ids[index],
       name: 'listed',
       filter: index === 2 ? 'bytes > 1' : null,
+      order_by: null,
     });
     const first = await webhooksOf(id, '?limit=3');
     expect(first).toEqual({ items: [0, 1, 2].map(item), next_cursor: ids[2] });
@@ -300,17 +301,18 @@ describe('the audit entry of a change of subscriptions', () => {
     return [before.subscriptions, after.subscriptions];
   };
 
-  test('says what ended and what began, and the filter before and after', async () => {
+  test('says what ended and what began, and filter and order before and after', async () => {
     const [one, two] = (await Promise.all([app.addWebhook(), app.addWebhook()])).map(({ id }) => id);
     const { id } = await made({ webhook_ids: [one] });
-    const filter = 'bytes > 1';
+    const plain = { filter: null, order_by: null };
+    const given = { filter: 'bytes > 1', order_by: '/customer' };
     const list = (...first: object[]) => ({ changed: first.length, first });
-    await operator.api('PUT', `${PATH}/${id}/subscriptions/${one}`, { filter });
-    expect(await statesOf()).toEqual([list({ webhook_id: one, filter: null }), list({ webhook_id: one, filter })]);
+    await operator.api('PUT', `${PATH}/${id}/subscriptions/${one}`, given);
+    expect(await statesOf()).toEqual([list({ webhook_id: one, ...plain }), list({ webhook_id: one, ...given })]);
     await operator.api('PATCH', `${PATH}/${id}`, { webhook_ids: [two] });
-    expect(await statesOf()).toEqual([list({ webhook_id: one, filter }), list({ webhook_id: two, filter: null })]);
+    expect(await statesOf()).toEqual([list({ webhook_id: one, ...given }), list({ webhook_id: two, ...plain })]);
     await operator.api('DELETE', `${PATH}/${id}/subscriptions/${two}`);
-    expect(await statesOf()).toEqual([list({ webhook_id: two, filter: null }), list()]);
+    expect(await statesOf()).toEqual([list({ webhook_id: two, ...plain }), list()]);
     await operator.api('PATCH', `${PATH}/${id}`, { name: randomUUID() });
     expect(await statesOf()).toEqual([undefined, undefined]);
   });

@@ -91,6 +91,8 @@ describe('one delivery', () => {
       received_at: expect.stringMatching(/Z$/),
       available_at: expect.stringMatching(/Z$/),
       finished_at: expect.stringMatching(/Z$/),
+      order_key: null,
+      held: false,
       reason: 'no luck',
     });
     const seenBy = (who: TestAgent) => request(`${app.url}${PATH}/${ids[0]}`, who.token);

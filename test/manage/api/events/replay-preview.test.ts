@@ -18,7 +18,7 @@ let picky: TestAgent;
 beforeAll(async () => {
   [orders, others] = [await app.addWebhook(), await app.addWebhook()];
   [all, picky] = [await addAgent(app, [orders, others]), await addAgent(app, [orders])];
-  made(await agentsOf(app).setFilter(picky.id, orders.id, 'body.n > 1'));
+  made(await agentsOf(app).subscribe(picky.id, orders.id, { filter: 'body.n > 1' }));
   for (const n of [1, 2, 3]) await send(orders, JSON.stringify({ n }));
   await send(others);
 });

@@ -93,7 +93,7 @@ describe('a filter', () => {
   beforeEach(async () => {
     const other = await app.addWebhook();
     picky = await addAgent(app, [other]);
-    made(await agentsOf(app).setFilter(picky.id, other.id, 'body.kind == "order"'));
+    made(await agentsOf(app).subscribe(picky.id, other.id, { filter: 'body.kind == "order"' }));
     event = await send(other, '{"kind":"other"}');
     expect(await picky.claim()).toEqual([]);
   });
@@ -115,11 +115,11 @@ describe('a filter', () => {
   test('that passes the event does not judge it again at the claim', async () => {
     const wanted = await send(webhook, '{"kind":"order"}');
     await subscribed.claim({ max: 100 });
-    made(await agentsOf(app).setFilter(subscribed.id, webhook.id, 'body.kind == "order"'));
+    made(await agentsOf(app).subscribe(subscribed.id, webhook.id, { filter: 'body.kind == "order"' }));
     expect((await replay(wanted)).status).toBe(201);
-    made(await agentsOf(app).setFilter(subscribed.id, webhook.id, 'false'));
+    made(await agentsOf(app).subscribe(subscribed.id, webhook.id, { filter: 'false' }));
     expect((await subscribed.claimOne()).event.id).toBe(wanted);
-    made(await agentsOf(app).setFilter(subscribed.id, webhook.id, null));
+    made(await agentsOf(app).subscribe(subscribed.id, webhook.id, { filter: null }));
   });
 });
 
