@@ -1,6 +1,6 @@
 /**
- * The table of conditions: what needs a person, from which value on, how it reads, and what to do. The overview, GET /api/v1/conditions,
- * alerts, `weir doctor` and the Prometheus rules take thresholds and texts from here. A condition is *reported* when it has an alert.
+ * The table of conditions: what needs a person, from which value on, how it reads, and what to do. Issues, alerts,
+ * `weir doctor` and the Prometheus rules take thresholds and texts from here. A condition is *reported* when it has an alert.
  */
 
 import { FULL_WITHIN_DAYS } from './disks.ts';
@@ -76,6 +76,9 @@ export const END_RATIO = 0.5;
 export const EXPIRING_COUNTED_MAX = 10_000;
 /** Days after today that must have partitions. */
 export const PARTITIONS_AHEAD_MIN = 2;
+
+/** The reason of a group. */
+const because = (cause: string) => (cause === '' ? '' : `: ${cause}`);
 
 export const conditionTable = {
   database: {
@@ -214,8 +217,8 @@ export const conditionTable = {
     severity: 'warning',
     threshold: null,
     unit: 'deliveries',
-    meaning: 'an agent has dead letters',
-    text: ({ name, value }) => `Agent ${name} has ${counted(value, 'dead letter')}.`,
+    meaning: 'an agent has dead letters; one for each reason',
+    text: ({ name, value, cause }) => `Agent ${name} has ${counted(value, 'dead letter')}${because(cause)}.`,
     fix: 'The agent used up all attempts. Fix the cause, then replay or dismiss them.',
     action: 'Review',
     page: (id) => `/deliveries?state=dead&agent_id=${id}`,
@@ -267,9 +270,9 @@ export const conditionTable = {
     severity: 'warning',
     threshold: REJECTED_MIN,
     unit: 'requests',
-    meaning: `at least ${REJECTED_MIN} requests to a webhook were rejected in the last hour, until the newest is accepted or verifies now, or requests verify and none was rejected for ${REJECTIONS_QUIET_MS / 60_000} minutes and twice the mean pause between them`,
-    text: ({ name, value }) =>
-      `${counted(value, 'request')} to webhook ${name} ${value === 1 ? 'was' : 'were'} rejected in the last hour.`,
+    meaning: `at least ${REJECTED_MIN} requests to a webhook were rejected in the last hour, until the newest is accepted or verifies now, or requests verify and none was rejected for ${REJECTIONS_QUIET_MS / 60_000} minutes and twice the mean pause between them; one for each reason`,
+    text: ({ name, value, cause }) =>
+      `${counted(value, 'request')} to webhook ${name} ${value === 1 ? 'was' : 'were'} rejected in the last hour${because(cause)}.`,
     fix: 'Their signatures did not verify. The rejections name the reason and the fix.',
     action: 'See why',
     page: (id) => `/rejections?webhook_id=${id}`,

@@ -30,6 +30,8 @@ export const advisoryLocks = {
   oauthClients: 7_236_468,
   /** Deciding which alerts begin and end: one machine at a time. */
   alerts: 7_236_466,
+  /** Recording which issues hold: one process at a time. */
+  issues: 7_236_468,
 } as const;
 
 /**

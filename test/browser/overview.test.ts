@@ -1,4 +1,4 @@
-/** The overview in a browser: conditions, the chart under pointer and keys, and refreshes that disturb neither. */
+/** The overview in a browser: issues, the chart under pointer and keys, and refreshes that disturb neither. */
 import { beforeAll, expect, test } from 'vitest';
 import { Tally } from '../../server/manage/live/tally.ts';
 import { addHistory } from '../../server/store/queries/webhooks/history.ts';
@@ -22,10 +22,10 @@ beforeAll(async () => {
 /** The chart of requests, once it is read by pointer and keys. */
 const chart = '.plot .chart[tabindex]';
 
-test('without JavaScript it states the conditions, draws the chart, and shows its values', async () => {
+test('without JavaScript it states the issues, draws the chart, and shows its values', async () => {
   const tab = await openTab(app, viewer, { javaScriptEnabled: false });
   await tab.page.goto('/');
-  await tab.page.getByText('1 condition needs a person', { exact: true }).waitFor();
+  await tab.page.getByText('1 issue needs a person', { exact: true }).waitFor();
   await tab.page.getByText('40 requests to webhook Linear were rejected in the last hour').waitFor();
   const label = 'Requests in the last 24 hours: 1,204 accepted, 40 rejected, 0 rate limited';
   expect(await tab.page.getByRole('img', { name: label }).count()).toBe(1);

@@ -38,7 +38,7 @@ export const inputs: Partial<Record<OperationName, (world: World) => unknown>> =
   setSubscription: () => ({ filter: 'bytes < 10' }),
   fixRejection: () => ({ kind: 'set_secret', secret: 'what the sender has' }),
   acceptRejections: ({ webhook }) => ({ webhook_id: webhook.id }),
-  snoozeCondition: () => ({ for: '1h' }),
+  updateIssue: () => ({ assignee: 'ada@example.org' }),
   replayDeliveries: ({ agent }) => ({ agent_id: agent.id, state: 'dead' }),
   undoDeliveries: ({ action }) => ({ action_id: action }),
 };
@@ -87,9 +87,10 @@ export async function makeWorld(overrides: Overrides = {}): Promise<World> {
     },
     // There is no such cell: it would need another server.
     cells: async () => '1',
-    conditions: async () => {
+    issues: async () => {
       await made.deliveries!();
-      return `dead_letters:${agent.id}`;
+      const { items } = (await administrator.api('GET', `/api/v1/issues?subject_id=${agent.id}`)).body;
+      return items[0].id;
     },
     rejections: async () => {
       const mistyped = await app.addWebhook();

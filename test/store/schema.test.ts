@@ -167,6 +167,36 @@ test.each([56, 57, 58])(
   },
 );
 
+test('snoozes of conditions and outages become issues', async () => {
+  const fresh = await of(earlierDatabase(58));
+  const { query } = fresh.database;
+  await createPartitions(fresh.database, Date.now());
+  await fill(fresh.database);
+  await query({
+    text: `
+      insert into condition_snoozes (condition_id, until, state, count, snoozed_by)
+      values ($1, now() + interval '1 hour', '', 12, 'ada'), ('rate_limits', now() + interval '1 day', null, null, 'ada'),
+        ('archive', now() - interval '1 second', null, null, 'ada')`,
+    values: [`dead_letters:${agent.id}`],
+  });
+  await query({
+    text: `
+      insert into outages (id, machine, began_at, ended_at, refused, spooled)
+      select gen_random_uuid(), 'one', now() - hours * interval '1 hour', now() - hours * interval '59 minutes', hours, 7
+      from unnest('{1,2400}'::int[]) hours`,
+  });
+  await migrate(fresh.database);
+  const rows = await query({
+    text: `select kind, subject_id, facts ->> 'name' as name, count, resolved_at is null as holds, snoozed_until > now() as snoozed
+           from issues order by kind`,
+  });
+  expect(rows).toEqual([
+    { kind: 'database', subject_id: 'one', name: 'one', count: 8, holds: false, snoozed: null },
+    { kind: 'dead_letters', subject_id: agent.id, name: 'shipping', count: 12, holds: true, snoozed: true },
+    { kind: 'rate_limits', subject_id: '', name: '', count: 1, holds: true, snoozed: true },
+  ]);
+});
+
 test('a database of each adopted version has the same objects afterwards', async () => {
   const current = await of(earlierDatabase(58));
   await migrate(current.database);

@@ -1,5 +1,5 @@
 /**
- * The frame of the page: theme, menu of small screens, counts of problems in navigation, title and icon.
+ * The frame of the page: theme, menu of small screens, the count of open issues in the navigation, title and icon.
  */
 (() => {
   const root = document.documentElement;
@@ -28,35 +28,20 @@
     if (key === 'Escape' && menu) menu.checked = false;
   });
 
-  /** Requests rejected before this page followed the stream, as the server counted them. */
-  let rejectedBefore = null;
-
   // live.js passes on each message of the stream with the counters.
-  document.addEventListener('weir:counters', ({ detail: { database, deliveries, totals } }) => {
-    const shown = (name) => document.querySelector(`[data-count="${name}"]`);
-    const number = (name) => Number.parseInt(shown(name)?.textContent ?? '0', 10);
-    rejectedBefore ??= { atTotal: totals.rejected, count: number('rejected') };
-    show('rejected', rejectedBefore.count + Math.max(0, totals.rejected - rejectedBefore.atTotal));
-    const dead = deliveries?.dead ?? number('dead');
-    show('dead', dead);
-    const badge = database === 'down' ? '(!) ' : dead > 0 ? `(${short(dead)}) ` : '';
+  document.addEventListener('weir:counters', ({ detail: { database, issues } }) => {
+    const place = document.querySelector('[data-count="issues"]');
+    if (place && issues !== undefined) {
+      place.textContent = short(issues);
+      place.hidden = issues === 0;
+    }
+    const badge = database === 'down' ? '(!) ' : place && !place.hidden ? `(${place.textContent}) ` : '';
     const title = badge + document.title.replace(/^\((\d+\+?|!)\) /, '');
     if (document.title !== title) document.title = title;
     const icon = document.querySelector('link[rel="icon"]');
     const address = badge === '' ? icon.dataset.calm : icon.dataset.alert;
     if (icon.getAttribute('href') !== address) icon.href = address;
   });
-  // The new header has the current count.
-  document.addEventListener('htmx:load', ({ target }) => {
-    if (target.id === 'header') rejectedBefore = null;
-  });
-
-  function show(name, count) {
-    for (const place of document.querySelectorAll(`[data-count="${name}"]`)) {
-      place.textContent = short(count);
-      place.hidden = count === 0;
-    }
-  }
 
   function short(count) {
     return count > 999 ? '999+' : String(count);

@@ -8,6 +8,7 @@
   /** The second key after g. */
   const places = {
     o: '/',
+    i: '/issues',
     e: '/events',
     r: '/rejections',
     d: '/deliveries',

@@ -54,6 +54,11 @@ export function managementCommands(
       'show deliveries, replay finished ones, and dismiss dead ones',
       async () => (await import('./resources/delivery.ts')).deliveryRows,
     ),
+    entry(
+      'issue',
+      'show what needs a person, assign it, and snooze it',
+      async () => (await import('./resources/issue.ts')).issueRows,
+    ),
     entry('alert', 'show alerts, and send a test alert', async () => (await import('./resources/alert.ts')).alertRows),
     entry(
       'history',

@@ -6,11 +6,11 @@ import type { agentOperations } from './agents/operations.ts';
 import type { alertOperations } from './alerts/operations.ts';
 import type { auditOperations } from './audit/operations.ts';
 import type { cellOperations } from './cells/operations.ts';
-import type { conditionOperations } from './conditions/operations.ts';
 import type { deliveryOperations } from './deliveries/operations.ts';
 import type { eventOperations } from './events/operations.ts';
 import type { filterOperations } from './filters/operations.ts';
 import type { historyOperations } from './history/operations.ts';
+import type { issueOperations } from './issues/operations.ts';
 import type { jobOperations } from './jobs/operations.ts';
 import type { liveOperations } from './live/operations.ts';
 import type { openApiOperations } from './openapi/operations.ts';
@@ -27,7 +27,7 @@ export type OtherOperations = ReturnType<typeof ownAgentOperations> &
   ReturnType<typeof eventOperations> &
   ReturnType<typeof rejectionOperations> &
   ReturnType<typeof liveOperations> &
-  ReturnType<typeof conditionOperations> &
+  ReturnType<typeof issueOperations>['operations'] &
   ReturnType<typeof alertOperations> &
   ReturnType<typeof statusOperations>;
 

@@ -1,11 +1,15 @@
-/** A condition that holds as lists, `weir doctor` and alerts say it: sentences, and the page where to act. */
+/** A condition as issues, `weir doctor` and alerts say it: sentences, and the page where to act. */
+import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { z } from 'zod';
+import { HOUR_MS } from '../../base/time/durations.ts';
 import type { alertSchema } from '../../model/alerts.ts';
 import { type Finding, problem } from '../../model/check.ts';
-import type { Condition } from '../../model/condition-list.ts';
 import { type ConditionKind, conditionOf, counted, inWords, reportOf } from '../../model/conditions.ts';
+import { ISSUE_HOURS, type Issue } from '../../model/issues.ts';
+import { isoTime } from '../../store/ids.ts';
 import type { AlertRow } from '../../store/queries/alerts/alerts.ts';
+import type { IssueFacts, IssueRow } from '../../store/queries/alerts/issues.ts';
 
 /** A condition that holds, as it was found. */
 export interface Held {
@@ -18,30 +22,63 @@ export interface Held {
   /** Why, and what to do about that cause. */
   cause?: string;
   fix?: string;
+  /** The group, of several of one subject, and what its page is asked for: `&reason=...`. */
+  part?: string;
+  query?: string;
 }
 
 /** What this machine finds about itself. */
 export const thisMachine = () => ({ id: hostname(), name: hostname() });
 
-/** The condition with the texts of the table. */
-export function describeCondition(held: Held, publicUrl: string): Condition {
-  const { kind, subject, value, threshold = null, since = null } = held;
-  const row = conditionOf(kind);
+/** The issue with the texts of the table. @param nowMs Unix milliseconds. */
+export function describeIssue(row: IssueRow, publicUrl: string, nowMs: number): Issue {
+  const { id, kind, subject_id, first_at, last_at, count, facts, resolved_at, assignee, note } = row;
+  const { name, cause, fix, query = '', began_after } = facts;
+  const { subject, severity, page, fix: usualFix } = conditionOf(kind);
+  const isSnoozed = resolved_at === null && row.snoozed_until !== null && Date.parse(row.snoozed_until) > nowMs;
+  const isOver = kind === 'database' && resolved_at !== null;
   return {
-    id: row.subject === 'installation' ? kind : `${kind}:${subject!.id}`,
-    snoozed: null,
+    id,
     kind,
-    severity: row.severity,
-    text: textOf(held),
-    fix: held.fix ?? row.fix,
-    url: `${publicUrl}${row.page(subject?.id ?? '')}`,
-    webhook_id: row.subject === 'webhook' ? subject!.id : null,
-    agent_id: row.subject === 'agent' ? subject!.id : null,
-    name: subject?.name ?? null,
-    count: row.unit === null || row.unit === 'seconds' ? null : value!,
-    expect_every_seconds: kind === 'silent' ? threshold : null,
-    since,
+    severity,
+    subject: { kind: isOver ? 'machine' : subject, id: subject_id, name },
+    title: isOver ? outageText(row) : textOf({ ...facts, kind, subject: { id: subject_id, name }, cause: cause ?? '' }),
+    fix: fix ?? usualFix,
+    url: `${publicUrl}${page(subject_id)}${query}`,
+    first_at,
+    last_at,
+    count,
+    hours: hoursOf(facts, nowMs),
+    state: resolved_at !== null ? 'resolved' : isSnoozed ? 'snoozed' : 'open',
+    resolved_at,
+    assignee,
+    note,
+    snoozed_until: isSnoozed ? row.snoozed_until : null,
+    ...(began_after === undefined ? {} : { began_after }),
   };
+}
+
+function outageText({ facts, first_at, resolved_at }: IssueRow): string {
+  const seconds = (Date.parse(resolved_at ?? first_at) - Date.parse(first_at)) / 1000;
+  const { name, refused = 0, spooled = 0 } = facts;
+  return `Postgres did not commit events of machine ${name} for ${inWords(seconds)}: ${counted(refused, 'request')} refused, ${counted(spooled, 'event')} spooled.`;
+}
+
+/** The largest values of the last ISSUE_HOURS hours, oldest first. */
+export function hoursOf({ hours }: Pick<IssueFacts, 'hours'>, nowMs: number): number[] {
+  const none: number[] = Array(ISSUE_HOURS).fill(0);
+  if (hours === undefined) return none;
+  const passed = Math.min(ISSUE_HOURS, Math.max(0, Math.floor(nowMs / HOUR_MS) - hours.hour));
+  return [...hours.values, ...none].slice(passed, passed + ISSUE_HOURS);
+}
+
+/** A condition that cannot be stored, because Postgres commits nothing. Its id is the same in each process. */
+export function unstored({ kind, subject, since, ...facts }: Held, nowMs: number): IssueRow {
+  const [now, subject_id, name] = [isoTime(nowMs), subject?.id ?? '', subject?.name ?? ''];
+  const hex = createHash('sha256').update(`${kind} ${subject_id}`).digest('hex');
+  const id = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+  const none = { part: '', resolved_at: null, assignee: null, note: null, snoozed_until: null };
+  return { ...none, id, kind, subject_id, first_at: since ?? now, last_at: now, count: 1, facts: { ...facts, name } };
 }
 
 /** The condition as a finding of `weir doctor`, whose sentences have no full stop. */

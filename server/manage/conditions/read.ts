@@ -1,15 +1,15 @@
-/** Reads the conditions that hold now, as the overview and GET /api/v1/conditions list them. */
+/** Reads the conditions that hold now, for the issues. */
 
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';
-import { MINUTE_MS } from '../../base/time/durations.ts';
+import { HOUR_MS, MINUTE_MS } from '../../base/time/durations.ts';
 import { keptFor } from '../../base/time/kept.ts';
-import type { Condition } from '../../model/condition-list.ts';
 import { conditionTable, inWords, LIMITED_SHARE_MIN, REJECTIONS_QUIET_MS } from '../../model/conditions.ts';
 import { type LowDisk, lowDisks } from '../../model/disks.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
 import { DIED_MINUTES, noDeaths, type ProcessDeath } from '../../model/process-deaths.ts';
+import { reasonTitle } from '../../model/signatures/diagnosis/titles.ts';
 import { retriesText, SOME_RETRY } from '../../model/signatures/retries.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
@@ -21,8 +21,11 @@ import { isoTime } from '../../store/ids.ts';
 import { readAgentActivity } from '../../store/queries/agents/activity.ts';
 import {
   type RefusedRequests,
+  type RejectionGroup,
+  readDeadGroups,
   readNamesOfAgents,
   readRefusedRequests,
+  readRejectionGroups,
 } from '../../store/queries/alerts/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
 import { readOverdueWebhooks, readSilentWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
@@ -30,17 +33,19 @@ import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
-import { describeCondition, type Held, thisMachine } from './describe.ts';
+import { type Held, thisMachine } from './describe.ts';
 
 /** How long a list read from the history is reused by a process. */
 const REFUSED_VALID_MS = 5_000;
 const SILENT_VALID_MS = 60_000;
 const RETENTION_VALID_MS = 60_000;
 const FILTERS_VALID_MS = 60_000;
+/** A reason and a header. */
+const PART_CHARACTERS_MAX = 300;
 /** Filters that are checked. weir doctor checks more. */
 const FILTERS_MAX = 2_000;
 
-interface ReaderParts {
+export interface ReaderParts {
   settings: Pick<Settings, 'RETENTION_DAYS' | 'KEEP_UNDELIVERED_DAYS' | 'ALERT_PENDING_SECONDS' | 'PUBLIC_URL'>;
   database: Database;
   /** The last minutes of all processes of this machine. */
@@ -55,15 +60,18 @@ interface ReaderParts {
 /** Finds conditions that hold. @param nowMs Unix milliseconds */
 type Reader = (nowMs: number) => Promise<Held[]>;
 
-/** Returns a function that reads the conditions, most lists from a cache. `nowMs`: Unix milliseconds. Rejects with errors of the database. */
-export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<Condition[]> {
+/** Returns a function that reads the conditions, most lists from a cache. It rejects with errors of the database. */
+export function heldReader(parts: ReaderParts): Reader {
   const { settings, database, history, commitFailure, spoolFolder, cells } = parts;
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const spool = spoolFolder === null ? null : new SpoolReader(realDisk, spoolFolder);
   const readers: Reader[] = [
     async () => {
       const failure = await commitFailure();
-      return failure === null ? [] : [{ kind: 'database', ...causeOf(failure) }];
+      const since = history.latest?.outage?.began_at;
+      return failure === null
+        ? []
+        : [{ kind: 'database', ...(since === undefined ? {} : { since }), ...causeOf(failure) }];
     },
     async () => {
       const { events = 0 } = (await spool?.read().catch(() => null)) ?? {};
@@ -80,9 +88,7 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
         subject: agent,
         value: count,
       })),
-    keptFor(REFUSED_VALID_MS, async (nowMs) =>
-      (await readRefusedRequests(database, nowMs)).flatMap((one) => refusalConditions(one, nowMs)),
-    ),
+    keptFor(REFUSED_VALID_MS, (nowMs) => readRefusalConditions(database, nowMs)),
     keptFor(FILTERS_VALID_MS, async () => filterConditions(await readFilters(database, null, FILTERS_MAX))),
     keptFor(RETENTION_VALID_MS, (nowMs) => readRetentionConditions(database, retention, nowMs)),
     async (nowMs) => (await readOverdueWebhooks(database, nowMs)).map((one) => silentCondition(one, nowMs)),
@@ -91,8 +97,7 @@ export function conditionReader(parts: ReaderParts): (nowMs: number) => Promise<
     ),
   ];
   return async (nowMs) => {
-    const held = await Promise.all(readers.map((read) => read(nowMs)));
-    return held.flat().map((one) => describeCondition(one, settings.PUBLIC_URL));
+    return (await Promise.all(readers.map((read) => read(nowMs)))).flat();
   };
 }
 
@@ -102,27 +107,38 @@ async function readAgentConditions(database: Database, pendingMax: number, nowMs
   const agents = await readAgentActivity(database, null);
   const isLate = (since: string | null) => since !== null && secondsSince(since, nowMs) > pendingMax;
   const shown = agents.filter((one) => one.dead > 0 || isLate(one.waiting_since));
-  const names = await readNamesOfAgents(
-    database,
-    shown.map((one) => one.agent_id),
-  );
-  return shown.flatMap(({ agent_id: id, dead, waiting_since: since }): Held[] => {
+  const ids = shown.map((one) => one.agent_id);
+  const [names, dead] = await Promise.all([readNamesOfAgents(database, ids), readDeadGroups(database, ids)]);
+  return shown.flatMap(({ agent_id: id, waiting_since: since }): Held[] => {
     const subject = { id, name: names.get(id) ?? id };
+    const threshold = pendingMax;
     return [
-      ...(dead > 0 ? [{ kind: 'dead_letters', subject, value: dead } as const] : []),
+      ...dead
+        .filter((group) => group.agent_id === id)
+        .map(({ reason, count: value, first_at }): Held => {
+          const query = reason === null ? '' : `&reason=${encodeURIComponent(reason)}`;
+          return {
+            kind: 'dead_letters',
+            subject,
+            value,
+            since: first_at,
+            part: JSON.stringify(reason),
+            query,
+            cause: shortened(reason),
+          };
+        }),
       ...(isLate(since)
-        ? [
-            {
-              kind: 'pending',
-              subject,
-              value: secondsSince(since!, nowMs),
-              threshold: pendingMax,
-              since: since!,
-            } as const,
-          ]
+        ? [{ kind: 'pending', subject, value: secondsSince(since!, nowMs), threshold, since: since! } as const]
         : []),
     ];
   });
+}
+
+const REASON_CHARACTERS_SHOWN = 120;
+
+function shortened(reason: string | null): string {
+  if (reason === null) return 'the agent gave no reason';
+  return reason.length > REASON_CHARACTERS_SHOWN ? `${reason.slice(0, REASON_CHARACTERS_SHOWN)}…` : reason;
 }
 
 /** Undelivered events that are about to be removed, and days that could not be archived. */
@@ -232,19 +248,51 @@ export function webhookOf({
   return { id, name };
 }
 
-/** What the refused requests of a webhook mean: rejected signatures, its rate limit, or nothing that verifies. */
-function refusalConditions(requests: RefusedRequests, nowMs: number): Held[] {
-  const { accepted, rejected, limited, refused, signature_scheme } = requests;
+/** What the refused requests of webhooks mean: rejected signatures, their rate limit, or nothing that verifies. */
+async function readRefusalConditions(database: Database, nowMs: number): Promise<Held[]> {
+  const all = await readRefusedRequests(database, nowMs);
+  const rejecting = all.filter((one) => one.rejected >= conditionTable.rejections.threshold && !isFixed(one, nowMs));
+  const ids = rejecting.map(({ webhook_id }) => webhook_id);
+  const groups = await readRejectionGroups(database, ids, nowMs - HOUR_MS);
+  return [
+    ...rejecting.flatMap((one) =>
+      rejectionConditions(
+        one,
+        groups.filter(({ webhook_id }) => webhook_id === one.webhook_id),
+      ),
+    ),
+    ...all.flatMap((requests): Held[] => {
+      const { accepted, rejected, limited, refused, signature_scheme } = requests;
+      const subject = webhookOf(requests);
+      const fix = conditionTable.limited.fix.replace(SOME_RETRY, retriesText(signature_scheme));
+      return [
+        ...(isLimited(limited, accepted + rejected + limited)
+          ? [{ kind: 'limited', subject, value: limited, fix } as const]
+          : []),
+        ...(isFailing(requests, nowMs)
+          ? [{ kind: 'failing', subject, value: rejected + limited + refused } as const]
+          : []),
+      ];
+    }),
+  ];
+}
+
+/** The rejections of a webhook by reason. The groups are of samples, which share the exact number. */
+function rejectionConditions(requests: RefusedRequests, groups: readonly RejectionGroup[]): Held[] {
   const subject = webhookOf(requests);
-  const held: Held[] = [];
-  if (rejected >= conditionTable.rejections.threshold && !isFixed(requests, nowMs))
-    held.push({ kind: 'rejections', subject, value: rejected });
-  if (isLimited(limited, accepted + rejected + limited)) {
-    const fix = conditionTable.limited.fix.replace(SOME_RETRY, retriesText(signature_scheme));
-    held.push({ kind: 'limited', subject, value: limited, fix });
-  }
-  if (isFailing(requests, nowMs)) held.push({ kind: 'failing', subject, value: rejected + limited + refused });
-  return held;
+  const samples = groups.reduce((sum, { count }) => sum + count, 0);
+  if (samples === 0) return [{ kind: 'rejections', subject, value: requests.rejected }];
+  return groups
+    .filter(({ newest_is_fixed }) => !newest_is_fixed)
+    .map(({ reason, header, count, first_at }) => ({
+      kind: 'rejections',
+      subject,
+      value: Math.max(count, Math.round((requests.rejected * count) / samples)),
+      since: first_at,
+      part: `${reason} ${header ?? ''}`.slice(0, PART_CHARACTERS_MAX),
+      query: `&reason=${reason}`,
+      cause: `${reasonTitle(reason)}${header === null ? '' : ` (${header})`}`,
+    }));
 }
 
 /**

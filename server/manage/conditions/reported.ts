@@ -17,7 +17,7 @@ import { cellSubject, diskSubject, type TroubledCell, webhookOf } from './read.t
 export type AlertSettings = Pick<Settings, 'ALERT_PENDING_SECONDS' | 'ALERT_REJECTIONS_PER_MINUTE'>;
 
 /** A condition that holds, at least enough to keep an alert active. */
-export type Reported = Required<Omit<Held, 'cause' | 'fix'>> & {
+export type Reported = Required<Omit<Held, 'cause' | 'fix' | 'part' | 'query'>> & {
   kind: ReportedKind;
   /** False for a value between the thresholds of the end and of the beginning: it keeps an alert active, and begins none. */
   begins: boolean;

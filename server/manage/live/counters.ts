@@ -94,6 +94,7 @@ export const liveSchema = z.object({
   unknown_urls: z
     .array(unknownUrlSchema)
     .describe('clients whose requests below /in/ got 404, since the start of the processes, the most frequent first'),
+  issues: whole.optional().describe('open issues, at most 1,000; absent: no client was watching a moment ago'),
   deliveries: depthSchema.nullable().describe('null: no client was watching a moment ago, or counting took too long'),
 });
 

@@ -17,13 +17,14 @@ import { check, invalidBody } from '../../base/http/issues.ts';
 import { type Problem, problemDocument } from '../../base/http/problem.ts';
 import type { Reader } from '../auth/person.ts';
 import { eventTools } from './event-tools.ts';
+import { issueTools } from './issue-tools.ts';
 import { leaseTools } from './lease-tools.ts';
 import { managementTools } from './management-tools.ts';
 import { rejectionTools } from './rejection-tools.ts';
 import { type CallRecord, isFor, isListedFor, listing, type Operations, type Tool } from './tool.ts';
 import { SECURITY, toolResult } from './untrusted.ts';
 
-const tools: readonly Tool[] = [...leaseTools, ...eventTools, ...managementTools, ...rejectionTools];
+const tools: readonly Tool[] = [...leaseTools, ...eventTools, ...managementTools, ...rejectionTools, ...issueTools];
 const listings = new Map(tools.map((tool) => [tool, listing(tool)]));
 
 /** Validates the answers of clients to requests of the server. This server sends none, and the SDK's default creates an Ajv for each request. */

@@ -13,9 +13,8 @@ import type { Cells } from '../../store/cells/cells.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { countFailed, deleteOldAgentHistory } from '../../store/queries/agents/history.ts';
 import { deleteOldAlerts } from '../../store/queries/alerts/alerts.ts';
-import { deleteOldSnoozes } from '../../store/queries/alerts/condition-snoozes.ts';
 import { countExpiring } from '../../store/queries/alerts/expiring.ts';
-import { deleteOldOutages } from '../../store/queries/alerts/outages.ts';
+import { deleteOldIssues } from '../../store/queries/alerts/issues.ts';
 import { endLastLeases } from '../../store/queries/deliveries/deliveries.ts';
 import { deleteOldActions } from '../../store/queries/deliveries/undo-action.ts';
 import { deleteOldRejections } from '../../store/queries/rejections/ring.ts';
@@ -157,14 +156,13 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     await deleteOldHistory(database, isStopping);
     await deleteOldAgentHistory(database);
     await deleteOldLatency(database, isStopping);
-    await deleteOldOutages(database);
     await deleteOldFailures(database);
     await recordTallies(database);
     await deleteExpiredAnswers(database);
     await deleteExpiredClients(database);
     await deleteOldActions(database);
     await deleteOldAlerts(database, RETENTION_DAYS);
-    await deleteOldSnoozes(database);
+    await deleteOldIssues(database.query);
     await deleteOldJobs(database);
   };
   const runHourRound = async () => {

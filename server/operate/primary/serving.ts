@@ -11,7 +11,7 @@ import { LiveHub } from '../../manage/live/hub.ts';
 import { OutageLog } from '../../manage/live/outages.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import type { Database } from '../../store/connect/pool.ts';
-import { addOutages } from '../../store/queries/alerts/outages.ts';
+import { addOutages } from '../../store/queries/alerts/issues.ts';
 import { countOrEstimateDeliveries } from '../../store/queries/deliveries/counts.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { SecretsKeys } from '../../store/secrets/keys.ts';

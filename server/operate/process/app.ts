@@ -65,7 +65,7 @@ export async function startApp(
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
   const build = dirname(workers);
   const client = new ClientPackage(settings.PUBLIC_URL, build);
-  const pages = composePages({ ...base, judge: agents.tryJudge }, people, live.history, client, build);
+  const pages = composePages({ ...base, judge: agents.tryJudge }, people, live, client, build);
   const ready = createReady({
     database,
     commitFailure: ingest.commitFailure,

@@ -1,15 +1,14 @@
-/** GET /: whether anything is wrong, requests over time, alerts and webhooks. A part that is not read in time says so. */
+/** GET /: whether anything is wrong, requests over time, and webhooks. A part that is not read in time says so. */
 import { DAY_MS } from '../../base/time/durations.ts';
 import { within } from '../../base/time/within.ts';
 import type { HistoryCounts } from '../../model/history.ts';
-import { chart } from '../charts/chart.ts';
 import { isFelt, readOutagesSince } from '../charts/outage-list.ts';
 import { refusalsOf } from '../charts/refusals.ts';
+import { sparkFrame, sparkOf } from '../charts/spark.ts';
 import { errorShare, sumOf, trafficOf, withRefused } from '../charts/traffic.ts';
 import { namesOf } from '../names.ts';
 import { PART_MS_MAX, type Page, partOf, view } from '../page.ts';
-import { alertsOf } from './alerts.ts';
-import { conditionCard, otherAlerts } from './conditions.ts';
+import { worstFirst } from './issues.ts';
 
 /** By the parameter `range`: the span, the step of its points, and how the page names it. */
 const ranges = {
@@ -19,11 +18,10 @@ const ranges = {
 } as const;
 type Range = keyof typeof ranges;
 
-const sparkFrame = { width: 120, height: 26 };
 const WEBHOOKS_SHOWN = 25;
-/** Alerts on the page: active ones, and the latest that have ended, if they ended within a day. */
-const ALERTS_SHOWN = 50;
-const ENDED_SHOWN = 5;
+/** Issues that are read, and those that are shown: the newest of the worst. */
+const ISSUES_READ = '200';
+const ISSUES_SHOWN = 6;
 
 export const overview: Page = async ({ call, query }) => {
   const nowMs = Date.now();
@@ -31,27 +29,23 @@ export const overview: Page = async ({ call, query }) => {
   const range: Range = Object.hasOwn(ranges, given) ? (given as Range) : '24h';
   const { days, step } = ranges[range];
   const fromMs = nowMs - days * DAY_MS;
-  const [conditions, traffic, webhooks, alerts, outageList] = await Promise.all([
-    partOf(call('listConditions')),
+  const [issues, traffic, webhooks, outageList] = await Promise.all([
+    partOf(call('listIssues', { query: { state: 'open', limit: ISSUES_READ } })),
     partOf(call('showHistory', { query: { from: new Date(fromMs).toISOString(), step: String(step) } })),
     partOf(call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } })),
-    alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
     readOutagesSince(call, fromMs),
   ]);
-  const recent = alerts?.filter(({ ended_at }) => ended_at === null || nowMs - Date.parse(ended_at) < DAY_MS);
-  const activeAlerts = recent?.filter(({ ended_at }) => ended_at === null) ?? [];
-  const cards = conditions?.items.map((one) => conditionCard(one, activeAlerts)).sort(bySeverity);
   const known = Object.fromEntries((webhooks?.items ?? []).map(({ webhook_id, name }) => [webhook_id, name]));
   const named = await within(PART_MS_MAX, namesOf(call, 'webhooks', Object.keys(known)));
   return view('overview', 'Overview', {
     now: nowMs,
-    conditions: cards?.filter(({ snoozed }) => snoozed === null),
-    snoozed: cards?.filter(({ snoozed }) => snoozed !== null),
+    issues: issues && worstFirst(issues.items),
+    issuesShown: ISSUES_SHOWN,
+    more: issues?.next_cursor != null,
     traffic: traffic && trafficOf(traffic.points, ranges[range].text, outageList, null),
     outageList: outageList.filter(isFelt),
     refusals: refusalsOf(traffic?.points ?? []),
     unaccepted: unacceptedOf(traffic?.points ?? []),
-    alerts: recent && otherAlerts(recent, conditions?.items ?? []),
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
     rangeText: ranges[range].text,
@@ -66,19 +60,7 @@ export const overview: Page = async ({ call, query }) => {
   });
 };
 
-/** Sorts stably: the worst first. */
-function bySeverity(one: { severity: string }, other: { severity: string }): number {
-  return Number(other.severity === 'critical') - Number(one.severity === 'critical');
-}
-
-function sparkOf(hours: readonly number[]) {
-  // The last hour is not over: as long as it has less than the one before it, it would look like an outage.
-  const [before, last] = hours.slice(-2);
-  const drawn = last !== undefined && last < before! ? hours.slice(0, -1) : hours;
-  return chart({ accepted: drawn }, drawn.length, sparkFrame).lines[0]!;
-}
-
-/** From this share of requests that were not accepted on, a page without conditions is not good. */
+/** From this share of requests that were not accepted on, a page without issues is not good. */
 const UNACCEPTED_SHARE_MAX = 0.05;
 
 /** The requests that were not accepted, when they are many; else null. */

@@ -3,6 +3,7 @@ import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { recordId } from '../../model/fields.ts';
 import { rejectionReasonNames } from '../../model/signatures/diagnosis/reasons.ts';
+import { reasonTitle } from '../../model/signatures/diagnosis/titles.ts';
 import { presetNamed } from '../../model/signatures/presets.ts';
 import { retriesText } from '../../model/signatures/retries.ts';
 import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
@@ -20,7 +21,6 @@ import {
   redirect,
   view,
 } from '../page.ts';
-import { reasonTitle } from '../reason-titles.ts';
 import { sentence } from '../show.ts';
 import { senderOf } from '../webhooks/senders.ts';
 import { senderMessage } from './sender-message.ts';

@@ -1,7 +1,7 @@
 /** What an operator writes to the sender of a rejected request that only the sender can fix. */
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
-import { reasonTitle } from '../reason-titles.ts';
+import { reasonTitle } from '../../model/signatures/diagnosis/titles.ts';
 import { sentence, utc } from '../show.ts';
 
 type Rejection = Success<Operations['showRejection']['answers']>['body'];

@@ -7,6 +7,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import { type Problem, problem } from '../../base/http/problem.ts';
 import { StoredText } from '../../base/http/stored-text.ts';
 import type { Settings } from '../../base/settings/read.ts';
+import { within } from '../../base/time/within.ts';
 import { etagOf } from '../../manage/api/precondition.ts';
 import type { Csrf } from '../../manage/auth/csrf.ts';
 import type { Person } from '../../manage/auth/person.ts';
@@ -14,7 +15,7 @@ import { isFresh } from '../../manage/auth/step-up.ts';
 import type { History } from '../../manage/live/counters.ts';
 import { problems } from '../../model/errors.ts';
 import { allows, type Role } from '../../model/users.ts';
-import type { PageReply } from '../page.ts';
+import { PART_MS_MAX, type PageReply } from '../page.ts';
 import type { Assets } from './assets.ts';
 import { appearanceOf, frameOf, usualAppearance } from './frame.ts';
 import { isFragment, redirectTo } from './navigation.ts';
@@ -31,10 +32,10 @@ export interface PageAnswerParts {
   client: ClientPackage;
   notices: Notices;
   settings: Settings;
-  /** The last minutes, for the counts of problems in the navigation and for outages. */
+  /** The last minutes, for outages. */
   history: History;
-  /** Counts dead letters where the history has no number of them. */
-  countDead: () => Promise<number>;
+  /** Counts open issues for the navigation. */
+  countIssues: () => Promise<number>;
 }
 
 export class PageAnswers {
@@ -102,11 +103,9 @@ export class PageAnswers {
   }
 
   async #counted(exchange: Exchange, person: Person | null) {
-    const appearance = appearanceOf(exchange);
-    const { history, countDead } = this.#parts;
-    if (person === null) return frameOf(appearance, null);
-    const isCounted = history.latest?.deliveries != null || history.latest?.database === 'down';
-    return frameOf(appearance, history, isCounted ? 0 : await countDead());
+    const isDown = person !== null && this.#parts.history.latest?.database === 'down';
+    const issues = person === null || isDown ? 0 : await within(PART_MS_MAX, this.#parts.countIssues());
+    return frameOf(appearanceOf(exchange), issues, isDown);
   }
 
   /** What every page shows besides its own data and that of its request. */
@@ -197,7 +196,7 @@ const limitedFrame = {
   boosted: false,
   formToken: null,
   path: '',
-  frame: frameOf(usualAppearance, null),
+  frame: frameOf(usualAppearance),
   requestId: null,
   outages: { database: false, spooling: false, rate_limits: false },
   outage: null,

@@ -1,6 +1,5 @@
-/** The frame around every page: appearance chosen in this browser, and counts of current problems. */
+/** The frame around every page: appearance chosen in this browser, and the count of open issues. */
 import type { Exchange } from '../../base/http/exchange.ts';
-import type { History } from '../../manage/live/counters.ts';
 import { type Page, redirect } from '../page.ts';
 
 const themes = ['system', 'light', 'dark'] as const;
@@ -14,10 +13,8 @@ interface Appearance {
 export const usualAppearance: Appearance = { theme: 'system', density: 'comfortable' };
 
 interface Frame extends Appearance {
-  /** Dead letters, as last counted. */
-  dead: number;
-  /** Requests rejected in the seconds of the history. */
-  rejected: number;
+  /** Open issues. */
+  issues: number;
   /** Text before the title of a page; '' without problems. */
   badge: string;
 }
@@ -26,18 +23,12 @@ interface Frame extends Appearance {
 const COOKIE = 'weir_appearance';
 const YEAR_SECONDS = 31_536_000;
 /** The greatest count that is shown as it is. */
-export const COUNT_MAX = 999;
+const COUNT_MAX = 999;
 
-/**
- * @param history null for a client that is not signed in: it sees no counts.
- * @param counted dead letters, for when the history has no number of them
- */
-export function frameOf(appearance: Appearance, history: History | null, counted = 0): Frame {
-  const dead = history?.latest?.deliveries?.dead ?? counted;
-  const rejected = (history?.seconds ?? []).reduce((sum, second) => sum + second.rejected, 0);
-  const isDown = history?.latest?.database === 'down';
-  const badge = isDown ? '(!) ' : dead > 0 ? `(${dead > COUNT_MAX ? `${COUNT_MAX}+` : dead}) ` : '';
-  return { ...appearance, dead, rejected, badge };
+/** @param issues open issues; 0 for a client that is not signed in */
+export function frameOf(appearance: Appearance, issues = 0, isDown = false): Frame {
+  const badge = isDown ? '(!) ' : issues > 0 ? `(${issues > COUNT_MAX ? `${COUNT_MAX}+` : issues}) ` : '';
+  return { ...appearance, issues, badge };
 }
 
 /** `THEME.DENSITY` of the cookie; unknown values count as the first of the list. */

@@ -29,8 +29,6 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   'none-chosen': 'No delivery was chosen. Choose rows of the list first.',
   'job-created': 'Created. This page shows its progress.',
   'job-cancelled': 'Cancelled. What the job has created stays.',
-  snoozed: 'Snoozed.',
-  woken: 'The snooze has ended.',
   'sent-again': 'Sent. This is the new event.',
   dismissed: 'Dismissed. It stays visible and can be replayed.',
   'dead-dismissed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} dismissed.`,

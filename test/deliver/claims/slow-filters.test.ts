@@ -55,8 +55,8 @@ test('a filter that takes too long on three events is suspended, visibly, and ju
     suspended_until: expect.stringMatching(/Z$/),
     problem: null,
   });
-  const { items } = (await operator.api('GET', '/api/v1/conditions')).body;
-  expect(items).toContainEqual(expect.objectContaining({ kind: 'filter', agent_id: agent.id, count: 1 }));
+  const { items } = (await operator.api('GET', `/api/v1/issues?kind=filter&subject_id=${agent.id}`)).body;
+  expect(items).toMatchObject([{ count: 1, state: 'open' }]);
   const found = await schemaChecks.filters({ database: app.database } as Reached);
   expect(JSON.stringify(found)).toMatch(/ is suspended until [^"]*Z \(it took too long/);
   const logged = app.logLines.filter((line) => line.includes('filter_suspended') && line.includes(agent.id));

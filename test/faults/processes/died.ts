@@ -1,4 +1,4 @@
-/** A process that dies is known to the operator afterwards: in the status, the conditions and on the pages. */
+/** A process that dies is known to the operator afterwards: in the status, the issues and on the pages. */
 import { hostname } from 'node:os';
 import { expect, test } from 'vitest';
 import type { TestApp } from '../../helpers/app.ts';
@@ -16,10 +16,7 @@ export function diedTests(chain: Chain): void {
       'operator',
     );
     const deaths = async () => (await person.api('GET', '/api/v1/status?wait_seconds=0')).body.process_deaths;
-    const conditions = async () =>
-      (await person.api('GET', '/api/v1/conditions')).body.items.filter(
-        ({ kind }: { kind: string }) => kind === 'process_died',
-      );
+    const issues = async () => (await person.api('GET', '/api/v1/issues?kind=process_died')).body.items;
 
     // The first three processes end as planned: two by the rolling restart, one by TTOU.
     await chain.restart();
@@ -27,7 +24,7 @@ export function diedTests(chain: Chain): void {
     await until(async () => (await weir.servingPids()).length === 3);
     weir.signal('SIGTTOU');
     await until(async () => (await weir.servingPids()).length === 2);
-    expect([await deaths(), await conditions()]).toEqual([{ total: 0, newest: [] }, []]);
+    expect([await deaths(), await issues()]).toEqual([{ total: 0, newest: [] }, []]);
     expect((await person.browse('GET', '/status')).text).not.toContain('Processes that died');
 
     const [pid] = await weir.servingPids();
@@ -51,7 +48,7 @@ export function diedTests(chain: Chain): void {
     });
     expect(Math.abs(Date.parse(known.newest[0].at) - killedMs)).toBeLessThan(5_000);
     const text = `1 process of machine ${hostname()} died within 60 minutes: SIGKILL.`;
-    await until(async () => (await conditions())[0]?.text === text);
+    await until(async () => (await issues())[0]?.title === text);
     expect((await person.browse('GET', '/')).text).toContain(text.slice(0, -1));
     expect((await person.browse('GET', '/status')).text).toMatch(
       new RegExp(`Processes that died.*<td data-label="Process">${pid}</td>.*<td class="wrap">SIGKILL</td>`, 's'),

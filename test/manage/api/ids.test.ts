@@ -76,7 +76,7 @@ const reach: Record<string, 'any user' | 'owner' | 'itself'> = {
   deliveries: 'any user',
   rejections: 'any user',
   jobs: 'any user',
-  conditions: 'any user',
+  issues: 'any user',
   cells: 'any user',
   users: 'any user',
   tokens: 'owner',

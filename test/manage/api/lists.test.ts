@@ -20,7 +20,7 @@ const parametersOf = (path: string): Parameter[] =>
 const ask = (path: string, query: string) => world.administrator.api('GET', `${path}?${query}`);
 
 /** Lists that have items of other kinds, or of another database. */
-const others: readonly string[] = ['listAlerts', 'listConditions'];
+const others: readonly string[] = ['listAlerts', 'listIssues'];
 
 test.each(reads)('$name: its pages have each item once, in the order of the list', async ({ path, name }) => {
   const names = parametersOf(path).map((one) => one.name);

@@ -62,7 +62,7 @@ const withoutStepUp: Record<string, OperationName[]> = {
     'testWebhook',
     'testFilter',
     'testAlert',
-    'snoozeCondition',
+    'updateIssue',
     'replayEvents',
     'replayEvent',
     'acceptRejections',

@@ -105,7 +105,7 @@ test('a temporary agent expires an hour after its last request, with an audit en
   expect(await deliveriesOf(permanent.id)).toHaveLength(1);
 });
 
-test('the backlog of a temporary agent is neither a condition nor a metric', async () => {
+test('the backlog of a temporary agent is neither an issue nor a metric', async () => {
   const webhook = await app.addWebhook();
   const [agent, other] = [await addTemporary(webhook), await addAgent(app, [webhook])];
   await send(webhook, '{"n":1}');
@@ -113,8 +113,8 @@ test('the backlog of a temporary agent is neither a condition nor a metric', asy
     text: `update deliveries set state = 'dead', finished_at = now() where webhook_id = $1`,
     values: [webhook.id],
   });
-  const { items } = (await operator.api('GET', '/api/v1/conditions')).body;
-  const agents = items.map((condition: { agent_id: string }) => condition.agent_id);
+  const { items } = (await operator.api('GET', '/api/v1/issues')).body;
+  const agents = items.map((issue: { subject: { id: string } }) => issue.subject.id);
   expect(agents).toContain(other.id);
   expect(agents).not.toContain(agent.id);
   const home = { number: 0, name: 'home', database: app.database, away: null, awaySinceMs: 0 };

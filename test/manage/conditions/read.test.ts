@@ -4,9 +4,9 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { beforeAll, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../server/base/time/durations.ts';
-import { conditionReader } from '../../../server/manage/conditions/read.ts';
+import { describeIssue, unstored } from '../../../server/manage/conditions/describe.ts';
+import { heldReader } from '../../../server/manage/conditions/read.ts';
 import type { Live, ProcessLive, Second } from '../../../server/manage/live/counters.ts';
-import type { Condition } from '../../../server/model/condition-list.ts';
 import { type ConditionKind, conditionKinds, conditionOf } from '../../../server/model/conditions.ts';
 import type { DiskState } from '../../../server/model/disks.ts';
 import type { HistoryCounts } from '../../../server/model/history.ts';
@@ -58,8 +58,8 @@ const parts = () => ({
   cells: { all: (): Cell[] => [] },
 });
 
-/** What holds, by a reader that has cached nothing. */
-async function read(reported: Reported = {}): Promise<Condition[]> {
+/** What holds, by a reader that has cached nothing, with its value and its texts. */
+async function read(reported: Reported = {}) {
   const { live, deaths, disks, refused = [], failure = null, spoolFolder = null, cell } = reported;
   const seconds = refused.map((connections_refused) => ({ connections_refused }) as Second);
   const newest = deaths?.map((ms) => ({ at: iso(ms), pid: 77, reason: 'SIGKILL', ran_ms: 1, recovered_ms: 1 }));
@@ -67,14 +67,20 @@ async function read(reported: Reported = {}): Promise<Condition[]> {
   const process_deaths = newest && { total: newest.length, newest };
   const latest =
     (live ?? newest) ? ({ processes: [{ pid: 77, ...live }], ...(newest && { process_deaths }), disks } as Live) : null;
-  return conditionReader({
+  const held = await heldReader({
     ...parts(),
     ...(cell === undefined ? {} : { cells: { all: () => [cell] } }),
     history: { latest, seconds },
     commitFailure: async () => failure,
     spoolFolder,
   })(nowMs);
+  return held.map((one) => ({
+    ...describeIssue(unstored(one, nowMs), 'https://weir.example.org', nowMs),
+    value: one.value,
+    threshold: one.threshold,
+  }));
 }
+type Found = Awaited<ReturnType<typeof read>>[number];
 
 async function addWebhook(more = ''): Promise<string> {
   const id = randomUUID();
@@ -125,7 +131,7 @@ interface Limit {
   below: () => Promise<string>;
   /** Brings it to the limit. */
   reach: (id: string) => Promise<unknown>;
-  found: Partial<Condition>;
+  found: Partial<Found>;
 }
 
 const limits: Limit[] = [
@@ -137,7 +143,7 @@ const limits: Limit[] = [
       return agent.id;
     },
     reach: (id) => run('update agents set revoked_at = now() where id = $1', [id]),
-    found: { count: 1, text: 'Agent billing is revoked, and 1 delivery to it is undelivered.' },
+    found: { value: 1, title: 'Agent billing is revoked, and 1 delivery to it is undelivered.' },
   },
   {
     kind: 'dead_letters',
@@ -148,8 +154,8 @@ const limits: Limit[] = [
     },
     reach: (id) => run(`update deliveries set state = 'dead', finished_at = now() where agent_id = $1`, [id]),
     found: {
-      count: 1,
-      text: 'Agent billing has 1 dead letter.',
+      value: 1,
+      title: 'Agent billing has 1 dead letter: the agent gave no reason.',
       url: expect.stringMatching(/\/deliveries\?state=dead&agent_id=/),
     },
   },
@@ -162,8 +168,8 @@ const limits: Limit[] = [
     },
     reach: (id) => run('update deliveries set available_at = $2 where agent_id = $1', [id, iso(nowMs - 300_001)]),
     found: {
-      since: iso(nowMs - 300_001),
-      text: 'The oldest pending delivery of agent billing has waited for 5 minutes (limit: 5 minutes).',
+      first_at: iso(nowMs - 300_001),
+      title: 'The oldest pending delivery of agent billing has waited for 5 minutes (limit: 5 minutes).',
     },
   },
   {
@@ -175,7 +181,7 @@ const limits: Limit[] = [
       return id;
     },
     reach: (id) => count(id, 0, { rejected: 1 }),
-    found: { count: 5, text: '5 requests to webhook shop were rejected in the last hour.' },
+    found: { value: 5, title: '5 requests to webhook shop were rejected in the last hour.' },
   },
   {
     kind: 'limited',
@@ -186,8 +192,8 @@ const limits: Limit[] = [
     },
     reach: (id) => count(id, 0, { limited: 1 }),
     found: {
-      count: 20,
-      text: '20 requests to webhook shop were rate limited in the last hour.',
+      value: 20,
+      title: '20 requests to webhook shop were rate limited in the last hour.',
       fix: expect.stringMatching(
         /^GitHub does not repeat such requests; .* Raise the rate limit of the webhook if they are wanted\.$/,
       ),
@@ -201,7 +207,7 @@ const limits: Limit[] = [
       return id;
     },
     reach: (id) => run('update history set accepted = 180 where webhook_id = $1', [id]),
-    found: { count: 20, fix: expect.stringMatching(/^Some senders repeat such requests, others do not\./) },
+    found: { value: 20, fix: expect.stringMatching(/^Some senders repeat such requests, others do not\./) },
   },
   {
     kind: 'failing',
@@ -211,7 +217,7 @@ const limits: Limit[] = [
       return id;
     },
     reach: (id) => count(id, 0, { too_large: 1 }),
-    found: { count: 1, text: 'No request to webhook shop was accepted in the last hour; 1 request was refused.' },
+    found: { value: 1, title: 'No request to webhook shop was accepted in the last hour; 1 request was refused.' },
   },
   {
     kind: 'failing',
@@ -221,16 +227,16 @@ const limits: Limit[] = [
       return id;
     },
     reach: (id) => run('update history set accepted = 0 where webhook_id = $1', [id]),
-    found: { count: 14 },
+    found: { value: 14 },
   },
   {
     kind: 'silent',
     below: async () => addWebhook(`expect_every_seconds = 1800, last_event_at = '${iso(nowMs - 1_800_000)}'`),
     reach: (id) => run('update webhooks set last_event_at = $2 where id = $1', [id, iso(nowMs - 1_800_001)]),
     found: {
-      since: iso(nowMs - 1_800_001),
-      expect_every_seconds: 1_800,
-      text: 'Webhook shop has received no event for 30 minutes (expected: one every 30 minutes).',
+      first_at: iso(nowMs - 1_800_001),
+      threshold: 1_800,
+      title: 'Webhook shop has received no event for 30 minutes (expected: one every 30 minutes).',
     },
   },
   {
@@ -243,8 +249,8 @@ const limits: Limit[] = [
     },
     reach: (id) => run('update webhooks set last_event_at = $2 where id = $1', [id, iso(nowMs - 2 * HOUR_MS - 1)]),
     found: {
-      expect_every_seconds: null,
-      text: 'Webhook shop has received no event for 2 hours (more than twice its longest pause in seven days).',
+      threshold: null,
+      title: 'Webhook shop has received no event for 2 hours (more than twice its longest pause in seven days).',
     },
   },
   {
@@ -256,8 +262,8 @@ const limits: Limit[] = [
     },
     reach: (id) => run(`update subscriptions set filter = 'gone(body)' where agent_id = $1`, [id]),
     found: {
-      count: 1,
-      text: expect.stringMatching(
+      value: 1,
+      title: expect.stringMatching(
         /^1 filter of agent billing does not judge, .*: that on webhook shop is not valid in this version \(.+\)\.$/,
       ),
     },
@@ -271,7 +277,7 @@ const limits: Limit[] = [
     reach: async () => {
       await addDelivery(await addAgent(), { receivedMs: expiringMs - 1 });
     },
-    found: { count: 1, text: 'Retention removes 1 undelivered event within a day.' },
+    found: { value: 1, title: 'Retention removes 1 undelivered event within a day.' },
   },
   {
     kind: 'archive',
@@ -280,18 +286,16 @@ const limits: Limit[] = [
       return '';
     },
     reach: () => run(`create table events_${firstKeptDay(RETENTION_DAYS + 1, nowMs)} (like events)`),
-    found: { count: 1, text: '1 table of old days cannot be archived.' },
+    found: { value: 1, title: '1 table of old days cannot be archived.' },
   },
 ];
 
 test.each(limits)('$kind holds at its limit, and not one below it', async ({ kind, below, reach, found }) => {
   const id = await below();
-  const held = async () =>
-    (await read()).filter((one) => one.kind === kind && [one.webhook_id, one.agent_id, ''].includes(id));
+  const held = async () => (await read()).filter((one) => one.kind === kind && [one.subject.id, ''].includes(id));
   expect(await held()).toEqual([]);
   await reach(id);
-  const subject = { agent: { agent_id: id }, webhook: { webhook_id: id } }[conditionOf(kind).subject as string] ?? {};
-  expect(await held()).toMatchObject([{ kind, severity: conditionOf(kind).severity, ...subject, ...found }]);
+  expect(await held()).toMatchObject([{ kind, severity: conditionOf(kind).severity, ...found }]);
 });
 
 /** Six rejections, one every `pauseMinutes`, the last `agoMinutes` ago. */
@@ -302,7 +306,7 @@ async function rejectedWebhook(pauseMinutes: number, agoMinutes: number): Promis
 }
 
 const isRejected = async (id: string) =>
-  (await read()).some(({ kind, webhook_id }) => kind === 'rejections' && webhook_id === id);
+  (await read()).some(({ kind, subject }) => kind === 'rejections' && subject.id === id);
 
 /** A minute ends a minute after its start. */
 test.each([
@@ -332,6 +336,49 @@ test.each([
   );
   await run(`update rejections set ${change} where webhook_id = $1`, [id]);
   expect(await isRejected(id)).toBe(holds);
+});
+
+test('each reason is a condition of its own, and the samples share the exact number', async () => {
+  const id = await rejectedWebhook(1, 1);
+  await count(id, 0, { rejected: 24 });
+  const sample = (reason: string, header: string | null, agoMs: number) =>
+    run(
+      `insert into rejections (id, webhook_id, received_at, source_ip, reason, header, headers, signatures, bytes)
+       values (gen_random_uuid(), $1, $2, '127.0.0.1', $3, $4, '', '[]', 0)`,
+      [id, iso(nowMs - agoMs), reason, header],
+    );
+  for (const agoMs of [3, 2, 1]) await sample('digest_differs', null, agoMs * MINUTE_MS);
+  await sample('header_other', 'x-other', MINUTE_MS);
+  await sample('header_missing', null, 61 * MINUTE_MS);
+  const page = `https://weir.example.org/rejections?webhook_id=${id}&reason=`;
+  expect((await read()).filter(({ subject }) => subject.id === id)).toMatchObject([
+    {
+      value: 23,
+      title: '23 requests to webhook shop were rejected in the last hour: wrong secret, most likely.',
+      url: `${page}digest_differs`,
+      first_at: iso(nowMs - 3 * MINUTE_MS),
+    },
+    {
+      value: 8,
+      title: '8 requests to webhook shop were rejected in the last hour: signature in another header (x-other).',
+      url: `${page}header_other`,
+    },
+  ]);
+});
+
+test('dead letters are a condition for each reason', async () => {
+  const agent = await addAgent();
+  for (const reason of ['timeout', 'timeout', null]) {
+    await addDelivery(agent, {});
+    await run(
+      `update deliveries set state = 'dead', finished_at = now(), reason = $2 where agent_id = $1 and state = 'pending'`,
+      [agent.id, reason],
+    );
+  }
+  expect((await read()).filter(({ subject }) => subject.id === agent.id)).toMatchObject([
+    { value: 2, title: 'Agent billing has 2 dead letters: timeout.', url: expect.stringMatching(/&reason=timeout$/) },
+    { value: 1, url: expect.stringMatching(/agent_id=[^&]+$/) },
+  ]);
 });
 
 const lowDisk = (free_bytes: number, full_in_seconds: number | null = null): DiskState => ({
@@ -390,7 +437,7 @@ const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: stri
 test.each(reports)('$kind holds while a process reports it', async ({ kind, calm, held, text }) => {
   const kinds = async (given: Reported) => (await read(given)).filter((one) => one.kind === kind);
   expect(await kinds(calm)).toEqual([]);
-  expect(await kinds(held)).toMatchObject([{ severity: conditionOf(kind).severity, text }]);
+  expect(await kinds(held)).toMatchObject([{ severity: conditionOf(kind).severity, title: text }]);
 });
 
 test('cell holds while a cell cannot be used, or stores nothing', async () => {
@@ -401,13 +448,13 @@ test('cell holds while a cell cannot be used, or stores nothing', async () => {
   expect(await held({ away: null, failure: null, trouble: null })).toEqual([]);
   const away = 'connection refused';
   expect(await held({ away, failure: null, trouble: away })).toMatchObject([
-    { id: 'cell:2', severity: 'critical', text: `Cell 2 (far) cannot be used: ${away}.`, since: iso(nowMs) },
+    { severity: 'critical', title: `Cell 2 (far) cannot be used: ${away}.`, first_at: iso(nowMs) },
   ]);
   const failure = { sqlState: '53100', reason: 'No space left on device' };
   expect(await held({ away: null, failure, trouble: failure.reason })).toMatchObject([
     {
-      id: 'cell:2',
-      text: 'Cell 2 (far) cannot be used: its disk is full.',
+      subject: { kind: 'cell', id: '2' },
+      title: 'Cell 2 (far) cannot be used: its disk is full.',
       fix: expect.stringMatching(/^Free space on the disk .* Postgres said: 53100: No space left on device$/),
     },
   ]);
@@ -422,7 +469,7 @@ test('spool holds while a spool has events', async () => {
   expect(await writer.append([newRow()])).toBe(null);
   await writer.close();
   expect(await spools()).toMatchObject([
-    { count: 1, name: hostname(), text: expect.stringMatching(/: 1 event waits for the database\.$/) },
+    { value: 1, subject: { name: hostname() }, title: expect.stringMatching(/: 1 event waits for the database\.$/) },
   ]);
 });
 
@@ -434,10 +481,10 @@ test('every condition has a test of its limit', () => {
 test('a failed read is not kept', async () => {
   const id = await addWebhook();
   await count(id, 0, { rejected: 9 });
-  const reader = conditionReader(parts());
+  const reader = heldReader(parts());
   await fresh.cutOff();
   await expect(reader(nowMs)).rejects.toThrow();
   await fresh.restore();
   const held = await until(() => reader(nowMs).catch(() => null));
-  expect(held.some(({ webhook_id }) => webhook_id === id)).toBe(true);
+  expect(held.some(({ subject }) => subject?.id === id)).toBe(true);
 });

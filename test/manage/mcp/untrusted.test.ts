@@ -59,6 +59,12 @@ async function leased(): Promise<string> {
   return (await agent.claimOne()).receipt;
 }
 
+async function deadLetter(): Promise<{ subject_id: string }> {
+  await strangeEvent();
+  await app.database.query({ text: `update deliveries set state = 'dead', finished_at = now(), reason = '${MARK}'` });
+  return { subject_id: agent.id };
+}
+
 /** A call of each tool whose answer contains what a stranger sent. */
 const calls: Record<string, [who: () => McpAgent, given: () => Promise<Record<string, unknown>>, marked: number]> = {
   wait_for_events: [() => asAgent, async () => ({ max: (await strangeEvent()) && 1 }), 1],
@@ -73,6 +79,7 @@ const calls: Record<string, [who: () => McpAgent, given: () => Promise<Record<st
   replay_event: [() => asUser, async () => ({ event_id: await strangeEvent() }), 0],
   list_rejections: [() => asUser, async () => ({ webhook_id: (await strangeRejection()) && webhook.id }), 0],
   explain_rejection: [() => asUser, async () => ({ rejection_id: await strangeRejection() }), 1],
+  list_issues: [() => asUser, deadLetter, 1],
 };
 
 test('the table has every tool', async () => {
@@ -106,7 +113,7 @@ test.each(Object.entries(calls))(
     expect(found).toHaveLength(marked);
     const content =
       /^\{"begin":"----- BEGIN UNTRUSTED WEBHOOK CONTENT (\w{16}) -----[^"]+never follow[^"]+",([\s\S]*),"end":"----- END UNTRUSTED WEBHOOK CONTENT \1 -----"\}$/;
-    for (const member of found) expect(content.exec(member)?.[2]).toContain(`"content_type":"text/x-${MARK}"`);
+    for (const member of found) expect(content.exec(member)?.[2]).toContain(MARK);
   },
 );
 
@@ -120,7 +127,7 @@ test.each(Object.entries(calls).filter(([, [, , marked]]) => marked > 0))(
     const found = [...text.matchAll(block)];
     expect(found).toHaveLength(marked);
     for (const [, , content] of found) {
-      expect(JSON.parse(content!)).toHaveProperty('content_type', `text/x-${MARK}`);
+      expect(JSON.stringify(JSON.parse(content!))).toContain(MARK);
       expect(content).not.toMatch(/-{5}|[\u0085\u2028\u2029]/);
     }
     const rest = text.replace(block, '');

@@ -21,7 +21,15 @@ afterAll(async () => {
 });
 
 const namesOf = async (client: McpAgent) => (await client.tools()).map(({ name }) => name);
-const reading = ['get_event', 'search_events', 'list_agents', 'list_webhooks', 'list_rejections', 'explain_rejection'];
+const reading = [
+  'get_event',
+  'search_events',
+  'list_agents',
+  'list_webhooks',
+  'list_rejections',
+  'explain_rejection',
+  'list_issues',
+];
 const lastAudit = async () => {
   const administrator = await addPerson(app, 'administrator');
   return (await administrator.api('GET', '/api/v1/audit?limit=1')).body.items[0];

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { QUARTER_SECONDS, QUARTERS_SHOWN, quartersSince } from '../../../server/model/history.ts';
 import { type Quarter, stripOf } from '../../../server/pages/charts/strip.ts';
-import { addOutages } from '../../../server/store/queries/alerts/outages.ts';
+import { addOutages } from '../../../server/store/queries/alerts/issues.ts';
 import { addHistory, type HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
 import { send, startAgentApp } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';

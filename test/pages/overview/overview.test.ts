@@ -19,13 +19,13 @@ test('the parts that do not need what cannot be read are shown', async () => {
   await app.database.transaction(async (query) => {
     await query({ text: 'lock table deliveries_live in access exclusive mode' });
     const page = await overview();
-    expect(unread(page)).toEqual(['conditions']);
+    expect(unread(page)).toEqual([]);
     expect(page).toContain('Shop orders</a>');
     expect(page).not.toContain('There is no webhook yet');
   });
 });
 
-test('the overview is good without a condition, and not while many requests are not accepted', async () => {
+test('the overview is good without an issue, and not while many requests are not accepted', async () => {
   const installation = await startAgentApp();
   onTestFinished(() => installation.stop());
   const { cookie } = await addPerson(installation, 'viewer');

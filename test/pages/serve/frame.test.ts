@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Exchange } from '../../../server/base/http/exchange.ts';
-import { History, type Live, type Second } from '../../../server/manage/live/counters.ts';
 import { appearanceOf, frameOf, usualAppearance } from '../../../server/pages/serve/frame.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
 import type { TestApp } from '../../helpers/app.ts';
@@ -8,27 +7,15 @@ import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson, type TestPerson } from '../../helpers/people.ts';
 
 const withCookie = (value: string | undefined) => ({ cookie: () => value }) as unknown as Exchange;
-const live = (dead: number, database: 'up' | 'down' = 'up') => ({ deliveries: { dead }, database }) as Live;
-
-function historyOf(latest: Live | null, rejected: number[] = []): History {
-  const history = new History(rejected.map((count) => ({ rejected: count }) as Second));
-  history.latest = latest;
-  return history;
-}
-
 describe('the frame of a page', () => {
   test.each([
-    ['no problem', historyOf(live(0)), { dead: 0, rejected: 0, badge: '' }],
-    ['dead letters', historyOf(live(12)), { dead: 12, badge: '(12) ' }],
-    ['the most dead letters shown', historyOf(live(999)), { badge: '(999) ' }],
-    ['more than that', historyOf(live(1000)), { badge: '(999+) ' }],
-    ['a database that is down', historyOf(live(3, 'down')), { badge: '(!) ' }],
-    ['rejections, which need no badge', historyOf(live(0), [2, 0, 3]), { rejected: 5, badge: '' }],
-    ['no state yet', historyOf(null), { dead: 7, rejected: 0, badge: '(7) ' }],
-    ['deliveries that the primary does not count', historyOf({ ...live(0), deliveries: null }), { dead: 7 }],
-    ['a client that is not signed in', null, { dead: 0, rejected: 0, badge: '' }],
-  ])('with %s', (_, history, expected) => {
-    expect(frameOf(usualAppearance, history, history === null ? 0 : 7)).toMatchObject(expected);
+    ['no issue', 0, false, ''],
+    ['issues', 12, false, '(12) '],
+    ['the most issues shown', 999, false, '(999) '],
+    ['more than that', 1000, false, '(999+) '],
+    ['a database that is down', 3, true, '(!) '],
+  ])('with %s', (_, issues, isDown, badge) => {
+    expect(frameOf(usualAppearance, issues, isDown)).toMatchObject({ issues, badge });
   });
 
   test.each([
@@ -41,7 +28,7 @@ describe('the frame of a page', () => {
   });
 });
 
-test('the first page that is opened has the number of dead letters in its menu and title', async () => {
+test('the first page that is opened has the number of open issues in its menu and title', async () => {
   const app = await startAgentApp();
   onTestFinished(() => app.stop());
   const webhook = await app.addWebhook();
@@ -54,12 +41,11 @@ test('the first page that is opened has the number of dead letters in its menu a
     values: [`{${deliveries.map(({ id }) => id).join()}}`],
   });
   const { cookie } = await addPerson(app, 'viewer');
+  await fetch(app.url, { headers: { cookie } });
   // A page without a live part, which follows no stream.
   const page = await (await fetch(`${app.url}/docs`, { headers: { cookie } })).text();
-  expect(page).toMatch(
-    /<a class="count" href="\/deliveries\?state=dead" data-count="dead" title="dead letters">2<\/a>/,
-  );
-  expect(page).toContain('<title>(2) ');
+  expect(page).toContain('<a class="count" href="/issues" data-count="issues" title="open issues">1</a>');
+  expect(page).toContain('<title>(1) ');
 });
 
 describe('POST /account/appearance', () => {

@@ -1,7 +1,7 @@
 /** The numbers of requests on the list of webhooks and on the page of one. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { addOutages } from '../../../server/store/queries/alerts/outages.ts';
+import { addOutages } from '../../../server/store/queries/alerts/issues.ts';
 import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
 import { startAgentApp, storeEvents } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';

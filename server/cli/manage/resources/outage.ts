@@ -1,10 +1,11 @@
 /** `weir outage list`. */
 import { DAY_MS } from '../../../base/time/durations.ts';
+import { ISSUES_KEPT_DAYS } from '../../../model/issues.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { type Row, row } from '../row.ts';
 
-/** Outages are kept for 400 days. */
-const DAYS_MAX = 400;
+/** Outages are kept as long as other issues. */
+const DAYS_MAX = ISSUES_KEPT_DAYS;
 
 export const outageRows: readonly Row[] = [
   row<{ days: number }>()({

@@ -15,7 +15,7 @@ import {
 import { type LatencyDays, latencyItemSchema, latencySpans } from '../../../model/latency.ts';
 import { outageSchema } from '../../../model/outages.ts';
 import type { Database } from '../../../store/connect/pool.ts';
-import { readOutages } from '../../../store/queries/alerts/outages.ts';
+import { readOutages } from '../../../store/queries/alerts/issues.ts';
 import { HOUR, readHistory, readWebhookHistory, readWebhookQuarters } from '../../../store/queries/webhooks/history.ts';
 import { readLatency } from '../../../store/queries/webhooks/latency.ts';
 import { done, operation } from '../operation.ts';

@@ -15,7 +15,7 @@ const tags = {
   rejections: 'Refused requests that were kept, their reasons and fixes.',
   agents: 'Agents, their credentials and subscriptions.',
   filters: 'Expressions that select the events of a subscription.',
-  conditions: 'What needs a person now.',
+  issues: 'What needs a person, who looks after it, and what was resolved.',
   alerts: 'Conditions that were reported to ALERT_URL.',
   outages: 'Times in which requests were refused or spooled.',
   history: 'Counts of requests and attempts, and latencies, over time.',

@@ -1,7 +1,8 @@
 /** The parts of a process for the live counters and the status of the installation. */
 
+import { keptFor } from '../../../base/time/kept.ts';
 import { alertOperations } from '../../../manage/api/alerts/operations.ts';
-import { conditionOperations } from '../../../manage/api/conditions/operations.ts';
+import { issueOperations } from '../../../manage/api/issues/operations.ts';
 import { liveOperations } from '../../../manage/api/live/operations.ts';
 import type { AskDoctor } from '../../../manage/api/status/doctor.ts';
 import { statusOperations } from '../../../manage/api/status/operations.ts';
@@ -9,8 +10,15 @@ import type { Live, Sample, Second } from '../../../manage/live/counters.ts';
 import { History } from '../../../manage/live/counters.ts';
 import { LoopLag, residentMeter, type Sampled, sampleOf } from '../../../manage/live/sample.ts';
 import { Streams } from '../../../manage/live/streams.ts';
+import { countOpenIssues } from '../../../store/queries/alerts/issues.ts';
 import type { Base } from '../base.ts';
 import type { composeIngest } from './ingest.ts';
+
+/** A process of each machine brings the issues up to date this often. */
+const ISSUES_EVERY_MS = 15_000;
+/** How long the number of open issues is kept, and the greatest that is counted. */
+const COUNT_VALID_MS = 1_000;
+const COUNTED_MAX = 1_000;
 
 /**
  * @param past the last minutes, as the primary knows them.
@@ -29,6 +37,17 @@ export function composeLive(
     userClientsMax: settings.USER_STREAMS_MAX,
     onCut: () => metrics.add('weir_streams_dropped_total'),
   });
+  const issues = issueOperations({
+    settings,
+    database,
+    cells,
+    history,
+    commitFailure,
+    spoolFolder: spoolFolder ?? null,
+  });
+  const countIssues = keptFor(COUNT_VALID_MS, () => countOpenIssues(database, COUNTED_MAX).catch(() => 0));
+  let open: number | undefined;
+  let issuesDueMs = 0;
   const lag = new LoopLag();
   metrics.gauge('weir_streams', () => streams.size);
   metrics.gauge('weir_cells_away', () => cells.all().filter(({ trouble }) => trouble !== null).length, 'max');
@@ -39,14 +58,27 @@ export function composeLive(
     history,
     operations: {
       ...liveOperations({ history, streams }),
-      ...conditionOperations({ settings, database, cells, history, commitFailure, spoolFolder: spoolFolder ?? null }),
+      ...issues.operations,
       ...alertOperations({ settings, database }),
     },
     streams,
+    countIssues: () => countIssues(Date.now()),
     /** Records the counts of the last second, as the primary summed them. */
-    recordSecond: (live: Live) => {
+    recordSecond: (summed: Live) => {
+      const live = { ...summed, issues: open };
       history.add(live);
       streams.live(live);
+      const nowMs = Date.now();
+      const isFirst = live.processes.find(({ state }) => state === 'serving')?.pid === process.pid;
+      if (isFirst && nowMs >= issuesDueMs) {
+        issuesDueMs = nowMs + ISSUES_EVERY_MS;
+        // While the database is away, its outage is known without the list.
+        void issues.updateIssues().catch(() => {});
+      }
+      if (streams.size > 0)
+        void countIssues(nowMs).then((count) => {
+          open = count;
+        });
     },
     sample: (of: Omit<Sample, Sampled>): Sample => ({ ...of, ...sampleOf(metrics, lag) }),
     close: () => {

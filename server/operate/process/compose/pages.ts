@@ -17,13 +17,12 @@ import { userPages } from '../../../pages/administration/user.ts';
 import { userListPages } from '../../../pages/administration/users.ts';
 import { agentPages } from '../../../pages/agents/agents.ts';
 import { subscriptionPages } from '../../../pages/agents/subscriptions.ts';
-import { deadCounter } from '../../../pages/deliveries/dead-count.ts';
 import { deliveryPages } from '../../../pages/deliveries/deliveries.ts';
 import { jobPages } from '../../../pages/deliveries/jobs.ts';
 import { docsPages } from '../../../pages/docs.ts';
 import { eventPages } from '../../../pages/events/events.ts';
 import { latencyPages } from '../../../pages/events/latency.ts';
-import { conditionPages } from '../../../pages/overview/conditions.ts';
+import { issuePages } from '../../../pages/overview/issues.ts';
 import { overview } from '../../../pages/overview/overview.ts';
 import { createStart, withStart } from '../../../pages/overview/start.ts';
 import { rejectionPages } from '../../../pages/rejections/rejections.ts';
@@ -44,13 +43,13 @@ import type { ComposedPeople } from './people.ts';
 
 /**
  * @param base its judge of filters is not the one of claims.
- * @param history the last minutes, for the overview, outages and the counts in the navigation.
+ * @param live the last minutes, for outages and the status, and the number of open issues.
  * @param build folder of the build
  */
 export function composePages(
   { settings, keys, database, limiter, judge }: Base & { judge: FilterJudge },
   { people, csrf, runner, overOpenLimit, anonymous, oidc, oauth, confirm }: ComposedPeople,
-  history: History,
+  { history, countIssues }: { history: History; countIssues: () => Promise<number> },
   client: ClientPackage,
   build: string,
 ) {
@@ -73,7 +72,7 @@ export function composePages(
     notices: new Notices(derivedKeys(keys, 'notices')[0]!, Date.now),
     settings,
     history,
-    countDead: deadCounter(database),
+    countIssues,
   });
   async function whySetupIsClosed(): Promise<ProblemCode | null> {
     if (settings.AUTH_MODE === 'hosted') return 'local_mode_only';
@@ -106,7 +105,7 @@ export function composePages(
     ...subscriptionPages,
     ...jobPages,
     ...latencyPages,
-    ...conditionPages,
+    ...issuePages,
     ...deliveryPages(database),
     ...statusPages(history),
   };

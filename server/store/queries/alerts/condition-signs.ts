@@ -1,4 +1,5 @@
 /** Signs of conditions, from the history of the webhooks, and names for what they concern. */
+import { DEAD_COUNTED_MAX } from '../../../model/agents.ts';
 import { lesser, summedBy, sumOf } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
 import { arrayOf, isoColumn, isoText } from '../../sql.ts';
@@ -78,6 +79,73 @@ export function readRefusedRequests(
       order by h.rejected + h.limited + h.refused desc, w.id
       limit $2`,
     values: [new Date(nowMs).toISOString(), webhooksMax],
+  });
+}
+
+/** Rejections of a webhook with the same reason and header. */
+export interface RejectionGroup {
+  webhook_id: string;
+  reason: string;
+  header: string | null;
+  count: number;
+  first_at: string;
+  /** The newest verifies now. */
+  newest_is_fixed: boolean;
+}
+
+/** Groups of one reading: a sender that chooses its headers could make as many as rejections are kept. */
+const GROUPS_READ_MAX = 1_000;
+
+/** Groups the rejections of these webhooks that are kept since a time and were not accepted, the largest first. @param sinceMs Unix milliseconds. */
+export async function readRejectionGroups(
+  { query }: Pick<Database, 'query'>,
+  webhookIds: readonly string[],
+  sinceMs: number,
+): Promise<RejectionGroup[]> {
+  if (webhookIds.length === 0) return [];
+  return query<RejectionGroup>({
+    name: 'read-rejection-groups',
+    text: `
+      select r.webhook_id, r.reason::text as reason, r.header, count(*)::int as count, ${isoText('min(r.received_at)')} as first_at,
+        (array_agg(coalesce(r.checked_reason = 'verifies_now', false) order by r.id desc))[1] as newest_is_fixed
+      from rejections r
+      where r.webhook_id = any ($1::uuid[]) and r.received_at >= $2 and r.accepted_event_id is null
+      group by r.webhook_id, r.reason, r.header
+      order by count(*) desc, min(r.received_at)
+      limit ${GROUPS_READ_MAX}`,
+    values: [arrayOf(webhookIds), new Date(sinceMs).toISOString()],
+  });
+}
+
+interface DeadGroup {
+  agent_id: string;
+  reason: string | null;
+  count: number;
+  first_at: string;
+}
+
+const deadGroups = summedBy<DeadGroup>(
+  ({ agent_id, reason }) => JSON.stringify([agent_id, reason]),
+  (one, other) => ({ ...sumOf(one, other), first_at: lesser(one.first_at, other.first_at)! }),
+);
+
+/** Groups the dead letters of these agents by reason, up to DEAD_COUNTED_MAX of each agent, the largest first. */
+export async function readDeadGroups(
+  { query }: Pick<Database, 'query'>,
+  agentIds: readonly string[],
+): Promise<DeadGroup[]> {
+  if (agentIds.length === 0) return [];
+  return query<DeadGroup>({
+    name: 'read-dead-groups',
+    text: `
+      select a.id as agent_id, d.reason, count(*)::int as count, ${isoText('min(d.finished_at)')} as first_at
+      from unnest($1::uuid[]) a (id) cross join lateral (
+        select reason, finished_at from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}
+      ) d
+      group by a.id, d.reason
+      order by count(*) desc, min(d.finished_at)`,
+    values: [arrayOf(agentIds)],
+    place: { each: deadGroups, lenient: true },
   });
 }
 

@@ -31,17 +31,15 @@ const ended = {
   value: 600,
   threshold: 300,
 } as const;
-const conditionOf = async ({ id }: TestAgent) =>
-  (await operator.api('GET', '/api/v1/conditions')).body.items.find(
-    (one: { id: string }) => one.id === `undelivered:${id}`,
-  );
+const issueOf = async ({ id }: TestAgent) =>
+  (await operator.api('GET', `/api/v1/issues?kind=undelivered&subject_id=${id}`)).body.items[0];
 
-test('a revoked agent with unfinished deliveries is a condition, until they are dismissed', async () => {
+test('a revoked agent with unfinished deliveries is an issue, which is resolved when they are dismissed', async () => {
   const agent = await revoked();
-  expect((await conditionOf(agent)).text).toContain('is revoked, and 2 deliveries to it are undelivered.');
+  expect((await issueOf(agent)).title).toContain('is revoked, and 2 deliveries to it are undelivered.');
   const { status, body } = await settle(agent, null);
   expect([status, body.settled, body.more]).toEqual([200, 2, false]);
-  expect(await conditionOf(agent)).toBeUndefined();
+  expect(await issueOf(agent)).toMatchObject({ state: 'resolved', count: 2 });
   const undone = await operator.api('POST', '/api/v1/deliveries/undo', { action_id: body.action_id });
   expect(undone.body).toEqual({ restored: 2, others: 0 });
 });

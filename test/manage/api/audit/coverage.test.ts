@@ -169,7 +169,7 @@ const actions: Partial<Record<OperationName, string>> = {
   replayEvent: 'event.replay',
   replayEvents: 'job.create',
   cancelJob: 'job.cancel',
-  snoozeCondition: 'condition.snooze',
+  updateIssue: 'issue.update',
   testAlert: 'alert.test',
   replayDelivery: 'delivery.replay',
   replayDeliveries: 'delivery.replay',

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../../server/base/time/durations.ts';
 import type { Outage } from '../../../../server/model/outages.ts';
-import { addOutages, deleteOldOutages } from '../../../../server/store/queries/alerts/outages.ts';
+import { addOutages, deleteOldIssues } from '../../../../server/store/queries/alerts/issues.ts';
 import { startTestApp } from '../../../helpers/app.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
@@ -19,7 +19,7 @@ const outage = (beganAgoMs: number, endedAgoMs: number): Outage => ({
   refused: 1_234,
   spooled: 7,
 });
-const ancient = outage(401 * DAY_MS, 400 * DAY_MS + HOUR_MS);
+const ancient = outage(91 * DAY_MS, 90 * DAY_MS + HOUR_MS);
 const old = outage(40 * DAY_MS, 39 * DAY_MS);
 const recent = outage(3 * HOUR_MS, 2 * HOUR_MS);
 
@@ -48,8 +48,8 @@ test('the newest ones, with a limit', async () => {
   expect(await list(`?from=${iso(60 * DAY_MS)}&limit=1`)).toEqual([recent]);
 });
 
-test('outages are deleted with the hours of the history', async () => {
-  await deleteOldOutages(app.database);
+test('outages are deleted with other resolved issues, after 90 days', async () => {
+  await deleteOldIssues(app.database.query);
   expect(await list(`?from=${iso(500 * DAY_MS)}`)).toEqual([recent, old]);
 });
 

@@ -126,13 +126,13 @@ describe('readiness', () => {
 
   test('fails when the disk is full, at the first probe, and recovers when there is space', async () => {
     const viewer = await addPerson(app, 'viewer');
-    const condition = async () => {
-      const { items } = (await viewer.api('GET', '/api/v1/conditions')).body;
+    const issue = async () => {
+      const { items } = (await viewer.api('GET', '/api/v1/issues?state=open')).body;
       return items.find(({ kind }: { kind: string }) => kind === 'database');
     };
     const clock = takeClock();
     await readyAgain(clock, 200);
-    expect([await condition(), await app.metric('weir_database_up')]).toEqual([undefined, 1]);
+    expect([await issue(), await app.metric('weir_database_up')]).toEqual([undefined, 1]);
     // The error of Postgres when it cannot extend a table by a page.
     await app.database.query({
       text: `create function refuse() returns trigger language plpgsql as
@@ -145,15 +145,15 @@ describe('readiness', () => {
       checks: { ...ok, database: 'failing' },
       database_failure: 'its disk is full',
     });
-    expect(await condition()).toMatchObject({
+    expect(await issue()).toMatchObject({
       severity: 'critical',
-      text: 'Postgres does not commit events: its disk is full.',
+      title: 'Postgres does not commit events: its disk is full.',
       fix: expect.stringMatching(/^Free space .+ Postgres said: 53100: could not extend file$/),
     });
     expect(await app.metric('weir_database_up')).toBe(0);
     await app.database.query({ text: 'drop trigger full_disk on events; drop function refuse' });
     await readyAgain(clock, 200);
-    expect([await condition(), await app.metric('weir_database_up')]).toEqual([undefined, 1]);
+    expect([await issue(), await app.metric('weir_database_up')]).toEqual([undefined, 1]);
   });
 
   test('fails when the schema is older than the release', async () => {

@@ -1,5 +1,5 @@
-/** Reasons of rejections in a few words, as pages show them. The API has the names. */
-import type { RejectionReason } from '../model/signatures/diagnosis/reasons.ts';
+/** Reasons of rejections in a few words, as pages and issues show them. The API has the names. */
+import type { RejectionReason } from './reasons.ts';
 
 const titles: Readonly<Record<RejectionReason, string>> = {
   header_missing: 'no signature',

@@ -1,0 +1,100 @@
+/** /api/v1/issues: what needs a person, now and before. */
+import { z } from 'zod';
+import { problem } from '../../../base/http/problem.ts';
+import { within } from '../../../base/time/within.ts';
+import { recordId, text } from '../../../model/fields.ts';
+import { issueInput, issueKind, issueSchema, issueStates } from '../../../model/issues.ts';
+import { record } from '../../../store/audit/record.ts';
+import { findIssue, type IssueRow, listIssues, updateIssue } from '../../../store/queries/alerts/issues.ts';
+import { describeIssue, unstored } from '../../conditions/describe.ts';
+import { recordHeld } from '../../conditions/issues.ts';
+import { heldReader, type ReaderParts } from '../../conditions/read.ts';
+import { coalesced } from '../../live/coalesced.ts';
+import { done, operation } from '../operation.ts';
+import { pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+
+const listQuery = z.strictObject({
+  ...recordPageQuery,
+  state: z.enum(issueStates).optional().describe('only issues in this state'),
+  kind: issueKind.optional().describe('only issues of this kind'),
+  subject_id: text(1, 300).optional().describe('only issues of this webhook, agent, machine, process or cell'),
+});
+
+/** What is not found out in this time is in the next answer. */
+const UPDATE_MS_MAX = 1_000;
+
+const target = { schema: recordId, problem: 'issue_unknown' } as const;
+
+export function issueOperations(parts: ReaderParts) {
+  const { settings, database } = parts;
+  const read = heldReader(parts);
+  /** The outage of the database, which is not stored before its end. */
+  let outage: IssueRow[] = [];
+  const update = coalesced(async () => {
+    const nowMs = Date.now();
+    const held = await read(nowMs);
+    outage = held.filter(({ kind }) => kind === 'database').map((one) => unstored(one, nowMs));
+    try {
+      await recordHeld(database, held, nowMs);
+    } catch (error) {
+      if (outage.length === 0) throw error;
+    }
+  });
+  const find = (id: string) => outage.find((one) => one.id === id) ?? findIssue(database.query, id);
+  const describe = (row: IssueRow) => describeIssue(row, settings.PUBLIC_URL, Date.now());
+
+  return {
+    /** Brings the issues up to date. */
+    updateIssues: update,
+    operations: {
+      listIssues: operation({
+        query: listQuery,
+        answers: { 200: pageSchema(issueSchema) },
+        handle: async ({ query: { state = null, kind = null, subject_id: subjectId = null, cursor, limit } }) => {
+          await within(UPDATE_MS_MAX, update());
+          const rows = await listIssues(database, { state, kind, subjectId }, cursor ?? null, limit + 1);
+          const fits =
+            (cursor ?? state ?? 'open') === 'open' && (kind ?? 'database') === 'database' && subjectId === null;
+          const page = pageOf(rows, limit, describe);
+          return done(200, { ...page, items: [...(fits ? outage.map(describe) : []), ...page.items] });
+        },
+      }),
+
+      showIssue: operation({
+        id: target,
+        answers: { 200: issueSchema },
+        handle: async ({ id }) => {
+          await within(UPDATE_MS_MAX, update());
+          const row = await find(id);
+          return row === undefined ? problem('issue_unknown') : done(200, describe(row));
+        },
+      }),
+
+      updateIssue: operation({
+        id: target,
+        input: issueInput,
+        answers: { 200: issueSchema },
+        representation: issueSchema,
+        handle: ({ actor, id, input, matches }) =>
+          database.transaction(async (query) => {
+            const before = await findIssue(query, id);
+            if (before === undefined) return problem('issue_unknown');
+            const issue = describe(before);
+            if (!matches(issue)) return problem('precondition_failed');
+            await updateIssue(query, id, input);
+            const after = describe((await findIssue(query, id))!);
+            const members = Object.keys(input) as (keyof typeof input)[];
+            const states = [issue, after].map((one) => Object.fromEntries(members.map((name) => [name, one[name]])));
+            const about = { kind: 'issue', id, name: issue.title };
+            await record(query, actor, {
+              action: 'issue.update',
+              target: about,
+              before: states[0]!,
+              after: states[1]!,
+            });
+            return done(200, after);
+          }),
+      }),
+    },
+  };
+}

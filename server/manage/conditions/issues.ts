@@ -1,0 +1,165 @@
+/** Issues: the conditions that hold, as the database keeps them. They are brought up to date when a list is read, and by a process of each machine. */
+import { randomBytes } from 'node:crypto';
+import { HOUR_MS } from '../../base/time/durations.ts';
+import { conditionOf, inWords } from '../../model/conditions.ts';
+import { ISSUE_HOURS, isCounted } from '../../model/issues.ts';
+import { advisoryLocks } from '../../store/advisory-locks.ts';
+import type { Database, Query } from '../../store/connect/pool.ts';
+import { isoTime, uuidText, uuidv7 } from '../../store/ids.ts';
+import {
+  deleteOldIssues,
+  type IssueFacts,
+  type IssueRow,
+  readChangesBefore,
+  readCurrentIssues,
+  writeIssues,
+} from '../../store/queries/alerts/issues.ts';
+import { type Held, hoursOf } from './describe.ts';
+
+/** An issue that returns within this time continues: what comes and goes does not fill the list. */
+export const RETURN_MS = HOUR_MS;
+/** `last_at` of an issue that does not change is written this often. */
+const SEEN_EVERY_MS = 10_000;
+/** What only one machine can find has gone when none has found it for this long. */
+const LOCAL_GONE_MS = 45_000;
+/** Groups of one webhook or agent within RETURN_MS; further ones are counted as one, so that a flood of reasons does not fill the list. */
+export const GROUPS_MAX = 10;
+const FURTHER = { part: 'further', cause: 'further reasons' };
+/** A change this long before the beginning may be its cause. */
+const CHANGE_MS = HOUR_MS;
+
+/** Brings the issues up to date with what holds. Does nothing while another process does. @param nowMs Unix milliseconds. */
+export async function recordHeld(database: Database, held: readonly Held[], nowMs: number): Promise<void> {
+  const changed = async (query: Query) => changesOf(await readCurrentIssues(query, nowMs - RETURN_MS), held, nowMs);
+  if ((await changed(database.query)).length === 0) return;
+  await database.transaction(async (query) => {
+    await query({ text: `set local idle_in_transaction_session_timeout = '10s'` });
+    const [row] = await query<{ locked: boolean }>({
+      text: `select pg_try_advisory_xact_lock(${advisoryLocks.issues}) as locked`,
+    });
+    if (!row!.locked) return;
+    const changes = await changed(query);
+    const begun = changes.filter(({ isNew }) => isNew);
+    if (begun.length > 0) await addCauses(query, begun, nowMs);
+    await writeIssues(query, changes);
+    if (begun.length > 0) await deleteOldIssues(query);
+  });
+}
+
+type Change = IssueRow & { isNew: boolean };
+
+const subjectOf = ({ kind, subject_id }: Pick<IssueRow, 'kind' | 'subject_id'>) => `${kind} ${subject_id}`;
+const keyOf = (row: Pick<IssueRow, 'kind' | 'subject_id' | 'part'>) => `${subjectOf(row)} ${row.part}`;
+
+/** The rows to write. @param rows current ones; of several with one key, the last counts. */
+function changesOf(rows: readonly IssueRow[], held: readonly Held[], nowMs: number): Change[] {
+  const known = new Map(rows.map((row) => [keyOf(row), row]));
+  const now = isoTime(nowMs);
+  const found = new Map<string, Change>();
+  for (const one of grouped(held, [...known.values()])) {
+    const { kind, subject, part = '', value = 0, since = now } = one;
+    const at = { kind, subject_id: subject?.id ?? '', part };
+    const row = known.get(keyOf(at));
+    const isNew = row === undefined;
+    const begins = isNew || row.resolved_at !== null;
+    found.set(keyOf(at), {
+      ...at,
+      id: row?.id ?? uuidText(uuidv7(nowMs, randomBytes(16))),
+      first_at: row?.first_at ?? since,
+      last_at: now,
+      count: isCounted(kind) ? value : (row?.count ?? 0) + Number(begins),
+      facts: factsOf(one, row?.facts, nowMs),
+      resolved_at: null,
+      assignee: row?.assignee ?? null,
+      note: row?.note ?? null,
+      // An earlier release snoozed a webhook or an agent without its groups.
+      snoozed_until: (row ?? known.get(keyOf({ ...at, part: '' })))?.snoozed_until ?? null,
+      isNew,
+    });
+  }
+  const isWritten = (issue: Change) => {
+    const row = known.get(keyOf(issue));
+    if (row === undefined || row.resolved_at !== null || row.count !== issue.count) return true;
+    const text = ({ name, cause, fix }: IssueFacts) => JSON.stringify([name, cause, fix]);
+    return text(row.facts) !== text(issue.facts) || nowMs - Date.parse(row.last_at) >= SEEN_EVERY_MS;
+  };
+  const isGone = (row: IssueRow) =>
+    row.resolved_at === null &&
+    !found.has(keyOf(row)) &&
+    (conditionOf(row.kind).local !== true || nowMs - Date.parse(row.last_at) >= LOCAL_GONE_MS);
+  const gone = rows.filter(isGone).map((row): Change => ({ ...row, resolved_at: now, isNew: false }));
+  return [...gone, ...[...found.values()].filter(isWritten)];
+}
+
+/** What holds, with at most GROUPS_MAX groups of a subject, and the further ones as one. */
+function grouped(held: readonly Held[], rows: readonly IssueRow[]): Held[] {
+  const groups = new Map<string, Set<string>>();
+  const groupsOf = (subject: string) => groups.get(subject) ?? groups.set(subject, new Set()).get(subject)!;
+  for (const row of rows) if (!['', FURTHER.part].includes(row.part)) groupsOf(subjectOf(row)).add(row.part);
+  const further = new Map<string, Held>();
+  const listed: Held[] = [];
+  for (const one of held) {
+    // The primary stores an outage when it has ended.
+    if (one.kind === 'database') continue;
+    const subject = subjectOf({ kind: one.kind, subject_id: one.subject?.id ?? '' });
+    const { part, query: _, ...rest } = one;
+    if (part === undefined || groupsOf(subject).has(part)) listed.push(one);
+    else if (groupsOf(subject).size < GROUPS_MAX) {
+      groupsOf(subject).add(part);
+      listed.push(one);
+    } else further.set(subject, { ...rest, ...FURTHER, value: one.value! + (further.get(subject)?.value ?? 0) });
+  }
+  return [...listed, ...further.values()];
+}
+
+function factsOf(held: Held, before: IssueFacts | undefined, nowMs: number): IssueFacts {
+  const { kind, subject, value, threshold = null, cause, fix, query } = held;
+  const hour = Math.floor(nowMs / HOUR_MS);
+  const values = hoursOf(before ?? {}, nowMs);
+  values[ISSUE_HOURS - 1] = Math.max(values.at(-1)!, isCounted(kind) ? (value ?? 0) : 1);
+  const began_after = before?.began_after;
+  return {
+    name: subject?.name ?? '',
+    value,
+    threshold,
+    cause,
+    fix,
+    query,
+    hours: { hour, values },
+    began_after,
+  } as IssueFacts;
+}
+
+/** Changes that may be the cause of an issue, by their action in the audit log. */
+const changes: Readonly<Record<string, string>> = {
+  'webhook.create': 'the webhook was created',
+  'webhook.update': 'the webhook was changed',
+  'webhook.rotate_secret': 'the secret was changed',
+  'webhook.move': 'the webhook was moved to another cell',
+  'agent.create': 'the agent was created',
+  'agent.update': 'the agent was changed',
+  'agent.rotate': 'the credential was rotated',
+  'agent.revoke': 'the agent was revoked',
+  'agent.subscribe': 'the agent was subscribed to a webhook',
+  'agent.unsubscribe': 'the agent was unsubscribed from a webhook',
+};
+
+/** Adds the last change of its subject to each issue that began. One that silence or a queue shows may follow its beginning. */
+async function addCauses(query: Query, begun: readonly Change[], nowMs: number): Promise<void> {
+  const spans = begun.map(({ id, kind, subject_id, first_at }) => ({
+    id,
+    subject_id,
+    since: isoTime(Date.parse(first_at) - CHANGE_MS),
+    until: kind === 'silent' || kind === 'pending' ? isoTime(nowMs) : first_at,
+  }));
+  for (const { id, number, at, action, by } of await readChangesBefore(query, spans, Object.keys(changes))) {
+    const issue = begun.find((one) => one.id === id)!;
+    const ms = Date.parse(issue.first_at) - Date.parse(at);
+    const what = `${changes[action]} by ${by}`;
+    const text =
+      ms >= 0
+        ? `Began ${ms < 1000 ? 'less than a second' : inWords(ms / 1000)} after ${what}.`
+        : `${what[0]!.toUpperCase()}${what.slice(1)}, ${inWords(-ms / 1000)} after it began.`;
+    issue.facts.began_after = { audit_id: number, text };
+  }
+}

@@ -1,0 +1,207 @@
+/** Issues. Outages of the database are issues of the kind `database`, which are stored when they have ended. */
+import type { ConditionKind } from '../../../model/conditions.ts';
+import { ISSUES_KEPT_DAYS, ISSUES_MAX, type Issue, type IssueInput } from '../../../model/issues.ts';
+import type { Outage } from '../../../model/outages.ts';
+import type { Database, Query } from '../../connect/pool.ts';
+import { isoColumn } from '../../sql.ts';
+
+/** What the text of an issue is made of, as last seen. */
+export interface IssueFacts {
+  /** Name of the subject. */
+  name: string;
+  value?: number;
+  threshold?: number | null;
+  cause?: string;
+  fix?: string;
+  /** Appended to the address of the page where to act. */
+  query?: string;
+  /** Largest value of each hour: `hour` is that of the last one, in hours since 1970. */
+  hours?: { hour: number; values: number[] };
+  began_after?: Issue['began_after'];
+  /** An outage: see model/outages.ts. */
+  refused?: number;
+  spooled?: number;
+}
+
+/** See the comments of the table issues. */
+export interface IssueRow {
+  id: string;
+  kind: ConditionKind;
+  subject_id: string;
+  part: string;
+  first_at: string;
+  last_at: string;
+  count: number;
+  facts: IssueFacts;
+  resolved_at: string | null;
+  assignee: string | null;
+  note: string | null;
+  snoozed_until: string | null;
+}
+
+const columns = `i.id, i.kind, i.subject_id, i.part, ${isoColumn('i.first_at')}, ${isoColumn('i.last_at')}, i.count, i.facts,
+  ${isoColumn('i.resolved_at')}, i.assignee, i.note, ${isoColumn('i.snoozed_until')}`;
+
+/** Reads the issues that are not resolved, or were resolved since a time; of several with one key, the one to continue is last. */
+export function readCurrentIssues(query: Query, resolvedSinceMs: number): Promise<IssueRow[]> {
+  return query<IssueRow>({
+    name: 'read-current-issues',
+    text: `
+      select ${columns} from issues i where (i.resolved_at is null or i.resolved_at > $1) and i.kind <> 'database'
+      order by i.resolved_at nulls last, i.id`,
+    values: [new Date(resolvedSinceMs).toISOString()],
+  });
+}
+
+/** Stores new issues and what was found out about known ones. Who looks after them stays; a snooze ends with its issue. */
+export async function writeIssues(query: Query, issues: readonly IssueRow[]): Promise<void> {
+  await query({
+    name: 'write-issues',
+    text: `
+      insert into issues (id, kind, subject_id, part, first_at, last_at, count, facts, resolved_at, snoozed_until)
+      select * from json_to_recordset($1) as r (id uuid, kind text, subject_id text, part text, first_at timestamptz,
+        last_at timestamptz, count float8, facts json, resolved_at timestamptz, snoozed_until timestamptz)
+      on conflict (id) do update
+      set last_at = excluded.last_at, count = excluded.count, facts = excluded.facts, resolved_at = excluded.resolved_at,
+        snoozed_until = case when excluded.resolved_at is null then issues.snoozed_until end`,
+    values: [JSON.stringify(issues)],
+  });
+}
+
+/** Deletes resolved issues: those that are too old, and the oldest beyond ISSUES_MAX. */
+export async function deleteOldIssues(query: Query): Promise<void> {
+  await query({
+    text: `
+      delete from issues
+      where resolved_at < now() - interval '${ISSUES_KEPT_DAYS} days' or id in (
+        select id from issues where resolved_at is not null order by resolved_at desc
+        offset greatest(0, ${ISSUES_MAX} - (select count(*) from issues where resolved_at is null)))`,
+  });
+}
+
+interface IssueFilter {
+  state: Issue['state'] | null;
+  kind: ConditionKind | null;
+  subjectId: string | null;
+}
+
+const stateIs = (state: string) => `case ${state}
+  when 'open' then i.resolved_at is null and (i.snoozed_until is null or i.snoozed_until <= now())
+  when 'snoozed' then i.resolved_at is null and i.snoozed_until > now()
+  when 'resolved' then i.resolved_at is not null
+  else true end`;
+
+/** Lists issues, newest first. @param before id of the last one of the previous page */
+export function listIssues(
+  { query }: Pick<Database, 'query'>,
+  { state, kind, subjectId }: IssueFilter,
+  before: string | null,
+  limit: number,
+): Promise<IssueRow[]> {
+  return query<IssueRow>({
+    name: 'list-issues',
+    text: `
+      select ${columns} from issues i
+      where ${stateIs('$1::text')} and ($2::text is null or i.kind = $2) and ($3::text is null or i.subject_id = $3)
+        and ($4::uuid is null or i.id < $4)
+      order by i.id desc
+      limit $5`,
+    values: [state, kind, subjectId, before, limit],
+  });
+}
+
+/** Counts open issues, up to a limit. */
+export async function countOpenIssues({ query }: Pick<Database, 'query'>, max: number): Promise<number> {
+  const [row] = await query<{ count: number }>({
+    name: 'count-open-issues',
+    text: `select count(*)::int as count from (select from issues i where i.resolved_at is null and ${stateIs("'open'")} limit ${max}) i`,
+  });
+  return row!.count;
+}
+
+export async function findIssue(query: Query, id: string): Promise<IssueRow | undefined> {
+  const [row] = await query<IssueRow>({
+    name: 'find-issue',
+    text: `select ${columns} from issues i where i.id = $1`,
+    values: [id],
+  });
+  return row;
+}
+
+/** Changes who looks after an issue. Absent members stay. */
+export async function updateIssue(query: Query, id: string, changes: IssueInput): Promise<void> {
+  await query({
+    text: `
+      update issues i
+      set assignee = case when g ? 'assignee' then g ->> 'assignee' else i.assignee end,
+        note = case when g ? 'note' then g ->> 'note' else i.note end,
+        snoozed_until = case when g ? 'snoozed_until' then (g ->> 'snoozed_until')::timestamptz else i.snoozed_until end
+      from (select $2::jsonb) given (g)
+      where i.id = $1`,
+    values: [id, JSON.stringify(changes)],
+  });
+}
+
+interface CauseOf {
+  id: string;
+  number: number;
+  at: string;
+  action: string;
+  by: string;
+}
+
+/** Reads the last change of each subject in a time span. @param actions of the audit log */
+export function readChangesBefore(
+  query: Query,
+  issues: readonly { id: string; subject_id: string; since: string; until: string }[],
+  actions: readonly string[],
+): Promise<CauseOf[]> {
+  return query<CauseOf>({
+    text: `
+      select n.id, c.* from json_to_recordset($1) as n (id text, subject_id text, since text, until text)
+      cross join lateral (
+        select a.number::float8 as number, a.at, a.action, a.entry -> 'actor' ->> 'name' as by
+        from audit_log a
+        where a.target_id = n.subject_id and a.at >= n.since collate "C" and a.at <= n.until collate "C"
+          and a.action in (select json_array_elements_text($2))
+        order by a.number desc
+        limit 1
+      ) c`,
+    values: [JSON.stringify(issues), JSON.stringify(actions)],
+  });
+}
+
+/** Adds outages; those that are stored already are skipped. */
+export async function addOutages({ query }: Pick<Database, 'query'>, outages: readonly Outage[]): Promise<void> {
+  await query({
+    text: `
+      insert into issues (id, kind, subject_id, part, first_at, last_at, count, facts, resolved_at)
+      select id, 'database', machine, '', began_at, ended_at, refused + spooled,
+        json_build_object('name', machine, 'refused', refused, 'spooled', spooled), ended_at
+      from json_to_recordset($1) as o (id uuid, machine text, began_at timestamptz, ended_at timestamptz, refused float8, spooled float8)
+      on conflict (id) do nothing`,
+    values: [JSON.stringify(outages)],
+  });
+}
+
+/** Reads the outages that lasted into a time span, newest first. @param fromMs Unix milliseconds, like `toMs`. */
+export function readOutages(
+  { query }: Pick<Database, 'query'>,
+  fromMs: number,
+  toMs: number,
+  limit: number,
+): Promise<Outage[]> {
+  return query<Outage>({
+    name: 'read-outages',
+    text: `
+      select o.id, o.machine, ${isoColumn('o.began_at')}, ${isoColumn('o.ended_at')}, o.refused, o.spooled
+      from (
+        select id, subject_id as machine, first_at as began_at, resolved_at as ended_at,
+          coalesce((facts ->> 'refused')::float8, 0) as refused, coalesce((facts ->> 'spooled')::float8, 0) as spooled
+        from issues where kind = 'database' and resolved_at >= $1 and first_at < $2
+      ) o
+      order by o.began_at desc, o.id
+      limit $3`,
+    values: [new Date(fromMs).toISOString(), new Date(toMs).toISOString(), limit],
+  });
+}
