@@ -1,8 +1,8 @@
 /** The tool of users that says what needs a person. */
 import { z } from 'zod';
 import { issueSchema, issueStates } from '../../model/issues.ts';
+import { asText, mark } from './schemas.ts';
 import { queryOf, type Tool, tool } from './tool.ts';
-import { asText, mark } from './untrusted.ts';
 
 const LISTED_MAX = 50;
 
