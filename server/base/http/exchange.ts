@@ -60,6 +60,8 @@ export class Exchange {
   problemCode: ProblemCode | null = null;
   /** Id of the stored event, or of the first event of a batch. */
   eventId: string | null = null;
+  /** Id of the trace of which this is a span, if it is recorded. */
+  traceId: string | null = null;
   /** Cache-Control of the answer (RFC 9111). */
   cacheControl = 'no-store';
   /** Set on page routes: renders a problem as a page instead of a problem document. */

@@ -71,6 +71,24 @@ export function isAlertUrl(value: string): boolean {
   return /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
 }
 
+/** Values of OTEL_TRACES_SAMPLER. */
+export const samplers = [
+  'always_on',
+  'always_off',
+  'traceidratio',
+  'parentbased_always_on',
+  'parentbased_always_off',
+  'parentbased_traceidratio',
+] as const;
+export type Sampler = (typeof samplers)[number];
+
+/** Names and percent-encoded values, as in `a=1,b=2`. */
+export function isHeaderList(value: string): boolean {
+  return value
+    .split(',')
+    .every((pair) => /^\s*[\w!#$&'*+.^`|~-]+\s*=\s*(?:[\x21-\x24\x26-\x2b\x2d-\x7e]|%[0-9a-f]{2})*\s*$/i.test(pair));
+}
+
 /** A secret of Standard Webhooks: base64 of 24 to 64 bytes, with or without `whsec_`. */
 export function isAlertSecret(value: string): boolean {
   const base64 = value.replace(/^whsec_/, '');

@@ -66,6 +66,10 @@ export const logEvents = {
     'info',
     'the newest entry of the audit log; weir audit verify --head HASH checks that the chain still contains it',
   ],
+  spans_failed: [
+    'warn',
+    'spans were not taken by the collector of OTEL_EXPORTER_OTLP_ENDPOINT, and are dropped; logged once a minute',
+  ],
   audit_failed: ['error', 'a tool call of an AI agent was done, but is missing in the audit log'],
   partitions_failed: ['error', 'missing partitions could not be created; the next attempt is within a minute'],
   maintenance_failed: [

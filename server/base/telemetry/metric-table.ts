@@ -37,6 +37,10 @@ export const metricTable = {
     'counter',
     'attempts of requests to ALERT_URL by this machine, by outcome: sent; failed (it is repeated); given_up',
   ],
+  weir_spans_total: [
+    'counter',
+    'spans of traces, by outcome: sent; failed (the collector did not take them); limited (more than 1,000 a second of a process); queue_full',
+  ],
   weir_signatures_verified_total: ['counter', 'verified signatures, by secret (current, previous)'],
   weir_rejections_total: ['counter', 'rejected signatures, by outcome (stored, sampled_out, queue_full, failed)'],
   weir_rejections_stored_total: ['counter', 'rejected signatures that were stored, by reason'],

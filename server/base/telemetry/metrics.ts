@@ -40,6 +40,7 @@ const counted = {
   weir_deliveries_settled_total: [],
   weir_leases_expired_total: [],
   weir_filter_failures_total: [],
+  weir_spans_total: ['sent', 'failed', 'limited', 'queue_full'].map((outcome) => ({ outcome })),
 } as const satisfies CountedSeries;
 
 /** Responses of one route by status, and their durations. */

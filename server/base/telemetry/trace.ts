@@ -1,4 +1,5 @@
 /** W3C Trace Context. @see https://www.w3.org/TR/trace-context/#traceparent-header */
+import { randomBytes } from 'node:crypto';
 
 /** Version, trace id, parent id and flags. The version ff and ids of zeros are invalid. */
 const wellFormed = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
@@ -6,4 +7,29 @@ const wellFormed = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{1
 /** Returns the value of a `traceparent` header; undefined when it is absent or malformed, and must not be logged or passed on. */
 export function traceparentOf(header: string | undefined): string | undefined {
   return header !== undefined && wellFormed.test(header) ? header : undefined;
+}
+
+export interface SpanContext {
+  /** 32 hexadecimal digits. */
+  traceId: string;
+  /** 16 hexadecimal digits. */
+  spanId: string;
+}
+
+/** The context of the span `receive`. @param hex id of the event */
+export function contextOf(hex: string, parent: string | undefined): SpanContext {
+  return { traceId: parent?.slice(3, 35) ?? hex, spanId: hex.slice(16) };
+}
+
+export function spanIdOf(parent: string | undefined): string | null {
+  return parent?.slice(36, 52) ?? null;
+}
+
+export function newContext(): SpanContext {
+  return { traceId: randomBytes(16).toString('hex'), spanId: randomBytes(8).toString('hex') };
+}
+
+/** A number of the random digits of an id. W3C Trace Context, level 2: the last 7 bytes are random. */
+export function fractionOf(hex: string): number {
+  return Number.parseInt(hex.slice(18, 24), 16) / 2 ** 24;
 }

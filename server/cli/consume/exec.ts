@@ -168,15 +168,16 @@ function failureReason(end: CommandEnd, lastLine: string): string {
 interface Described {
   id: string;
   attempt: number;
+  traceparent?: string | undefined;
   event: Omit<ClaimedDelivery['event'], 'body' | 'body_base64'>;
 }
 
 /**
  * Environment variables for the command of a delivery. TRACEPARENT, TRACESTATE and BAGGAGE are those of the sender's request, as
- * OpenTelemetry reads them. One that the request does not have is undefined: the command gets neither an empty one nor that of this process.
+ * OpenTelemetry reads them; where Weir traces, TRACEPARENT is its own span. One that the request does not have is undefined: the command gets neither an empty one nor that of this process.
  */
-export function environmentOf({ id, attempt, event }: Described): Record<string, string | undefined> {
-  const traceparent = traceparentOf(event.headers.traceparent);
+export function environmentOf({ id, attempt, traceparent: own, event }: Described): Record<string, string | undefined> {
+  const traceparent = traceparentOf(own ?? event.headers.traceparent);
   return {
     WEIR_DELIVERY_ID: id,
     WEIR_EVENT_ID: event.id,

@@ -7,6 +7,7 @@
  * round acknowledges in the statement that leases. (What an acknowledgement frees of a key, only a later statement can lease.)
  */
 import type { Exchange } from '../../base/http/exchange.ts';
+import type { Spans } from '../../base/telemetry/spans.ts';
 import { readStoredHeaders } from '../../model/signatures/stored-headers.ts';
 import { bytesOf, utf8Of } from '../../store/byte-text.ts';
 import type { CellList } from '../../store/cells/cells-database.ts';
@@ -50,15 +51,19 @@ interface ClaimParts extends RoundParts {
   onClaimed: (agentId: string, claimed: readonly Claimed[]) => void;
   /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
+  /** Null: nothing is traced. */
+  spans: Pick<Spans, 'delivered'> | null;
 }
 
 /** Creates the function that serves a claim. If its settlements fail it rejects; if the claim after them fails, it claims nothing. */
 export function createClaim(parts: ClaimParts) {
-  const { database, agents, cells, waiting, settlements, attemptsMax } = parts;
+  const { database, agents, cells, waiting, settlements, attemptsMax, spans } = parts;
   const oneAtATime = queues();
   return async function claim(exchange: Exchange, agent: Agent, request: ClaimRequest): Promise<ClaimOutcome> {
     const { max, leaseSeconds, webhookIds, ack, nack } = request;
     const untilMs = performance.now() + request.waitSeconds * 1000;
+    /** When the last round began, Unix milliseconds; only for spans. */
+    let startMs = 0;
     const { address } = exchange.client;
     const order = { max, leaseSeconds, webhookIds, address, bytesMax: CLAIM_BYTES_MAX, attemptsMax };
     const round = (current: Agent, acks = knownReceipts([])): Round | Promise<Round> => {
@@ -66,7 +71,11 @@ export function createClaim(parts: ClaimParts) {
       const isValid = isValidFor(current, agent.previousGeneration ?? agent.generation, Date.now());
       const generation = isValid ? current.generation : agent.generation;
       // Skip the claim of a client that has left: its leases would only be released, and the claims behind it wait for them.
-      const run = () => (exchange.isGone ? nothingClaimed : claimRound(parts, current, { ...order, generation }, acks));
+      const run = () => {
+        if (exchange.isGone) return nothingClaimed;
+        if (spans !== null) startMs = Date.now();
+        return claimRound(parts, current, { ...order, generation }, acks);
+      };
       return isOneStatement(current) ? run() : oneAtATime(agent.id, run);
     };
     const settlesInRound =
@@ -97,7 +106,10 @@ export function createClaim(parts: ClaimParts) {
         return { kind: 'gone' };
       }
       if (claimed.length > 0) parts.onClaimed(agent.id, claimed);
-      return { kind: 'claimed', deliveries: JSON.stringify(claimed.map(deliveryOf)), settled };
+      const deliveries = claimed.map(deliveryOf);
+      if (spans !== null)
+        for (const delivery of deliveries) delivery.traceparent = spans.delivered(delivery, agent.id, startMs);
+      return { kind: 'claimed', deliveries: JSON.stringify(deliveries), settled };
     } finally {
       waits?.leave();
     }
@@ -144,7 +156,7 @@ function receiptOf({ id, lease }: Claimed) {
 }
 
 /** The delivery as in the API. */
-function deliveryOf(claimed: Claimed): object {
+function deliveryOf(claimed: Claimed) {
   const body = utf8Of(claimed.body);
   const event = {
     id: claimed.eventId,
@@ -161,6 +173,8 @@ function deliveryOf(claimed: Claimed): object {
     receipt: receiptText(receiptOf(claimed)),
     attempt: claimed.attempt,
     leased_until: claimed.leasedUntil,
+    /** Only where events are traced. */
+    traceparent: undefined as string | undefined,
     event,
   };
 }

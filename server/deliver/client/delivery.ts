@@ -23,6 +23,8 @@ export interface ClaimedDelivery {
   /** Starts at 1. */
   readonly attempt: number;
   readonly leased_until: string;
+  /** W3C trace context of this delivery; absent: Weir does not trace. */
+  readonly traceparent?: string;
   readonly event: EventFields & {
     /** Present when the bytes are UTF-8 without NUL; otherwise body_base64. */
     readonly body?: string;
@@ -98,6 +100,8 @@ export class Delivery {
   /** Starts at 1. */
   readonly attempt: number;
   readonly event: DeliveredEvent;
+  /** W3C trace context of this delivery, for spans; undefined: Weir does not trace. */
+  readonly traceparent: string | undefined;
   readonly #claimed: ClaimedDelivery;
   readonly #work: DeliveryWork;
 
@@ -106,6 +110,7 @@ export class Delivery {
     this.receipt = claimed.receipt;
     this.attempt = claimed.attempt;
     this.event = new DeliveredEvent(claimed.event);
+    this.traceparent = claimed.traceparent;
     this.#claimed = claimed;
     this.#work = work;
   }

@@ -13,6 +13,7 @@ import {
 } from './delivery.ts';
 import { WeirError } from './http.ts';
 import type { CompleteOptions, Notify } from './options.ts';
+import { traced } from './trace.ts';
 
 /**
  * Works on a delivery. Returns: ack. Throws: nack, or release for NotBegun.
@@ -88,9 +89,11 @@ export class Work implements DeliveryWork {
     if (this.#isLost) return { kind: 'released' };
     try {
       if (this.#shop.options.filter(this.delivery.event))
-        await this.#shop.handler(this.delivery, (settled) => {
-          this.#onSettled = settled;
-        });
+        await traced(this.delivery.toJSON(), () =>
+          this.#shop.handler(this.delivery, (settled) => {
+            this.#onSettled = settled;
+          }),
+        );
       return { kind: 'done' };
     } catch (error) {
       if (error instanceof NotBegun) return { kind: 'released' };

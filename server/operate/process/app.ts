@@ -221,6 +221,7 @@ export async function startApp(
       await Promise.all([agents.closeLast(), ingest.close(), latency.close(), limiter.close()]);
       await cells.close();
       await database.close();
+      await base.spans?.close();
     },
   };
 }

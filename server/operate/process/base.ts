@@ -3,6 +3,7 @@
 import { openLimiter } from '../../base/ratelimit/open.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { Metrics } from '../../base/telemetry/metrics.ts';
+import { openSpans } from '../../base/telemetry/spans.ts';
 import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts';
 import { Changes } from '../../store/announce.ts';
 import { Cells } from '../../store/cells/cells.ts';
@@ -23,7 +24,20 @@ export async function openBase(order: StartOrder, log: Log) {
     isUsable = true;
   };
   const metrics = new Metrics();
-  const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS);
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = settings;
+  const spans =
+    endpoint === undefined
+      ? null
+      : await openSpans({
+          endpoint,
+          headers: settings.OTEL_EXPORTER_OTLP_HEADERS ?? null,
+          serviceName: settings.OTEL_SERVICE_NAME,
+          sampler: settings.OTEL_TRACES_SAMPLER,
+          ratio: settings.OTEL_TRACES_SAMPLER_ARG,
+          count: (outcome, spans) => metrics.add('weir_spans_total', spans, { outcome }),
+          onFailed: (reason, leftOut) => log('spans_failed', { reason, left_out: leftOut }),
+        });
+  const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS, spans);
   const open = (conninfo: string) =>
     openDatabase(conninfo, {
       connectionsMax: settings.DB_POOL_MAX,
@@ -59,6 +73,8 @@ export async function openBase(order: StartOrder, log: Log) {
     log,
     metrics,
     observe,
+    /** Null: nothing is traced. */
+    spans,
     /** Statements on events and deliveries run in their cells. */
     database: cells.database,
     cells,

@@ -6,6 +6,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { cellLabels } from '../../base/telemetry/metric-table.ts';
 import type { Metrics } from '../../base/telemetry/metrics.ts';
+import type { Spans } from '../../base/telemetry/spans.ts';
 import { type Stage, stageNames } from '../../base/telemetry/stages.ts';
 import { Throttle } from '../../base/telemetry/throttle.ts';
 import { traceparentOf } from '../../base/telemetry/trace.ts';
@@ -24,8 +25,8 @@ const REQUEST_IDS_MAX = 10;
 /** Spooling that begins again after this pause is logged again. */
 const SPOOLING_PAUSE_MS = 10_000;
 
-/** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. */
-export function createObservers(metrics: Metrics, log: Log, slowMs: number) {
+/** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. @param spans null: nothing is traced */
+export function createObservers(metrics: Metrics, log: Log, slowMs: number, spans: Spans | null = null) {
   const logsRequests = log.enabled('request');
   let spooledMs = Number.NEGATIVE_INFINITY;
   const refusals = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
@@ -61,6 +62,7 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number) {
   return {
     finished(exchange: Exchange) {
       const { clock, route } = exchange;
+      if (spans !== null && route.startsWith(STAGED_PREFIX)) spans.finished(exchange);
       if (exchange.aborted) metrics.add('weir_requests_aborted_total', 1, { route });
       else {
         metrics.request(route, exchange.status, clock.totalMs / 1000);
@@ -83,7 +85,10 @@ export function createObservers(metrics: Metrics, log: Log, slowMs: number) {
     secretUnreadable: (webhookId: string) => log('secret_unreadable', { webhook_id: webhookId }),
     /** @param cell its number; 0: home */
     store: (cell: number, labels = cellLabels(cell)): StoreObserver => ({
-      committed: (events, ms) => metrics.committed(events, ms / 1000, cell),
+      committed(events, ms, rows) {
+        metrics.committed(events, ms / 1000, cell);
+        spans?.committed(rows, ms, cell);
+      },
       inDoubt(events, found) {
         metrics.inDoubt(events, found, cell);
         log('commit_in_doubt', { events, found });
@@ -141,6 +146,7 @@ function describe(exchange: Exchange): Record<string, unknown> {
     ...(exchange.route.startsWith(STAGED_PREFIX) ? { webhook_id: exchange.parameters[0]!.toLowerCase() } : {}),
     ...(exchange.eventId === null ? {} : { event_id: exchange.eventId }),
     ...(traceparent === undefined ? {} : { traceparent }),
+    ...(exchange.traceId === null ? {} : { trace_id: exchange.traceId }),
     total_ms: rounded(totalMs),
     slowest_stage: stageNames[ms.indexOf(Math.max(...ms))],
     stages_ms: Object.fromEntries(reached),

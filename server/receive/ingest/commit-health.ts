@@ -52,9 +52,9 @@ export class CommitHealth {
   listening<Observer extends Pick<CommitObserver, 'committed' | 'refused'>>(observer: Observer): Observer {
     return {
       ...observer,
-      committed: (events, ms) => {
+      committed: (events, ms, rows) => {
         this.#check.note(null);
-        observer.committed(events, ms);
+        observer.committed(events, ms, rows);
       },
       refused: (rows, sqlState, message) => {
         this.#refused(sqlState, message);

@@ -42,8 +42,8 @@ export interface Lane<Row> {
 }
 
 export interface CommitObserver {
-  /** A commit succeeded: its number of new events and its duration. */
-  committed(events: number, ms: number): void;
+  /** A commit of the rows succeeded: its number of new events and its duration. */
+  committed(events: number, ms: number, rows: readonly EventRow[]): void;
   /** Events were not stored because their keys exist. */
   repeated(events: number): void;
   /** The result of a commit of `events` events was lost; `found` of them are stored. */
@@ -165,7 +165,7 @@ export class GroupCommit<Row extends EventRow> {
       const { eventIds } = outcome;
       const events = eventIds === undefined ? rows.length : rows.filter((row, i) => isOwn(row, eventIds[i]!)).length;
       const refused = eventIds?.filter((id) => id === null).length ?? 0;
-      this.#observer.committed(events, ms);
+      this.#observer.committed(events, ms, rows);
       if (events + refused < rows.length) this.#observer.repeated(rows.length - events - refused);
     }
     return outcome;

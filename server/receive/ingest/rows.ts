@@ -8,22 +8,31 @@ import type { EventRow } from '../../store/copy/rows.ts';
 import { uuidv7 } from '../../store/ids.ts';
 import type { Webhook } from './webhook.ts';
 
+type OnMade = (exchange: Exchange, webhook: Webhook, id: Uint8Array) => void;
+
 export class RowMaker {
   readonly #clampToPartitions: (ms: number) => number;
+  readonly #onMade: OnMade | null;
   readonly #nextRandom = randomSource();
   readonly #lines = new HeaderLines();
 
-  /** @param clampToPartitions moves a time to the nearest one that has a partition. */
-  constructor(clampToPartitions: (ms: number) => number) {
+  /**
+   * @param clampToPartitions moves a time to the nearest one that has a partition.
+   * @param onMade called for each request that becomes events, with the id of the first; null: nothing is traced
+   */
+  constructor(clampToPartitions: (ms: number) => number, onMade: OnMade | null = null) {
     this.#clampToPartitions = clampToPartitions;
+    this.#onMade = onMade;
   }
 
   /** Converts the request to one event. @param key see EventRow. @param json what is read as JSON, see ReceivedRequest */
   one(exchange: Exchange, webhook: Webhook, body: Uint8Array, key: Uint8Array | null, json = body): EventRow {
     const receivedAtMs = this.#clampToPartitions(Date.now());
     const contentType = exchange.header('content-type');
+    const id = uuidv7(receivedAtMs, this.#nextRandom(), webhook.cell);
+    if (this.#onMade !== null) this.#onMade(exchange, webhook, id);
     return {
-      id: uuidv7(receivedAtMs, this.#nextRandom(), webhook.cell),
+      id,
       webhookId: webhook.idBytes,
       receivedAtMs,
       sourceIp: exchange.client.inet,

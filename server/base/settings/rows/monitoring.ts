@@ -1,7 +1,7 @@
 /** Settings: monitoring. */
 import { z } from 'zod';
 import { conditionTable } from '../../../model/conditions.ts';
-import { count, isAlertSecret, isAlertUrl, type Setting, text } from '../values.ts';
+import { count, isAlertSecret, isAlertUrl, isHeaderList, type Setting, samplers, text } from '../values.ts';
 
 export const monitoringSettings = {
   METRICS_HOST: {
@@ -59,4 +59,40 @@ export const monitoringSettings = {
     1_000_000,
     'an alert begins when more requests to a webhook are rejected in a minute',
   ),
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    schema: text.refine(isAlertUrl),
+    fallback: null,
+    allowed: 'an http or https URL without user, password and fragment, at most 2000 characters',
+    meaning: 'traces are sent here by OTLP over HTTP, to its path /v1/traces; unset: none are made',
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    schema: text.refine(isHeaderList),
+    fallback: null,
+    allowed: 'names and values, percent-encoded, such as api-key=abc,tenant=7',
+    meaning: 'header fields of the requests with traces',
+    secret: true,
+  },
+  OTEL_SERVICE_NAME: {
+    schema: text,
+    fallback: 'weir',
+    allowed: 'a name',
+    meaning: 'name of this service in traces',
+  },
+  OTEL_TRACES_SAMPLER: {
+    schema: z.enum(samplers),
+    fallback: 'parentbased_always_on',
+    allowed: samplers.join(', '),
+    meaning:
+      "which events are traced; parentbased: as the flag of the sender's traceparent says, on verified requests only",
+  },
+  OTEL_TRACES_SAMPLER_ARG: {
+    schema: z
+      .string()
+      .regex(/^\d(\.\d+)?$/)
+      .transform(Number)
+      .refine((ratio) => ratio <= 1),
+    fallback: '1',
+    allowed: 'a number from 0 to 1',
+    meaning: 'share of the events that traceidratio traces',
+  },
 } as const satisfies Record<string, Setting>;

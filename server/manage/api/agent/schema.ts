@@ -178,6 +178,10 @@ export const claimedSchema = z
           receipt: z.string().describe('identifies this delivery and this attempt'),
           attempt: z.int().describe('1 for the first claim of this delivery'),
           leased_until: timeOf('end of the lease; after it the delivery can be claimed again'),
+          traceparent: z
+            .string()
+            .optional()
+            .describe('W3C trace context of this delivery, for the spans of the agent; absent: Weir does not trace'),
           event: z
             .object({
               id: idOf('event'),

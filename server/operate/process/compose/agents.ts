@@ -61,6 +61,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     attemptsMax,
     judge: filters.judge,
     onClaimed: (agentId, claimed) => latency.claimed(agentId, claimed),
+    spans: base.spans,
     onFilterFailed: filters.failed,
   });
   metrics.gauge('weir_claims_waiting', () => waiting.size);

@@ -41,7 +41,7 @@ export function composeIngest(
   agents: { stored: (webhookId: string) => void },
   latency: LatencyCounts,
 ) {
-  const { settings, keys, savedWebhooks, metrics, observe, database, cells, limiter } = base;
+  const { settings, keys, savedWebhooks, metrics, observe, spans, database, cells, limiter } = base;
   const verifier = new Verifier({
     workerFile: join(workers, 'hmac.js'),
     threads: settings.THREADS,
@@ -65,6 +65,7 @@ export function composeIngest(
     keepsServing: () => spool !== null || cells.all().length > 1,
   };
   const { directory, unreadable } = webhookDirectory(webhooks, savedWebhooks);
+  if (spans !== null) spans.isVerified = (id) => tracedOf(directory.known(id)).isVerified;
   const parts: IngestParts = {
     directory,
     limiter,
@@ -88,7 +89,10 @@ export function composeIngest(
     onRejected: rejections.offer,
   };
   const store = {
-    rows: new RowMaker(clampMs),
+    rows: new RowMaker(
+      clampMs,
+      spans === null ? null : (exchange, webhook, id) => spans.begin(exchange, tracedOf(webhook), id),
+    ),
     events: stores.events,
     onStored: (webhook: Webhook, receivedAtMs: number) => {
       agents.stored(webhook.id);
@@ -186,4 +190,9 @@ function composeRejections(
       await diagnoser.close();
     },
   };
+}
+
+/** What spans need of a webhook. Its requests are verified if it has a key. */
+function tracedOf(webhook: Webhook | undefined): { id: string; isVerified: boolean } {
+  return { id: webhook?.id ?? '', isVerified: (webhook?.keyring.keys.length ?? 0) > 0 };
 }

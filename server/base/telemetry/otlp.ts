@@ -1,0 +1,119 @@
+/** Sends spans by OTLP over HTTP, with the packages of OpenTelemetry. Loaded only with OTEL_EXPORTER_OTLP_ENDPOINT. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { resourceFromAttributes } from '@opentelemetry/resources';
+import { AlwaysOnSampler, BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
+import { release } from '../files/build.ts';
+import type { SpanContext } from './trace.ts';
+
+/** A span that has ended. Times in Unix milliseconds. */
+export interface EndedSpan extends SpanContext {
+  name: 'receive' | 'commit' | 'deliver';
+  kind: 'server' | 'internal' | 'producer';
+  /** Null: it begins a trace. */
+  parentSpanId: string | null;
+  startMs: number;
+  endMs: number;
+  attributes: Record<string, string | number>;
+  links: readonly SpanContext[];
+  /** A short code; null: no error. */
+  error: string | null;
+}
+
+/** Sends spans. */
+export interface SpanSink {
+  record(span: EndedSpan): void;
+  /** Spans that wait for the collector. */
+  readonly waiting: number;
+  /** Sends what waits, for at most 2 seconds. */
+  close(): Promise<void>;
+}
+
+interface SinkOptions {
+  endpoint: string;
+  /** OTEL_EXPORTER_OTLP_HEADERS: names and values, percent-encoded, as in `a=1,b=2`. */
+  headers: string | null;
+  serviceName: string;
+  onSent: (spans: number) => void;
+  onFailed: (spans: number, reason: string) => void;
+}
+
+/** A batch is sent when it is full, and after this time. */
+const EVERY_MS = 1_000;
+const BATCH_SPANS = 512;
+const EXPORT_TIMEOUT_MS = 10_000;
+const CLOSE_TIMEOUT_MS = 2_000;
+/** More than Spans lets wait. */
+const QUEUE_SPANS = 8_192;
+
+const kinds = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, producer: SpanKind.PRODUCER } as const;
+const SAMPLED = { traceFlags: TraceFlags.SAMPLED } as const;
+
+export function openSink({ endpoint, headers, serviceName, onSent, onFailed }: SinkOptions): SpanSink {
+  let waiting = 0;
+  const otlp = new OTLPTraceExporter({
+    url: `${endpoint.replace(/\/$/, '')}/v1/traces`,
+    headers: headerFields(headers),
+    timeoutMillis: EXPORT_TIMEOUT_MS,
+  });
+  const exporter: SpanExporter = {
+    export: (spans, report) =>
+      otlp.export(spans, (result) => {
+        waiting -= spans.length;
+        if (result.error === undefined) onSent(spans.length);
+        else onFailed(spans.length, result.error.message);
+        report(result);
+      }),
+    shutdown: () => otlp.shutdown(),
+    forceFlush: () => otlp.forceFlush(),
+  };
+  /** The ids of the span that is made. */
+  let next: EndedSpan | null = null;
+  const provider = new TracerProvider({
+    resource: resourceFromAttributes({ 'service.name': serviceName, 'service.version': release() }),
+    // Spans has decided.
+    sampler: new AlwaysOnSampler(),
+    idGenerator: { generateTraceId: () => next!.traceId, generateSpanId: () => next!.spanId },
+    spanProcessors: [
+      new BatchSpanProcessor({
+        exporter,
+        maxQueueSize: QUEUE_SPANS,
+        maxExportBatchSize: BATCH_SPANS,
+        scheduledDelayMillis: EVERY_MS,
+        exportTimeoutMillis: EXPORT_TIMEOUT_MS,
+      }),
+    ],
+  });
+  const tracer = provider.getTracer('weir', release());
+  return {
+    get waiting() {
+      return waiting;
+    },
+    record(given) {
+      const { name, kind, traceId, parentSpanId, startMs, endMs, attributes, links, error } = given;
+      const parent =
+        parentSpanId === null
+          ? ROOT_CONTEXT
+          : trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId: parentSpanId, isRemote: true, ...SAMPLED });
+      next = given;
+      waiting++;
+      const made = { kind: kinds[kind], startTime: startMs, attributes };
+      const linked = links.map(({ traceId, spanId }) => ({ context: { traceId, spanId, ...SAMPLED } }));
+      const span = tracer.startSpan(name, { ...made, links: linked }, parent);
+      if (error !== null) span.setStatus({ code: SpanStatusCode.ERROR, message: error });
+      span.end(endMs);
+    },
+    close: () =>
+      Promise.race([provider.shutdown().catch(() => {}), delay(CLOSE_TIMEOUT_MS, undefined, { ref: false })]),
+  };
+}
+
+/** The header fields that the setting lists. @see https://opentelemetry.io/docs/specs/otel/protocol/exporter/#specifying-headers-via-environment-variables */
+function headerFields(list: string | null): Record<string, string> {
+  const pairs = (list ?? '').split(',').flatMap((pair) => {
+    const at = pair.indexOf('=');
+    return at < 1 ? [] : [[pair.slice(0, at).trim(), decodeURIComponent(pair.slice(at + 1).trim())]];
+  });
+  return Object.fromEntries(pairs);
+}
