@@ -26,8 +26,6 @@ export const advisoryLocks = {
   copies: 7_236_467,
   /** Recording the current SECRETS_KEY. */
   secretsKeys: 7_236_458,
-  /** Registering an OAuth client, so that their number is bounded. */
-  oauthClients: 7_236_468,
   /** Deciding which alerts begin and end: one machine at a time. */
   alerts: 7_236_466,
   /** Recording which issues hold: one process at a time. */

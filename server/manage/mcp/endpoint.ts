@@ -62,8 +62,8 @@ export function createMcp(parts: McpParts): Handler {
 }
 
 /**
- * A client by an access token of OAuth, a user by an API token or JWT, else an agent by its credential or session. Never by a cookie: a browser would send it for a page
- * of another site. Credentials and failures count in the agents' rate limit.
+ * A client by an access token of OAuth, a user by an API token or JWT, else an agent by its credential or session. Never by a cookie: a
+ * browser would send it for a page of another site. Credentials and failures count in the agents' rate limit.
  */
 async function authenticate({ people, agentAuth, oauth }: McpParts, exchange: Exchange): Promise<Reader | Problem> {
   const client = await oauth?.reader(exchange, bearer(exchange));

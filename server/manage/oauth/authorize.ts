@@ -1,5 +1,5 @@
 /** Authorization requests (RFC 6749, section 4.1.1, with PKCE), and the grant that a person makes of one. */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { type Problem, problem, type Result } from '../../base/http/problem.ts';
 import { createCredential } from '../../model/credential.ts';
 import { allows, type Role } from '../../model/users.ts';
@@ -99,13 +99,11 @@ export async function grant(
     const agent = agentId === null ? null : await findAgent(query, agentId);
     // A temporary agent is deleted, and with it what would say that the token is of an OAuth client.
     if (agent !== null && (agent === undefined || agent.revoked || agent.temporary)) return problem('agent_unknown');
-    const made = { tokenId, userId: person.id, name: client.name, role, agentId, clientId: client.id };
-    const bound = { resource: parts.resource, redirectUri, codeChallenge, lookupId, codeHash, noHash: randomBytes(32) };
-    await insertGrant(query, { ...made, ...bound }, CODE_SECONDS);
-    const after = (await findTokenRecord({ query }, tokenId, everyToken))!;
-    const target = { kind: 'token', id: tokenId, name: client.name };
-    const redirected = { ...after, redirect_uri: redirectUri };
-    await record(query, actor, { action: 'token.create', target, after: redirected });
+    const { id: clientId, name } = client;
+    const made = { tokenId, userId: person.id, name, role, agentId, clientId, lookupId, codeHash };
+    await insertGrant(query, { ...made, resource: parts.resource, redirectUri, codeChallenge }, CODE_SECONDS);
+    const after = { ...(await findTokenRecord({ query }, tokenId, everyToken))!, redirect_uri: redirectUri };
+    await record(query, actor, { action: 'token.create', target: { kind: 'token', id: tokenId, name }, after });
     return { kind: 'done', value: answerTo(parts, request, { code }) };
   });
 }

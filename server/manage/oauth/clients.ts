@@ -5,6 +5,7 @@ import { problem, type Result } from '../../base/http/problem.ts';
 import { checkedAddresses, type Resolve } from '../../base/net/checked-address.ts';
 import { requestChecked } from '../../base/net/checked-request.ts';
 import { isSafeUrl } from '../../base/net/loopback.ts';
+import { within } from '../../base/time/within.ts';
 import { nameText } from '../../model/fields.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { findClient, insertClient } from '../../store/queries/users/oauth.ts';
@@ -21,7 +22,7 @@ export interface Client {
   id: string;
   /** As the client names itself: anyone can claim any name. */
   name: string;
-  redirectUris: readonly string[];
+  redirectUris: string[];
 }
 
 /** Members that Weir uses; others are ignored (RFC 7591, section 2). */
@@ -40,11 +41,10 @@ export interface Refusal {
   kind: 'refused';
   error: string;
   description: string;
-  status: number;
 }
 
-export function refusal(error: string, description: string, status = 400): Refusal {
-  return { kind: 'refused', error, description, status };
+export function refusal(error: string, description: string): Refusal {
+  return { kind: 'refused', error, description };
 }
 
 /** Registers a client without a secret, whatever it asks for. */
@@ -56,8 +56,8 @@ export async function registerClient(
   if (data === undefined)
     return refusal('invalid_redirect_uri', `Give 1 to ${REDIRECTS_MAX} redirect_uris: https, or http on loopback.`);
   const client = { id: randomUUID(), ...clientOf(data) };
-  if (await insertClient(database, client, CLIENTS_MAX)) return { kind: 'done', value: client };
-  return refusal('temporarily_unavailable', `${CLIENTS_MAX} registered clients have access.`, 503);
+  await insertClient(database, client, CLIENTS_MAX);
+  return { kind: 'done', value: client };
 }
 
 /** Finds the client of an authorization request. A metadata document is fetched each time. */
@@ -93,20 +93,14 @@ function isDocumentUrl(id: string): boolean {
   return href === id && pathname !== '/';
 }
 
-function clientOf({
-  client_name,
-  redirect_uris,
-}: z.output<typeof metadataSchema>): Omit<Client, 'id'> & { redirectUris: string[] } {
+function clientOf({ client_name, redirect_uris: redirectUris }: z.output<typeof metadataSchema>): Omit<Client, 'id'> {
   const name = nameText.safeParse(client_name);
-  return {
-    name: name.success ? name.data : new URL(redirect_uris[0]!).host.slice(0, 200),
-    redirectUris: redirect_uris,
-  };
+  return { name: name.success ? name.data : new URL(redirectUris[0]!).host.slice(0, 200), redirectUris };
 }
 
+/** For tests. */
 interface FetchOptions {
   resolve?: Resolve;
-  /** For tests. */
   allowPrivate?: boolean;
   timeoutMs?: number;
 }
@@ -116,28 +110,22 @@ async function fetchClient(
   id: string,
   { resolve, allowPrivate = false, timeoutMs = DOCUMENT_TIMEOUT_MS }: FetchOptions = {},
 ): Promise<Result<Client>> {
-  const refused = (why: string) => problem('invalid_request', `The metadata document of the client at ${id} ${why}.`);
-  const url = new URL(id);
-  const signal = AbortSignal.timeout(timeoutMs);
-  const ended = new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
-  ended.catch(() => {});
-  try {
-    const addresses = await Promise.race([checkedAddresses(url.hostname, allowPrivate, resolve), ended]);
+  const read = async () => {
+    const url = new URL(id);
+    const addresses = await checkedAddresses(url.hostname, allowPrivate, resolve);
     const headers = { accept: 'application/json', 'user-agent': 'weir' };
+    const signal = AbortSignal.timeout(timeoutMs);
     const response = await requestChecked(url, addresses, { headers, signal });
-    if (response.statusCode !== 200) {
-      response.destroy();
-      return refused(`was answered ${response.statusCode}`);
-    }
     let text = '';
     for await (const chunk of response.setEncoding('utf8')) {
       text += chunk;
-      if (text.length > DOCUMENT_BYTES_MAX) return refused(`has more than ${DOCUMENT_BYTES_MAX} bytes`);
+      if (response.statusCode !== 200 || text.length > DOCUMENT_BYTES_MAX) return undefined;
     }
     const { data } = documentSchema.safeParse(JSON.parse(text));
-    if (data?.client_id !== id) return refused('is not one of this client, without a secret, with its redirect_uris');
-    return { kind: 'done', value: { id, ...clientOf(data) } };
-  } catch {
-    return refused('cannot be read');
-  }
+    return data?.client_id === id ? clientOf(data) : undefined;
+  };
+  const client = await within(timeoutMs, read()).catch(() => undefined);
+  return client === undefined
+    ? problem('invalid_request', `${id} is not the metadata document of a client without a secret, or cannot be read.`)
+    : { kind: 'done', value: { id, ...client } };
 }

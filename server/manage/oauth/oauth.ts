@@ -14,7 +14,7 @@ import type { Handler } from '../../base/http/route.ts';
 import { StoredText } from '../../base/http/stored-text.ts';
 import type { Policy, RateLimiter } from '../../base/ratelimit/limiter.ts';
 import { parseCredential } from '../../model/credential.ts';
-import { type Access, findAccess } from '../../store/queries/users/oauth.ts';
+import { type Grant, readGrants } from '../../store/queries/users/oauth.ts';
 import { SharedLookup } from '../../store/shared-lookup.ts';
 import type { AgentAuth } from '../auth/agent.ts';
 import type { AnonymousLimit } from '../auth/anonymous.ts';
@@ -35,11 +35,11 @@ interface OAuthParts extends AuthorizationParts {
 
 export class OAuth {
   readonly parts: OAuthParts;
-  readonly #access: SharedLookup<Access>;
+  readonly #grants: SharedLookup<Grant>;
 
   constructor(parts: OAuthParts) {
     this.parts = parts;
-    this.#access = new SharedLookup((ids) => findAccess(parts.database, ids, parts.resource));
+    this.#grants = new SharedLookup((ids) => readGrants(parts.database, ids));
   }
 
   /** WWW-Authenticate of a 401 of /mcp (RFC 9728, section 5.1). */
@@ -50,8 +50,10 @@ export class OAuth {
   /** Returns what an access token stands for; null when it is not valid. */
   async reader(exchange: Exchange, token: string): Promise<Reader | Problem | null> {
     const credential = parseCredential('wo', token);
-    const found = credential && (await this.#access.find(credential.lookupId));
-    if (!found || !timingSafeEqual(found.accessHash, credential.secretHash)) return null;
+    if (credential === null) return null;
+    const found = await this.#grants.find(credential.lookupId);
+    if (!found?.accessHash || !timingSafeEqual(found.accessHash, credential.secretHash)) return null;
+    if (!found.isAccessCurrent || !found.holds || found.resource !== this.parts.resource) return null;
     const { id, email, name, tokenId, tokenRole: role, agentId } = found;
     if (agentId !== null) return this.parts.agentAuth.byId(exchange, agentId);
     return { kind: 'user', person: { id, email, name, role, via: { kind: 'token', tokenId } } };
@@ -72,7 +74,6 @@ export class OAuth {
         authorization_servers: [issuer],
         bearer_methods_supported: ['header'],
         scopes_supported: ['mcp'],
-        resource_documentation: `${issuer}/docs/agents`,
       }),
       oauthServer: document({
         issuer,
@@ -89,7 +90,6 @@ export class OAuth {
         scopes_supported: ['mcp'],
         authorization_response_iss_parameter_supported: true,
         client_id_metadata_document_supported: true,
-        service_documentation: `${issuer}/docs/agents`,
       }),
       oauthToken: this.#endpoint(oauthPolicy, formOf, async (form, exchange) => {
         const outcome = await issueTokens(parts, visitorActor(exchange), form);
@@ -153,6 +153,6 @@ async function formOf(body: ParsedBody): Promise<Parsed<URLSearchParams>> {
   return { kind: 'problem', code: 'invalid_request', detail: 'A parameter is given twice.' };
 }
 
-function refuse(exchange: Exchange, { error, description, status }: Refusal): void {
-  exchange.json(status, { error, error_description: description });
+function refuse(exchange: Exchange, { error, description }: Refusal): void {
+  exchange.json(400, { error, error_description: description });
 }

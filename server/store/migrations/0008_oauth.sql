@@ -16,9 +16,9 @@ comment on column oauth_clients.id is 'The client id, random.';
 comment on column oauth_clients.name is 'As the client names itself.';
 comment on column oauth_clients.redirect_uris is 'Where a person may be sent with a code.';
 comment on column oauth_clients.created_at is 'Time of the registration.';
-comment on column oauth_clients.expires_at is 'An hour after the registration; with a grant, an hour after the grant expires.';
+comment on column oauth_clients.expires_at is 'A day after the registration; with a grant, 90 days after its last tokens.';
 create index oauth_clients_expiry on oauth_clients (expires_at);
-comment on index oauth_clients_expiry is 'For maintenance, and to find the oldest registration without a grant.';
+comment on index oauth_clients_expiry is 'For maintenance, and for the client that a new one replaces.';
 
 create table oauth_grants (
   token_id uuid primary key references api_tokens (id) on delete cascade,

@@ -1,8 +1,14 @@
 /** OAuth for /mcp as clients go through it, first with the official client. */
-import { type OAuthClientProvider, UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js';
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js';
+import {
+  Client,
+  type OAuthClientProvider,
+  type OAuthDiscoveryState,
+  type StoredOAuthClientInformation,
+  type StoredOAuthTokens,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client';
+import { Client as EarlierClient } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as EarlierTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { describe, expect, test } from 'vitest';
 import { addAgent, send } from '../../helpers/agents.ts';
@@ -10,7 +16,7 @@ import { startTestApp } from '../../helpers/app.ts';
 import { startHostedApp } from '../../helpers/hosted.ts';
 import { post } from '../../helpers/mcp.ts';
 import { OAuthClient, REDIRECT, startOAuthApp } from '../../helpers/oauth.ts';
-import { addPerson, PASSWORD, request, type TestPerson } from '../../helpers/people.ts';
+import { addPerson, PASSWORD, request } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
 
 const app = shared(startOAuthApp);
@@ -23,67 +29,109 @@ const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 class Provider implements OAuthClientProvider {
   readonly redirectUrl = 'http://127.0.0.1:8976/callback';
   readonly clientMetadata = { client_name: 'Official client', redirect_uris: [this.redirectUrl] };
-  readonly #person: TestPerson;
   readonly #fields: Record<string, string>;
+  /** Where the browser arrives. */
   callback: URL | undefined;
-  #client: OAuthClientInformationMixed | undefined;
-  #tokens: OAuthTokens | undefined;
+  #client: StoredOAuthClientInformation | undefined;
+  #tokens: StoredOAuthTokens | undefined;
   #verifier = '';
+  #discovered: OAuthDiscoveryState | undefined;
 
-  constructor(person: TestPerson, fields: Record<string, string>) {
-    this.#person = person;
+  constructor(fields: Record<string, string>) {
     this.#fields = fields;
   }
 
   state = () => 'state of the client';
   clientInformation = () => this.#client;
-  saveClientInformation = (client: OAuthClientInformationMixed) => {
+  saveClientInformation = (client: StoredOAuthClientInformation) => {
     this.#client = client;
   };
   tokens = () => this.#tokens;
-  saveTokens = (tokens: OAuthTokens) => {
+  saveTokens = (tokens: StoredOAuthTokens) => {
     this.#tokens = tokens;
   };
   saveCodeVerifier = (verifier: string) => {
     this.#verifier = verifier;
   };
   codeVerifier = () => this.#verifier;
+  saveDiscoveryState = (state: OAuthDiscoveryState) => {
+    this.#discovered = state;
+  };
+  discoveryState = () => this.#discovered;
 
   async redirectToAuthorization({ pathname, search }: URL): Promise<void> {
-    const page = await this.#person.page(pathname + search);
+    const page = await operator.page(pathname + search);
     expect(page).toContain('Official client');
     expect(page).toContain('127.0.0.1:8976');
     const decision = { request: search.slice(1), decision: 'allow', ...this.#fields };
-    this.callback = new URL((await this.#person.submit(pathname, decision)).location!);
+    this.callback = new URL((await operator.submit(pathname, decision)).location!);
   }
 }
 
-describe('the official client', () => {
+const about = { name: 'official', version: '1' };
+const at = (authProvider: Provider) => [new URL('/mcp', app.url), { authProvider }] as const;
+
+describe.each([
+  [
+    'of today',
+    (provider: Provider) => {
+      const [client, transport] = [new Client(about), new StreamableHTTPClientTransport(...at(provider))];
+      const wait = () => client.callTool({ name: 'wait_for_events', arguments: { wait_seconds: 5 } });
+      return { client, transport, wait, connect: () => client.connect(transport) };
+    },
+  ],
+  [
+    'of the generation before',
+    (provider: Provider) => {
+      const client = new EarlierClient(about);
+      const transport = new EarlierTransport(
+        ...(at(provider) as unknown as ConstructorParameters<typeof EarlierTransport>),
+      );
+      const wait = () => client.callTool({ name: 'wait_for_events', arguments: { wait_seconds: 5 } });
+      // The types of this SDK do not know exactOptionalPropertyTypes.
+      return { client, transport, wait, connect: () => client.connect(transport as Transport) };
+    },
+  ],
+])('the official client %s', (_, open) => {
   test('registers, is let in as an agent, works, and refreshes its token', async () => {
-    const provider = new Provider(operator, { access: 'agent', agent_id: agent.id, current_password: PASSWORD });
-    const url = new URL('/mcp', app.url);
-    const open = () => new StreamableHTTPClientTransport(url, { authProvider: provider });
-    const first = open();
-    const client = new Client({ name: 'official', version: '1' });
-    await expect(client.connect(first as Transport)).rejects.toThrow(UnauthorizedError);
+    const provider = new Provider({ access: 'agent', agent_id: agent.id, current_password: PASSWORD });
+    const first = open(provider);
+    await expect(first.connect()).rejects.toThrow(/Unauthorized/);
     const { searchParams, origin } = provider.callback!;
     expect([origin, searchParams.get('state'), searchParams.get('iss')]).toEqual([
       'http://127.0.0.1:8976',
       'state of the client',
       app.settings.PUBLIC_URL,
     ]);
-    await first.finishAuth(searchParams.get('code')!);
-    const again = new Client({ name: 'official', version: '1' });
-    await again.connect(open() as Transport);
+    await first.transport.finishAuth(searchParams.get('code')!, searchParams.get('iss')!);
+    const { client, wait, connect } = open(provider);
+    await connect();
     const event = await send(webhook);
-    const waited = await again.callTool({ name: 'wait_for_events', arguments: { wait_seconds: 5 } });
-    expect(JSON.stringify(waited.content)).toContain(event);
+    expect(JSON.stringify(await wait())).toContain(event);
     const before = provider.tokens()!;
     // The access token expires: the client refreshes by itself.
     await app.database.query({ text: 'update oauth_grants set access_expires_at = now()' });
-    expect((await again.listTools()).tools.map(({ name }) => name)).toContain('acknowledge');
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('acknowledge');
     expect(provider.tokens()!.refresh_token).not.toBe(before.refresh_token);
-    await again.close();
+    await client.close();
+  });
+});
+
+test('a 401 of /mcp leads to the metadata, and they to the endpoints', async () => {
+  const { status, headers } = await post(app.url, 'wo_unknown', list);
+  const issuer = app.settings.PUBLIC_URL;
+  const resource = `${issuer}/.well-known/oauth-protected-resource/mcp`;
+  expect([status, headers.get('www-authenticate')]).toEqual([
+    401,
+    `Bearer resource_metadata="${resource}", scope="mcp"`,
+  ]);
+  const read = async (url: string) => (await request(url, 'GET', undefined, {})).body;
+  expect(await read(resource)).toMatchObject({ resource: `${issuer}/mcp`, authorization_servers: [issuer] });
+  expect(await read(resource.slice(0, -'/mcp'.length))).toEqual(await read(resource));
+  expect(await read(`${issuer}/.well-known/oauth-authorization-server`)).toMatchObject({
+    issuer,
+    code_challenge_methods_supported: ['S256'],
+    authorization_response_iss_parameter_supported: true,
   });
 });
 
@@ -235,6 +283,20 @@ describe('access ends', () => {
     });
     expect((await client.refresh(tokens.refresh_token)).body.error).toBe('invalid_grant');
   });
+});
+
+test('pages of CORS_ORIGINS may read what clients ask for', async () => {
+  const origin = 'https://inspector.example';
+  const open = await startOAuthApp({ CORS_ORIGINS: origin });
+  try {
+    for (const path of ['/oauth/token', '/oauth/register', '/.well-known/oauth-protected-resource/mcp']) {
+      const asked = { origin, 'access-control-request-method': 'POST' };
+      const { status, headers } = await request(open.url + path, 'OPTIONS', undefined, asked);
+      expect([status, headers.get('access-control-allow-origin')]).toEqual([204, origin]);
+    }
+  } finally {
+    await open.stop();
+  }
 });
 
 test('without OAUTH_ENABLED nothing of it exists', async () => {

@@ -254,12 +254,12 @@ describe('registration', () => {
     expect((await register(app, { redirect_uris: [REDIRECT] })).status).toBe(201);
   });
 
-  test('a flood of many addresses replaces the oldest without a grant, and no client with one', async () => {
+  test('a flood of many addresses replaces its own clients, and none with a grant', async () => {
     const kept = await OAuthClient.register(app);
     const { refresh_token } = await kept.tokens(person, access);
     await app.database.query({
       text: `insert into oauth_clients (id, name, redirect_uris, expires_at)
-             select gen_random_uuid(), 'flood', '{https://flood.example/}', now() + interval '30 min' + i * interval '1 s'
+             select gen_random_uuid(), 'flood', '{https://flood.example/}', now() + interval '1 h' + i * interval '1 s'
              from generate_series(1, $1) i`,
       values: [CLIENTS_MAX],
     });
@@ -270,19 +270,17 @@ describe('registration', () => {
     });
     expect(row!.count).toBe(CLIENTS_MAX);
     expect((await kept.refresh(refresh_token)).status).toBe(200);
-    await app.database.query({ text: `update oauth_clients set expires_at = now() + interval '1 day'` });
-    expect((await register(app, { redirect_uris: [REDIRECT] })).body.error).toBe('temporarily_unavailable');
     await app.database.query({ text: `delete from oauth_clients where name = 'flood'` });
   });
 
-  test('expires after an hour without a grant', async () => {
+  test('expires after a day without a grant', async () => {
     const client = await OAuthClient.register(app);
     const [row] = await app.database.query<{ seconds: number }>({
       text: `update oauth_clients set expires_at = now() where id = $1
              returning extract(epoch from (select c.expires_at from oauth_clients c where c.id = $1) - now())::int as seconds`,
       values: [client.id],
     });
-    expect(row!.seconds).toBeGreaterThan(3_500);
+    expect(row!.seconds).toBeGreaterThan(86_000);
     expect(problemShown(await client.ask(person))).toEqual([422, 'invalid_request']);
   });
 });

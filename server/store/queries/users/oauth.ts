@@ -1,8 +1,6 @@
 /** OAuth for /mcp: registered clients, and grants. A grant is a token of its user (tokens.ts) with a row of its own. */
 import type { Role } from '../../../model/users.ts';
-import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Database, Query } from '../../connect/pool.ts';
-import { isUuid } from '../../ids.ts';
 import { isStale, recordUses } from './tokens.ts';
 import { type ActiveUser, roleRank, userColumns } from './users.ts';
 
@@ -12,39 +10,19 @@ interface RegisteredClient {
   redirectUris: string[];
 }
 
-/** A client without a grant is forgotten this long after its registration, and one with grants after the last of them. */
-const CLIENT_SECONDS = 3_600;
-
-/**
- * Inserts a client. At `most` clients it replaces the oldest one without a grant, expired ones first. Returns false if all have grants.
- */
-export function insertClient(
-  database: Pick<Database, 'transaction'>,
-  { id, name, redirectUris }: RegisteredClient,
-  most: number,
-): Promise<boolean> {
-  return database.transaction(async (query) => {
-    await query({ text: 'select pg_advisory_xact_lock($1)', values: [advisoryLocks.oauthClients] });
-    await query({
-      text: `delete from oauth_clients where id in (
-               select id from oauth_clients where expires_at <= now() + make_interval(secs => $1)
-               order by expires_at limit greatest(0, (select count(*) from oauth_clients) - $2 + 1))`,
-      values: [CLIENT_SECONDS, most],
-    });
-    const rows = await query({
-      text: `insert into oauth_clients (id, name, redirect_uris, expires_at)
-             select $1, $2, $3, now() + make_interval(secs => $4)
-             where (select count(*) from oauth_clients) < $5 returning 1`,
-      values: [id, name, redirectUris, CLIENT_SECONDS, most],
-    });
-    return rows.length > 0;
+/** Inserts a client for a day. At `most` clients it replaces the one that expires first: in a flood one of the flood, as those with a grant stay. */
+export async function insertClient({ query }: { query: Query }, given: RegisteredClient, most: number): Promise<void> {
+  await query({
+    text: `with replaced as (delete from oauth_clients where id in (select id from oauth_clients order by expires_at
+             limit greatest(0, (select count(*) from oauth_clients) - $4 + 1)))
+           insert into oauth_clients (id, name, redirect_uris, expires_at) values ($1, $2, $3, now() + interval '1 day')`,
+    values: [given.id, given.name, given.redirectUris, most],
   });
 }
 
 export async function findClient({ query }: { query: Query }, id: string): Promise<RegisteredClient | undefined> {
-  if (!isUuid(id)) return undefined;
   const [row] = await query<RegisteredClient>({
-    text: `select id, name, redirect_uris as "redirectUris" from oauth_clients where id = $1 and expires_at > now()`,
+    text: `select id, name, redirect_uris as "redirectUris" from oauth_clients where id::text = $1 and expires_at > now()`,
     values: [id],
   });
   return row;
@@ -54,136 +32,99 @@ export async function deleteExpiredClients({ query }: { query: Query }): Promise
   await query({ text: 'delete from oauth_clients where expires_at <= now()' });
 }
 
-interface NewGrant {
+/** What a person grants to a client. */
+interface Granted {
   tokenId: string;
-  userId: string;
-  /** Name of the client. */
-  name: string;
-  /** The grant ends when the role of the user is lower than this. */
-  role: Role;
-  agentId: string | null;
+  lookupId: string;
   clientId: string;
+  /** Null: the client acts as the person. */
+  agentId: string | null;
   resource: string;
   redirectUri: string;
-  codeChallenge: string;
-  lookupId: string;
   codeHash: Buffer;
-  /** Random, so that no API token is this grant. */
-  noHash: Buffer;
+  /** PKCE, S256. */
+  codeChallenge: string;
 }
 
-/** Inserts a grant that ends after `codeSeconds` unless its code is exchanged. */
-export async function insertGrant(query: Query, grant: NewGrant, codeSeconds: number): Promise<void> {
+/**
+ * Inserts a grant that ends after `codeSeconds` unless its code is exchanged, and when the role of the user is lower than `role`. The secret
+ * of its row among the API tokens is random, so that no API token is this grant.
+ */
+export async function insertGrant(
+  query: Query,
+  given: Granted & { userId: string; name: string; role: Role },
+  codeSeconds: number,
+): Promise<void> {
+  const { tokenId, userId, name, role, lookupId, clientId, agentId, resource, redirectUri, codeHash, codeChallenge } =
+    given;
   await query({
-    text: `insert into api_tokens (id, user_id, name, role, lookup_id, secret_hash, expires_at)
-           values ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7))`,
-    values: [grant.tokenId, grant.userId, grant.name, grant.role, grant.lookupId, grant.noHash, codeSeconds],
-  });
-  await query({
-    text: `insert into oauth_grants (token_id, client_id, agent_id, resource, redirect_uri, code_hash, code_challenge)
-           values ($1, $2, $3, $4, $5, $6, $7)`,
+    text: `with token as (
+             insert into api_tokens (id, user_id, name, role, lookup_id, expires_at, secret_hash)
+             values ($1, $2, $3, $4, $5, now() + make_interval(secs => $6), sha256(uuid_send(gen_random_uuid()))) returning id)
+           insert into oauth_grants (token_id, client_id, agent_id, resource, redirect_uri, code_hash, code_challenge)
+           select id, $7, $8, $9, $10, $11, $12 from token`,
     values: [
-      grant.tokenId,
-      grant.clientId,
-      grant.agentId,
-      grant.resource,
-      grant.redirectUri,
-      grant.codeHash,
-      grant.codeChallenge,
+      ...[tokenId, userId, name, role, lookupId, codeSeconds],
+      ...[clientId, agentId, resource, redirectUri, codeHash, codeChallenge],
     ],
   });
 }
 
-/** Whether the user is active and has the role, the agent is active, and the grant is neither revoked nor expired. */
-const holds = `(t.revoked_at is null and t.expires_at > now() and u.disabled_at is null
-  and (u.role_until is null or u.role_until > now()) and ${roleRank('u.role')} >= ${roleRank('t.role')}
-  and (g.agent_id is null or a.revoked_at is null))`;
-const grants = `oauth_grants g join api_tokens t on t.id = g.token_id join users u on u.id = t.user_id
-  left join agents a on a.id = g.agent_id`;
-
-export interface Grant {
-  tokenId: string;
-  lookupId: string;
-  clientId: string;
-  resource: string;
-  redirectUri: string;
-  codeHash: Buffer;
-  codeChallenge: string;
+export interface Grant extends Granted, ActiveUser {
+  tokenRole: Role;
   isCodeUsed: boolean;
+  /** Null until the code is exchanged, as `refreshHash` is. */
   accessHash: Buffer | null;
-  /** Null until the code is exchanged. */
+  isAccessCurrent: boolean | null;
   refreshHash: Buffer | null;
+  /** The user is active and has the role, the agent is active, and the grant is neither revoked nor expired. */
   holds: boolean;
 }
 
-/** Locks the grant with this look-up id until the transaction ends. */
+const grants = `
+  select ${userColumns}, t.id as "tokenId", t.lookup_id as "lookupId", t.role as "tokenRole", g.client_id as "clientId",
+    g.agent_id as "agentId", g.resource, g.redirect_uri as "redirectUri", g.code_hash as "codeHash", g.code_challenge as "codeChallenge",
+    g.code_used_at is not null as "isCodeUsed", g.access_hash as "accessHash", g.access_expires_at > now() as "isAccessCurrent",
+    g.refresh_hash as "refreshHash", ${isStale} as stale,
+    (t.revoked_at is null and t.expires_at > now() and u.disabled_at is null and (u.role_until is null or u.role_until > now())
+      and ${roleRank('u.role')} >= ${roleRank('t.role')} and a.revoked_at is null) as holds
+  from oauth_grants g join api_tokens t on t.id = g.token_id join users u on u.id = t.user_id left join agents a on a.id = g.agent_id
+  where t.lookup_id = any ($1)`;
+
+/** Reads grants by their look-up ids. Updates the last use of those that hold, at most once a minute. */
+export async function readGrants(database: Database, lookupIds: readonly string[]): Promise<Map<string, Grant>> {
+  const values = [lookupIds];
+  const rows = await database.query<Grant & { stale: boolean }>({ name: 'oauth-grants', text: grants, values });
+  await recordUses(
+    database,
+    rows.filter(({ holds }) => holds),
+  );
+  return new Map(rows.map((row) => [row.lookupId, row]));
+}
+
+/** Locks a grant until the transaction ends. */
 export async function lockGrant(query: Query, lookupId: string): Promise<Grant | undefined> {
-  const [row] = await query<Grant>({
-    text: `
-      select t.id as "tokenId", t.lookup_id as "lookupId", g.client_id as "clientId", g.resource, g.redirect_uri as "redirectUri",
-        g.code_hash as "codeHash", g.code_challenge as "codeChallenge", g.code_used_at is not null as "isCodeUsed",
-        g.access_hash as "accessHash", g.refresh_hash as "refreshHash", ${holds} as holds
-      from ${grants} where t.lookup_id = $1 for update of g`,
-    values: [lookupId],
-  });
+  const [row] = await query<Grant>({ text: `${grants} for update of g`, values: [[lookupId]] });
   return row;
 }
 
-/** Stores the hashes of new tokens in place of those before. The grant expires `seconds` from now, and its client later. */
-export async function renewGrant(
-  query: Query,
-  { tokenId, clientId }: Grant,
-  {
-    accessHash,
-    accessSeconds,
-    refreshHash,
-    seconds,
-  }: {
-    accessHash: Buffer;
-    accessSeconds: number;
-    refreshHash: Buffer;
-    seconds: number;
-  },
-): Promise<void> {
-  await query({
-    text: `update oauth_grants set code_used_at = coalesce(code_used_at, now()), access_hash = $2, refresh_hash = $3,
-             access_expires_at = now() + make_interval(secs => $4)
-           where token_id = $1`,
-    values: [tokenId, accessHash, refreshHash, accessSeconds],
-  });
-  await query({
-    text: 'update api_tokens set expires_at = now() + make_interval(secs => $2) where id = $1',
-    values: [tokenId, seconds],
-  });
-  if (isUuid(clientId))
-    await query({
-      text: 'update oauth_clients set expires_at = now() + make_interval(secs => $2) where id = $1',
-      values: [clientId, seconds + CLIENT_SECONDS],
-    });
-}
-
-export interface Access extends ActiveUser {
-  tokenId: string;
-  tokenRole: Role;
-  agentId: string | null;
+interface Renewal {
   accessHash: Buffer;
+  accessSeconds: number;
+  refreshHash: Buffer;
+  /** Until the grant expires. */
+  seconds: number;
 }
 
-/** Finds current access tokens for this resource by their look-up ids. Updates the last use at most once a minute. */
-export async function findAccess(
-  database: Database,
-  lookupIds: readonly string[],
-  resource: string,
-): Promise<Map<string, Access>> {
-  const rows = await database.query<Access & { lookupId: string; stale: boolean }>({
-    name: 'find-oauth-access',
-    text: `
-      select ${userColumns}, t.lookup_id as "lookupId", t.id as "tokenId", t.role as "tokenRole", g.agent_id as "agentId",
-        g.access_hash as "accessHash", ${isStale} as stale
-      from ${grants}
-      where t.lookup_id = any ($1) and g.access_expires_at > now() and g.resource = $2 and ${holds}`,
-    values: [lookupIds, resource],
+/** Stores the hashes of new tokens in place of those before. The client stays registered for 90 days. */
+export async function renewGrant(query: Query, { tokenId, clientId }: Grant, next: Renewal): Promise<void> {
+  await query({
+    text: `with issued as (
+             update oauth_grants set code_used_at = coalesce(code_used_at, now()), access_hash = $2,
+               access_expires_at = now() + make_interval(secs => $3), refresh_hash = $4
+             where token_id = $1),
+           kept as (update oauth_clients set expires_at = now() + interval '90 days' where id::text = $6)
+           update api_tokens set expires_at = now() + make_interval(secs => $5) where id = $1`,
+    values: [tokenId, next.accessHash, next.accessSeconds, next.refreshHash, next.seconds, clientId],
   });
-  await recordUses(database, rows);
-  return new Map(rows.map((row) => [row.lookupId, row]));
 }
