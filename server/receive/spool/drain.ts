@@ -75,7 +75,7 @@ export class Drain {
   async #drainFrames(file: DiskFile, stem: string): Promise<'whole' | 'damaged' | 'stopped'> {
     const head = await readHead(file);
     // A file whose head was never flushed has no frame.
-    if (head === null) return (await mayHoldFrame(file, 0)) ? 'damaged' : 'whole';
+    if (head === null) return (await mayHoldFrame(file)) ? 'damaged' : 'whole';
     let { at, damaged } = this.#done?.stem === stem ? this.#done : { at: head.next, damaged: false };
     for (let ended = false; !ended; ) {
       const frames: Frame[] = [];
@@ -89,7 +89,7 @@ export class Drain {
           events += read.frame.events;
           bytes += read.frame.payload.length;
         }
-        if ((read.kind === 'frame' || read.kind === 'damaged') && read.next !== null) at = read.next;
+        if (read.kind === 'frame' || read.kind === 'damaged') at = read.next;
         else ended = true;
       }
       if (events > 0) await storeRows(this.#parts, head.columns, joined(frames, events));

@@ -23,10 +23,10 @@ export interface SegmentName {
 }
 
 /**
- * The version is that of the file's format. Format 1 has none in its names. A release that does not know a format leaves its files alone
- * for their names: one that cannot read the head of a file would find no frame in it, and remove it.
+ * The version is that of the file's format. A release that does not know a format leaves its files alone for their names: one that cannot
+ * read the head of a file would find no frame in it, and remove it.
  */
-const shape = /^((\d{13})-(\d+)-[0-9a-f]{8}(?:-v2)?(?:-c([1-9]\d{0,3}))?)\.([a-z]+)$/;
+const shape = /^((\d{13})-(\d+)-[0-9a-f]{8}-v2(?:-c([1-9]\d{0,3}))?)\.([a-z]+)$/;
 
 /** A name that no other process uses, also on a machine with several process namespaces. */
 export function newStem(nowMs: number, cell = 0): string {

@@ -12,8 +12,6 @@
  *
  * The key is random for each file, is the beginning of what the checksum covers, and never leaves the machine: a sender cannot put a
  * frame into a body. It is not derived from SECRETS_KEY, so that another installation can drain the spool of a lost machine.
- *
- * Format 1, of release 0.1, has no key and no complement. It is read, but not written.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { copyEventsSql, type EventRow, rowBytesMax, timestampMs, writeRow } from '../../store/copy/rows.ts';
@@ -24,52 +22,32 @@ export interface Frame {
   payload: Buffer;
 }
 
-/** How the frames of a file are recognized. */
-export interface Layout {
-  /** The beginning of each frame: the magic, and the key of the file. */
-  mark: Buffer;
-  /** False: format 1, whose mark is known to everybody. */
-  isKeyed: boolean;
-}
-
-export const FILE_MAGIC = { keyed: Buffer.from('WEIRSPL2', 'latin1'), old: Buffer.from('WEIRSPL1', 'latin1') };
+export const FILE_MAGIC = Buffer.from('WEIRSPL2', 'latin1');
 /** Bytes that are rare in text and images. */
-export const FRAME_MAGIC = {
-  keyed: Buffer.from('a7e0d4139bf25c86', 'hex'),
-  old: Buffer.from('f5c3a1e90d57b286', 'hex'),
-};
-export const FILE_MAGIC_BYTES = 8;
+export const FRAME_MAGIC = Buffer.from('a7e0d4139bf25c86', 'hex');
 export const KEY_BYTES = 16;
 export const CHECKSUM_BYTES = 8;
 /** Payload bytes and events. */
 const SIZES_BYTES = 8;
 const KEY_FIELD_BYTES_MAX = 4 + 32;
 
-/** The layout of format 1. */
-export const oldLayout: Layout = { mark: FRAME_MAGIC.old, isKeyed: false };
-
-/** The layout of a file with this key; default: of a new file. */
-export function keyedLayout(key: Uint8Array = randomBytes(KEY_BYTES)): Layout {
-  return { mark: Buffer.concat([FRAME_MAGIC.keyed, key]), isKeyed: true };
+/** The beginning of each frame in a file with this key; default: in a new file. */
+export function frameMark(key: Uint8Array = randomBytes(KEY_BYTES)): Buffer {
+  return Buffer.concat([FRAME_MAGIC, key]);
 }
 
-/** Bytes of a frame before its checksum. */
-export function frameHeadBytes({ mark, isKeyed }: Layout): number {
-  return mark.length + (isKeyed ? 2 : 1) * SIZES_BYTES;
-}
-
-/** Bytes of a frame before its payload, in the format that is written; format 1 has fewer. */
-export const FRAME_OVERHEAD_BYTES = FRAME_MAGIC.keyed.length + KEY_BYTES + 2 * SIZES_BYTES + CHECKSUM_BYTES;
+/** Bytes of a frame before its payload. */
+export const FRAME_OVERHEAD_BYTES = FRAME_MAGIC.length + KEY_BYTES + 2 * SIZES_BYTES + CHECKSUM_BYTES;
 
 /** The columns of the rows that this release writes, without `key`. */
 export const columns = /\((.*?)\)/.exec(copyEventsSql)![1]!.split(', ');
 
-/** Returns the head of a segment. @param names columns of its rows. */
-export function encodeHead({ mark }: Layout, names: readonly string[] = columns): Buffer {
+/** Returns the head of a segment. @param mark of its frames @param names columns of its rows */
+export function encodeHead(mark: Buffer, names: readonly string[] = columns): Buffer {
   const list = Buffer.from(names.join(','), 'latin1');
   const length = Buffer.alloc(2);
   length.writeUInt16BE(list.length);
-  const head = Buffer.concat([FILE_MAGIC.keyed, length, list, mark.subarray(FRAME_MAGIC.keyed.length)]);
+  const head = Buffer.concat([FILE_MAGIC, length, list, mark.subarray(FRAME_MAGIC.length)]);
   return Buffer.concat([head, checksum(head)]);
 }
 
@@ -93,7 +71,7 @@ function writeKeyedRow(frame: Buffer, start: number, row: EventRow): number {
 }
 
 /** Writes the head of a frame for a file, over that for another one. Returns the frame. */
-export function sealFrame(frame: Buffer, events: number, { mark }: Layout): Buffer {
+export function sealFrame(frame: Buffer, events: number, mark: Buffer): Buffer {
   const bytes = frame.length - FRAME_OVERHEAD_BYTES;
   mark.copy(frame);
   let at = mark.length;
@@ -103,8 +81,8 @@ export function sealFrame(frame: Buffer, events: number, { mark }: Layout): Buff
 }
 
 /** Returns a frame of rows that are already encoded. */
-export function frameOf({ events, payload }: Frame, layout: Layout): Buffer {
-  return sealFrame(Buffer.concat([Buffer.alloc(FRAME_OVERHEAD_BYTES), payload]), events, layout);
+export function frameOf({ events, payload }: Frame, mark: Buffer): Buffer {
+  return sealFrame(Buffer.concat([Buffer.alloc(FRAME_OVERHEAD_BYTES), payload]), events, mark);
 }
 
 /** Divides rows after the first `events` of them. */

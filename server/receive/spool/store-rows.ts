@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { Disk } from './disk.ts';
 import { fileName, type SegmentName, stemOfEvent } from './names.ts';
-import { encodeHead, type Frame, frameOf, idsOf, keyedLayout, splitRows } from './segment.ts';
+import { encodeHead, type Frame, frameMark, frameOf, idsOf, splitRows } from './segment.ts';
 import type { DrainCounts, DrainTarget } from './store.ts';
 
 export interface DrainObserver {
@@ -62,8 +62,8 @@ async function putAside({ disk, folder }: DrainParts, columns: readonly string[]
   await disk.remove(draft).catch(() => {});
   const file = await disk.create(draft);
   try {
-    const layout = keyedLayout();
-    await file.write(0, Buffer.concat([encodeHead(layout, columns), frameOf(rows, layout)]));
+    const mark = frameMark();
+    await file.write(0, Buffer.concat([encodeHead(mark, columns), frameOf(rows, mark)]));
     await file.flush();
   } finally {
     await file.close();

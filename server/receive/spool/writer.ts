@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { EventRow } from '../../store/copy/rows.ts';
 import type { Disk, DiskFile } from './disk.ts';
 import { fileName, isWaiting, newStem, parseName } from './names.ts';
-import { encodeFrame, encodeHead, keyedLayout, type Layout, sealFrame } from './segment.ts';
+import { encodeFrame, encodeHead, frameMark, sealFrame } from './segment.ts';
 
 /** Why the spool takes no event: INGEST_SPOOL_BYTES_MAX, INGEST_SPOOL_HOURS_MAX, or the disk failed. */
 type SpoolRefusal = 'full' | 'too_old' | 'failed';
@@ -36,7 +36,7 @@ interface WriterParts {
 interface Segment {
   file: DiskFile;
   path: string;
-  layout: Layout;
+  mark: Buffer;
   /** End of the flushed frames. */
   at: number;
 }
@@ -70,7 +70,7 @@ export class SpoolWriter {
       try {
         const segment = await this.#segmentFor(frame.length);
         if (segment === null) return this.#refuse('full');
-        await segment.file.write(segment.at, sealFrame(frame, rows.length, segment.layout));
+        await segment.file.write(segment.at, sealFrame(frame, rows.length, segment.mark));
         await segment.file.flush();
         if (await segment.file.isAt(segment.path)) {
           segment.at += frame.length;
@@ -110,7 +110,7 @@ export class SpoolWriter {
     const path = join(folder, `${newStem(nowMs())}.check`);
     const file = await disk.create(path);
     try {
-      await file.write(0, encodeHead(keyedLayout()));
+      await file.write(0, encodeHead(frameMark()));
       await file.flush();
     } finally {
       await file.close();
@@ -143,10 +143,10 @@ export class SpoolWriter {
     await this.#leave();
     const { disk, folder, cell, bytesMax, nowMs } = this.#parts;
     const path = join(folder, fileName(newStem(nowMs(), cell), 'open'));
-    const layout = keyedLayout();
-    const head = encodeHead(layout);
+    const mark = frameMark();
+    const head = encodeHead(mark);
     const file = await disk.create(path);
-    this.#segment = { file, path, layout, at: head.length };
+    this.#segment = { file, path, mark, at: head.length };
     // A large frame has a file of its own, with its size from the start, so that other writers count it.
     if (head.length + bytes > this.#segmentBytes) await file.truncate(head.length + bytes);
     // Created first and counted second: of two writers that take the last room, none exceeds the limit.

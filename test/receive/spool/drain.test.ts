@@ -7,7 +7,7 @@ import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { Drain } from '../../../server/receive/spool/drain.ts';
 import { parseName, stemOfEvent } from '../../../server/receive/spool/names.ts';
 import { readFrame, readHead } from '../../../server/receive/spool/read-segment.ts';
-import { encodeFrame, keyedLayout, sealFrame } from '../../../server/receive/spool/segment.ts';
+import { encodeFrame, frameMark, sealFrame } from '../../../server/receive/spool/segment.ts';
 import { addCounts, type DrainCounts, SpoolStore } from '../../../server/receive/spool/store.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
@@ -16,7 +16,6 @@ import { freshDatabase } from '../../helpers/postgres.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
 import { idOf, newRow, storedIds, webhookId } from './events.ts';
-import { encodeOldFrame, encodeOldHead } from './old-segment.ts';
 
 const fresh = shared(freshDatabase);
 let store: SpoolStore;
@@ -301,21 +300,16 @@ test('files of other names are left alone', async () => {
   expect(await readdir(folder)).toEqual(['notes.txt']);
 });
 
-test('a body that holds frames becomes no event when its own frame is torn, also in a file of release 0.1', async () => {
+test('a body that holds frames becomes no event when its own frame is torn', async () => {
   const forged = newRow();
-  const frames = [encodeOldFrame([forged]), sealFrame(encodeFrame([forged]), 1, keyedLayout())];
-  const body = Buffer.concat([...frames, randomBytes(100)]);
+  const body = Buffer.concat([sealFrame(encodeFrame([forged]), 1, frameMark()), randomBytes(100)]);
   const [first] = await spool(newRow());
   await spool(newRow({ body }));
   const name = (await readdir(folder))[0]!;
   await truncate(join(folder, name), (await readFile(join(folder, name))).length - 1);
-  const old = '1700000000123-7-0123abcd';
-  const [answered, torn] = [newRow(), newRow({ body })];
-  const content = Buffer.concat([encodeOldHead(), encodeOldFrame([answered]), encodeOldFrame([torn])]);
-  await writeFile(join(folder, `${old}.open`), content.subarray(0, -1));
   expect(await drain.run()).toEqual({ kind: 'empty' });
-  expect(await storedIds(fresh.database)).toEqual(sorted([first!, answered]));
-  expect([damaged, await readdir(folder)]).toEqual([[`${old}.damaged`], [`${old}.damaged`]]);
+  expect(await storedIds(fresh.database)).toEqual([first!]);
+  expect([damaged, await readdir(folder)]).toEqual([[], []]);
 });
 
 test('a damaged file is kept also when its drain was interrupted behind the damage', async () => {
