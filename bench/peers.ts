@@ -8,7 +8,9 @@
  * Bodies of 1 KiB, everything on the disk before the answer: fsync on, and appendfsync always. bench/peers/queues states the settings of each.
  */
 
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DAY_MS } from '../server/base/time/durations.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
@@ -16,6 +18,7 @@ import { createDays } from '../server/store/retention/partitions.ts';
 import { renewDeliveries, storeEvents } from './lib/backlog.ts';
 import { openBenchDatabase, pgOptions } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
+import { projectRoot } from './lib/paths.ts';
 import {
   BODY_BYTES,
   cellsOf,
@@ -25,7 +28,6 @@ import {
   STORED,
   summariseConsumers,
 } from './lib/peer-consumers.ts';
-import { installPeers } from './lib/peer-packages.ts';
 import { measureReceiver, startPeerReceiver, summariseReceivers, weirReceivers } from './lib/peer-receivers.ts';
 import { startRedis } from './lib/redis.ts';
 import { startWeir } from './lib/weir.ts';
@@ -127,4 +129,36 @@ async function run(context: BenchContext): Promise<Outcome> {
     ],
     faults: received.faults,
   };
+}
+
+const FILES = ['package.json', 'package-lock.json'];
+
+interface Lock {
+  packages: Record<string, { version: string }>;
+}
+
+interface PeerPackages {
+  /** Version of a package. */
+  version(name: string): string;
+  /** Why they are not installed; null: they are. */
+  reason: string | null;
+}
+
+/** Installs them beside the built contestants, unless that was done from the same lock file. */
+function installPeers(say: (line: string) => void): PeerPackages {
+  const source = join(projectRoot, 'bench/peers');
+  // The chunks that the built contestants share are in dist/bench too.
+  const folder = join(projectRoot, 'dist/bench');
+  const lock = readFileSync(join(source, 'package-lock.json'), 'utf8');
+  const { packages } = JSON.parse(lock) as Lock;
+  const version = (name: string) => packages[`node_modules/${name}`]!.version;
+  const copied = join(folder, 'node_modules/.lock-of-peers.json');
+  if (existsSync(copied) && readFileSync(copied, 'utf8') === lock) return { version, reason: null };
+  say('installing the packages of bench/peers');
+  for (const file of FILES) copyFileSync(join(source, file), join(folder, file));
+  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund'];
+  const { error, status, stderr } = spawnSync('npm', args, { cwd: folder, encoding: 'utf8' });
+  const failure = error?.message ?? stderr.trim().split('\n')[0];
+  if (status === 0) copyFileSync(join(source, 'package-lock.json'), copied);
+  return { version, reason: status === 0 ? null : `npm ci in bench/peers failed: ${failure}` };
 }

@@ -1,7 +1,6 @@
 /** The report of the scenario `breadth`. */
-import { type Looks, reportLooks } from './looks.ts';
+import { type Looks, type Rest, reportLooks } from './looks.ts';
 import type { Outcome } from './outcome.ts';
-import type { Rest } from './rest.ts';
 import { formatNumber, formatSpread, ratioByRound, spreadOf } from './stats.ts';
 import { faultsOf, totalUs, type Window } from './window.ts';
 

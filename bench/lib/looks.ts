@@ -1,10 +1,13 @@
 /** Times pages, API calls and claims one after another: wall time, and the processor time of Weir and Postgres. */
+
+import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError } from '../../server/base/command/io.ts';
 import { readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
-import { postgresPids } from './database.ts';
-import type { Goal, Measure, Table } from './outcome.ts';
+import { type BenchDatabase, postgresPids } from './database.ts';
+import type { BenchContext, Goal, Measure, Table } from './outcome.ts';
 import { formatSpread, spreadOf } from './stats.ts';
+import type { startWeir } from './weir.ts';
 
 interface Look {
   ms: number;
@@ -86,4 +89,39 @@ export function lookWith(origin: string, token: string): (path: string) => Promi
       throw new CommandError(`${path} was answered ${response.status}: ${text.slice(0, 300)}`);
     return text;
   };
+}
+
+/** In milliseconds of a core. */
+export interface Rest {
+  name: string;
+  /** All serving processes. */
+  processMs: number;
+  primaryMs: number;
+  postgresMs: number;
+}
+
+interface Server {
+  name: string;
+  bench: Pick<BenchDatabase, 'database'>;
+  weir: Pick<Awaited<ReturnType<typeof startWeir>>, 'pid' | 'processes'>;
+}
+
+/** @param ms how long */
+export async function measureRest(context: BenchContext, servers: readonly Server[], ms: number): Promise<Rest[]> {
+  const read = () =>
+    Promise.all(
+      servers.map(async ({ bench, weir }) => ({
+        process: readProcessor(weir.processes, await postgresPids(bench.database)),
+        primary: readProcessor([weir.pid], []),
+      })),
+    );
+  const before = await read();
+  await delay(ms, undefined, { signal: context.signal });
+  const after = await read();
+  return servers.map(({ name }, i) => {
+    const { postgres, ...process } = timeBetween(before[i]!.process, after[i]!.process);
+    const primary = timeBetween(before[i]!.primary, after[i]!.primary);
+    const msOf = (time: object) => Object.values(time).reduce((sum, us: number) => sum + us, 0) / 1000;
+    return { name, processMs: msOf(process), primaryMs: msOf(primary), postgresMs: postgres / 1000 };
+  });
 }

@@ -7,7 +7,7 @@ import type { QueueOrder } from '../peers/queues/queue.ts';
 import { type Consumer, startConsumer } from './consumer.ts';
 import type { BenchDatabase } from './database.ts';
 import type { BenchContext, Goal, Measure, Ratio, Table } from './outcome.ts';
-import { settle, storeOf } from './peer-stores.ts';
+import { settle, storeOf } from './peer-receivers.ts';
 import type { BenchRedis } from './redis.ts';
 import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './stats.ts';
 

@@ -1,7 +1,7 @@
 /** Fields shared by the schemas of resources: members of answers with their descriptions, and inputs with their limits. */
 import { z } from 'zod';
 import { EVENT_TYPE_CHARACTERS_MAX } from './signatures/event-type.ts';
-import { HEADER_NAME, HEADER_WANTED } from './signatures/header-names.ts';
+import { HEADER_NAME, HEADER_WANTED } from './signatures/sources.ts';
 
 /** Ids and times for the examples in the OpenAPI document. The ids of event and delivery encode received_at. */
 export const example = {

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { definitionSchema, type SchemeDefinition, TOLERANCE_SECONDS_MAX } from './signatures/definition.ts';
-import { HEADER_WANTED, unreachableHeader } from './signatures/header-names.ts';
 import { isAsymmetric, publicKeyOf, secretFault } from './signatures/keys.ts';
 import { CUSTOM, DEFAULT_SCHEME, definitionOf, presetNamed, presets } from './signatures/presets.ts';
+import { HEADER_WANTED, unreachableHeader } from './signatures/sources.ts';
 import type { Table } from './table.ts';
 
 const PUBLIC_KEY_CHARACTERS_MAX = 2_000;

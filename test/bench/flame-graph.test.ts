@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { addPerfScript, addSample, drawFlameGraph, newFrame } from '../../bench/lib/flame-graph.ts';
+import { addPerfScript, addSample, drawFlameGraph, newFrame } from '../../bench/profile.ts';
 
 test('samples of perf are counted by thread and caller, the outermost frame first', () => {
   const root = newFrame('all');

@@ -10,8 +10,8 @@ import { oauthRoutes, operationRoutes, plainRoutes } from '../../server/manage/a
 import { type Rule, ruleTable } from '../../server/manage/conditions/rules.ts';
 import { conditionKinds, conditionOf, reportedKinds, reportOf } from '../../server/model/conditions.ts';
 import { type ProblemRow, problems } from '../../server/model/errors.ts';
+import { handshakes } from '../../server/model/signatures/definition.ts';
 import { rejectionReasons } from '../../server/model/signatures/diagnosis/reasons.ts';
-import { handshakes } from '../../server/model/signatures/handshakes.ts';
 import { isAsymmetric } from '../../server/model/signatures/keys.ts';
 import { presets } from '../../server/model/signatures/presets.ts';
 import { root } from './documents.ts';

@@ -51,3 +51,13 @@ export async function lockDataDir(dataDir: string): Promise<Lock> {
   if (lock === null) throw new DataDirInUseError(dataDir, await describeHolder(dataDir));
   return lock;
 }
+
+/** A link to the socket of one serving process, which the primary replaces when that process ends. */
+export function commandSocket(dataDir: string): string {
+  return join(dataDir, 'weir.sock');
+}
+
+/** @param folder as RunFolder created it */
+export function processSocket(folder: string, pid: number): string {
+  return join(folder, `${pid}.sock`);
+}

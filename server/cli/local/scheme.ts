@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { CommandError, type CommandIo, printJson, printText, table } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
 import { describePreset } from '../../manage/api/schemes/operations.ts';
-import { handshakes } from '../../model/signatures/handshakes.ts';
+import { handshakes } from '../../model/signatures/definition.ts';
 import { presetNamed, presets } from '../../model/signatures/presets.ts';
 
 /** `weir scheme list|show`: the signature schemes of senders. Needs neither settings nor a database. */

@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
-import { commandSocket } from '../../base/files/command-socket.ts';
+import { commandSocket } from '../../base/files/data-dir.ts';
 import { errorName } from '../../base/net/keep-alive.ts';
 import { readSettings } from '../../base/settings/read.ts';
 import type { ApiClient } from '../../deliver/client/http.ts';

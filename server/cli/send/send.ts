@@ -1,10 +1,10 @@
 /** `weir send`: sends signed webhook requests and reports the results. */
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printJson, printMessage, printText } from '../../base/command/io.ts';
-import { HEADER_NAME } from '../../model/signatures/header-names.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
 import { CannotSign } from '../../model/signatures/sign.ts';
+import { HEADER_NAME } from '../../model/signatures/sources.ts';
 import { parseAddress, wholeNumber } from '../command/arguments.ts';
 import { openBar } from '../command/progress.ts';
 import { readKey } from '../consume/signing.ts';

@@ -1,8 +1,8 @@
 /** Where a request has the type of its event: `header:x-github-event`, `json:/type`, or two joined by `+`. */
-import { HEADER_NAME, HEADER_WANTED } from './header-names.ts';
+
 import { compilePath, type PathStep, SCANNED_CHARACTERS_MAX, scanJson } from './json-scan.ts';
 import { presetNamed, presets } from './presets.ts';
-import { headerOf, pointerOf } from './sources.ts';
+import { HEADER_NAME, HEADER_WANTED, headerOf, pointerOf } from './sources.ts';
 import { isStoredHeader } from './stored-headers.ts';
 
 /** As `event_type_from`: the events of the webhook have no type, although its signature scheme has a default. */

@@ -4,8 +4,7 @@
  * The product imports only the type: a test checks presets.json by the schema, so that a start pays nothing for it.
  */
 import { z } from 'zod';
-import { presetDefinitionSchema } from './definition.ts';
-import { type Handshake, handshakes } from './handshakes.ts';
+import { type Handshake, handshakes, presetDefinitionSchema } from './definition.ts';
 
 export const presetSchema = z.strictObject({
   name: z.string().regex(/^[a-z0-9]+(?:-[a-z0-9]+)*$/, 'Give lower case and digits, with hyphens.'),

@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { commandSocket, processSocket } from '../../base/files/command-socket.ts';
+import { commandSocket, processSocket } from '../../base/files/data-dir.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 
 /** Longest path of a Unix socket on Linux, in bytes (sun_path without its terminating zero). */

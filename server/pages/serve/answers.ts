@@ -1,11 +1,10 @@
 /** Sends the reply of a page: the whole page or, for htmx, its main part. */
 
 import type { ClientPackage } from '../../base/http/client-package.ts';
-import { compress } from '../../base/http/compress.ts';
 import { isKnown } from '../../base/http/conditional.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { type Problem, problem } from '../../base/http/problem.ts';
-import { StoredText } from '../../base/http/stored-text.ts';
+import { compress, StoredText } from '../../base/http/stored-text.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { within } from '../../base/time/within.ts';
 import { etagOf } from '../../manage/api/precondition.ts';

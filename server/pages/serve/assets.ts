@@ -6,9 +6,9 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { builtFile } from '../../base/files/build.ts';
-import { acceptedCoding, Encodings } from '../../base/http/compress.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { problem } from '../../base/http/problem.ts';
+import { acceptedCoding, Encodings } from '../../base/http/stored-text.ts';
 
 interface Asset {
   contentType: string;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Encodings } from '../../../server/base/http/compress.ts';
+import { Encodings } from '../../../server/base/http/stored-text.ts';
 
 test('a text is compressed once in each coding, and again after a failure', async () => {
   const encodings = new Encodings(Buffer.from('a text'));

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest';
 import type { Database } from '../../../server/store/connect/pool.ts';
-import { deleteOldSteps } from '../../../server/store/retention/old-steps.ts';
+import { deleteOldSteps } from '../../../server/store/retention/in-parts.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { ofEach } from '../../helpers/shared.ts';
 

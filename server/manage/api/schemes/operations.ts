@@ -1,7 +1,6 @@
 /** /api/v1/signature-schemes: the table of presets. */
 import { z } from 'zod';
-import { presetDefinitionSchema } from '../../../model/signatures/definition.ts';
-import { type Handshake, handshakes } from '../../../model/signatures/handshakes.ts';
+import { type Handshake, handshakes, presetDefinitionSchema } from '../../../model/signatures/definition.ts';
 import { isAsymmetric } from '../../../model/signatures/keys.ts';
 import type { Preset } from '../../../model/signatures/preset.ts';
 import { presets } from '../../../model/signatures/presets.ts';

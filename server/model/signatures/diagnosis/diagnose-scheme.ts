@@ -9,11 +9,10 @@ import { compileScheme, type Presented, type Scheme } from '../scheme.ts';
 import { onlyValue } from '../signature.ts';
 import { fieldOf, headerOf } from '../sources.ts';
 import { urlCandidates } from '../urls.ts';
-import { bodyReadings } from './body-readings.ts';
 import type { SignatureField } from './fields.ts';
+import { bodyReadings, secretReadings, unsetSecrets } from './readings.ts';
 import { type Diagnosis, holdsSecret, type RefusedRequest, type SchemeContext } from './refused.ts';
 import { githubSha1 } from './schemes.ts';
-import { secretReadings, unsetSecrets } from './secret-readings.ts';
 
 type Judged = 'verified' | 'timestamp' | 'mismatch' | 'missing' | 'malformed' | 'body_too_large' | 'body_too_complex';
 

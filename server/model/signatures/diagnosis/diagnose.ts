@@ -4,12 +4,11 @@
  */
 import { createHash, createHmac } from 'node:crypto';
 import { presentedSignature } from '../signature.ts';
-import { bodyReadings } from './body-readings.ts';
 import { judgeByScheme, otherSchemes, schemeFinding, schemeFindings } from './diagnose-scheme.ts';
 import { type SignatureField, signatureFields } from './fields.ts';
+import { bodyReadings, secretReadings, unsetSecrets } from './readings.ts';
 import type { RejectionReason } from './reasons.ts';
 import { type Diagnosis, holdsSecret, type OtherWebhook, type RefusedRequest, type WebhookSecret } from './refused.ts';
-import { secretReadings, unsetSecrets } from './secret-readings.ts';
 
 /** Returns the first finding that fully explains the refusal, otherwise the first finding: they are ordered by relevance. */
 export function diagnose(request: RefusedRequest): Diagnosis {

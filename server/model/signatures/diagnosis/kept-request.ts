@@ -3,8 +3,7 @@
 import { isToken } from '../keys.ts';
 import { schemeOf } from '../presets.ts';
 import { storedHeaders } from '../stored-headers.ts';
-import { type SignatureField, signatureFields } from './fields.ts';
-import { shapeOf } from './loose-signature.ts';
+import { type SignatureField, shapeOf, signatureFields } from './fields.ts';
 import { holdsSecret, type RefusedRequest } from './refused.ts';
 
 export interface KeptSignature {

@@ -1,7 +1,7 @@
 /** Signature schemes of other services, recognized by header, so that a diagnosis can name the scheme. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { decodedKeys } from './readings.ts';
 import type { RejectionReason } from './reasons.ts';
-import { decodedKeys } from './secret-readings.ts';
 
 /** Returns the first value of a request header, by its name in lower case. */
 type Field = (name: string) => string | undefined;

@@ -11,7 +11,7 @@ import {
   type webhookHistorySchema,
 } from '../../../model/history.ts';
 import type { Database, Query } from '../../connect/pool.ts';
-import { deleteOldSteps } from '../../retention/old-steps.ts';
+import { deleteOldSteps } from '../../retention/in-parts.ts';
 import { arrayOf, isoColumn, isoText } from '../../sql.ts';
 import { addToState, HALF_LIFE_HOURS, hourOf, lastEventAt } from './state.ts';
 

@@ -12,7 +12,7 @@ import {
   RETRIED,
 } from '../../../model/latency.ts';
 import type { Database } from '../../connect/pool.ts';
-import { deleteOldSteps } from '../../retention/old-steps.ts';
+import { deleteOldSteps } from '../../retention/in-parts.ts';
 import { arrayOf } from '../../sql.ts';
 
 const [HOUR, DAY] = [3_600, 86_400];

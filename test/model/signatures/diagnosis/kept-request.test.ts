@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { shapeOf } from '../../../../server/model/signatures/diagnosis/fields.ts';
 import { keptRequest, restoredHeaders } from '../../../../server/model/signatures/diagnosis/kept-request.ts';
-import { shapeOf } from '../../../../server/model/signatures/diagnosis/loose-signature.ts';
 import type { RefusedRequest } from '../../../../server/model/signatures/diagnosis/refused.ts';
 
 const SECRET = 'kept between the two of us 7f3a';

@@ -1,8 +1,11 @@
-/** Candidate bodies: other bytes that a sender may have signed instead of the received body, each with its reason. */
+/**
+ * Candidate bodies: other bytes that a sender may have signed instead of the received body, each with its reason. Candidate keys: common ways
+ * to misread the secret (hex, base64, quotes, spaces, line end).
+ */
 import { isUtf8 } from 'node:buffer';
 import type { RejectionReason } from './reasons.ts';
 
-export type Reading = readonly [RejectionReason, Uint8Array];
+type Reading = readonly [RejectionReason, Uint8Array];
 
 /** Bodies that the sender may have signed, likeliest first. */
 export function* bodyReadings(body: Buffer): Generator<Reading> {
@@ -109,4 +112,26 @@ function asciiOnly(json: string): string {
 /** JSON escape of one UTF-16 code unit. */
 function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** Keys that a sender may derive from the secret by mistake, likeliest first. */
+export function* secretReadings(secret: Buffer): Generator<Reading> {
+  const text = secret.toString('utf8');
+  const bare = text.trim().replace(/^(["'])(.*)\1$/s, '$2');
+  for (const key of [bare, bare.trim(), `${text}\n`, `${text}\r\n`, `${text} `, ` ${text}`, `"${text}"`, `'${text}'`])
+    yield ['secret_space', Buffer.from(key)];
+  for (const key of decodedKeys(bare)) yield ['secret_decoded', key];
+}
+
+/** Keys of senders whose setting is empty or not read. They do not help to guess a secret. */
+export const unsetSecrets: readonly string[] = ['', 'undefined', 'null', 'None', 'nil'];
+
+/** The secret decoded as hex or base64. Standard Webhooks puts the prefix `whsec_` before base64. */
+export function decodedKeys(secret: string): Buffer[] {
+  const keys: Buffer[] = [];
+  if (/^(?:[0-9a-f]{2})+$/i.test(secret)) keys.push(Buffer.from(secret, 'hex'));
+  const base64 = secret.replace(/^whsec_/, '');
+  if (base64 !== secret) keys.push(Buffer.from(base64));
+  if (/^[A-Za-z0-9+/_-]{4,}={0,2}$/.test(base64)) keys.push(Buffer.from(base64, 'base64'));
+  return keys;
 }
