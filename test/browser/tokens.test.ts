@@ -5,28 +5,6 @@ import { shared } from '../helpers/shared.ts';
 
 const app = shared(startPagesApp);
 
-const withToken = (token: string) =>
-  request(`${app.url}/api/v1/account`, 'GET', undefined, { authorization: `Bearer ${token}` });
-
-test('a wrong password is shown beside its field, and the rest is kept', async () => {
-  const operator = await addPerson(app, 'operator', PASSWORD);
-  const { page, close } = await openTab(app, operator);
-  await page.goto('/tokens/new');
-  await page.getByLabel('Name', { exact: true }).fill('for ever');
-  await page.getByLabel('Expires after').selectOption('never');
-  await page.getByLabel('Your password').fill('not the password');
-  await page.getByRole('button', { name: 'Create token' }).click();
-  expect(await page.locator('#e-current_password').textContent()).toBe('This is not your password.');
-  expect(await accessibilityViolations(page)).toEqual([]);
-  expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('for ever');
-  expect(await page.getByLabel('Expires after').inputValue()).toBe('never');
-  await page.getByLabel('Your password').fill(PASSWORD);
-  await page.getByRole('button', { name: 'Create token' }).click();
-  const token = (await page.locator('.once code').textContent())!;
-  expect((await withToken(token)).body).toMatchObject({ id: operator.id });
-  await close();
-});
-
 test('an administrator sees the tokens of all users, other roles only their own', async () => {
   const [administrator, viewer] = [await addPerson(app, 'administrator'), await addPerson(app, 'viewer')];
   const name = '<img src=x onerror=alert(1)>"\'`</td>';
