@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { definitionSchema, type SchemeDefinition, TOLERANCE_SECONDS_MAX } from './signatures/definition.ts';
 import { isAsymmetric, publicKeyOf, secretFault } from './signatures/keys.ts';
 import { CUSTOM, DEFAULT_SCHEME, definitionOf, presetNamed, presets } from './signatures/presets.ts';
-import { HEADER_WANTED, unreachableHeader } from './signatures/sources.ts';
+import { HEADER_NAME, HEADER_WANTED, headerOf } from './signatures/sources.ts';
 import type { Table } from './table.ts';
 
 const PUBLIC_KEY_CHARACTERS_MAX = 2_000;
@@ -232,4 +232,10 @@ export function generateSecret(definition: SchemeDefinition): string {
   const bytes = randomBytes(32);
   if (definition.algorithm === 'basic') return `weir:${bytes.toString('hex')}`;
   return definition.secret?.endsWith('base64') ? `whsec_${bytes.toString('base64')}` : bytes.toString('hex');
+}
+
+/** The first header of a definition that no request can have; null: none. */
+function unreachableHeader({ header, timestamp, id }: SchemeDefinition): string | null {
+  const names = [header ?? null, headerOf(timestamp?.from), headerOf(id)];
+  return names.find((name) => name !== null && !HEADER_NAME.test(name)) ?? null;
 }

@@ -1,5 +1,4 @@
 /** Where a definition says that a value is: a header, an item of the signature header, or a member of the body. */
-import type { SchemeDefinition } from './definition.ts';
 
 /** The name in `header:NAME`; null for another source. */
 export function headerOf(source: string | undefined): string | null {
@@ -24,9 +23,3 @@ export function pointerOf(source: string | undefined): readonly string[] | null 
 export const HEADER_NAME = /^[a-z0-9-]{1,100}$/;
 export const HEADER_WANTED =
   'Give the name of a header: letters, digits and hyphens, at most 100. A server on Node 20 closes the connection of a request with another character in a header name, such as an underscore.';
-
-/** The first header of a definition that no request can have; null: none. */
-export function unreachableHeader({ header, timestamp, id }: SchemeDefinition): string | null {
-  const names = [header ?? null, headerOf(timestamp?.from), headerOf(id)];
-  return names.find((name) => name !== null && !HEADER_NAME.test(name)) ?? null;
-}

@@ -308,7 +308,7 @@ test('a body that holds frames becomes no event when its own frame is torn', asy
   const name = (await readdir(folder))[0]!;
   await truncate(join(folder, name), (await readFile(join(folder, name))).length - 1);
   expect(await drain.run()).toEqual({ kind: 'empty' });
-  expect(await storedIds(fresh.database)).toEqual([first!]);
+  expect(await storedIds(fresh.database)).toEqual(sorted([first!]));
   expect([damaged, await readdir(folder)]).toEqual([[], []]);
 });
 
