@@ -15,7 +15,7 @@ import { inetBytes } from '../../server/model/address.ts';
 import type { Keyring } from '../../server/model/signatures/check.ts';
 import { HeaderLines } from '../../server/model/signatures/stored-headers.ts';
 import { CopyLane } from '../../server/receive/ingest/copy-lane.ts';
-import { randomSource } from '../../server/receive/ingest/rows.ts';
+import { randomSource } from '../../server/receive/ingest/store.ts';
 import { type Verdict, VerifyThread, verdictOf } from '../../server/receive/ingest/verify-thread.ts';
 import type { EventRow } from '../../server/store/copy/rows.ts';
 import { isoTime, uuidBytes, uuidText, uuidv7 } from '../../server/store/ids.ts';

@@ -2,8 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { readPointer } from './signatures/code-schemes.ts';
 import { parsePart } from './signatures/event-type.ts';
-import { HEADER_NAME, HEADER_WANTED } from './signatures/header-names.ts';
-import { headerOf } from './signatures/sources.ts';
+import { HEADER_NAME, HEADER_WANTED, headerOf } from './signatures/sources.ts';
 import { isStoredHeader } from './signatures/stored-headers.ts';
 
 export const ORDER_BY_CHARACTERS_MAX = 1_000;

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';
 import { HOUR_MS, MINUTE_MS } from '../../base/time/durations.ts';
-import { keptFor } from '../../base/time/kept.ts';
+import { keptFor } from '../../base/time/shared-check.ts';
 import { conditionTable, inWords, LIMITED_SHARE_MIN, REJECTIONS_QUIET_MS } from '../../model/conditions.ts';
 import { type LowDisk, lowDisks } from '../../model/disks.ts';
 import { filterProblem } from '../../model/filters/expression.ts';

@@ -2,6 +2,7 @@
 
 import type { Exchange, Unanswered } from '../../base/http/exchange.ts';
 import { type Problem, problemLater } from '../../base/http/problem.ts';
+import { coalesced } from '../../base/time/every.ts';
 import type { Role } from '../../model/users.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
@@ -10,7 +11,6 @@ import { readCurrentRoles } from '../../store/queries/users/users.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../auth/people.ts';
 import type { Person } from '../auth/person.ts';
 import { frame, StreamClient } from './client.ts';
-import { coalesced } from './coalesced.ts';
 import type { History, Live } from './counters.ts';
 import { type Found, LOOK_EVENTS_MAX, NewestEvents, OVERLAP_MS } from './newest.ts';
 

@@ -6,8 +6,8 @@ import { type Configuration, changedSettings, type Settings } from '../../base/s
 import { settingTable } from '../../base/settings/table.ts';
 import type { Setting } from '../../base/settings/values.ts';
 import type { Log } from '../../base/telemetry/log.ts';
+import { coalesced } from '../../base/time/every.ts';
 import { ensureAdministrator } from '../../manage/auth/setup.ts';
-import { coalesced } from '../../manage/live/coalesced.ts';
 import { OperatorError } from '../../model/fault.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { checkConnectionBudget } from '../../store/open.ts';

@@ -6,8 +6,15 @@ import { type Problem, problem } from '../../base/http/problem.ts';
 import { Stage } from '../../base/telemetry/stages.ts';
 import { uuidText } from '../../store/ids.ts';
 import type { StoreOutcome } from './group-commit.ts';
-import { dedupeKey, dedupeValue } from './rows.ts';
-import { noteEvent, refuseStore, type Store, type StoreParts, type VerifiedRequest } from './store.ts';
+import {
+  dedupeKey,
+  dedupeValue,
+  noteEvent,
+  refuseStore,
+  type Store,
+  type StoreParts,
+  type VerifiedRequest,
+} from './store.ts';
 import type { Webhook } from './webhook.ts';
 
 /** Content type of every line. The content type of the batch itself stays in the stored headers. */

@@ -26,7 +26,7 @@ import {
   setRejectionChecked,
 } from '../../store/queries/rejections/rejections.ts';
 import { nearestWithin, readHorizon } from '../../store/retention/partitions.ts';
-import { dedupeKey } from '../ingest/rows.ts';
+import { dedupeKey } from '../ingest/store.ts';
 import { readKeyrings, storedRequest, unavailable } from './sampler.ts';
 
 export interface RejectionParts extends AcceptParts {

@@ -17,8 +17,8 @@ import { readKeyringRows } from '../../store/queries/rejections/keyrings.ts';
 import type { RejectionDetail } from '../../store/queries/rejections/rejections.ts';
 import { type RejectionRow, type RingLimits, storeRejections } from '../../store/queries/rejections/ring.ts';
 import { unseal } from '../../store/secrets/seal.ts';
-import { randomSource, requestKey } from '../ingest/rows.ts';
 import { signedUrl } from '../ingest/signature.ts';
+import { randomSource, requestKey } from '../ingest/store.ts';
 import type { Webhook } from '../ingest/webhook.ts';
 import { SampleRates } from './sample-rates.ts';
 

@@ -15,7 +15,7 @@ export interface EventRow {
   body: Uint8Array;
   /** Keys by which deliveries are ordered, see model/order-by.ts; null: none. */
   orderKeys: readonly bigint[] | null;
-  /** Deduplication key of 32 bytes (see dedupeKey in receive/ingest/rows.ts); null: the event is stored in any case. Not a column. */
+  /** Deduplication key of 32 bytes (see dedupeKey in receive/ingest/store.ts); null: the event is stored in any case. Not a column. */
   key: Uint8Array | null;
   /** Id of the request, for the log only; not stored. */
   requestId?: string;

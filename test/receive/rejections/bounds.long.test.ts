@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
-import { randomSource } from '../../../server/receive/ingest/rows.ts';
+import { randomSource } from '../../../server/receive/ingest/store.ts';
 import { Diagnoser } from '../../../server/receive/rejections/diagnose.ts';
 import { RejectionSampler, WAITING_BYTES_MAX } from '../../../server/receive/rejections/sampler.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';

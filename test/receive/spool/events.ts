@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
 import { inetBytes } from '../../../server/model/address.ts';
-import { dedupeKey } from '../../../server/receive/ingest/rows.ts';
+import { dedupeKey } from '../../../server/receive/ingest/store.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';

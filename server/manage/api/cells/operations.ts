@@ -1,7 +1,6 @@
 /** /api/v1/cells, and moves of webhooks between cells. */
-
 import { z } from 'zod';
-import { invalid, problem, type Result } from '../../../base/http/problem.ts';
+import { invalid, ProblemError, problem, type Result } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
 import { DAY_MS } from '../../../base/time/durations.ts';
 import { type CellView, cellInput, cellSchema } from '../../../model/cells.ts';
@@ -10,16 +9,22 @@ import { confirmationInput } from '../../../model/users.ts';
 import { webhookSchema } from '../../../model/webhooks.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import type { Cell } from '../../../store/cells/cell.ts';
+import type { Cells } from '../../../store/cells/cells.ts';
+import { copyKeys, finishMoves } from '../../../store/cells/move.ts';
 import { describeConninfo } from '../../../store/connect/conninfo.ts';
+import type { Query } from '../../../store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../../store/connect/unavailable.ts';
 import { readCellFigures, readCellUse, readReplicationLag } from '../../../store/queries/cells/cells.ts';
-import { readWebhooksIn } from '../../../store/queries/cells/webhook-moves.ts';
+import { beginMove, readCellOf, readWebhooksIn, undoMove } from '../../../store/queries/cells/webhook-moves.ts';
+import { findWebhook, type WebhookRecord } from '../../../store/queries/webhooks/webhooks.ts';
 import type { Person } from '../../auth/person.ts';
 import { explainCommitFailure } from '../../conditions/commit-failure.ts';
+import { asItIs, type ChangeParts } from '../change.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { listSchema } from '../paging.ts';
+import { webhookChanger } from '../webhooks/changer.ts';
 import { describeWebhook } from '../webhooks/operations.ts';
 import { chooseCell } from './choose.ts';
-import { moveWebhook } from './move.ts';
 import { type CellParts, CellService } from './service.ts';
 
 const id = { schema: z.string().regex(/^\d{1,4}$/), problem: 'cell_unknown' } as const;
@@ -151,4 +156,45 @@ function emptyAt(newestAt: string | null, retentionDays: number): string | null 
   if (newestAt === null) return null;
   const dayEndMs = (Math.floor(Date.parse(newestAt) / DAY_MS) + 1) * DAY_MS;
   return new Date(dayEndMs + retentionDays * DAY_MS).toISOString();
+}
+
+interface MoveParts extends ChangeParts {
+  cells: Cells;
+}
+
+/**
+ * Resolves when new events go to the cell. One that goes there already is not changed, and one that is leaving the cell is put back.
+ * A move that has begun when a database fails is finished by the primary.
+ */
+async function moveWebhook(
+  parts: MoveParts,
+  actor: Actor,
+  webhookId: string,
+  number: number,
+): Promise<Result<WebhookRecord>> {
+  const { cells, database } = parts;
+  await cells.changed();
+  const to = cells.find(number);
+  if (to === undefined) return problem('cell_unknown');
+  const now = await readCellOf(database, webhookId);
+  if (now === undefined) return problem('webhook_unknown');
+  const change = (work: (query: Query) => Promise<boolean>) =>
+    webhookChanger(parts, actor).change(webhookId, 'move', asItIs, async (query) => {
+      if (!(await work(query))) throw new ProblemError(problem('webhook_moving'));
+    });
+  if (now.movingFrom === number) return change((query) => undoMove(query, webhookId, number));
+  if (now.movingFrom !== null) return problem('webhook_moving');
+  if (now.cell === number) return { kind: 'done', value: (await findWebhook(database.query, webhookId))! };
+  if (!to.isFit) return problem('cell_unfit');
+  const sinceMs = Date.now();
+  await copyKeys(cells.numbered(now.cell), to, webhookId, null);
+  const begun = await change(async (query) => (await beginMove(query, webhookId, number, sinceMs)) !== undefined);
+  if (begun.kind === 'problem') return begun;
+  try {
+    await finishMoves(cells, webhookId);
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) return problem('webhook_moving');
+    throw error;
+  }
+  return begun;
 }

@@ -22,9 +22,9 @@ import { findDelivery, listDeliveries } from '../../../store/queries/deliveries/
 import { readAttempts } from '../../../store/queries/deliveries/history.ts';
 import { agentIdOf } from '../../auth/person.ts';
 import { done, operation, readerOperation } from '../operation.ts';
+
 import { eventId, flag, flagValue, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
-import { dismissInput, replayInput } from './schema.ts';
-import { type ActedOnMany, actOnMany, actOnOne, undoMany } from './service.ts';
+import { type ActedOnMany, actOnMany, actOnOne, dismissInput, replayInput, undoMany } from './service.ts';
 
 const id = { schema: eventId, problem: 'delivery_unknown' } as const;
 

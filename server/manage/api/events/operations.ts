@@ -13,12 +13,11 @@ import { findEvent } from '../../../store/queries/events/events.ts';
 import { askEveryCell, countDeliveriesOf } from '../../../store/queries/events/lists.ts';
 import type { ReplayScope } from '../../../store/queries/replays/recipients.ts';
 import { agentIdOf } from '../../auth/person.ts';
-import { createReplayJob } from '../jobs/service.ts';
+import { createReplayJob } from '../jobs/operations.ts';
 import { done, operation, readerOperation, replyTo } from '../operation.ts';
 import { eventId, listSchema, pageOf } from '../paging.ts';
 import { storedBytes, storedBytesReply } from '../stored-bytes.ts';
-import { exportFormats, exportText, sendParts } from './export.ts';
-import { ExportSlots, noSlot } from './export-slots.ts';
+import { ExportSlots, exportFormats, exportText, noSlot, sendParts } from './export.ts';
 import {
   beyondSubscriptions,
   describeEvent,
@@ -28,8 +27,7 @@ import {
   replayAgents,
   replayManyInput,
 } from './filter.ts';
-import { replayEvent } from './replay.ts';
-import { previewReplay, previewSchema } from './replay-preview.ts';
+import { previewReplay, previewSchema, replayEvent } from './replay.ts';
 import { EventSearch } from './search.ts';
 
 const id = { schema: eventId, problem: 'event_unknown' } as const;

@@ -1,6 +1,7 @@
 /** /api/v1/issues: what needs a person, now and before. */
 import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
+import { coalesced } from '../../../base/time/every.ts';
 import { within } from '../../../base/time/within.ts';
 import { recordId, text } from '../../../model/fields.ts';
 import { issueInput, issueKind, issueSchema, issueStates } from '../../../model/issues.ts';
@@ -9,7 +10,6 @@ import { findIssue, type IssueRow, listIssues, updateIssue } from '../../../stor
 import { describeIssue, unstored } from '../../conditions/describe.ts';
 import { recordHeld } from '../../conditions/issues.ts';
 import { heldReader, type ReaderParts } from '../../conditions/read.ts';
-import { coalesced } from '../../live/coalesced.ts';
 import { done, operation } from '../operation.ts';
 import { pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 

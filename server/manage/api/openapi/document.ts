@@ -10,8 +10,7 @@ import type { Operations } from '../operations.ts';
 import { agentRoutes, type OperationAccess, operationRoutes, plainRoutes } from '../routes.ts';
 import { healthDescriptions } from '../status/health.ts';
 import { heading, tagList } from './headings.ts';
-import { problemSchema, problemsOf } from './problems.ts';
-import { headers, responsesOf, shareRefusals } from './responses.ts';
+import { headers, problemSchema, problemsOf, responsesOf, shareRefusals } from './responses.ts';
 import { type Json, Schemas } from './schemas.ts';
 
 interface PlainDescription {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { problem } from '../../../base/http/problem.ts';
 import type { Settings } from '../../../base/settings/read.ts';
 import { DAY_MS } from '../../../base/time/durations.ts';
-import { keptFor } from '../../../base/time/kept.ts';
+import { keptFor } from '../../../base/time/shared-check.ts';
 import { cellsAway } from '../../../model/cells.ts';
 import { eventTypeSchema } from '../../../model/events.ts';
 import { recordId, text } from '../../../model/fields.ts';

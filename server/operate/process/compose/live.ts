@@ -1,6 +1,6 @@
 /** The parts of a process for the live counters and the status of the installation. */
 
-import { keptFor } from '../../../base/time/kept.ts';
+import { keptFor } from '../../../base/time/shared-check.ts';
 import { alertOperations } from '../../../manage/api/alerts/operations.ts';
 import { issueOperations } from '../../../manage/api/issues/operations.ts';
 import { liveOperations } from '../../../manage/api/live/operations.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { EXPORTS_MAX, ExportSlots, USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export-slots.ts';
+import { EXPORTS_MAX, ExportSlots, USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export.ts';
 
 test('a user has two slots, and a process EXPORTS_MAX', () => {
   expect(USER_EXPORTS_MAX).toBe(2);

@@ -2,8 +2,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { exportText } from '../../../../server/manage/api/events/export.ts';
-import { USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export-slots.ts';
+import { exportText, USER_EXPORTS_MAX } from '../../../../server/manage/api/events/export.ts';
 import { EventSearch } from '../../../../server/manage/api/events/search.ts';
 import { storeEvents } from '../../../helpers/agents.ts';
 import { startTestApp } from '../../../helpers/app.ts';
