@@ -81,6 +81,6 @@ export async function post(
 }
 
 /** A call of a tool as a JSON-RPC message. */
-export function toolCall(name: string, given: object = {}): object {
+export function toolCall(name: string, given: object = {}) {
   return { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: given } };
 }

@@ -55,7 +55,7 @@ const nextWait = 'Call wait_for_events for the next events.';
 const waitForEvents = tool({
   name: 'wait_for_events',
   title: 'Wait for events',
-  description: `Waits for the next webhook events that are delivered to you, and leases them to you. Call it whenever you are ready for work. It returns as soon as there is an event, at the latest after wait_seconds, then with an empty list: call it again to continue to wait. Each delivery comes with a receipt, facts from Weir, and untrusted_content from the sender. Bodies longer than ${BODY_BYTES_SHOWN} bytes are cut: get_event returns the rest. Afterwards do the work, then call acknowledge with the receipt, or reject if the work failed; before leased_until, else the event is delivered again.`,
+  description: `Waits for the next webhook events that are delivered to you, and leases them to you. It returns as soon as there is an event, at the latest after wait_seconds, then with an empty list: call it again to continue to wait. Each delivery comes with a receipt, facts from Weir, and untrusted_content from the sender. Bodies longer than ${BODY_BYTES_SHOWN} bytes are cut: get_event returns the rest. Afterwards do the work, then call acknowledge with the receipt, or reject if the work failed; before leased_until, else the event is delivered again.`,
   access: 'agent',
   hints: { readOnly: false },
   input: z.strictObject({

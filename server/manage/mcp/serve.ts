@@ -37,8 +37,8 @@ const noValidator = {
 /** How long a client may keep the list of tools and what the server says of itself. They change with the role of a user, and with releases. */
 const KEPT = { ttlMs: 300_000, cacheScope: 'private' } as const;
 
-/** How often a client that gave a progress token hears that its call still waits. */
-const PROGRESS_MS = 2_000;
+/** How often a call that waits is reported to a client that gave a progress token. */
+const PROGRESS_MS = 1_000;
 
 /** One authenticated request. */
 interface McpRequest {

@@ -122,6 +122,19 @@ test('an agent that is killed between wait and acknowledge gets the event again;
   expect([await second.ended, second.stderr(), second.faults]).toEqual([0, '', []]);
 });
 
+test('progress of a call that waits reaches the client', async () => {
+  const mcp = await McpAgent.at(started().transport);
+  let eventId = '';
+  const onprogress = async () => {
+    if (eventId === '') eventId = await send(webhook);
+  };
+  const given = { name: 'wait_for_events', arguments: { wait_seconds: 30 } };
+  const { structuredContent } = await mcp.client.callTool(given, { onprogress });
+  const { deliveries } = structuredContent as { deliveries: { event_id: string; receipt: string }[] };
+  expect(deliveries.map(({ event_id }) => event_id)).toEqual([eventId]);
+  await mcp.done('acknowledge', { receipts: deliveries.map(({ receipt }) => receipt) });
+});
+
 test('when stdin ends, a long poll ends with it, and leases nothing', async () => {
   const { transport, stdin, ended } = started();
   const mcp = await McpAgent.at(transport);

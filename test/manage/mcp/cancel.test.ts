@@ -76,6 +76,37 @@ test('the official client cancels by aborting its call, which closes the connect
   await client.close();
 });
 
+const VERSION = 'io.modelcontextprotocol/protocolVersion';
+test.each([
+  ['2025-11-25', {}, {}],
+  [
+    '2026-07-28',
+    { [VERSION]: '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} },
+    { 'mcp-method': 'tools/call', 'mcp-name': 'wait_for_events' },
+  ],
+])('a client of %s that leaves a stream of progress ends the wait', async (revision, meta, fields) => {
+  const leaving = new AbortController();
+  const { params, ...call } = toolCall('wait_for_events', { wait_seconds: WAIT_SECONDS });
+  const response = await fetch(`${app.url}/mcp`, {
+    method: 'POST',
+    headers: {
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      authorization: `Bearer ${agent.token}`,
+      'mcp-protocol-version': revision,
+      ...fields,
+    },
+    body: JSON.stringify({ ...call, params: { ...params, _meta: { ...meta, progressToken: 'p' } } }),
+    signal: leaving.signal,
+  });
+  expect(response.headers.get('content-type')).toBe('text/event-stream');
+  const { value } = await response.body!.getReader().read();
+  expect(Buffer.from(value!).toString()).toContain('"progressToken":"p"');
+  leaving.abort();
+  await until(async () => (await waiting()) === 0, { timeoutMs: (WAIT_SECONDS - 5) * 1_000 });
+  await expectUntouched();
+});
+
 test('a cancellation of another agent, id, type of id or without an id ends nothing', async () => {
   const other = await addAgent(app, [webhook]);
   const { answer } = await wait(7);

@@ -56,7 +56,7 @@ describe.each([
       if (received.push(progress) === 2) eventId = await send(webhook, '{"sought":"needle"}');
     });
     expect(received.slice(0, 2)).toMatchObject(
-      [2, 4].map((progress) => ({ progress, total: 30, message: 'No event yet.' })),
+      [1, 2].map((progress) => ({ progress, total: 30, message: 'No event yet.' })),
     );
     const { deliveries } = (result as { structuredContent: { deliveries: { event_id: string; receipt: string }[] } })
       .structuredContent;
