@@ -18,7 +18,7 @@ const testCommands = [
   'etcd',
 ];
 /** The PATH of ordinary users may not name their folder. */
-const systemCommands = ['haproxy', 'ip', 'nft', 'nginx'];
+const systemCommands = ['haproxy', 'ip', 'nft', 'nginx', 'pgbouncer'];
 const installStamp = join('node_modules', '.weir-setup.json');
 
 /** Returns the facts for planSetup. `tests`: whether the tests will run as well. */

@@ -1,4 +1,6 @@
+import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { readFacts } from '../../../server/operate/setup/facts.mjs';
 import { type Facts, planSetup } from '../../../server/operate/setup/plan.mjs';
 
 const required = [
@@ -188,4 +190,10 @@ describe('the set-up refuses', () => {
   ])('but not Node $nodeVersion on glibc $glibc', (facts) => {
     expect(stepsOn(machine(facts))).toEqual([]);
   });
+});
+
+test('on the machine that runs the tests, which have what they need, no package is asked for', () => {
+  const plan = planSetup(readFacts(resolve(import.meta.dirname, '../../..'), true));
+  if (plan.kind === 'refuse') throw new Error(plan.sentence);
+  expect(plan.steps.filter((step) => step.kind === 'packages' && !step.optional)).toEqual([]);
 });
