@@ -82,6 +82,14 @@ export const agentFields = {
       hasMax: true,
     },
   },
+  paused: {
+    input: z
+      .boolean()
+      .optional()
+      .describe('true: its claims wait as if there were no delivery; its leases and their settlement go on'),
+    output: z.boolean().describe('true: its claims wait as if there were no delivery'),
+  },
+  paused_at: { output: z.iso.datetime().nullable().describe('since when it is paused; null: it is not') },
   previous_credential_expires_at: {
     output: z.iso
       .datetime()
@@ -170,6 +178,24 @@ export type NewAgent = z.output<typeof agentInput.create>;
 export type SubscriptionInput = z.output<typeof agentInput.subscription>;
 export type AgentPatch = z.output<typeof agentInput.update>;
 
+export const backlogSchema = z.object({
+  pending: z.int().describe('deliveries that wait or are under lease; with a filter, before it is applied'),
+  exact: z.boolean().describe('false: more than 100,000, estimated'),
+  in_per_second: z.number().describe('events of its webhooks in the last 5 minutes'),
+  out_per_second: z
+    .number()
+    .describe(
+      'deliveries that ended in the last 5 minutes, or since the first of them: acknowledged, filtered or dead',
+    ),
+  caught_up_at: z.iso
+    .datetime()
+    .nullable()
+    .describe('when none waits any more at these rates; null: never, or none waits'),
+  points: z
+    .array(z.object({ at: timeOf('start of a quarter of an hour'), pending: z.int().describe('backlog at this time') }))
+    .describe('backlog of the last 24 hours, computed back from now by what came and ended; oldest first'),
+});
+
 const whole = z.number().int().min(0);
 const agentQuarterSchema = z.object({
   at: timeOf('start of the quarter of an hour'),
@@ -218,6 +244,8 @@ export const agentActivitySchema = z
       )
       .describe('subscriptions that have a filter'),
     working: z.boolean().describe('it has a delivery under lease'),
+    paused: z.boolean().describe('its claims wait as if there were no delivery'),
+    paused_at: z.iso.datetime().nullable().describe('since when it is paused; null: it is not'),
     dead: z.int().describe(`dead letters, counted up to ${DEAD_COUNTED_MAX}`),
     quarters: z
       .array(agentQuarterSchema)

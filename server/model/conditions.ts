@@ -59,6 +59,8 @@ interface ConditionRow {
 
 /** Default of ALERT_PENDING_SECONDS. */
 export const PENDING_SECONDS = 300;
+/** An agent that is paused for longer was forgotten. */
+const PAUSED_SECONDS_MAX = 86_400;
 /** Default of ALERT_REJECTIONS_PER_MINUTE. */
 const REJECTIONS_PER_MINUTE = 60;
 /** Fewer rejections in an hour are strays: a scanner, a person who tries. */
@@ -253,6 +255,17 @@ export const conditionTable = {
       calmMs: 60_000,
     },
   },
+  paused: {
+    subject: 'agent',
+    severity: 'warning',
+    threshold: PAUSED_SECONDS_MAX,
+    unit: 'seconds',
+    meaning: 'an agent has been paused for more than a day',
+    text: ({ name, value }) => `Agent ${name} has been paused for ${inWords(value)}.`,
+    fix: 'Its deliveries wait. Resume it, or revoke it if it is no longer used.',
+    action: 'Open the agent',
+    page: (id) => `/agents/${id}`,
+  },
   undelivered: {
     subject: 'agent',
     severity: 'warning',
@@ -287,6 +300,19 @@ export const conditionTable = {
       over: (name) => `Requests to webhook ${name} are no longer rejected too often.`,
       calmMs: REJECTIONS_QUIET_MS,
     },
+  },
+  old_secret: {
+    subject: 'webhook',
+    severity: 'warning',
+    threshold: null,
+    unit: 'seconds',
+    meaning:
+      'the previous secret of a webhook has verified a request within the last hour, and ends within a day and half of its overlap',
+    text: ({ name, value }) =>
+      `Webhook ${name} gets requests signed with its old secret, which ends in ${inWords(value)}.`,
+    fix: 'Give the sender the new secret before then; requests signed with the old one are refused afterwards.',
+    action: 'Open the secret',
+    page: (id) => `/webhooks/${id}/secret`,
   },
   limited: {
     subject: 'webhook',

@@ -11,9 +11,9 @@ const RESOURCES_MAX = 100_000;
 export const secretMembers = ['secret', 'verify_token'] as const;
 export type SecretMember = (typeof secretMembers)[number];
 
-/** Members that belong to one installation, and subscriptions, which the file has in its own form. */
+/** Members that belong to one installation, a pause, and subscriptions, which the file has in its own form. */
 const leftOut: ReadonlySet<string> = new Set([
-  ...['id', 'agent_ids', 'webhook_ids', 'generate_secret', 'cell', 'temporary'],
+  ...['id', 'agent_ids', 'webhook_ids', 'generate_secret', 'cell', 'temporary', 'paused'],
   ...secretMembers,
 ]);
 

@@ -20,6 +20,7 @@ export const confirmations = {
     when: ({ enabled }) => enabled === false,
   },
   rotateSecret: { by: 'click', consequence: 'Requests signed with the old secret are refused once it ends.' },
+  endPreviousSecret: { by: 'click', consequence: 'Requests signed with the old secret are refused from now on.' },
   removeCell: { by: 'click', consequence: 'Weir forgets the cell and its connection string.' },
   drainCell: { by: 'click', consequence: 'All webhooks of the cell move to other cells.' },
   revokeAgent: { by: 'name', consequence: 'Its credential and sessions are refused from now on, permanently.' },

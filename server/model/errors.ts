@@ -201,6 +201,7 @@ export const problems = {
       'No agent would get these events, because none is subscribed: subscribe an agent to the webhook, or replay to named agents beyond subscriptions.',
   },
   issue_unknown: { status: 404, detail: 'No issue has this id; resolved issues are deleted after 90 days.' },
+  secret_unknown: { status: 404, detail: 'The webhook has no previous secret.' },
   job_unknown: { status: 404, detail: 'No job has this id; finished jobs are deleted after 30 days.' },
   job_finished: { status: 409, detail: 'This job has already ended.' },
   jobs_full: { status: 409, detail: 'There are 100 unfinished jobs: wait until some have ended, or cancel them.' },

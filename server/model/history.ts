@@ -15,6 +15,7 @@ const historyCounts = {
   too_large: whole.describe('requests refused because their body is too large (413)'),
   unavailable: whole.describe('requests refused because they could not be stored or checked (503)'),
   bytes: whole.describe('bytes of the bodies of accepted events'),
+  by_previous: whole.describe('requests that the previous secret verified, in the overlap of a rotation'),
 };
 export type HistoryCounts = { [Name in keyof typeof historyCounts]: number };
 
@@ -81,6 +82,7 @@ export const webhookHistorySchema = z.object({
     .describe('null: never'),
   ...historyCounts,
   hours: z.array(whole).describe('accepted events of each of the last 24 hours, oldest first'),
+  week_ago: whole.describe('requests of any kind in this hour of the day a week ago'),
   quarters: z
     .array(webhookQuarterSchema)
     .optional()

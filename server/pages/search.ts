@@ -1,5 +1,6 @@
-/** /search: one field that finds things by a name, a type, an id or its beginning, or a text. */
+/** /search: one field that finds things by a name, a type, an id or its beginning, an address, or a text. */
 
+import { parseNetwork } from '../model/address.ts';
 import { recordId } from '../model/fields.ts';
 import { PartialReads } from '../store/cells/partial-reads.ts';
 import type { Database } from '../store/connect/pool.ts';
@@ -30,17 +31,20 @@ export function searchPages(database: Database) {
     const isIdStart = /^[0-9a-f]+$/.test(digits) && digits.length >= ID_DIGITS_MIN && digits.length < 32;
     const from = new Date(Date.now() - BODIES_MS).toISOString();
     const reads = new PartialReads(database);
-    const [webhooks, agents, typed, byId, inBodies] = await Promise.all([
+    const isAddress = parseNetwork(sought) !== null;
+    const [webhooks, agents, typed, byId, inBodies, bySource] = await Promise.all([
       call('listWebhooks', { query: { q: sought, limit } }),
       call('listAgents', { query: { q: sought, limit } }),
       call('listEvents', { query: { type: sought, limit } }),
       isIdStart ? eventsByIdStart(reads, digits, SHOWN_MAX) : [],
       partOf(call('listEvents', { query: { q: sought, from, limit } })),
+      isAddress ? partOf(call('listEvents', { query: { source: sought, from, limit } })) : null,
     ]);
     const events = itemsOf(typed).items;
     const bodies = inBodies?.items ?? [];
+    const sources = bySource?.items ?? [];
     const named = itemsOf(webhooks).items;
-    const ids = [...events, ...byId, ...bodies].map(({ webhook_id }) => webhook_id);
+    const ids = [...events, ...byId, ...bodies, ...sources].map(({ webhook_id }) => webhook_id);
     return {
       webhooks: named,
       agents: itemsOf(agents).items,
@@ -49,6 +53,7 @@ export function searchPages(database: Database) {
       complete: events.length > 0 || typed.kind === 'invalid' || (typed.kind === 'done' && typed.body.complete),
       byId,
       bodies,
+      sources,
       cellsAway: (typed.kind === 'done' && typed.body.cells_away) || inBodies?.cells_away || reads.cellsAway,
       names: await namesOf(call, 'webhooks', [...named.map(({ id }) => id), ...ids]),
     };
@@ -57,7 +62,7 @@ export function searchPages(database: Database) {
   return { search };
 }
 
-const nothing = { webhooks: [], agents: [], events: [], complete: true, byId: [], bodies: [], names: {} };
+const nothing = { webhooks: [], agents: [], events: [], complete: true, byId: [], bodies: [], sources: [], names: {} };
 
 const pagesOfIds = [
   ['showEvent', 'events'],
@@ -65,6 +70,7 @@ const pagesOfIds = [
   ['showRejection', 'rejections'],
   ['showWebhook', 'webhooks'],
   ['showAgent', 'agents'],
+  ['showJob', 'events/replays'],
 ] as const;
 
 /** The page of the resource with this id; null when the id is unknown. */

@@ -374,6 +374,7 @@ describe('an agent', () => {
       await page.locator('.once').waitFor({ state: 'detached' });
       await page.goto('/agents');
       await page.getByRole('link', { name: 'deploy bot' }).first().click();
+      await page.locator('#settings > summary').click();
       await page.getByText('Rotate credential…').click();
       await page.getByLabel('Your password').fill('not the password');
       await page.getByRole('button', { name: 'Rotate credential now' }).click();
@@ -385,6 +386,7 @@ describe('an agent', () => {
       await page.locator('.once code').waitFor();
       expect(await page.locator('.once code').innerText()).not.toBe(credential);
       await page.getByRole('link', { name: 'I have stored it' }).click();
+      await page.locator('#settings > summary').click();
       await page.getByLabel('Type its name').fill('deploy bot');
       await page.getByRole('button', { name: 'Revoke agent' }).click();
       await page.getByText('Revoked.').waitFor();

@@ -42,7 +42,7 @@ test.each([true, false])(
       await runner.stop();
     }
     expect(await job.textContent()).toMatch(/Events replayed\s*120\s*New deliveries\s*120/);
-    await tab.page.goto('/jobs');
+    await tab.page.goto('/events/replays');
     expect(await tab.page.locator('#jobs tbody tr').count()).toBeGreaterThanOrEqual(2);
     expect(tab.complaints).toEqual([]);
     await tab.close();

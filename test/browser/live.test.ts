@@ -107,12 +107,11 @@ describe('a page that is open', () => {
     const delivery = (await person.api('GET', '/api/v1/deliveries')).body.items[0].id;
     const tab = await openTab(app, person);
     for (const [path, live, ...parts] of [
-      [`/events/${event}`, 'event-deliveries', 'event-states', 'event-life', 'event-deliveries'],
+      [`/events/${event}`, 'event-deliveries', 'event-states', 'event-deliveries'],
       [`/deliveries/${delivery}`, 'delivery', 'delivery-actions', 'delivery'],
       ['/events', 'events', 'count-of', 'events'],
-      [`/agents/${agent.id}`, 'agent-deliveries', 'agent-state', 'agent-deliveries'],
-      [`/webhooks/${webhook.id}`, 'webhook-tabs', 'webhook-trouble', 'webhook-tabs'],
-      [`/webhooks/${webhook.id}/settings`, 'webhook-tabs', 'webhook-tabs'],
+      [`/agents/${agent.id}`, 'flow', 'agent-state', 'flow'],
+      [`/webhooks/${webhook.id}`, 'flow', 'flow'],
     ] as [string, string, ...string[]][]) {
       await tab.page.goto(path);
       for (const part of parts)

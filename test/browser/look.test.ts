@@ -253,7 +253,7 @@ describe('the pages of one thing', () => {
     const tabs = ['', '/rejections', '/settings', '/secret', '/edit'].map((tab) => `/webhooks/${webhook.id}${tab}`);
     const token = (await first('/api/v1/tokens')).id;
     paths.push(...(await Promise.all(things)), ...tabs, `/agents/${agent.body.id}`, `/agents/${agent.body.id}/edit`);
-    paths.push(`/users/${administrator.id}`, `/tokens/${token}`, '/audit/1');
+    paths.push(`/users/${administrator.id}`, `/account/tokens/${token}`, '/audit/1');
   });
 
   test.each([

@@ -11,7 +11,7 @@ test('an administrator sees the tokens of all users, other roles only their own'
   const { body: made } = await viewer.api('POST', '/api/v1/tokens', { name });
 
   const tab = await openTab(app, administrator);
-  await tab.page.goto('/tokens');
+  await tab.page.goto('/account/tokens');
   expect(await tab.page.getByText(name).count()).toBe(0);
   await tab.page.getByRole('link', { name: 'All users' }).click();
   await tab.page.getByRole('link', { name: viewer.email }).first().click();
@@ -24,8 +24,8 @@ test('an administrator sees the tokens of all users, other roles only their own'
   await tab.close();
 
   const other = await addPerson(app, 'operator');
-  expect((await other.browse('GET', '/tokens?all=true')).status).toBe(403);
-  expect((await other.browse('GET', `/tokens/${made.id}`)).status).toBe(404);
+  expect((await other.browse('GET', '/account/tokens?all=true')).status).toBe(403);
+  expect((await other.browse('GET', `/account/tokens/${made.id}`)).status).toBe(404);
 });
 
 test('a token is not cached', async () => {

@@ -42,7 +42,7 @@ test('names and emails are shown as text, for any content', async () => {
     await people[index]!.api('POST', '/api/v1/tokens', { name: text });
   }
   const { page, complaints, close } = await openTab(app, administrator);
-  for (const path of ['/users', '/tokens?all=true', '/audit?action=token.']) {
+  for (const path of ['/users', '/account/tokens?all=true', '/audit?action=token.']) {
     await page.goto(path);
     for (const email of emails) await page.getByRole('link', { name: email, exact: true }).first().waitFor();
   }

@@ -125,7 +125,12 @@ test('the pages of visitors, and those that forms show', async () => {
     signIn: await (await fetch(`${app.url}/sign-in`, { headers: { accept: 'text/html' } })).text(),
     made: await post('/webhooks/new', { name: 'made', signature_scheme: 'github', secret_choice: 'generate' }),
     refused: await post('/webhooks/new', { name: '', signature_scheme: 'nothing', secret_choice: 'given' }),
-    token: await post('/tokens/new', { name: 'nightly', role: 'viewer', expires: '30', current_password: PASSWORD }),
+    token: await post('/account/tokens/new', {
+      name: 'nightly',
+      role: 'viewer',
+      expires: '30',
+      current_password: PASSWORD,
+    }),
     unconfirmed: await post(`/webhooks/${ids.webhooks![0]}/switch`, { enabled: 'false' }),
     filter: await post(`/agents/${ids.agents![0]}/filter`, {
       webhook_id: ids.webhooks![0]!,

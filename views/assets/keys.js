@@ -1,5 +1,6 @@
 /**
- * Keyboard shortcuts: j and k move through the rows of a list, Enter opens the row, / goes to the search, ? shows all shortcuts.
+ * Keyboard shortcuts: j and k move through the rows of a list, Enter opens the row, / goes to the search, Ctrl K opens the command field, ? shows all
+ * shortcuts.
  * A row is selected by the focus of its first link, so Enter and screen readers need nothing else. Shortcuts of a single character can
  * be turned off (WCAG 2.1.4).
  */
@@ -10,13 +11,10 @@
     o: '/',
     i: '/issues',
     e: '/events',
-    r: '/rejections',
     d: '/deliveries',
-    p: '/jobs',
     w: '/webhooks',
     a: '/agents',
     u: '/users',
-    t: '/tokens',
     l: '/audit',
     s: '/status',
   };
@@ -54,7 +52,120 @@
   document.addEventListener('keydown', (event) => {
     if (event.key !== 'k' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
     event.preventDefault();
-    search();
+    if (!dialog().open) openCommands();
+  });
+
+  /**
+   * The command field: actions of the open page and places of the menu by their words, and what /search finds. It is an ARIA combobox: the
+   * focus stays in the field, and the arrow keys choose.
+   */
+  const WAIT_MS = 150;
+  const commands = () => document.getElementById('command');
+  const list = () => commands().querySelector('ul');
+  let offered = [];
+  let results = [];
+  let chosen = 0;
+  let timer;
+
+  function openCommands() {
+    const of = (selector, group) =>
+      [...document.querySelectorAll(selector)]
+        .filter((one) => one.checkVisibility())
+        .map((one) => ({
+          group,
+          text: (one.getAttribute('aria-label') ?? one.textContent).trim(),
+          go: () => one.click(),
+        }))
+        .filter(({ text }) => text !== '');
+    offered = [
+      ...of('main :is(.page-head .actions, .cause, .tabs.page) :is(a[href], button)', 'This page'),
+      ...of('.nav a[href]:not(.count), .who a[href]', 'Go to'),
+    ];
+    results = [];
+    commands().querySelector('input').value = '';
+    list().setAttribute('role', 'listbox');
+    list().setAttribute('aria-label', 'Commands and results');
+    if (!commands().open) commands().showModal();
+    show();
+  }
+
+  function shown() {
+    const words = commands().querySelector('input').value.toLowerCase().split(/\s+/);
+    return [...offered.filter(({ text }) => words.every((word) => text.toLowerCase().includes(word))), ...results];
+  }
+
+  function show() {
+    const items = shown();
+    chosen = Math.max(0, Math.min(chosen, items.length - 1));
+    list().replaceChildren(
+      ...items.map(({ group, text }, index) => {
+        const item = document.createElement('li');
+        item.id = `command-${index}`;
+        item.setAttribute('role', 'option');
+        item.setAttribute('aria-selected', String(index === chosen));
+        const kind = document.createElement('small');
+        kind.textContent = group;
+        item.append(text, ' ', kind);
+        return item;
+      }),
+    );
+    commands()
+      .querySelector('input')
+      .setAttribute('aria-activedescendant', items.length > 0 ? `command-${chosen}` : '');
+    list().children[chosen]?.scrollIntoView({ block: 'nearest' });
+  }
+
+  function run(item) {
+    if (!item) return false;
+    commands().close();
+    item.go();
+    return true;
+  }
+
+  /** Asks the page of the search, whose links are the results; an id leads to its page at once. */
+  async function find(sought) {
+    const address = `/search?q=${encodeURIComponent(sought)}`;
+    const response = await fetch(address, { headers: { 'hx-request': 'true' } }).catch(() => null);
+    if (!response?.ok || commands().querySelector('input').value.trim() !== sought) return;
+    const link = (group, text, href) => ({ group, text, go: () => location.assign(href) });
+    const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+    results = response.redirected
+      ? [link('Found', new URL(response.url).pathname, response.url)]
+      : [...page.querySelectorAll('section')].flatMap((section) =>
+          [...section.querySelectorAll('li a, td:first-child a')].map((one) =>
+            link(
+              section.querySelector('h2').textContent,
+              one.title || one.textContent.trim(),
+              one.getAttribute('href'),
+            ),
+          ),
+        );
+    if (!response.redirected) results.push(link('Search', `Search for “${sought}”`, address));
+    show();
+  }
+
+  document.addEventListener('input', ({ target }) => {
+    if (!commands().contains(target)) return;
+    clearTimeout(timer);
+    results = [];
+    chosen = 0;
+    show();
+    const sought = target.value.trim();
+    if (sought.length > 1) timer = setTimeout(() => find(sought), WAIT_MS);
+  });
+  document.addEventListener('keydown', (event) => {
+    if (!commands().open) return;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      event.preventDefault();
+      const { length } = shown();
+      chosen = length === 0 ? 0 : (chosen + step + length) % length;
+      show();
+    } else if (event.key === 'Enter' && run(shown()[chosen])) event.preventDefault();
+  });
+  document.addEventListener('click', ({ target }) => {
+    if (target === commands()) target.close();
+    else if (commands().contains(target)) run(shown()[[...list().children].indexOf(target.closest('li'))]);
   });
 
   const actions = { j: () => move(1), k: () => move(-1), '/': search, '?': open };
@@ -62,7 +173,7 @@
   document.addEventListener('keydown', (event) => {
     // The time at which the key was pressed, not handled: a page may be busy between the two keys.
     const { key, target, ctrlKey, metaKey, altKey, timeStamp } = event;
-    if (ctrlKey || metaKey || altKey || event.defaultPrevented || dialog().open) return;
+    if (ctrlKey || metaKey || altKey || event.defaultPrevented || dialog().open || commands().open) return;
     if (isOff() || target.closest?.('input, select, textarea, [contenteditable]')) return;
     const after = timeStamp - goneAtMs < GO_MS;
     goneAtMs = key === 'g' ? timeStamp : Number.NEGATIVE_INFINITY;

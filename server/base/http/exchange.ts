@@ -62,6 +62,8 @@ export class Exchange {
   eventId: string | null = null;
   /** Id of the trace of which this is a span, if it is recorded. */
   traceId: string | null = null;
+  /** The event of `eventId` was stored by an earlier request. */
+  isDuplicate = false;
   /** Cache-Control of the answer (RFC 9111). */
   cacheControl = 'no-store';
   /** Set on page routes: renders a problem as a page instead of a problem document. */

@@ -3,7 +3,7 @@
  *
  *     settle what the agent has finished -> round -> deliveries, or wait for a commit -> round -> ...
  *
- * A round (round.ts) leases what can be claimed now. If an agent has neither `max_leased`, filters nor an order, and there is one cell, its first
+ * A round (round.ts) leases what can be claimed now, for a paused agent nothing. If an agent has neither `max_leased`, filters nor an order, and there is one cell, its first
  * round acknowledges in the statement that leases. (What an acknowledgement frees of a key, only a later statement can lease.)
  */
 import type { Exchange } from '../../base/http/exchange.ts';
@@ -67,6 +67,7 @@ export function createClaim(parts: ClaimParts) {
     const { address } = exchange.client;
     const order = { max, leaseSeconds, webhookIds, address, bytesMax: CLAIM_BYTES_MAX, attemptsMax };
     const round = (current: Agent, acks = knownReceipts([])): Round | Promise<Round> => {
+      if (current.paused) return nothingClaimed;
       // The credential may have been rotated during the wait, with an overlap.
       const isValid = isValidFor(current, agent.previousGeneration ?? agent.generation, Date.now());
       const generation = isValid ? current.generation : agent.generation;
@@ -96,7 +97,7 @@ export function createClaim(parts: ClaimParts) {
         if (found.complete) await waits!.wait(leftMs, (end) => exchange.whenGone(end));
         exchange.waited();
         if (exchange.isGone) break;
-        // The limit and the filters may have been changed during the wait.
+        // The limit, the filters and the pause may have been changed during the wait.
         const current = (await agents.find(agent.id, Date.now())) ?? agent;
         found = await unlessAway(true, round(current));
       }
@@ -117,8 +118,8 @@ export function createClaim(parts: ClaimParts) {
 }
 
 /** Whether a claim of the agent in one cell is one statement. */
-function isOneStatement({ maxLeased, filtered }: Agent): boolean {
-  return maxLeased === null && !filtered;
+function isOneStatement({ maxLeased, filtered, paused }: Agent): boolean {
+  return maxLeased === null && !filtered && !paused;
 }
 
 /**

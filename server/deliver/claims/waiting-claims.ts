@@ -29,7 +29,7 @@ interface WaitingClaim {
 }
 
 interface ClaimsOfAgent {
-  /** The agent may be at its limit: it is not woken before a query has shown that it has room. */
+  /** The agent may be at its limit, or paused: it is not woken before a query has shown that it has room. */
   isLimited: boolean;
   /** Each is called when its claim is woken. */
   readonly wakes: Set<() => void>;
@@ -47,7 +47,7 @@ export class WaitingClaims {
   );
   /** Agents of webhooks, as read since the last look at all: a subscription that is made later waits for the next one. */
   readonly #subscribers = new Map<string, string[]>();
-  /** Agents with `max_leased` that are concerned. */
+  /** Agents with `max_leased`, and paused ones, that are concerned. */
   readonly #asked = new Set<string>();
   #isAsking = false;
   #lookTimer: NodeJS.Timeout | undefined;
@@ -67,9 +67,9 @@ export class WaitingClaims {
     return this.#size;
   }
 
-  join({ id, maxLeased }: Pick<Agent, 'id' | 'maxLeased'>): WaitingClaim {
+  join({ id, maxLeased, paused }: Pick<Agent, 'id' | 'maxLeased' | 'paused'>): WaitingClaim {
     const claims = this.#agents.get(id) ?? { isLimited: false, wakes: new Set() };
-    claims.isLimited ||= maxLeased !== null;
+    claims.isLimited ||= maxLeased !== null || paused;
     this.#agents.set(id, claims);
     let isWoken = false;
     let end: (() => void) | null = null;

@@ -35,6 +35,8 @@ export interface AgentStatus {
   readonly oldest_pending_seconds: number | null;
   /** Webhooks that it is subscribed to, at most 1,000. `verified`: the webhook refuses requests whose signature does not verify. */
   readonly webhooks: readonly { readonly id: string; readonly name: string; readonly verified: boolean }[];
+  /** True: an operator paused the agent, so that its claims find nothing. */
+  readonly paused: boolean;
 }
 
 export type AgentOptions = CredentialSource & {

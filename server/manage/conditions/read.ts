@@ -28,6 +28,7 @@ import {
   readRejectionGroups,
 } from '../../store/queries/alerts/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
+import { readUsedOldSecrets } from '../../store/queries/alerts/old-secrets.ts';
 import { readOverdueWebhooks, readSilentWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';
@@ -89,6 +90,13 @@ export function heldReader(parts: ReaderParts): Reader {
         value: count,
       })),
     keptFor(REFUSED_VALID_MS, (nowMs) => readRefusalConditions(database, nowMs)),
+    async (nowMs) =>
+      (await readUsedOldSecrets(database, nowMs)).map(({ ends_at, rotated_at: since, ...webhook }) => ({
+        kind: 'old_secret',
+        subject: webhookOf(webhook),
+        value: -secondsSince(ends_at, nowMs),
+        since,
+      })),
     keptFor(FILTERS_VALID_MS, async () => filterConditions(await readFilters(database, null, FILTERS_MAX))),
     keptFor(RETENTION_VALID_MS, (nowMs) => readRetentionConditions(database, retention, nowMs)),
     async (nowMs) => (await readOverdueWebhooks(database, nowMs)).map((one) => silentCondition(one, nowMs)),
@@ -105,11 +113,14 @@ const secondsSince = (iso: string, nowMs: number) => (nowMs - Date.parse(iso)) /
 
 async function readAgentConditions(database: Database, pendingMax: number, nowMs: number): Promise<Held[]> {
   const agents = await readAgentActivity(database, null);
-  const isLate = (since: string | null) => since !== null && secondsSince(since, nowMs) > pendingMax;
-  const shown = agents.filter((one) => one.dead > 0 || isLate(one.waiting_since));
+  const isOver = (since: string | null, seconds: number) => since !== null && secondsSince(since, nowMs) > seconds;
+  const isLate = (one: (typeof agents)[number]) => !one.paused && isOver(one.waiting_since, pendingMax);
+  const isForgotten = (one: (typeof agents)[number]) => isOver(one.paused_at, conditionTable.paused.threshold);
+  const shown = agents.filter((one) => one.dead > 0 || isLate(one) || isForgotten(one));
   const ids = shown.map((one) => one.agent_id);
   const [names, dead] = await Promise.all([readNamesOfAgents(database, ids), readDeadGroups(database, ids)]);
-  return shown.flatMap(({ agent_id: id, waiting_since: since }): Held[] => {
+  return shown.flatMap((one): Held[] => {
+    const { agent_id: id, waiting_since: since, paused_at: pausedAt } = one;
     const subject = { id, name: names.get(id) ?? id };
     const threshold = pendingMax;
     return [
@@ -127,7 +138,10 @@ async function readAgentConditions(database: Database, pendingMax: number, nowMs
             cause: shortened(reason),
           };
         }),
-      ...(isLate(since)
+      ...(isForgotten(one)
+        ? [{ kind: 'paused', subject, value: secondsSince(pausedAt!, nowMs), since: pausedAt! } as const]
+        : []),
+      ...(isLate(one)
         ? [{ kind: 'pending', subject, value: secondsSince(since!, nowMs), threshold, since: since! } as const]
         : []),
     ];

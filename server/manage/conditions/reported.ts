@@ -68,8 +68,8 @@ export async function readReported(
   const overdue = await readOverdueWebhooks(database, nowMs, WEBHOOKS_MAX);
   const secondsSince = (iso: string) => Math.floor((nowMs - Date.parse(iso)) / 1000);
   return [
-    ...waiting.flatMap(({ agent_id, since }) =>
-      overHalf('pending', agents.get(agent_id)!, secondsSince(since), pendingMax, since),
+    ...waiting.flatMap(({ agent_id, since, paused }) =>
+      paused ? [] : overHalf('pending', agents.get(agent_id)!, secondsSince(since), pendingMax, since),
     ),
     ...dead.flatMap(({ agent_id, count, first_at }) => {
       const agent = agents.get(agent_id);

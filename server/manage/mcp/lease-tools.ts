@@ -75,14 +75,19 @@ const waitForEvents = tool({
     webhook_ids: z.array(z.guid()).min(1).max(100).optional().describe('only events of these webhooks; absent: of all'),
     as_text: asText,
   }),
-  output: z.object({ deliveries: z.array(delivery).describe('empty: there was no event in wait_seconds') }),
+  output: z.object({
+    deliveries: z.array(delivery).describe('empty: there was no event in wait_seconds, or you are paused'),
+    paused: z.boolean().describe('true: an operator paused you, and events wait until you are resumed'),
+  }),
   waitSeconds: ({ wait_seconds }) => wait_seconds,
   run: async ({ as_text: _, ...input }, operations) => {
     const outcome = await operations.encoded('claim', { input });
     // The client has cancelled the call, or another client one with the same id: an empty list makes that client call again.
-    if (outcome.kind === 'gone') return waited([]);
+    if (outcome.kind === 'gone') return waited([], false);
     if (outcome.kind !== 'encoded') return outcome;
-    return waited((JSON.parse(String(outcome.content)) as z.output<typeof claimedSchema>).deliveries);
+    const { deliveries } = JSON.parse(String(outcome.content)) as z.output<typeof claimedSchema>;
+    const me = deliveries.length > 0 ? null : await operations.run('agentMe', {});
+    return waited(deliveries, me?.kind === 'done' && me.body.paused);
   },
   recordOf: ({ deliveries }) => ({
     action: 'delivery.claim',
@@ -90,13 +95,13 @@ const waitForEvents = tool({
   }),
 });
 
-function waited(claimed: readonly Claimed[]): ToolAnswer<{ deliveries: Delivery[] }> {
+function waited(claimed: readonly Claimed[], paused: boolean): ToolAnswer<{ deliveries: Delivery[]; paused: boolean }> {
   const deliveries = claimed.map(describeDelivery);
   const text =
     deliveries.length === 0
-      ? 'There is no event yet. Call wait_for_events again to continue to wait.'
+      ? `${paused ? 'An operator paused you: events wait until you are resumed.' : 'There is no event yet.'} Call wait_for_events again to continue to wait.`
       : `${count(deliveries.length, 'event')}. Do the work for each, then acknowledge or reject its receipt before leased_until.`;
-  return { kind: 'answer', structured: { deliveries }, text };
+  return { kind: 'answer', structured: { deliveries, paused }, text };
 }
 
 function describeDelivery({ id, receipt, attempt, leased_until, event }: Claimed): Delivery {

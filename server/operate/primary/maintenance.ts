@@ -26,6 +26,7 @@ import { deleteEndedSessions } from '../../store/queries/users/sessions.ts';
 import { deleteOldFailures } from '../../store/queries/users/sign-in-failures.ts';
 import { deleteOldHistory } from '../../store/queries/webhooks/history.ts';
 import { deleteOldLatency } from '../../store/queries/webhooks/latency.ts';
+import { deleteOldRequestSamples } from '../../store/queries/webhooks/request-samples.ts';
 import { subtractRemovedUsage } from '../../store/queries/webhooks/usage.ts';
 import { tendDays } from '../../store/retention/days.ts';
 import { dropOldPartitions } from '../../store/retention/drop-partitions.ts';
@@ -149,6 +150,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       }
     await warnOfExpiry();
     const rejections = await deleteOldRejections(database, RETENTION_DAYS);
+    await deleteOldRequestSamples(database, RETENTION_DAYS);
     if (rejections > 0) log('rejections_expired', { rejections });
     const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
     if (sessions > 0) log('sessions_expired', { sessions });

@@ -1,8 +1,7 @@
 /** Counts in memory how long events take, and how the attempts of agents end, and writes the counts from time to time. */
 
 import type { Metrics } from '../../base/telemetry/metrics.ts';
-import { HOUR_MS } from '../../base/time/durations.ts';
-import { quarterOf } from '../../model/history.ts';
+import { HOUR_MS, MINUTE_MS } from '../../base/time/durations.ts';
 import { BUCKETS, bucketOf, type LatencyStage, latencyStages, RETRIED } from '../../model/latency.ts';
 import { uuidv7Milliseconds } from '../../store/ids.ts';
 import type { AgentHistoryRow } from '../../store/queries/agents/history.ts';
@@ -141,10 +140,13 @@ export class AgentCounts {
   /** The metrics of claims, with the leases that expired counted here too. What filters exclude is not an attempt. */
   ofClaims(metrics: Counted): Counted {
     return {
-      settled: (agentId, outcome, deliveries) => metrics.settled(agentId, outcome, deliveries),
+      settled: (agentId, outcome, deliveries) => {
+        metrics.settled(agentId, outcome, deliveries);
+        this.#note(agentId, 0, 0, deliveries);
+      },
       leasesExpired: (agentId, leases) => {
         metrics.leasesExpired(agentId, leases);
-        this.#note(agentId, 0, leases);
+        this.#note(agentId, 0, leases, 0);
       },
     };
   }
@@ -154,8 +156,8 @@ export class AgentCounts {
     return {
       settled: (agentId, outcome, deliveries) => {
         metrics.settled(agentId, outcome, deliveries);
-        if (outcome === 'acknowledged') this.#note(agentId, deliveries, 0);
-        else this.#note(agentId, 0, deliveries);
+        if (outcome === 'acknowledged') this.#note(agentId, deliveries, 0, deliveries);
+        else this.#note(agentId, 0, deliveries, outcome === 'dead' ? deliveries : 0);
       },
     };
   }
@@ -169,13 +171,19 @@ export class AgentCounts {
     return this.#rows.close();
   }
 
-  #note(agentId: string, acknowledged: number, failed: number): void {
-    if (acknowledged === 0 && failed === 0) return;
-    const atMs = quarterOf(this.#nowMs());
-    this.#rows.note(`${atMs} ${agentId}`, { agentId, atMs, acknowledged, failed });
+  #note(agentId: string, acknowledged: number, failed: number, ended: number): void {
+    if (acknowledged + failed + ended === 0) return;
+    const atMs = Math.floor(this.#nowMs() / MINUTE_MS) * MINUTE_MS;
+    this.#rows.note(`${atMs} ${agentId}`, { agentId, atMs, acknowledged, failed, ended });
   }
 }
 
 function sumOfAgent(row: AgentHistoryRow, other: AgentHistoryRow): AgentHistoryRow {
-  return { ...row, acknowledged: row.acknowledged + other.acknowledged, failed: row.failed + other.failed };
+  const { acknowledged, failed, ended } = other;
+  return {
+    ...row,
+    acknowledged: row.acknowledged + acknowledged,
+    failed: row.failed + failed,
+    ended: row.ended + ended,
+  };
 }

@@ -2,6 +2,7 @@
 
 import { problem } from '../../base/http/problem.ts';
 import { auditKinds } from '../../store/audit/record.ts';
+import { verbOf } from '../charts/changes.ts';
 import { differences } from '../forms/differences.ts';
 import { filtersOf } from '../forms/filters.ts';
 import { asProblem, itemsOf, listOf, type Page, view } from '../page.ts';
@@ -69,39 +70,6 @@ const verifyAudit: Page = async ({ call, query }) => {
 };
 
 export const auditPages = { auditList, showAuditEntry, verifyAudit };
-
-/** What an actor did, before the kind and the name of the target; other verbs are their past form. */
-const verbs: Readonly<Record<string, string>> = {
-  accept_invitation: 'accepted the invitation of',
-  began: 'reported',
-  cancel: 'cancelled',
-  dismiss: 'dismissed',
-  expire: 'removed the temporary',
-  extend: 'extended the lease of',
-  fix: 'fixed',
-  link: 'linked to the identity provider',
-  password: 'changed the password of',
-  recheck: 'checked again',
-  reset_password: 'reset the password of',
-  revoke_invitation: 'revoked the invitation of',
-  role_ended: 'ended the role of',
-  rotate: 'rotated the credential of',
-  rotate_secret: 'rotated the secret of',
-  sign_in: 'signed in',
-  sign_in_failed: 'failed to sign in as',
-  sign_out: 'signed out',
-  sign_out_everywhere: 'signed out everywhere',
-  test: 'tested',
-  undo: 'undid an action on',
-  update: 'changed',
-  wake: 'ended the snooze of',
-};
-
-/** `rotated the secret of`, from `webhook.rotate_secret`. */
-function verbOf(action: string): string {
-  const verb = action.slice(action.indexOf('.') + 1);
-  return verbs[verb] ?? verb.replace(/(e|ed)?$/, 'ed').replaceAll('_', ' ');
-}
 
 /** Time fields of the form have no time zone. They are labelled UTC and read as UTC. */
 function inUtc(time: string | undefined): string | undefined {

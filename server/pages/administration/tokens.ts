@@ -59,7 +59,7 @@ const showToken: Page = async ({ id, call }) => {
 
 const revokeToken: Page = async ({ id, call }) => {
   const revoked = await call('revokeToken', { id });
-  return revoked.kind === 'done' ? redirect(`/tokens/${id}`, 'token-revoked') : asProblem(revoked);
+  return revoked.kind === 'done' ? redirect(`/account/tokens/${id}`, 'token-revoked') : asProblem(revoked);
 };
 
 export const tokenPages = { tokenList, newToken, createToken, showToken, revokeToken };

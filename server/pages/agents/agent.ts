@@ -1,19 +1,22 @@
 /** The page of one agent: its subscriptions, what it does, its newest deliveries, and the OAuth clients that act as it. */
 
-import { DAY_MS } from '../../base/time/durations.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { allows } from '../../model/users.ts';
-import { agentActivity } from '../activity.ts';
+import { agentActivity, webhookHistory } from '../activity.ts';
 import type { Call } from '../call.ts';
-import { readOutagesSince } from '../charts/outage-list.ts';
+import { chart } from '../charts/chart.ts';
+import { agentLamp } from '../flow/agent.ts';
+import { flowOf, readTrouble, receivingLamps } from '../flow/lamps.ts';
 import { choicesOf, namesOf } from '../names.ts';
-import { emptyPage, itemsOf, type PageReply, type PageRequest, view } from '../page.ts';
+import { emptyPage, itemsOf, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { samplesOf } from '../samples/agent.ts';
 import { agentState } from './state.ts';
-import { agentStrip } from './strip.ts';
 
 const DELIVERIES_SHOWN = 10;
+/** Webhooks whose requests the lamps are about. */
+const FLOW_WEBHOOKS = 50;
+const backlogFrame = { width: 900, height: 120 };
 /** Webhooks on the page of an agent, those with a filter first; all are on a page of their own. */
 const WEBHOOKS_SHOWN = 50;
 
@@ -36,7 +39,7 @@ export async function readWork(call: Call, id: string) {
     if (hasNone && (counted.body.exact || !(await acting)?.working)) return emptyPage;
     return itemsOf(await deliveriesIn('leased'));
   });
-  const [filtered, others, counted, pending, leased, dead, activity, outages] = await Promise.all([
+  const [filtered, others, counted, pending, leased, dead, activity, conditions, backlog] = await Promise.all([
     webhooksWith('true'),
     webhooksWith('false'),
     counting,
@@ -44,17 +47,33 @@ export async function readWork(call: Call, id: string) {
     leasing,
     deliveriesIn('dead'),
     acting,
-    readOutagesSince(call, now - DAY_MS),
+    readTrouble(call),
+    partOf(call('showBacklog', { id })),
   ]);
+  const subscriptions = [...itemsOf(filtered).items, ...itemsOf(others).items].slice(0, WEBHOOKS_SHOWN);
+  const history = await webhookHistory(
+    call,
+    subscriptions.slice(0, FLOW_WEBHOOKS).map(({ webhook_id }) => webhook_id),
+  );
+  const receiving = Object.values(history).map((one) => ({ ...one, id: one.webhook_id, counted: one }));
   return {
     now,
-    subscriptions: [...itemsOf(filtered).items, ...itemsOf(others).items].slice(0, WEBHOOKS_SHOWN),
+    subscriptions,
+    conditions,
+    lamps: receiving.length === 0 ? [] : receivingLamps(receiving, conditions, now),
+    backlog: backlog && { ...backlog, ...backlogChart(backlog) },
     counts: counted.kind === 'done' ? counted.body : null,
     deliveries: { pending: itemsOf(pending), leased, dead: itemsOf(dead) },
     cellsAway: itemsOf(pending).cells_away,
     activity,
-    strip: activity?.last_seen_at == null ? null : agentStrip(activity, outages, now),
   };
+}
+
+/** The chart; null: nothing has waited for longer than a moment. */
+function backlogChart({ points, pending }: { points: readonly { pending: number }[]; pending: number }) {
+  const isWorth = pending > 0 || points.some((point) => point.pending > 0);
+  const series = { waiting: points.map((point) => point.pending) };
+  return { chart: isWorth ? chart(series, points.length, backlogFrame) : null };
 }
 
 /**
@@ -80,6 +99,8 @@ export async function agentView(
     allows(person.role, 'operator') ? call('listTokens', { query: { agent_id: agent.id } }).then(itemsOf) : emptyPage,
   ]);
   const hasAccess = ({ state }: { state: string }) => state === 'active' || state === 'suspended';
+  const state = agentState(work.activity, work.now);
+  const own = agentLamp({ ...agent, does: work.activity, state }, work.conditions, work.now);
   const shown = {
     ...work,
     agent,
@@ -87,7 +108,8 @@ export async function agentView(
     targets,
     clients: clients.items.filter(hasAccess),
     samplesOf,
-    agentState,
+    state,
+    flow: agent.revoked ? null : flowOf([...work.lamps, own]),
     errors: {},
   };
   return view('agents/show', agent.name, { ...shown, ...more }, feedback);

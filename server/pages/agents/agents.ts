@@ -89,6 +89,12 @@ const updateAgent: Page = async (request) => {
   return formView(request, 'Edit the agent', { ...input, id, was }, formErrors(refused, { name_taken: 'name' }));
 };
 
+const pauseAgent: Page = async ({ call, id, form }) => {
+  const paused = form.get('paused') === 'true';
+  const updated = await call('updateAgent', { id, input: { paused } });
+  return updated.kind === 'done' ? redirect(`/agents/${id}`, paused ? 'paused' : 'resumed') : asProblem(updated);
+};
+
 const rotateAgent: Page = async (request) => {
   const input = { overlap_seconds: number(request.form, 'overlap_seconds') ?? 0, ...confirmation(request.form) };
   const rotated = await request.call('rotateAgent', { id: request.id, input });
@@ -155,6 +161,7 @@ export const agentPages = {
   showAgent,
   editAgent,
   updateAgent,
+  pauseAgent,
   rotateAgent,
   revokeAgent,
   replayDeadOfAgent,

@@ -43,6 +43,7 @@ export function agentState(does: Activity | undefined, nowMs: number) {
   const ageMs = (iso: string | null | undefined) => (iso == null ? 0 : nowMs - Date.parse(iso));
   const late = ageMs(does?.waiting_since) > LATE_MS ? 'bad' : '';
   if (does === undefined) return { word: 'active', tone: '', late };
+  if (does.paused) return { word: 'paused', tone: 'warn', late: '' };
   if (does.last_seen_at === null) return { word: 'never seen', tone: late, late };
   if (ageMs(does.last_seen_at) > STOPPED_MS)
     return { word: 'stopped', tone: does.waiting_since === null ? 'warn' : 'bad', late };

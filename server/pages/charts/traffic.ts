@@ -2,8 +2,9 @@
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
 import type { Outage } from '../../model/outages.ts';
 import { address, count } from '../show.ts';
+import { type Change, marksOf } from './changes.ts';
 import { chart } from './chart.ts';
-import { bandsOf } from './outage-list.ts';
+import { bandsOf, isFelt } from './outage-list.ts';
 
 const chartFrame = { width: 900, height: 182 };
 
@@ -31,6 +32,7 @@ export function trafficOf(
   text: string,
   outages: readonly Outage[],
   webhookId: string | null,
+  changes: readonly Change[] = [],
 ) {
   const stepMs = Date.parse(counted[1]!.at) - Date.parse(counted[0]!.at);
   const points = counted.map((point) => {
@@ -41,13 +43,14 @@ export function trafficOf(
   const totals = shown.map((name) => points.reduce((sum, point) => sum + point[name], 0));
   const busiest = points.reduce((most, point) => (point.accepted > most.accepted ? point : most), points[0]!);
   const peak = busiest.accepted === 0 ? '' : `; most accepted at ${busiest.at.slice(0, 16).replace('T', ' ')} UTC`;
+  const ends: [number, number] = [Date.parse(points[0]!.at), Date.parse(points.at(-1)!.at)];
   return {
     points,
     accepted: totals[0]!,
-    bands: [
-      ...bandsOf(outages, [Date.parse(points[0]!.at), Date.parse(points.at(-1)!.at)]),
-      { from: (points.length - 2) / (points.length - 1), to: 1, running: true },
-    ],
+    changes,
+    marks: marksOf(changes, ends),
+    outages: outages.filter(isFelt),
+    bands: [...bandsOf(outages, ends), { from: (points.length - 2) / (points.length - 1), to: 1, running: true }],
     chart: chart(
       Object.fromEntries(shown.map((name) => [words[name], points.map((point) => drawn(point[name], greatest))])),
       points.length,

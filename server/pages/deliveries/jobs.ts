@@ -22,7 +22,8 @@ const replayEvents: Page = async (request) => {
     return formView(request, filters, chosen, formErrors({ kind: 'invalid', errors: { agent_ids: agents.error } }));
   if (form.has('preview')) return formView(request, filters, { ...chosen, agentIds: agents.ids }, noErrors);
   const created = await call('replayEvents', { input: inputOf(filters, { ...chosen, agentIds: agents.ids }) });
-  if (created.kind === 'done' && created.status === 202) return redirect(`/jobs/${created.body.job_id}`, 'job-created');
+  if (created.kind === 'done' && created.status === 202)
+    return redirect(`/events/replays/${created.body.job_id}`, 'job-created');
   if (created.kind === 'done') throw new Error('a replay without preview was answered by a preview');
   return formView(request, filters, chosen, formErrors(created));
 };
@@ -52,7 +53,7 @@ const showJob: Page = async ({ call, id }) => {
 
 const cancelJob: Page = async ({ call, id }) => {
   const cancelled = await call('cancelJob', { id });
-  return cancelled.kind === 'done' ? redirect(`/jobs/${id}`, 'job-cancelled') : asProblem(cancelled);
+  return cancelled.kind === 'done' ? redirect(`/events/replays/${id}`, 'job-cancelled') : asProblem(cancelled);
 };
 
 export const jobPages = { replayForm, replayEvents, jobList, showJob, cancelJob };

@@ -1,36 +1,35 @@
-/** The life of an event as one line: from its receipt to the acknowledgement of each agent, with the times. */
+/** The life of an event: its receipt, and a row for each agent from the first claim to the acknowledgement, with the times. */
 import type { Attempt } from '../../model/attempts.ts';
 import { duration } from '../show.ts';
 
-/** Steps that are shown; of more, those in the middle are left out. */
-const STEPS_MAX = 24;
+/** Steps of an agent that are shown; of more, the first are left out. */
+const STEPS_MAX = 12;
 
 interface Step {
   /** ISO; null: Weir does not know when, or the step has not happened yet. */
   at: string | null;
   word: string;
-  agentId: string | null;
   tone: '' | 'good' | 'bad' | 'warn';
   /** Time since the receipt, such as “+1.2 s”; '' when it is not known. */
   after: string;
   note: string;
 }
 
-interface Life {
+interface Life<Delivery> {
   event: { received_at: string };
   /** Whether the webhook checks signatures. */
   verified: boolean;
-  deliveries: readonly { id: string; agent_id: string; state: string }[];
+  deliveries: readonly Delivery[];
   attempts: ReadonlyMap<string, readonly Attempt[]>;
 }
 
-/** Steps in the order of time; `left out` counts those that are not shown, which stand behind the first half. */
-export function lifeOf({ event, verified, deliveries, attempts }: Life): { steps: Step[]; leftOut: number } {
+/** `leftOut` counts the first steps of an agent that are not shown. */
+export function lifeOf<Delivery extends { id: string; state: string }>(life: Life<Delivery>) {
+  const { event, verified, deliveries, attempts } = life;
   const receivedMs = Date.parse(event.received_at);
   const stepOf = (at: string | null, word: string, more: Partial<Step> = {}): Step => ({
     at,
     word,
-    agentId: null,
     tone: '',
     // Clocks of two machines differ.
     after: at === null ? '' : `+${duration(Math.max(0, Date.parse(at) - receivedMs))}`,
@@ -42,27 +41,22 @@ export function lifeOf({ event, verified, deliveries, attempts }: Life): { steps
     ...(verified ? [stepOf(null, 'Verified', { tone: 'good' })] : []),
     stepOf(null, 'On disk', { tone: 'good', note: 'then answered 202' }),
   ];
-  const happened: Step[] = [];
-  const open: Step[] = [];
-  for (const { id, agent_id: agentId, state } of deliveries) {
-    const tried = attempts.get(id) ?? [];
+  const agents = deliveries.map((delivery) => {
+    const tried = attempts.get(delivery.id) ?? [];
+    const steps: Step[] = [];
     let fetches = 0;
     for (const { leased_at, at, outcome, reason } of tried) {
-      if (leased_at !== null)
-        happened.push(stepOf(leased_at, fetches++ === 0 ? 'Fetched' : `Retry ${fetches - 1}`, { agentId }));
+      if (leased_at !== null) steps.push(stepOf(leased_at, fetches++ === 0 ? 'Fetched' : `Retry ${fetches - 1}`));
       if (outcome !== null)
-        happened.push(stepOf(at, ends[outcome].word, { agentId, tone: ends[outcome].tone, note: reason ?? '' }));
+        steps.push(stepOf(at, ends[outcome].word, { tone: ends[outcome].tone, note: reason ?? '' }));
     }
-    if (state === 'pending')
-      open.push(stepOf(null, fetches === 0 ? 'Not fetched yet' : 'Waits for a retry', { agentId }));
-    if (state === 'leased' && tried.at(-1)?.outcome === null)
-      open.push(stepOf(null, 'In progress', { agentId, tone: 'warn' }));
-  }
-  happened.sort((one, other) => Date.parse(one.at!) - Date.parse(other.at!));
-  const steps = [...first, ...happened, ...open];
-  const leftOut = Math.max(0, steps.length - STEPS_MAX);
-  steps.splice(STEPS_MAX / 2, leftOut);
-  return { steps, leftOut };
+    if (delivery.state === 'pending') steps.push(stepOf(null, fetches === 0 ? 'Not fetched yet' : 'Waits for a retry'));
+    if (delivery.state === 'leased' && tried.at(-1)?.outcome === null)
+      steps.push(stepOf(null, 'In progress', { tone: 'warn' }));
+    const leftOut = Math.max(0, steps.length - STEPS_MAX);
+    return { delivery, steps: steps.slice(leftOut), leftOut };
+  });
+  return { first, agents };
 }
 
 const ends: Record<NonNullable<Attempt['outcome']>, Pick<Step, 'word' | 'tone'>> = {

@@ -39,8 +39,11 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
     `${plural(count, 'delivery is', 'deliveries are')} restored. The others were claimed or changed since.`,
   'webhook-moved': 'New events go to the other cell.',
   'secret-active': 'The new secret is active.',
+  'previous-ended': 'The old secret has ended.',
   enabled: 'The webhook is enabled.',
   disabled: 'The webhook is disabled. Requests get a 410 response.',
+  paused: 'Paused. Its deliveries wait until you resume it.',
+  resumed: 'Resumed.',
   revoked: 'Revoked.',
   accepted: 'The rejected request is stored as this event.',
   'accepted-many': (count) => `${plural(count, 'rejected request is an event', 'rejected requests are events')} now.`,
@@ -82,6 +85,7 @@ interface Notice {
 /** The changes that another form of the same page undoes. */
 const undoings = recordOf<NonNullable<Notice['undo']>>([
   ['disabled', { path: '/switch', fields: { enabled: 'true' } }],
+  ['paused', { path: '/pause', fields: { paused: 'false' } }],
 ]);
 
 /** The changes of many deliveries, each of which has an id in the URL: `?action=…`. */

@@ -74,7 +74,7 @@ export function webhookTestPages(database: Database) {
     const sent = await call('testWebhook', { id, input });
     if (sent.kind === 'problem') return sent;
     if (sent.kind === 'invalid') return formView(request, webhook.body, values, formErrors(sent));
-    return webhookView(request, 'events', webhook.body, { test: sent.body }, { address: `/webhooks/${id}` });
+    return webhookView(request, 'requests', webhook.body, { test: sent.body }, { address: `/webhooks/${id}` });
   };
 
   return { newTest, testWebhook };

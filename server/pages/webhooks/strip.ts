@@ -35,7 +35,7 @@ function quarterOf(webhookId: string, counted: WebhookQuarter): Quarter {
   // Refusals for other reasons are counted and not kept.
   const href =
     rejected === 0 && refused > 0
-      ? `/webhooks/${webhookId}#refusals`
+      ? address(`/webhooks/${webhookId}`, { from, to })
       : address(list, { webhook_id: webhookId, from, to });
   return { at, good: accepted, bad, text: textOf(counted), href };
 }

@@ -1,27 +1,37 @@
 /** The page of one webhook: a head and four tabs, each with a URL of its own that loads only what it shows. */
-import { DAY_MS } from '../../base/time/durations.ts';
+import { DAY_MS, MINUTE_MS } from '../../base/time/durations.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
+import { type HistoryCounts, statusOfRefusal } from '../../model/history.ts';
+import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
-import { retriesText } from '../../model/signatures/retries.ts';
-import { eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
+import { agentActivity, eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
+import { agentState } from '../agents/state.ts';
 import type { Call } from '../call.ts';
-import { isFelt, readOutagesSince } from '../charts/outage-list.ts';
-import { refusalsOf } from '../charts/refusals.ts';
-import { trafficOf } from '../charts/traffic.ts';
+import { readChanges } from '../charts/changes.ts';
+import { readOutagesSince } from '../charts/outage-list.ts';
+import { sumOf, trafficOf } from '../charts/traffic.ts';
+import { agentLamp } from '../flow/agent.ts';
+import { flowOf, readTrouble, receivingLamps } from '../flow/lamps.ts';
+import { filtersOf } from '../forms/filters.ts';
 import { namesOf } from '../names.ts';
 import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { samplesOf, tryItOf } from '../samples/webhook.ts';
-import { count, span } from '../show.ts';
+import { shortId, span } from '../show.ts';
 import { senderOf } from './senders.ts';
 
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
 type WebhookTab = keyof typeof tabs;
-type Counted = Awaited<ReturnType<typeof webhookHistory>>[string];
+/** Requests of this time show which of two secrets the sender uses. */
+const METER_MINUTES = 10;
+const METER_MS = METER_MINUTES * MINUTE_MS;
+
 type Feedback = { address?: string; status?: number; once?: boolean };
 
 const ROWS_SHOWN = '20';
+/** Agents with a lamp. */
+const FLOW_AGENTS = 10;
 /** Subscribed agents by name on the tab Settings. */
 const AGENTS_SHOWN = 100;
 /** A webhook is new for so long after it was created, or until its first event. */
@@ -29,39 +39,59 @@ const NEW_MS = 3_600_000;
 
 /** What each tab shows besides the webhook itself. */
 const tabs = {
-  events: async (call: Call, webhook: Webhook) => {
-    const listed = await call('listEvents', { query: { webhook_id: webhook.id, limit: ROWS_SHOWN } });
-    const { items: events, cells_away } = itemsOf(listed);
+  requests: async (call: Call, webhook: Webhook, query: URLSearchParams) => {
+    const { id } = webhook;
+    const filters = filtersOf(query, ['status', 'from', 'to', 'cursor']);
+    const now = Date.now();
+    const agentIds = webhook.agent_ids.slice(0, FLOW_AGENTS);
+    const [listed, newest, history, outages, changes, counted, conditions, activity, names] = await Promise.all([
+      call('listRequests', { id, query: { ...filters, limit: ROWS_SHOWN } }),
+      // The accepted requests of the first page are among the newest events, which have their types.
+      call('listEvents', { query: { webhook_id: id, limit: ROWS_SHOWN } }),
+      partOf(call('showHistory', { query: { webhook_id: id, step: '3600' } })),
+      readOutagesSince(call, now - DAY_MS),
+      readChanges(call, now - DAY_MS, id),
+      webhookHistory(call, [id]),
+      readTrouble(call),
+      agentActivity(call, agentIds),
+      namesOf(call, 'agents', agentIds),
+    ]);
+    const { items: events, cells_away } = itemsOf(newest);
+    const requests = itemsOf(listed);
     // A webhook whose events cannot be read now does not wait for its first one.
     const isHidden = cells_away?.some(({ number }) => number === webhook.cell) ?? false;
-    const deliveries = await eventDeliveries(
-      call,
-      events.map(({ id }) => id),
-    );
-    const history = await partOf(call('showHistory', { query: { webhook_id: webhook.id, step: '3600' } }));
+    const stored = requests.items.filter(({ reason }) => reason === null).map((one) => one.id);
+    const deliveries = await eventDeliveries(call, [...new Set([...stored, ...events.map((event) => event.id)])]);
     const points = history?.points ?? [];
-    const refusals = refusalsOf(points, retriesText(webhook.signature_scheme));
-    const outageList = await readOutagesSince(call, Date.now() - DAY_MS);
-    const isUsed = events.length > 0 || refusals.length > 0 || isHidden;
+    const statuses = statusesOf(sumOf(points), requests.items);
+    const isUsed = events.length > 0 || statuses.length > 0;
+    const lamps = [
+      ...receivingLamps([{ ...webhook, counted: counted[id] }], conditions, now),
+      ...agentIds.map((agentId) => {
+        const does = activity[agentId];
+        const agent = { id: agentId, name: names[agentId] ?? shortId(agentId), paused: does?.paused ?? false };
+        return agentLamp({ ...agent, does, state: agentState(does, now) }, conditions, now);
+      }),
+    ];
     return {
-      events,
+      now,
+      filters,
+      requests,
+      statuses,
+      types: Object.fromEntries(events.map((event) => [event.id, event.event_type])),
       cellsAway: cells_away,
       isHidden,
+      isUsed,
       deliveries,
-      refusals,
-      outageList: outageList.filter(isFelt),
-      traffic: isUsed && points.length > 0 ? trafficOf(points, 'the last 24 hours', outageList, webhook.id) : null,
+      flow: flowOf(lamps),
+      traffic:
+        (isUsed || isHidden) && points.length > 0 ? trafficOf(points, 'the last 24 hours', outages, id, changes) : null,
       waiting: isHidden ? null : await waitingOf(call, webhook, events, deliveries),
     };
   },
   rejections: async (call: Call, { id }: Webhook) => {
     const grouped = await call('listRejectionGroups', { query: { webhook_id: id } });
-    return {
-      rejections: itemsOf(await call('listRejections', { query: { webhook_id: id, limit: ROWS_SHOWN } })).items,
-      samples: grouped.kind === 'done' ? grouped.body : null,
-      groups: itemsOf(grouped).items,
-      now: Date.now(),
-    };
+    return { samples: grouped.kind === 'done' ? grouped.body : null, groups: itemsOf(grouped).items, now: Date.now() };
   },
   settings: async (call: Call, webhook: Webhook) => {
     const { id, name } = webhook;
@@ -86,8 +116,41 @@ const tabs = {
       removedBefore: activity[id]?.events_removed_before ?? null,
     };
   },
-  secret: async (call: Call, { id }: Webhook) => ({ secrets: itemsOf(await call('listSecrets', { id })).items }),
+  secret: async (call: Call, { id }: Webhook) => {
+    const from = new Date(Date.now() - METER_MS).toISOString();
+    const [listed, counted] = await Promise.all([
+      call('listSecrets', { id }),
+      partOf(call('showHistory', { query: { webhook_id: id, from, step: '60' } })),
+    ]);
+    const secrets = itemsOf(listed).items;
+    const old = secrets.find(({ slot }) => slot === 'previous');
+    return { secrets, meter: old === undefined || counted === null ? null : meterOf(sumOf(counted.points)) };
+  },
 };
+
+/** The answers of the last day, as filters of the list. */
+function statusesOf(sum: HistoryCounts, listed: readonly { status: number; reason: string | null }[]) {
+  // Webhooks may answer stored requests and refused signatures in another way.
+  const as = (usual: number, reason: (one: string | null) => boolean) =>
+    listed.find((one) => reason(one.reason))?.status ?? usual;
+  const rejected = as(403, (reason) => reason !== null && Object.hasOwn(rejectionReasons, reason));
+  const all: [status: number, title: string, name: keyof HistoryCounts][] = [
+    [as(202, (reason) => reason === null), 'accepted', 'accepted'],
+    [as(200, (reason) => reason === 'duplicate'), 'duplicate', 'duplicates'],
+    [rejected, 'rejected', 'rejected'],
+    [429, 'rate limited', 'limited'],
+    [statusOfRefusal.disabled, 'disabled', 'disabled'],
+    [statusOfRefusal.length_required, 'without length', 'length_required'],
+    [statusOfRefusal.too_large, 'too large', 'too_large'],
+    [statusOfRefusal.unavailable, 'not stored', 'unavailable'],
+  ];
+  return all.map(([status, title, name]) => ({ status, title, count: sum[name] })).filter(({ count }) => count > 0);
+}
+
+/** Requests of the last minutes by the secret that verified them. */
+function meterOf({ accepted, duplicates, by_previous: old }: ReturnType<typeof sumOf>) {
+  return { minutes: METER_MINUTES, old, now: Math.max(0, accepted + duplicates - old) };
+}
 
 /** The page of the webhook in the path, with this tab. */
 export function webhookTab(tab: WebhookTab): Page {
@@ -99,7 +162,7 @@ export function webhookTab(tab: WebhookTab): Page {
 
 /** @param more what only this response shows, such as a new secret. */
 export async function webhookView(
-  { call }: PageRequest,
+  { call, query }: PageRequest,
   tab: WebhookTab,
   webhook: Webhook,
   more: object = {},
@@ -107,7 +170,6 @@ export async function webhookView(
 ): Promise<PageReply> {
   const sender = senderOf(webhook.signature_scheme);
   const setUp = webhook.signature_scheme === DEFAULT_SCHEME ? null : presetNamed(webhook.signature_scheme);
-  const counted: Counted | undefined = (await webhookHistory(call, [webhook.id]))[webhook.id];
   const shown = {
     webhook,
     tab,
@@ -117,8 +179,7 @@ export async function webhookView(
     sender,
     retries: sender.retries,
     errors: {},
-    counts: counted && { events: count(counted.accepted), rejections: count(counted.rejected) },
-    ...(await tabs[tab](call, webhook)),
+    ...(await tabs[tab](call, webhook, query)),
     ...more,
   };
   return view('webhooks/show', webhook.name, shown, feedback);
@@ -143,7 +204,7 @@ async function waitingOf(
     stored: isStored,
     fetched,
     event: events.at(-1) ?? null,
-    // The tab Rejections has the number of later ones.
+    // Later ones are in the list.
     rejection: isStored ? null : rejection,
     sender: isGeneral ? 'the sender' : title,
     titleOf: (scheme: string) => presetNamed(scheme)?.title ?? scheme,

@@ -74,7 +74,7 @@ const createWebhook: Page = async (request) => {
   // Shown only in this response: a redirect would have to store the secret.
   const unreachable = whyUnreachable(created.body.url);
   const more = { secret: isLater ? null : (created.body.secret ?? null), made: true, isLater, unreachable };
-  return webhookView(request, 'events', created.body, more, {
+  return webhookView(request, 'requests', created.body, more, {
     address: `/webhooks/${created.body.id}`,
     once: more.secret !== null,
   });
@@ -123,6 +123,11 @@ const rotateWebhook: Page = async (request) => {
   return webhookView(request, 'secret', changed, { secret, rotated: true }, { once: secret !== null });
 };
 
+const endPreviousSecret: Page = async ({ call, id }) => {
+  const ended = await call('endPreviousSecret', { id });
+  return ended.kind === 'done' ? redirect(`/webhooks/${id}/secret`, 'previous-ended') : asProblem(ended);
+};
+
 const moveWebhook: Page = async ({ call, id, form }) => {
   const moved = await call('moveWebhook', { id, input: { cell: number(form, 'cell') ?? 0 } });
   return moved.kind === 'done' ? redirect(`/webhooks/${id}/settings`, 'webhook-moved') : asProblem(moved);
@@ -142,7 +147,7 @@ export const webhookPages = {
   webhookList,
   newWebhook,
   createWebhook,
-  showWebhook: webhookTab('events'),
+  showWebhook: webhookTab('requests'),
   webhookRejections: webhookTab('rejections'),
   webhookSettings: webhookTab('settings'),
   webhookSecret: webhookTab('secret'),
@@ -150,6 +155,7 @@ export const webhookPages = {
   updateWebhook,
   switchWebhook,
   rotateWebhook,
+  endPreviousSecret,
   moveWebhook,
   deleteWebhook,
 };

@@ -20,7 +20,9 @@ const TURN_WEBHOOKS = 2_000;
 
 type CountedRow = WebhookCounts & Pick<HistoryRow, 'webhookId' | 'minuteMs'> & { withoutMinute: boolean };
 /** Counts of requests that were refused. */
-const refusedColumns = historyColumns.filter((name) => !['accepted', 'duplicates', 'bytes'].includes(name));
+const refusedColumns = historyColumns.filter(
+  (name) => !['accepted', 'duplicates', 'bytes', 'by_previous'].includes(name),
+);
 
 export class IngestCounts {
   readonly #nowMs: () => number;

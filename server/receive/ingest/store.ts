@@ -78,6 +78,7 @@ class SingleEvent implements EventGroup {
     const existing = outcome.duplicates.get(0);
     if (existing !== undefined) {
       webhook.counts.duplicates++;
+      exchange.isDuplicate = true;
       return this.#answer(200, existing, uuidv7Time(existing), ',"duplicate":true');
     }
     const [row] = this.rows;

@@ -12,6 +12,7 @@ import type { RefusedRequest, SchemeContext } from '../../model/signatures/diagn
 import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import { printable } from '../../model/signatures/stored-headers.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
+import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
 import { uuidText, uuidv7 } from '../../store/ids.ts';
 import { readKeyringRows } from '../../store/queries/rejections/keyrings.ts';
 import type { RejectionDetail } from '../../store/queries/rejections/rejections.ts';
@@ -22,8 +23,9 @@ import { randomSource, requestKey } from '../ingest/store.ts';
 import type { Webhook } from '../ingest/webhook.ts';
 import { SampleRates } from './sample-rates.ts';
 
-/** Time to collect samples before a round. */
+/** Time to collect samples before a round, and before the next attempt while the database is away. */
 const GATHER_MS = 250;
+const AWAY_MS = 2_000;
 /** Samples of one round: the thread's timeout is for 25. */
 const ROUND_MAX = 25;
 /** Characters stored of a signed URL. HEADER_BYTES_MAX does not limit the request line, so a longer one is possible; it verifies nothing. */
@@ -37,7 +39,7 @@ export interface RejectionObserver {
   /** `samples` refused signatures were not sampled. */
   passedOver(why: 'sampled_out' | 'queue_full', samples: number): void;
   stored(reasons: readonly RejectionReason[]): void;
-  /** `samples` samples were lost: the database or the thread failed. */
+  /** `samples` samples were lost: the database refused them, or the thread failed. */
   failed(samples: number, error: Error): void;
 }
 
@@ -135,18 +137,19 @@ export class RejectionSampler {
   }
 
   /** One round at a time. While the database is slow or unavailable, samples collect up to WAITING_BYTES_MAX. */
-  #schedule(): void {
+  #schedule(ms = GATHER_MS): void {
     if (this.#timer !== null || this.#round !== null || this.#closed) return;
     this.#timer = setTimeout(() => {
       this.#timer = null;
-      this.#round = this.#store().finally(() => {
+      this.#round = this.#store().then((isAway) => {
         this.#round = null;
-        if (this.#waiting.length > 0) this.#schedule();
+        if (this.#waiting.length > 0) this.#schedule(isAway ? AWAY_MS : GATHER_MS);
       });
-    }, GATHER_MS);
+    }, ms);
   }
 
-  async #store(): Promise<void> {
+  /** Resolves with true when the database is away: the samples wait for it. */
+  async #store(): Promise<boolean> {
     const samples = this.#waiting.splice(0, ROUND_MAX);
     const { database, keys, diagnose, observer, limits } = this.#parts;
     try {
@@ -161,11 +164,15 @@ export class RejectionSampler {
       observer.stored(stored);
       if (stored.length < rows.length) observer.passedOver('sampled_out', rows.length - stored.length);
     } catch (error) {
+      if (error instanceof DatabaseUnavailable && !this.#closed) {
+        this.#waiting.unshift(...samples);
+        return true;
+      }
       // Losing samples is acceptable: no request is lost.
       observer.failed(samples.length, error as Error);
-    } finally {
-      for (const { heldBytes } of samples) this.#waitingBytes -= heldBytes;
     }
+    for (const { heldBytes } of samples) this.#waitingBytes -= heldBytes;
+    return false;
   }
 }
 

@@ -47,7 +47,7 @@ function recorded(beforeQuery: (agents: unknown) => Promise<void> = async () => 
   const waiting = new WaitingClaims({ ...fresh.database, query }, new ClaimMarks());
   onTestFinished(() => waiting.close());
   const wait = (id: string, maxLeased: number | null = null) => {
-    const place = waiting.join({ id, maxLeased });
+    const place = waiting.join({ id, maxLeased, paused: false });
     return place.wait(WAIT_MS, () => {}).finally(() => place.leave());
   };
   const others = () => {
@@ -72,7 +72,7 @@ test('a commit wakes the agents that are subscribed to its webhooks, which are r
 
 test('a commit during a round ends the wait that follows it, and only this one', async () => {
   const { waiting } = recorded();
-  const place = waiting.join({ id: agentId, maxLeased: null });
+  const place = waiting.join({ id: agentId, maxLeased: null, paused: false });
   waiting.concerns(agentId);
   await until(async () => {
     let isWoken = true;

@@ -108,6 +108,7 @@ const elsewhere: Record<string, string> = {
   changePassword: 'needs a password; test/manage/auth',
   testAlert: 'needs ALERT_URL; test/manage/conditions',
   settleUndelivered: 'needs a revoked agent; test/manage/api/agents',
+  endPreviousSecret: 'needs a rotation with an overlap; test/pages/webhooks/rotation',
   ...Object.fromEntries(
     ['moveWebhook', 'addCell', 'updateCell', 'drainCell', 'removeCell'].map((name) => [
       name,

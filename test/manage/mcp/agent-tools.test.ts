@@ -70,7 +70,7 @@ test('an agent waits for a webhook that a sender then sends, and acknowledges it
   expect(await mcp.done('acknowledge', { receipts: [receipt] })).toEqual({ done: [receipt], gone: [] });
   expect(await mcp.done('acknowledge', { receipts: [receipt] })).toEqual({ done: [receipt], gone: [] });
   const none = await mcp.call('wait_for_events', { wait_seconds: 0 });
-  expect(none.data).toEqual({ deliveries: [] });
+  expect(none.data).toEqual({ deliveries: [], paused: false });
   expect(none.text).toContain('Call wait_for_events again');
 });
 
@@ -105,7 +105,7 @@ test('a rejected event comes again with its next attempt, and an expired receipt
   expect(second).toMatchObject({ event_id: eventId, attempt: 2 });
   expect((await mcp.done('extend_lease', { receipts: [second.receipt], lease_seconds: 3600 })).done).toHaveLength(1);
   await letPass(app.database, 3_000);
-  expect(await mcp.done('wait_for_events', { wait_seconds: 0 })).toEqual({ deliveries: [] });
+  expect(await mcp.done('wait_for_events', { wait_seconds: 0 })).toEqual({ deliveries: [], paused: false });
   await letPass(app.database, 1_000);
   const third = await waitOne();
   const lost = await mcp.call('acknowledge', { receipts: [second.receipt] });

@@ -270,8 +270,8 @@ describe('access ends', () => {
     const { person, status } = await granted({ access: 'viewer' });
     const { body } = await person.api('GET', '/api/v1/tokens');
     const { id } = body.items.find(({ client_id }: { client_id: string | null }) => client_id !== null);
-    expect(await person.page('/tokens')).toContain('OAuth client');
-    expect((await person.submit(`/tokens/${id}/revoke`, { confirmed: 'yes' })).status).toBe(303);
+    expect(await person.page('/account/tokens')).toContain('OAuth client');
+    expect((await person.submit(`/account/tokens/${id}/revoke`, { confirmed: 'yes' })).status).toBe(303);
     expect(await status()).toBe(401);
   });
 

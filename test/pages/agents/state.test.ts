@@ -10,6 +10,8 @@ const activity = {
   filters: [],
   dead: 0,
   working: false,
+  paused: false,
+  paused_at: null,
 };
 
 test.each([
@@ -27,6 +29,11 @@ test.each([
     waiting_since: waits === null ? null : ago(waits),
   };
   expect(agentState(does, NOW_MS)).toMatchObject({ word, tone, late: (waits ?? 0) > 300 ? 'bad' : '' });
+});
+
+test('a paused agent is paused, whatever waits', () => {
+  const does = { ...activity, last_seen_at: ago(999), waiting_since: ago(999), paused: true, paused_at: ago(60) };
+  expect(agentState(does, NOW_MS)).toMatchObject({ word: 'paused', tone: 'warn', late: '' });
 });
 
 test.each([

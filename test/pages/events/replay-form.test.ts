@@ -49,7 +49,8 @@ test('without a webhook the form has no list, and the type stays a filter', asyn
 
 test('the chosen type is replayed', async () => {
   const { location } = await operator.submit('/events/replay', { webhook_id: webhook.id, type: 'order.sent' });
-  const job = (await operator.api('GET', `/api/v1${location!.split('?')[0]}`)).body;
+  const job = (await operator.api('GET', `/api/v1${location!.split('?')[0]!.replace('/events/replays', '/jobs')}`))
+    .body;
   expect(job.filter).toEqual({ webhook_id: webhook.id, type: 'order.sent' });
 });
 

@@ -57,11 +57,12 @@ const identity = { current_password: PASSWORD };
 /** By the operation: the page, the path of its form below it or from the root, and its fields. */
 const forms: [string, page: string, action: string, fields?: Record<string, string>, typed?: () => string][] = [
   ['updateWebhook', '/webhooks/{webhook}/settings', '/webhooks/{webhook}/switch', { enabled: 'false' }],
-  ['rotateSecret', '/webhooks/{webhook}/secret', '/webhooks/{webhook}/rotate', { overlap_seconds: '0' }],
+  ['rotateSecret', '/webhooks/{webhook}/secret', '/webhooks/{webhook}/rotate', { overlap_seconds: '3600' }],
+  ['endPreviousSecret', '/webhooks/{webhook}/secret', '/webhooks/{webhook}/end-previous'],
   ['rotateAgent', '/agents/{agent}', '/agents/{agent}/rotate', { overlap_seconds: '0', ...identity }],
   ['settleUndelivered', '/agents/{revoked}', '/agents/{revoked}/undelivered'],
   ['dismissDeliveries', '/deliveries?state=dead', '/deliveries/dismiss'],
-  ['revokeToken', '/tokens/{token}', '/tokens/{token}/revoke'],
+  ['revokeToken', '/account/tokens/{token}', '/account/tokens/{token}/revoke'],
   ['updateUser', '/users/{user}', '/users/{user}/disable', identity],
   ['revokeInvitation', '/users/{invited}', '/users/{invited}/invitation/revoke'],
   ['deleteWebhook', '/webhooks/{webhook}/settings', '/webhooks/{webhook}/delete', {}, () => 'Orders'],

@@ -88,7 +88,7 @@ describe('while a value is shown that is shown only once', () => {
 
   test('a new token has its .env line', async () => {
     const fields = { name: 'nightly', role: 'viewer', expires: '30', current_password: PASSWORD };
-    const { text } = await post('/tokens/new', fields);
+    const { text } = await post('/account/tokens/new', fields);
     expect(text).toMatch(/data-copy="WEIR_TOKEN=wu_/);
     expect(text).toContain('<base target="_blank">');
   });

@@ -267,14 +267,14 @@ describe('a form of a page', () => {
   });
 });
 
-test.each(['/events', '/webhooks', '/agents', '/jobs'])('%s reports an invalid cursor', async (path) => {
+test.each(['/events', '/webhooks', '/agents', '/events/replays'])('%s reports an invalid cursor', async (path) => {
   const text = await (await get(`${path}?cursor=none`)).text();
   expect(text).toMatch(/class="alert" role="alert">The URL contains an invalid cursor/);
   expect(text).not.toContain('class="empty"');
 });
 
-test('/tokens reports a cursor whose token was deleted', async () => {
-  const text = await (await get(`/tokens?cursor=${randomUUID()}`)).text();
+test('/account/tokens reports a cursor whose token was deleted', async () => {
+  const text = await (await get(`/account/tokens?cursor=${randomUUID()}`)).text();
   expect(text).toMatch(/class="alert" role="alert">The item that this cursor names was deleted/);
   expect(text).not.toContain('class="empty"');
 });

@@ -27,7 +27,7 @@ test('the list of webhooks shows for each its events, the share not accepted, an
   expect(page).toMatch(new RegExp(`data-copy="http[^"]*${busy.id}"`));
 });
 
-test('the page of a webhook has a chart per hour, and counts on its tabs', async () => {
+test('the page of a webhook has a chart per hour, and its tabs', async () => {
   const { id } = await app.addWebhook({ name: 'Shop' });
   await addHistory(app.database, [{ webhookId: id, minuteMs: Date.now(), accepted: 1_980, rejected: 15, limited: 5 }]);
   await storeEvents(app.database, id, 1);
@@ -40,7 +40,7 @@ test('the page of a webhook has a chart per hour, and counts on its tabs', async
       .replace(/<[^>]*>/g, '')
       .replace(/\s+/g, ' ')
       .trim(),
-  ).toBe('Events 1,980Rejections 15SettingsSecret');
+  ).toBe('RequestsRejectionsSettingsSecret');
 });
 
 test('the page of a new webhook names the sender of a general scheme', async () => {
@@ -48,17 +48,14 @@ test('the page of a new webhook names the sender of a general scheme', async () 
   expect(await get(`/webhooks/${id}`)).toContain('Set up the sender, or run the command below.');
 });
 
-test('the values of a chart lead to the events, rejections and refusals of their time', async () => {
+test('the values of a chart lead to the events and rejections of their time', async () => {
   const { id } = await app.addWebhook({ name: 'Linked' });
   const minuteMs = Date.now();
   await addHistory(app.database, [{ webhookId: id, minuteMs, accepted: 3, rejected: 2, too_large: 1 }]);
   await storeEvents(app.database, id, 3, minuteMs);
   const newestRow = (page: string) => page.split('id="traffic-values"')[1]!.split('<tbody>')[1]!.split('</tr>')[0]!;
   const row = newestRow(await get(`/webhooks/${id}`));
-  const [events, rejections, refusals] = [...row.matchAll(/href="([^"]*)"/g)].map(([, href]) =>
-    href!.replaceAll('&amp;', '&'),
-  );
-  expect(refusals).toBe('#refusals');
+  const [events, rejections] = [...row.matchAll(/href="([^"]*)"/g)].map(([, href]) => href!.replaceAll('&amp;', '&'));
   const { searchParams } = new URL(events!, app.url);
   const hourMs = minuteMs - (minuteMs % 3_600_000);
   expect(Object.fromEntries(searchParams)).toEqual({
@@ -68,28 +65,30 @@ test('the values of a chart lead to the events, rejections and refusals of their
   });
   expect(rejections).toBe(`/rejections?${searchParams}`);
   expect((await get(events!)).match(/id="go-/g)).toHaveLength(3);
-  const all = await get('/');
-  expect(newestRow(all)).toContain('href="#refusals"');
-  expect(all).toContain('id="refusals">Requests refused in the last 24 hours</h2>');
+  expect(await get('/')).toContain('id="refusals">Requests refused in the last 24 hours</h2>');
 });
 
-test('the page of a webhook says that the numbers of an outage are of all webhooks, and has its own refusals', async () => {
-  const { id } = await app.addWebhook({ name: 'Spared', signature_scheme: 'github' });
+test('outages and changes are drawn in the chart of a webhook and listed below it, changes for administrators', async () => {
+  const { id } = await app.addWebhook({ name: 'Marked' });
+  await storeEvents(app.database, id, 1);
   const [began_at, ended_at] = [9_000, 5_000].map((agoMs) => new Date(Date.now() - agoMs).toISOString()) as [
     string,
     string,
   ];
   await addOutages(app.database, [{ id: randomUUID(), machine: 'm', began_at, ended_at, refused: 7, spooled: 0 }]);
-  const boxes = async (path: string) =>
-    [...(await get(path)).matchAll(/<section class="alert warn".*?<\/section>/gs)].map(([box]) =>
-      box.replace(/<[^>]*>/g, ''),
-    );
-  const [outage, ...others] = await boxes(`/webhooks/${id}`);
-  expect(outage).toMatch(/the numbers are of all of them together\. GitHub does not repeat such.*7 requests refused/s);
-  expect(others).toEqual([]);
-  await addHistory(app.database, [{ webhookId: id, minuteMs: Date.now(), unavailable: 2 }]);
-  expect((await boxes(`/webhooks/${id}`))[0]).toMatch(
-    /Requests to this webhook refused .*2 × could not be stored.*GitHub does not repeat such requests/s,
+  const administrator = await addPerson(app, 'administrator');
+  await administrator.api('PATCH', `/api/v1/webhooks/${id}`, { description: 'changed' });
+  const listOf = (page: string) =>
+    page
+      .split('id="traffic-changes"')[1]!
+      .split('</details>')[0]!
+      .replace(/<[^>]*>/g, '');
+  const page = await administrator.page(`/webhooks/${id}`);
+  expect(page).toMatch(/<line class="mark"[^>]*><title>.+ changed Marked, /);
+  expect(listOf(page)).toMatch(
+    /2 changes and 1 outage in this time.*changed Marked.*outage of the database, 7 requests refused/s,
   );
-  expect((await boxes('/')).join()).not.toContain('of all of them together');
+  const theirs = await get(`/webhooks/${id}`);
+  expect(theirs).not.toContain('<line class="mark"');
+  expect(listOf(theirs)).toMatch(/1 outage in this time/);
 });

@@ -17,7 +17,7 @@ beforeAll(async () => {
 const mine = { 'Your password': PASSWORD };
 
 /** Pages on which every user can change their own data. */
-const ownPages = ['/account', '/tokens', '/tokens/new', '/sign-in', '/setup'];
+const ownPages = ['/account', '/account/tokens', '/account/tokens/new', '/tokens', '/sign-in', '/setup'];
 const viewerPages = pageRoutes
   .filter(([method, path, , access]) => method === 'GET' && access === 'viewer' && !path.includes(':'))
   .map(([, path]) => path)
@@ -55,7 +55,7 @@ test('a new user chooses a password with the link that was shown once, and can o
 
 test('each field for the own password says why it is asked for', async () => {
   const viewer = await addPerson(app, 'viewer');
-  for (const path of ['/agents/new', '/tokens/new', '/users/new', `/users/${viewer.id}`]) {
+  for (const path of ['/agents/new', '/account/tokens/new', '/users/new', `/users/${viewer.id}`]) {
     await visitor.open(path);
     const fields = visitor.html.match(/name="current_password"[^>]* aria-describedby="h-current_password/g);
     const hints = visitor.html.match(/Confirms that it is you: a signed-in browser alone is not enough/g);
@@ -122,7 +122,7 @@ const withToken = (token: string) =>
 test('a user creates a token, sees it once, uses it and revokes it', async () => {
   const operator = await addPerson(app, 'operator', PASSWORD);
   const theirs = new Visitor(app, operator);
-  await theirs.open('/tokens');
+  await theirs.open('/account/tokens');
   await theirs.follow('New token');
   const entries = { Name: 'nightly report', Role: 'viewer', 'Expires after': '30 days' };
   await theirs.press('Create token', { ...entries, 'Your password': 'not the password' });
@@ -136,7 +136,7 @@ test('a user creates a token, sees it once, uses it and revokes it', async () =>
   expect(Date.parse(stored.expires_at) - Date.parse(stored.created_at)).toBeCloseTo(30 * 86_400_000, -4);
 
   await theirs.follow('I have stored it');
-  expect(theirs.path).toBe(`/tokens/${stored.id}`);
+  expect(theirs.path).toBe(`/account/tokens/${stored.id}`);
   expect(theirs.html).not.toContain(token);
   await theirs.press('Revoke now');
   expect(theirs.text).toContain('The token is revoked');
@@ -146,7 +146,7 @@ test('a user creates a token, sees it once, uses it and revokes it', async () =>
 
 test('an error of a token is shown beside its field, and the input is kept', async () => {
   const theirs = new Visitor(app, await addPerson(app, 'viewer', PASSWORD));
-  await theirs.open('/tokens/new');
+  await theirs.open('/account/tokens/new');
   await theirs.press('Create token', { Name: '   ', 'Expires after': 'a year', ...mine });
   expect(theirs.error('name')).toBe('Give 1 to 200 characters.');
   expect(theirs.html).toMatch(/<input id="f-name"[^>]* aria-invalid="true"/);

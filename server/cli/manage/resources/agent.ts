@@ -1,4 +1,4 @@
-/** `weir agent add|update|list|show|subscribe|unsubscribe|rotate|revoke`. */
+/** `weir agent add|update|list|show|subscribe|unsubscribe|pause|resume|rotate|revoke`. */
 
 import { open, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -149,6 +149,22 @@ export const agentRows: readonly Row[] = [
     text: ({ id }) => `${id}: unsubscribed.\n`,
   }),
 
+  row()({
+    name: 'pause',
+    description: 'let its claims wait as if there were no delivery; leases go on',
+    target,
+    run: (call, { id }) => call('updateAgent', { id, input: { paused: true } }),
+    text: ({ id }) => `${id}: paused. Its deliveries wait until: ${weirCommand()} agent resume ${id}\n`,
+  }),
+
+  row()({
+    name: 'resume',
+    description: 'end the pause of an agent',
+    target,
+    run: (call, { id }) => call('updateAgent', { id, input: { paused: false } }),
+    text: ({ id }) => `${id}: resumed.\n`,
+  }),
+
   row<{ overlap: number }>()({
     name: 'rotate',
     description: 'replace the credential and print the new one, once',
@@ -247,8 +263,8 @@ function agentText(agent: Agent, { activity, webhooks }: Awaited<ReturnType<type
   return `${text}\n${table(['WEBHOOK', 'NAME', 'FAILURES', 'FILTER'], rows)}${more}`;
 }
 
-function stateOf({ revoked, temporary }: Pick<Agent, 'revoked' | 'temporary'>): string {
-  return revoked ? 'revoked' : temporary ? 'temporary' : 'active';
+function stateOf({ revoked, paused, temporary }: Pick<Agent, 'revoked' | 'paused' | 'temporary'>): string {
+  return revoked ? 'revoked' : paused ? 'paused' : temporary ? 'temporary' : 'active';
 }
 
 function limitOf({ max_leased }: Pick<Agent, 'max_leased'>): string {

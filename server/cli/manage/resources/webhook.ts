@@ -1,4 +1,4 @@
-/** `weir webhook add|list|show|update|rotate|enable|disable|remove|usage`. */
+/** `weir webhook add|list|show|update|rotate|end-previous|enable|disable|remove|usage`. */
 
 import { CommandError, membersText } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
@@ -96,6 +96,15 @@ export const webhookRows: readonly Row[] = [
       return call('updateWebhook', { id, input: { ...changes, unverified: options.unverified } });
     },
     text: ({ id }) => `${id}: updated.\n`,
+  }),
+
+  row()({
+    name: 'end-previous',
+    description: 'end the overlap of a rotation: the previous secret verifies nothing any more',
+    target,
+    asks: 'endPreviousSecret',
+    run: (call, { id }) => call('endPreviousSecret', { id }),
+    text: (_answer, { id }) => `${id}: previous secret ended.\n`,
   }),
 
   row<SecretOptions & { overlapSeconds: number }>()({

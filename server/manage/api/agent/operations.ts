@@ -57,7 +57,7 @@ export function ownAgentOperations({ database, auth, claim, settlements, onOther
 
     agentMe: agentOperation({
       answers: { 200: meSchema },
-      handle: async ({ who: { id, name } }) => {
+      handle: async ({ who: { id, name, paused } }) => {
         const [{ pending }, [waiting], databaseNowMs, subscribed] = await Promise.all([
           countDeliveries(database, { agentId: id }, { waiting: COUNTED_MAX, dead: 0 }),
           readWaiting(database, [id]),
@@ -67,7 +67,7 @@ export function ownAgentOperations({ database, auth, claim, settlements, onOther
         const waitedMs = waiting === undefined ? null : Math.max(0, databaseNowMs - Date.parse(waiting.since));
         const waitedSeconds = waitedMs === null ? null : Math.round(waitedMs / 1000);
         const webhooks = subscribed.map((one) => ({ id: one.id, name: one.name, verified: !isUnverified(one) }));
-        return done(200, { id, name, pending, oldest_pending_seconds: waitedSeconds, webhooks });
+        return done(200, { id, name, pending, oldest_pending_seconds: waitedSeconds, webhooks, paused });
       },
     }),
 

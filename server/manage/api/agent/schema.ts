@@ -128,6 +128,9 @@ export const meSchema = agent
         }),
       )
       .describe(`webhooks that it is subscribed to, oldest first, at most ${AGENT_WEBHOOKS_MAX}`),
+    paused: z
+      .boolean()
+      .describe('true: an operator paused the agent, so that claims wait as if there were no delivery'),
   })
   .meta({
     examples: [
@@ -136,6 +139,7 @@ export const meSchema = agent
         pending: 3,
         oldest_pending_seconds: 12,
         webhooks: [{ id: example.webhook_id, name: 'orders', verified: true }],
+        paused: false,
       },
     ],
   });

@@ -21,6 +21,7 @@ import { readFilters, type StoredFilter } from '../../../store/queries/events/fi
 import type { ChangeParts } from '../change.ts';
 import { done, operation, refusedId, replyTo } from '../operation.ts';
 import { cursorProblem, flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { showBacklog } from './backlog.ts';
 import { Agents } from './service.ts';
 import { settleUndelivered } from './undelivered.ts';
 
@@ -122,6 +123,8 @@ export function agentOperations(parts: ChangeParts) {
         return agent === undefined ? unknown : done(200, agent);
       },
     }),
+
+    showBacklog: showBacklog(database),
 
     listAgentWebhooks: operation({
       id,

@@ -37,11 +37,11 @@ export class Agents {
   }
 
   async add(given: NewAgent): Promise<Result<WithCredential>> {
-    const { id = randomUUID(), name, webhook_ids, temporary = false, max_leased = null } = given;
+    const { id = randomUUID(), name, webhook_ids, temporary = false, max_leased = null, paused = false } = given;
     const { text, ...stored } = createCredential('wa');
     const made = await this.#changer.create(id, async (query) => {
       await refuseTakenName(query, name, id);
-      const isRestored = await insertAgent(query, { id, name, temporary, maxLeased: max_leased, ...stored });
+      const isRestored = await insertAgent(query, { id, name, temporary, maxLeased: max_leased, paused, ...stored });
       if (isRestored === null) throw new ProblemError(problem('id_taken'));
       if (isRestored) await endSubscriptions(query, { agentId: id }, [], 'except');
       return { isRestored, more: await setWebhooks(query, id, webhook_ids) };
@@ -50,8 +50,8 @@ export class Agents {
   }
 
   /** Sets the given members; the others are unchanged. */
-  update(id: string, { name, webhook_ids, max_leased }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
-    return this.#update(id, { name, maxLeased: max_leased }, expects, async (query) =>
+  update(id: string, { name, webhook_ids, max_leased, paused }: AgentPatch, expects: Expects<AgentRecord> = asItIs) {
+    return this.#update(id, { name, maxLeased: max_leased, paused }, expects, async (query) =>
       webhook_ids === undefined ? {} : setWebhooks(query, id, webhook_ids),
     );
   }

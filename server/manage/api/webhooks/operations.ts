@@ -27,6 +27,7 @@ import {
 import { agentIdOf, type Reader } from '../../auth/person.ts';
 import { done, operation, readerOperation, refusedId, replyTo } from '../operation.ts';
 import { flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
+import { requestOperations } from './requests.ts';
 import { type WebhookParts, Webhooks } from './service.ts';
 import { type SendTest, testInput, testSchema } from './test-request.ts';
 
@@ -140,6 +141,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
     }),
 
     listEventTypes: listEventTypes(database),
+    ...requestOperations(database),
 
     testWebhook: operation({
       id,
@@ -152,6 +154,15 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
         await by(actor).recordTest(webhook, tested.status);
         return done(200, tested);
       },
+    }),
+
+    endPreviousSecret: operation({
+      id,
+      answers: { 204: null },
+      problems: ['secret_unknown'],
+      representation: webhookSchema,
+      handle: async ({ actor, id, matches }) =>
+        replyTo(await by(actor).endPreviousSecret(id, (current) => matches(describe(current))), () => done(204)),
     }),
 
     rotateSecret: operation({

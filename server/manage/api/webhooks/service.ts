@@ -12,7 +12,7 @@ import { record } from '../../../store/audit/record.ts';
 import type { Cells } from '../../../store/cells/cells.ts';
 import { endSubscriptions } from '../../../store/queries/agents/subscriptions.ts';
 import { verifyTokenContext } from '../../../store/queries/secrets/sealed-rows.ts';
-import { replaceSecret } from '../../../store/queries/webhooks/secrets.ts';
+import { deletePreviousSecret, replaceSecret } from '../../../store/queries/webhooks/secrets.ts';
 import {
   deleteWebhook,
   findWebhook,
@@ -120,6 +120,14 @@ export class Webhooks {
     });
     if (changed.kind !== 'done') return changed;
     return { kind: 'done', value: { ...changed.value, ...(secret === null ? { secret: newSecret } : {}) } };
+  }
+
+  /** Ends the overlap of a rotation now: the previous secret verifies nothing any more. */
+  endPreviousSecret(id: string, expects: Expects<WebhookRecord> = asItIs): Promise<Result<WebhookRecord>> {
+    return this.#changer.change(id, 'end_previous_secret', expects, async (query) => {
+      if (!(await deletePreviousSecret(query, id))) throw new ProblemError(problem('secret_unknown'));
+      await updateWebhook(query, id, {});
+    });
   }
 
   /**

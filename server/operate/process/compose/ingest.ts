@@ -7,6 +7,7 @@ import { refusesBatches, storeBatch } from '../../../receive/ingest/batch.ts';
 import { createHandshake } from '../../../receive/ingest/handshake.ts';
 import { createIngest, type IngestParts } from '../../../receive/ingest/ingest.ts';
 import { IngestCounts } from '../../../receive/ingest/ingest-counts.ts';
+import { RequestSamples } from '../../../receive/ingest/request-samples.ts';
 import { createSignatureCheck } from '../../../receive/ingest/signature.ts';
 import { RowMaker, storeSingle } from '../../../receive/ingest/store.ts';
 import { UnknownUrls } from '../../../receive/ingest/unknown-urls.ts';
@@ -15,6 +16,7 @@ import { isCurrent, type Webhook, type WebhookSource, webhookDirectory } from '.
 import { Diagnoser } from '../../../receive/rejections/diagnose.ts';
 import { RejectionSampler } from '../../../receive/rejections/sampler.ts';
 import { addHistory } from '../../../store/queries/webhooks/history.ts';
+import { storeRequestSamples } from '../../../store/queries/webhooks/request-samples.ts';
 import { derivedKeys } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
 import type { LatencyCounts } from '../counts.ts';
@@ -82,7 +84,10 @@ export function composeIngest(
         const id = webhook.secretIds[secretIndex];
         if (id === undefined) return;
         if (id === webhook.counts.secretId) webhook.counts.uses++;
-        else webhook.counts.previousUses++;
+        else {
+          webhook.counts.previousUses++;
+          webhook.counts.by_previous++;
+        }
       },
     }),
     onRejected: rejections.offer,
@@ -104,6 +109,7 @@ export function composeIngest(
   metrics.gauge('weir_threads', () => verifier.threads);
   metrics.gauge('weir_webhooks_secret_unavailable', () => unreadable.size, 'max');
   const unknownUrls = new UnknownUrls();
+  const samples = new RequestSamples((rows) => storeRequestSamples(database, rows));
   const handshake = createHandshake(parts);
   return {
     handlers: {
@@ -115,13 +121,17 @@ export function composeIngest(
     directory,
     verifier,
     rejectionOperations: rejections.operations,
-    /** Counts a refusal by its status, at the webhook if it is known, and requests to unknown URLs. */
-    finished: ({ aborted, status, route, parameters, path, client }: Exchange) => {
+    /** Counts a refusal by its status, at the webhook if it is known, and samples it; notes requests to unknown URLs. */
+    finished: (exchange: Exchange) => {
+      const { aborted, status, route, parameters, path, client } = exchange;
+      if (status < 300 && !exchange.isDuplicate) return;
       if (status === 404 && path.startsWith(INGEST_PREFIX)) unknownUrls.note(client.network, path, Date.now());
-      const member = refusals.get(status);
-      if (member === undefined || aborted || !route.startsWith(INGEST_PREFIX)) return;
+      if (aborted || !route.startsWith(INGEST_PREFIX)) return;
       const webhook = directory.known(parameters[0]!.toLowerCase());
-      if (webhook !== undefined) webhook.counts[member]++;
+      if (webhook === undefined) return;
+      const member = refusals.get(status);
+      if (member !== undefined) webhook.counts[member]++;
+      samples.offer(exchange, webhook.id, Date.now());
     },
     /** Cells were added, changed or removed. */
     cellsChanged: stores.cellsChanged,
@@ -145,7 +155,14 @@ export function composeIngest(
     checkSpool: async () => spool?.check(),
     start: stores.start,
     close: async () => {
-      await Promise.all([stores.close(), verifier.close(), counts.close(), expectedCounts.close(), rejections.close()]);
+      await Promise.all([
+        stores.close(),
+        verifier.close(),
+        counts.close(),
+        expectedCounts.close(),
+        rejections.close(),
+        samples.close(),
+      ]);
     },
   };
 }

@@ -29,6 +29,7 @@ import { rejectionPages } from '../../../pages/rejections/rejections.ts';
 import { searchPages } from '../../../pages/search.ts';
 import { Assets } from '../../../pages/serve/assets.ts';
 import { framePages } from '../../../pages/serve/frame.ts';
+import { movedPages } from '../../../pages/serve/moved.ts';
 import { Notices } from '../../../pages/serve/notices.ts';
 import { Renderer } from '../../../pages/serve/render.ts';
 import { Pages } from '../../../pages/serve/serve.ts';
@@ -105,6 +106,7 @@ export function composePages(
     ...subscriptionPages,
     ...jobPages,
     ...latencyPages,
+    ...movedPages,
     ...issuePages,
     ...deliveryPages(database),
     ...statusPages(history),

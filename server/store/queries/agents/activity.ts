@@ -25,6 +25,7 @@ const activity = selectList(activitySchema, 'a', {
   previous_credential_used_at: isoText('a.previous_used_at'),
   waiting_since: isoText('waiting.since'),
   working: 'working.found',
+  paused: 'a.paused_at is not null',
   dead: 'dead.count',
 });
 
@@ -79,6 +80,8 @@ const waiting = `(
 interface WaitingSince {
   agent_id: string;
   since: string;
+  /** What waits for it waits because a user wants it to. */
+  paused: boolean;
 }
 
 /** Reads since when deliveries wait for these agents (null: for all). Agents for which none waits are omitted. */
@@ -90,8 +93,8 @@ export function readWaiting(
     name: ids === null ? 'all-agents-waiting' : 'agents-waiting',
     plan: 'keyed',
     text: `
-      select a.id as agent_id, ${isoText('waiting.since')} as since
-      from ${ids === null ? '(select id from agents)' : 'unnest($1::uuid[])'} a (id) cross join lateral ${waiting}
+      select a.id as agent_id, ${isoText('waiting.since')} as since, a.paused_at is not null as paused
+      from ${ids === null ? 'agents a' : 'unnest($1::uuid[]) given join agents a on a.id = given'} cross join lateral ${waiting}
       where waiting.since is not null`,
     values: ids === null ? [] : [arrayOf(ids)],
     place: { each: longestWaiting, lenient: true },

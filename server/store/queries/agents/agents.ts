@@ -18,6 +18,7 @@ const subscribed =
   'from subscriptions s join webhooks w on w.id = s.webhook_id where s.agent_id = a.id and w.deleted_at is null';
 const record = selectList(agentSchema, 'a', {
   revoked: 'a.revoked_at is not null',
+  paused: 'a.paused_at is not null',
   previous_credential_expires_at: `(select ${isoText('a.previous_expires_at')}
     where a.previous_generation = a.generation - 1 and a.previous_expires_at > now())`,
   // Counted in the index: of 10,000 webhooks, to look at each for whether it is deleted took 15 ms.
@@ -94,19 +95,21 @@ export async function insertAgent(
     name: string;
     temporary: boolean;
     maxLeased: number | null;
+    paused: boolean;
     lookupId: string;
     secretHash: Buffer;
   },
 ): Promise<boolean | null> {
   const [row] = await query<{ restored: boolean }>({
-    text: `insert into agents as a (id, name, temporary, max_leased, lookup_id, secret_hash) values ($1, $2, $3, $4, $5, $6)
+    text: `insert into agents as a (id, name, temporary, max_leased, lookup_id, secret_hash, paused_at)
+           values ($1, $2, $3, $4, $5, $6, case when $7 then now() end)
            on conflict (id) do update
            set name = excluded.name, max_leased = excluded.max_leased, temporary = excluded.temporary,
-             lookup_id = excluded.lookup_id, secret_hash = excluded.secret_hash, generation = a.generation + 1, revoked_at = null,
+             paused_at = excluded.paused_at, lookup_id = excluded.lookup_id, secret_hash = excluded.secret_hash, generation = a.generation + 1, revoked_at = null,
              updated_at = greatest(now(), a.updated_at + interval '1 ms')
            where a.revoked_at is not null and not a.temporary
            returning generation > 1 as restored`,
-    values: [agent.id, agent.name, agent.temporary, agent.maxLeased, agent.lookupId, agent.secretHash],
+    values: [agent.id, agent.name, agent.temporary, agent.maxLeased, agent.lookupId, agent.secretHash, agent.paused],
   });
   return row?.restored ?? null;
 }
@@ -127,12 +130,17 @@ export async function touchAgents(query: Query, ids: readonly string[]): Promise
 export async function updateAgent(
   query: Query,
   id: string,
-  { name, maxLeased }: { name?: string | undefined; maxLeased?: number | null | undefined },
+  {
+    name,
+    maxLeased,
+    paused,
+  }: { name?: string | undefined; maxLeased?: number | null | undefined; paused?: boolean | undefined },
 ): Promise<void> {
   await query({
-    text: `update agents set name = coalesce($2, name), max_leased = case when $3 then $4::integer else max_leased end, ${touched}
+    text: `update agents set name = coalesce($2, name), max_leased = case when $3 then $4::integer else max_leased end,
+             paused_at = case when $5::boolean then coalesce(paused_at, now()) when not $5 then null else paused_at end, ${touched}
            where id = $1`,
-    values: [id, name ?? null, maxLeased !== undefined, maxLeased ?? null],
+    values: [id, name ?? null, maxLeased !== undefined, maxLeased ?? null, paused ?? null],
   });
 }
 
@@ -198,6 +206,8 @@ export interface Agent {
   readonly hasManyWebhooks: boolean;
   /** Limit on its deliveries under lease at a time; null: none. */
   readonly maxLeased: number | null;
+  /** Its claims find nothing. */
+  readonly paused: boolean;
 }
 
 /** Whether a session or a credential of the generation `of` is valid. */
@@ -206,7 +216,7 @@ export function isValidFor({ generation, previousUntilMs }: Agent, of: number, n
 }
 
 const cached = `
-  id, name, generation, max_leased as "maxLeased",
+  id, name, generation, max_leased as "maxLeased", paused_at is not null as paused,
   case when previous_generation = generation - 1 then extract(epoch from previous_expires_at)::float8 * 1000 end as "previousUntilMs",
   ${ofDeliveries}`;
 

@@ -63,7 +63,7 @@ const tables = {
   agents: {
     of: 'id',
     key: 'id',
-    columns: ['id', 'name', 'created_at', 'generation', 'max_leased', 'revoked_at', 'temporary'],
+    columns: ['id', 'name', 'created_at', 'generation', 'max_leased', 'revoked_at', 'paused_at', 'temporary'],
   },
   subscriptions: {
     of: 'agent_id',

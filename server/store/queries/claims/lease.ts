@@ -67,7 +67,7 @@ function leaseText(
   { agentId, only }: { agentId: string; only: string },
 ): { name: string; text: string } {
   const mayClaim = `and exists (select from agents a where a.id = ${agentId} and a.generation = ${given.of(order.generation, 'integer')}
-    and (a.max_leased is null or ${given.of(order.isLimited, 'boolean')}))`;
+    and a.paused_at is null and (a.max_leased is null or ${given.of(order.isLimited, 'boolean')}))`;
   const terms = { agentId, max: given.of(order.max, 'bigint'), only: `${only} ${mayClaim}` };
   const [kind, next] = nextOf(given, order, ids, terms);
   const [attemptsMax, seconds] = [given.of(order.attemptsMax, 'integer'), given.of(order.leaseSeconds, 'float8')];

@@ -60,7 +60,7 @@ export async function lockMaxLeased(query: Query, agentId: string): Promise<numb
 }
 
 /**
- * Returns those of the given agents that can claim something now and are below `max_leased`, in one query, with a probe or two of an index for
+ * Returns those of the given agents that are not paused, can claim something now and are below `max_leased`, in one query, with a probe or two of an index for
  * each. `claimableFrom` as in ClaimOrder.
  */
 export async function agentsWithWork(
@@ -74,7 +74,7 @@ export async function agentsWithWork(
       select a.id
       from unnest($1::uuid[], $2::timestamptz[]) a (id, claimable_from)
       join agents on agents.id = a.id
-      where exists (select ${due('a.id')} and available_at >= a.claimable_from)
+      where paused_at is null and exists (select ${due('a.id')} and available_at >= a.claimable_from)
         and (max_leased is null or max_leased > (select count(*) from (${underLease('a.id')} limit max_leased) counted))`,
     values: [arrayOf(agents.map(({ id }) => id)), arrayOf(agents.map(({ claimableFrom }) => claimableFrom))],
     place: { each: summedBy(({ id }) => id), lenient: true },

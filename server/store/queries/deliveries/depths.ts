@@ -10,7 +10,7 @@ interface AgentDepth {
   pending: number;
   leased: number;
   dead: number;
-  /** When its oldest claimable delivery that a filter cannot drop became claimable, Unix milliseconds; null: none waits. */
+  /** When its oldest claimable delivery that a filter cannot drop became claimable, Unix milliseconds; null: none waits, or the agent is paused. */
   waitingSinceMs: number | null;
 }
 
@@ -41,7 +41,11 @@ export function readDeliveryDepths(database: Database, max = limits): Promise<De
     for (const [agentId, estimate] of fold(sampled.map((row) => ({ ...row, agentId: row.agentId! }))))
       depths.set(agentId, atLeast(depths.get(agentId) ?? none(agentId), estimate));
     // A partial count and a sample may have missed an agent.
-    for (const { agent_id: agentId, since } of await readWaiting({ query }, exact ? [...depths.keys()] : null)) {
+    for (const { agent_id: agentId, since, paused } of await readWaiting(
+      { query },
+      exact ? [...depths.keys()] : null,
+    )) {
+      if (paused) continue;
       const depth = depths.get(agentId) ?? { ...none(agentId), pending: 1 };
       depths.set(agentId, { ...depth, waitingSinceMs: Date.parse(since) });
     }

@@ -172,7 +172,9 @@ export async function readWebhookHistory(
     text: `
       with chosen as materialized (${webhookIds === null ? busiest : 'select unnest($3::uuid[]) as id'})
       select w.id as webhook_id, w.name, w.enabled, ${isoText(lastEventAt)} as last_event_at,
-        ${historyColumns.map((name) => `c.${name}`).join(', ')}, c.indexes, c.counts
+        ${historyColumns.map((name) => `c.${name}`).join(', ')}, c.indexes, c.counts, coalesce((
+          select ${historyColumns.filter((name) => !['bytes', 'by_previous'].includes(name)).join(' + ')} from history
+          where webhook_id = w.id and step = ${HOUR} and at = $1::timestamptz + interval '${HOURS_SHOWN - 1} hours' - interval '7 days'), 0)::float8 as week_ago
       from chosen join webhooks w using (id)
       cross join lateral (
         select ${total}, coalesce(array_agg(extract(epoch from h.at - $1::timestamptz)::int / ${HOUR}), '{}') as indexes,

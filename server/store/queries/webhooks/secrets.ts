@@ -26,6 +26,15 @@ export async function replaceSecret(query: Query, id: string, sealed: Buffer, ov
   });
 }
 
+/** Deletes the previous secret. Returns false when it was not found. */
+export async function deletePreviousSecret(query: Query, id: string): Promise<boolean> {
+  const deleted = await query({
+    text: `delete from webhook_secrets where webhook_id = $1 and slot = 'previous' returning 1`,
+    values: [id],
+  });
+  return deleted.length > 0;
+}
+
 /** Returns the current sealed secret; undefined when the webhook has none. */
 export async function findSealedSecret({ query }: { query: Query }, id: string): Promise<Buffer | undefined> {
   const [row] = await query<{ sealed: Buffer }>({

@@ -40,6 +40,8 @@ describe('agent add', () => {
       filters: 0,
       first_webhook_ids: [webhookId],
       max_leased: null,
+      paused: false,
+      paused_at: null,
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       previous_credential_expires_at: null,
       updated_at: expect.stringMatching(/Z$/),

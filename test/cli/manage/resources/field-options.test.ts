@@ -9,8 +9,8 @@ test.each<[string, () => Table, string[]]>([
   // Functions: vitest reads every property of an argument, and zod has some that throw.
   // The commands place these options: they take names, or read standard input. Only weir apply gives ids.
   ['webhook', () => webhookFields, ['id', 'agent_ids', 'cell', 'secret', 'generate_secret']],
-  // Only weir listen creates temporary agents.
-  ['agent', () => agentFields, ['id', 'temporary', 'webhook_ids']],
+  // Only weir listen creates temporary agents; pause and resume are commands.
+  ['agent', () => agentFields, ['id', 'paused', 'temporary', 'webhook_ids']],
 ])(
   'every member of a new %s has an option of weir %s add, except those that the command places',
   (_, table, others) => {

@@ -26,6 +26,8 @@ test('an agent without requests has no last request and no waiting delivery', as
       previous_credential_used_at: null,
       waiting_since: null,
       working: false,
+      paused: false,
+      paused_at: null,
       dead: 0,
       filters: [],
     },

@@ -44,6 +44,8 @@ describe('a new agent', () => {
       filters: 0,
       first_webhook_ids: [webhook.id],
       max_leased: null,
+      paused: false,
+      paused_at: null,
       previous_credential_expires_at: null,
       created_at: expect.stringMatching(/Z$/),
       updated_at: agent.created_at,

@@ -128,11 +128,11 @@ describe('the latency of webhooks and agents', () => {
     const webhook = await app.addWebhook({ name: 'shown' });
     await addLatency(app.database, [row(webhook.id, 100_000, { stage: 2, atMs: Date.now() - 3 * DAY_MS })]);
     const page = async (path: string) => (await fetch(app.url + path, { headers: { cookie: viewer.cookie } })).text();
-    expect(await page('/latency')).not.toContain('shown</a>');
-    const week = await page('/latency?days=7');
+    expect(await page('/webhooks/latency')).not.toContain('shown</a>');
+    const week = await page('/webhooks/latency?days=7');
     expect(week).toContain(`<a href="/webhooks/${webhook.id}">shown</a>`);
     expect(week.split('data-label="Acknowledged, p50">')[1]).toMatch(/^1 min \d+ s</);
-    expect(await page(`/latency?days=7&id=${webhook.id}`)).toContain('Show all webhooks and agents');
+    expect(await page(`/webhooks/latency?days=7&id=${webhook.id}`)).toContain('Show all webhooks and agents');
   });
 
   test('is of the slowest webhooks, up to the limit, at each time', async () => {

@@ -1,0 +1,75 @@
+/** GET /api/v1/agents/{id}/backlog: what waits for an agent over time, and when it will have caught up. */
+import { problem } from '../../../base/http/problem.ts';
+import { MINUTE_MS } from '../../../base/time/durations.ts';
+import { backlogSchema } from '../../../model/agents.ts';
+import { recordId } from '../../../model/fields.ts';
+import { QUARTER_SECONDS, QUARTERS_SHOWN, quartersSince } from '../../../model/history.ts';
+import type { Database } from '../../../store/connect/pool.ts';
+import { findAgent } from '../../../store/queries/agents/agents.ts';
+import { readPassed } from '../../../store/queries/agents/backlog.ts';
+import { countOrEstimateDeliveries } from '../../../store/queries/deliveries/counts.ts';
+import { done, operation } from '../operation.ts';
+
+const RATE_MINUTES = 5;
+/** A rate over a shorter time is chance. */
+const RATE_SECONDS_MIN = 30;
+/** A forecast reaches no further than this. */
+const FORECAST_SECONDS_MAX = 30 * 86_400;
+
+type Passed = Awaited<ReturnType<typeof readPassed>>;
+
+export function showBacklog(database: Database, nowMs: () => number = Date.now) {
+  return operation({
+    id: { schema: recordId, problem: 'agent_unknown' },
+    answers: { 200: backlogSchema },
+    handle: async ({ id }) => {
+      if ((await findAgent(database.query, id)) === undefined) return problem('agent_unknown');
+      const now = nowMs();
+      const rateSinceMs = Math.floor(now / MINUTE_MS) * MINUTE_MS - RATE_MINUTES * MINUTE_MS;
+      const [counted, minutes, quarters] = await Promise.all([
+        countOrEstimateDeliveries(database, { agentId: id }),
+        readPassed(database, id, rateSinceMs, 60),
+        readPassed(database, id, quartersSince(now), QUARTER_SECONDS),
+      ]);
+      const pending = counted.pending + counted.leased;
+      return done(200, {
+        pending,
+        exact: counted.exact,
+        ...forecast(pending, minutes, rateSinceMs, now),
+        points: pointsOf(pending, quarters, now),
+      });
+    },
+  });
+}
+
+/** @param minutes since `sinceMs` */
+export function forecast(pending: number, minutes: Passed, sinceMs: number, nowMs: number) {
+  const seconds = (fromMs: number) => Math.max(RATE_SECONDS_MIN, (nowMs - fromMs) / 1_000);
+  const sum = (name: 'came' | 'ended') => minutes.reduce((total, minute) => total + minute[name], 0);
+  // An agent that was started a minute ago has not been slow before.
+  const first = minutes.find(({ ended }) => ended > 0);
+  const inPerSecond = sum('came') / seconds(sinceMs);
+  const outPerSecond = first === undefined ? 0 : sum('ended') / seconds(Date.parse(first.at));
+  const left = pending / (outPerSecond - inPerSecond);
+  const isSoon = pending > 0 && outPerSecond > inPerSecond && left <= FORECAST_SECONDS_MAX;
+  return {
+    in_per_second: inPerSecond,
+    out_per_second: outPerSecond,
+    caught_up_at: isSoon ? new Date(nowMs + left * 1_000).toISOString() : null,
+  };
+}
+
+/** The backlog at the start of each quarter of an hour, and now at last. */
+export function pointsOf(pending: number, quarters: Passed, nowMs: number): { at: string; pending: number }[] {
+  const passed = new Map(quarters.map((quarter) => [Date.parse(quarter.at), quarter]));
+  const sinceMs = quartersSince(nowMs);
+  const points = [{ at: new Date(nowMs).toISOString(), pending }];
+  let backlog = pending;
+  for (let index = QUARTERS_SHOWN - 1; index >= 0; index--) {
+    const atMs = sinceMs + index * QUARTER_SECONDS * 1_000;
+    const { came = 0, ended = 0 } = passed.get(atMs) ?? {};
+    backlog = Math.max(0, backlog - came + ended);
+    points.unshift({ at: new Date(atMs).toISOString(), pending: backlog });
+  }
+  return points;
+}

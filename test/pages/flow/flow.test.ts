@@ -1,0 +1,93 @@
+/** Is it flowing? The lamps at the top of a webhook and of an agent: the first that does not work is open, with cause, time and fix. */
+import { expect, test } from 'vitest';
+import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
+import { addAgent, letPass, send, startAgentApp } from '../../helpers/agents.ts';
+import type { TestWebhook } from '../../helpers/app.ts';
+import { addPerson } from '../../helpers/people.ts';
+import { shared } from '../../helpers/shared.ts';
+import { until } from '../../helpers/wait.ts';
+
+const app = shared(startAgentApp);
+const operator = shared(() => addPerson(app, 'operator'));
+const HOUR_MS = 3_600_000;
+
+/** The texts of the section, and the text of the lamp that is open; '' for none. */
+async function flowOf(path: string) {
+  const page = await operator.page(path);
+  const section = page.split('id="flow"')[1]!.split('</section>')[0]!;
+  const text = (html: string) =>
+    html
+      .replace(/<form.*?<\/form>/gs, (form) => form.replace(/<input[^>]*>/g, ''))
+      .replace(/<[^>]*>/g, ' ')
+      .replace(/\s+/g, ' ')
+      .trim();
+  const open = section.split('<details').find((one) => /^[^>]* open>/.test(one)) ?? '';
+  return {
+    text: text(section.slice(section.indexOf('>') + 1)),
+    open: text(open.slice(open.indexOf('>') + 1).split('</details>')[0]!),
+    section,
+  };
+}
+const lastWeek = (webhook: TestWebhook, accepted: number) =>
+  addHistory(app.database, [{ webhookId: webhook.id, minuteMs: Date.now() - 7 * 24 * HOUR_MS, accepted }]);
+
+test('what flows is green, against the same hour of last week, on both pages', async () => {
+  const webhook = await app.addWebhook({ name: 'Shop' });
+  const agent = await addAgent(app, [webhook]);
+  await lastWeek(webhook, 4);
+  await send(webhook);
+  const [delivery] = await agent.claim();
+  await agent.ack([delivery!.receipt]);
+  const shop = () => flowOf(`/webhooks/${webhook.id}`);
+  await until(async () => (await shop()).text.includes('1 request in the last hour, 4 in the same hour of last week'));
+  await until(async () => (await shop()).text.includes('idle, seen'));
+  expect(await shop()).toMatchObject({
+    open: '',
+    text: expect.stringMatching(/^It is flowing Sender.*None refused.*1 stored/),
+  });
+  expect((await flowOf(`/agents/${agent.id}`)).text).toMatch(/^It is flowing Sender.*1 request in the last hour/);
+});
+
+test.each([
+  [
+    'a silent sender',
+    (webhook: TestWebhook) => lastWeek(webhook, 200),
+    /but: Sender /,
+    /No request came in the last hour\. Check that the sender runs.*What the sender needs/,
+  ],
+  [
+    'refused signatures',
+    async (webhook: TestWebhook) => {
+      for (let i = 0; i < 5; i++) await fetch(webhook.url, { method: 'POST', body: 'x' });
+    },
+    /not flowing: Verified /,
+    /5 requests to webhook .+ were rejected in the last hour\..*See why/,
+  ],
+  [
+    'a disabled webhook',
+    (webhook: TestWebhook) => app.webhooks.update(webhook.id, { enabled: false }),
+    /not flowing: Sender /,
+    /is disabled: requests get a 410 response and are not stored\..*Enable/,
+  ],
+] as const)('%s is named, with its fix', async (_what, cause, verdict, open) => {
+  const webhook = await app.addWebhook();
+  await cause(webhook);
+  await until(async () => open.test((await flowOf(`/webhooks/${webhook.id}`)).open), { timeoutMs: 20_000 });
+  expect((await flowOf(`/webhooks/${webhook.id}`)).text).toMatch(verdict);
+});
+
+test('an agent that is down is named on the pages of its webhook and its own, and a paused one is resumed there', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  await send(webhook);
+  await letPass(app.database, 600);
+  const late = /The oldest pending delivery of agent .+ has waited for 10 minutes.*Since .*Start it, or more instances/;
+  for (const path of [`/webhooks/${webhook.id}`, `/agents/${agent.id}`])
+    expect((await flowOf(path)).open).toMatch(late);
+  const paused = await operator.submit(`/agents/${agent.id}/pause`, { paused: 'true' });
+  expect(paused.status).toBe(303);
+  for (const path of [`/webhooks/${webhook.id}`, `/agents/${agent.id}`])
+    expect((await flowOf(path)).open).toMatch(/The agent is paused: its deliveries wait\. Since .*Resume/);
+  await operator.submit(`/agents/${agent.id}/pause`, { paused: 'false' });
+  expect((await flowOf(`/agents/${agent.id}`)).open).toMatch(late);
+});
