@@ -173,6 +173,35 @@ const limits: Limit[] = [
     },
   },
   {
+    kind: 'paused',
+    below: async () => {
+      const { id } = await addAgent();
+      await run('update agents set paused_at = $2 where id = $1', [id, iso(nowMs - DAY_MS)]);
+      return id;
+    },
+    reach: (id) => run('update agents set paused_at = $2 where id = $1', [id, iso(nowMs - DAY_MS - 1)]),
+    found: { first_at: iso(nowMs - DAY_MS - 1), title: 'Agent billing has been paused for 24 hours.' },
+  },
+  {
+    kind: 'old_secret',
+    below: async () => {
+      const id = await addWebhook();
+      await run(
+        `insert into webhook_secrets (webhook_id, slot, sealed, created_at, expires_at)
+         values ($1, 'current', '', $2, null), ($1, 'previous', '', $2, $3)`,
+        [id, iso(nowMs - 2 * HOUR_MS), iso(nowMs + 2 * HOUR_MS)],
+      );
+      await count(id, 0, { accepted: 2, by_previous: 1 });
+      return id;
+    },
+    reach: (id) =>
+      run(`update webhook_secrets set expires_at = $2 where webhook_id = $1 and slot = 'previous'`, [
+        id,
+        iso(nowMs + 2 * HOUR_MS - 2),
+      ]),
+    found: { title: 'Webhook shop gets requests signed with its old secret, which ends in 119 minutes.' },
+  },
+  {
     kind: 'rejections',
     below: async () => {
       const id = await addWebhook();

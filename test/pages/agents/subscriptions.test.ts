@@ -61,7 +61,7 @@ test('a filter that another user has changed since is not overwritten unnoticed'
   expect(refused.text).toContain('Save again to overwrite that.');
   expect(refused.text).toContain('>bytes &gt; 1</textarea>');
   const { body } = await operator.api('GET', `/api/v1/agents/${agent.id}/webhooks`);
-  expect(body.items).toEqual([{ webhook_id: webhook.id, name: 'orders', filter: 'bytes > 2' }]);
+  expect(body.items).toEqual([{ webhook_id: webhook.id, name: 'orders', filter: 'bytes > 2', order_by: null }]);
   expect(await post(form, { ...fields, was: wasIn(refused.text) })).toMatchObject({ status: 303 });
   await setFilter(null);
 });
@@ -184,7 +184,7 @@ test('the list of webhooks of an agent adds one by name, and ends one', async ()
     expect.stringContaining('No webhook has “nowhere” in its name.'),
   ]);
   expect((await post(path, { add: webhook.id })).to).toContain(`${path}?webhook_id=${webhook.id}`);
-  expect(await stored()).toEqual([{ webhook_id: webhook.id, name: 'orders', filter: null }]);
+  expect(await stored()).toEqual([{ webhook_id: webhook.id, name: 'orders', filter: null, order_by: null }]);
   expect(await get(path)).toContain(`name="end" value="${webhook.id}"`);
   expect(await post(path, { end: webhook.id })).toMatchObject({ status: 303 });
   expect(await stored()).toEqual([]);
