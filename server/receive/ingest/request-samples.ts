@@ -7,7 +7,7 @@ import { MINUTE_MS } from '../../base/time/durations.ts';
 import { uuidText, uuidv7 } from '../../store/ids.ts';
 import type { RequestSample } from '../../store/queries/webhooks/request-samples.ts';
 import { WriteBehind } from '../../store/write-behind.ts';
-import { randomSource } from './rows.ts';
+import { randomSource } from './store.ts';
 
 const EVERY_MS = 1_000;
 /** Samples of one webhook, status and reason in a minute, and of all. */
