@@ -210,6 +210,11 @@ describe('conflicting settings refuse to start', () => {
       /FRONTEND_PUBLIC_AUTH_MODE is hosted but AUTH_MODE is local/,
     ],
     [
+      'OAuth without https',
+      { OAUTH_ENABLED: 'true', PUBLIC_URL: 'http://weir.example.org' },
+      /OAUTH_ENABLED is true but PUBLIC_URL is an http address that other machines reach/,
+    ],
+    [
       'shared without a store',
       { RATE_LIMIT_BACKEND: 'shared' },
       /RATE_LIMIT_SHARED_URL and RQ_SHARED_URL are both unset/,

@@ -13,6 +13,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { describe, expect, test } from 'vitest';
 import { addAgent, send } from '../../helpers/agents.ts';
 import { startTestApp } from '../../helpers/app.ts';
+import { weir, weirJson } from '../../helpers/command.ts';
 import { startHostedApp } from '../../helpers/hosted.ts';
 import { post } from '../../helpers/mcp.ts';
 import { OAuthClient, REDIRECT, startOAuthApp } from '../../helpers/oauth.ts';
@@ -264,6 +265,15 @@ describe('access ends', () => {
     expect((await other.submit(path!, { confirmed: 'yes' })).status).toBe(303);
     expect(await status()).toBe(401);
     expect(await other.page(`/agents/${own.id}`)).not.toContain(path);
+  });
+
+  test('when a command revokes it', async () => {
+    const { own, client, status } = await granted();
+    const { items } = await weirJson(app, 'token', 'list', '--agent', own.id);
+    expect(items).toMatchObject([{ client_id: client.id, agent_id: own.id, name: 'Test client', state: 'active' }]);
+    expect((await weir(app, 'token', 'list', '--agent', own.id)).out).toContain('OAuth, agent');
+    expect((await weir(app, 'token', 'revoke', items[0].id, '--yes')).code).toBe(0);
+    expect(await status()).toBe(401);
   });
 
   test('when its owner revokes it among the tokens', async () => {

@@ -61,8 +61,8 @@ describe('token list', () => {
     const other = await addPerson(app, 'viewer');
     await add();
     const [head, ...lines] = (await weir(app, 'token', 'list')).out.trimEnd().split('\n');
-    expect(head).toMatch(/^ID +USER +NAME +ROLE +STATE +EXPIRES +LAST USED$/);
-    expect(lines.find((line) => line.includes(operator.email))).toMatch(/ci +operator +active +\d{4}-\S+ +never$/);
+    expect(head).toMatch(/^ID +USER +NAME +KIND +ROLE +STATE +EXPIRES +LAST USED$/);
+    expect(lines.find((line) => line.includes(operator.email))).toMatch(/ci +API +operator +active +\d{4}-\S+ +never$/);
     const { items } = await weirJson(app, 'token', 'list', '--email', other.email);
     expect(items.map((item: { user_id: string }) => item.user_id)).toEqual([other.id]);
   });
