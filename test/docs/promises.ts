@@ -281,7 +281,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
   'A leaked key can be rotated and retired.': [
     ['store/secrets/seal.test.ts', 'opens with %s'],
     ['store/secrets/rotate.long.test.ts', 're-encrypts current, previous and expired secrets'],
-    ['faults/outside/keys.ts', 'a key is replaced under load, and the previous one is retired'],
+    ['faults/outside/state.ts', 'a key is replaced under load, and the previous one is retired'],
   ],
   'Event bodies are stored as received: protect the database and its backups accordingly.': [
     ['receive/ingest/events.test.ts', 'is stored byte for byte when its body is %s'],
@@ -390,7 +390,7 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
       'a request without a response holds up neither the next evaluation nor a session',
     ],
     ['manage/conditions/deliver.test.ts', 'a machine that ends during a request leaves it to another one'],
-    ['faults/outside/alerts.ts', 'kill -9 during a request: after the restart it is sent again'],
+    ['faults/outside/state.ts', 'kill -9 during a request: after the restart it is sent again'],
   ],
   '`weir restore` authenticates the file, verifies the checksum and loads exactly the verified bytes, also when the file is replaced in between.':
     [

@@ -3,11 +3,9 @@ import { afterAll, beforeAll } from 'vitest';
 import { chainOf } from '../helpers/chain.ts';
 import { type FreshDatabase, freshDatabase } from '../helpers/postgres.ts';
 import { type RedisServer, startRedis } from '../helpers/redis.ts';
-import { alertTests } from './outside/alerts.ts';
-import { dataDirTests } from './outside/data-dir.ts';
-import { firstKey, keyTests } from './outside/keys.ts';
 import { password, redisTests } from './outside/redis.ts';
 import { redisFailoverTests } from './outside/redis-failover.ts';
+import { alertTests, dataDirTests, firstKey, keyTests } from './outside/state.ts';
 
 const store = {} as { redis: RedisServer };
 let fresh: FreshDatabase;

@@ -1,9 +1,7 @@
 /** One Weir whose processes are replaced, frozen, ended and held up in turn: it serves, and loses nothing. */
 import { chainOf } from '../helpers/chain.ts';
-import { diedTests } from './processes/died.ts';
+import { diedTests, logReaderTests, memoryTests } from './processes/died.ts';
 import { frozenTests } from './processes/frozen.ts';
-import { logReaderTests } from './processes/log-reader.ts';
-import { memoryTests } from './processes/memory.ts';
 import { endTests, restartTests } from './processes/signals.ts';
 
 const chain = chainOf(undefined, { PROCESS_SILENT_SECONDS: 3_600, DRAIN_SECONDS: 60 });

@@ -3,11 +3,10 @@
  * differ. read.ts parses the environment by it.
  */
 import { databaseSettings } from './rows/database.ts';
-import { deliverySettings } from './rows/delivery.ts';
 import { limitsSettings } from './rows/limits.ts';
 import { monitoringSettings } from './rows/monitoring.ts';
 import { processesSettings } from './rows/processes.ts';
-import { receivingSettings } from './rows/receiving.ts';
+import { deliverySettings, receivingSettings } from './rows/receiving.ts';
 import { signInSettings } from './rows/sign-in.ts';
 import type { Setting } from './values.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FIELDS_MAX, formFields, prettyXml } from '../../../../server/pages/events/body/form-and-xml.ts';
+import { FIELDS_MAX, formFields, prettyXml } from '../../../../server/pages/events/body/view.ts';
 
 test.each([
   [
