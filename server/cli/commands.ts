@@ -63,7 +63,7 @@ export const commands: readonly CommandEntry[] = [
     name: 'restore',
     local: true,
     description: 'load a backup into an empty database, and compare it with what was backed up',
-    load: async () => (await import('./local/restore.ts')).defineRestore,
+    load: async () => (await import('./local/backup.ts')).defineRestore,
   },
   {
     name: 'sql',
