@@ -100,12 +100,19 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const trying = user === null ? null : tryServingUser(trialFile, user, first.settings, conninfo, stopping);
   // A rejection is handled below, when the database is prepared.
   trying?.catch(() => {});
-  const waiting = new Waiting(state);
-  const preparing = prepare(
-    { conninfo, database: attached.database, settings, keys, log, onAwaited: (what) => waiting.on(what) },
-    cells,
-    stopping,
-  );
+  // What the preparation waits for, and whether to listen before it is done.
+  let becomesLong = () => {};
+  const isLong = new Promise<void>((resolve) => {
+    becomesLong = resolve;
+  });
+  let announce: (awaited: StartWait) => void = () => {};
+  const onAwaited = (awaited: StartWait) => {
+    state.awaited = awaited;
+    announce(awaited);
+    // Every start migrates, and most have nothing to do.
+    if (awaited !== 'migrations') becomesLong();
+  };
+  const preparing = prepare({ conninfo, database: attached.database, settings, keys, log, onAwaited }, cells, stopping);
   // A rejection is handled below, when the processes exist.
   preparing.catch(() => {});
   await trying?.catch(async (error: unknown) => {
@@ -139,10 +146,10 @@ export async function start(parts: StartParts): Promise<Started | null> {
   // Also while Weir waits for the database: the spool may be in use.
   undo.push(runAlerts(alerts));
 
-  const early = await within(LISTEN_AFTER_MS, Promise.race([preparing, waiting.isLong, ended]));
+  const early = await within(LISTEN_AFTER_MS, Promise.race([preparing, isLong, ended]));
   if (stopping.aborted) return null;
   if (early) await serving.databasePrepared(early.horizon);
-  else waiting.announce = (what) => serving.awaits(what);
+  else announce = serving.awaits;
   const allServe = serving.begin();
   void allServe.then((serve) => serve && parts.service.ready());
   const prepared = await Promise.race([preparing, ended]);
@@ -177,30 +184,6 @@ async function attach(settings: Settings, log: Log, undo: UndoStack, stopping: A
   } catch (error) {
     if (error instanceof LockError && stopping.aborted) return null;
     throw error;
-  }
-}
-
-/** What the preparation waits for, and whether to listen before it is done. */
-class Waiting {
-  readonly #state: State;
-  /** Resolves when the preparation will take long. */
-  readonly isLong: Promise<void>;
-  #becameLong: () => void = () => {};
-  /** Set when the processes are to be informed. */
-  announce: (awaited: StartWait) => void = () => {};
-
-  constructor(state: State) {
-    this.#state = state;
-    this.isLong = new Promise((resolve) => {
-      this.#becameLong = resolve;
-    });
-  }
-
-  on(awaited: StartWait): void {
-    this.#state.awaited = awaited;
-    this.announce(awaited);
-    // Every start migrates, and most have nothing to do.
-    if (awaited !== 'migrations') this.#becameLong();
   }
 }
 

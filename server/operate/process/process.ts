@@ -18,6 +18,8 @@ import { type App, startApp } from './app.ts';
 import { restoreStringMethods } from './string-methods.ts';
 
 const SHORTAGES_EVERY_MS = 1_000;
+/** Longest wait for the primary with an order. One of a release that knows no orders does not answer. */
+const ORDER_TIMEOUT_MS = 5_000;
 
 /** Whether the process or the machine has no file descriptor left. */
 function isDescriptorShortage({ code }: NodeJS.ErrnoException): boolean {
@@ -41,7 +43,16 @@ export function runProcess(): void {
       askers.push(resolve);
       send({ kind: 'ask_doctor' });
     });
-  const orders = new OrderRelay(send);
+  let tickets = 0;
+  const orders = new Map<number, (answer: Control | Refused) => void>();
+  const giveOrder: GiveOrder = async (order) => {
+    const ticket = tickets++;
+    const answer = new Promise<Control | Refused>((resolve) => orders.set(ticket, resolve));
+    send({ kind: 'order', ticket, order });
+    const given = await within(ORDER_TIMEOUT_MS, answer);
+    orders.delete(ticket);
+    return given ?? { refused: 'the primary does not answer; restart Weir' };
+  };
   const end = (code: number): never => {
     destination.flush();
     process.exit(code);
@@ -64,7 +75,7 @@ export function runProcess(): void {
     try {
       const settings = parseSettings(given);
       log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
-      app = await startApp({ ...order, settings }, log, undefined, askDoctor, orders.give);
+      app = await startApp({ ...order, settings }, log, undefined, askDoctor, giveOrder);
       // The settings decide which modules are loaded.
       restoreStringMethods();
       for (const message of missed.values()) await onMessage(message);
@@ -117,7 +128,7 @@ export function runProcess(): void {
         askers = [];
         return;
       case 'ordered':
-        return orders.answer(message.ticket, message.answer);
+        return orders.get(message.ticket)?.(message.answer);
       case 'leaving':
         return app.leave();
       case 'drain':
@@ -128,31 +139,4 @@ export function runProcess(): void {
 
   process.on('message', (message: ToProcess) => void onMessage(message));
   send({ kind: 'awaiting_order', protocol: PROTOCOL, build: build() });
-}
-
-/** Longest wait for the primary. One of a release that knows no orders does not answer. */
-const TIMEOUT_MS = 5_000;
-
-class OrderRelay {
-  readonly #send: (message: FromProcess) => void;
-  readonly #waiting = new Map<number, (answer: Control | Refused) => void>();
-  #tickets = 0;
-
-  constructor(send: (message: FromProcess) => void) {
-    this.#send = send;
-  }
-
-  readonly give: GiveOrder = async (order) => {
-    const ticket = this.#tickets++;
-    const answer = new Promise<Control | Refused>((resolve) => this.#waiting.set(ticket, resolve));
-    this.#send({ kind: 'order', ticket, order });
-    const given = await within(TIMEOUT_MS, answer);
-    this.#waiting.delete(ticket);
-    return given ?? { refused: 'the primary does not answer; restart Weir' };
-  };
-
-  /** Passes on the primary's answer to a ticket. */
-  answer(ticket: number, answer: Control | Refused): void {
-    this.#waiting.get(ticket)?.(answer);
-  }
 }
