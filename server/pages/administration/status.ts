@@ -2,25 +2,23 @@
 
 import type { z } from 'zod';
 import { weirCommand } from '../../base/command/name.ts';
-import { DAY_MS } from '../../base/time/durations.ts';
 import type { statusSchema } from '../../manage/api/status/operations.ts';
 import type { History, Second } from '../../manage/live/counters.ts';
 import { HISTORY_SECONDS } from '../../manage/live/counters.ts';
 import type { AlertTest } from '../../model/alerts.ts';
 import { conditionTable } from '../../model/conditions.ts';
+import type { Call } from '../call.ts';
 import { chart } from '../charts/chart.ts';
-import { readOutagesSince } from '../charts/outage-list.ts';
 import { refusalsOf } from '../charts/refusals.ts';
-import { alertsOf } from '../overview/alerts.ts';
+import { ownPage } from '../overview/issues.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { bytes, plural } from '../show.ts';
 
 /** Below REFRESH_TIMEOUT_MS of live.js. */
 const WAIT_SECONDS = '3';
 /** Alerts on the page. */
-const ALERTS_SHOWN = 50;
-const ENDED_SHOWN = 10;
-const OUTAGE_DAYS = 30;
+const ALERTS_SHOWN = '50';
+const ENDED_SHOWN = '10';
 const frame = { width: 400, height: 112 };
 
 /**
@@ -35,11 +33,10 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     feedback: { address?: string } = {},
   ): Promise<PageReply> => {
     const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
-    const [shown, traffic, alerts, outageList, cells] = await Promise.all([
+    const [shown, traffic, alerts, cells] = await Promise.all([
       call('showStatus', { query: { wait_seconds } }),
       partOf(call('showHistory', { query: { step: '3600' } })),
-      alertsOf(call, ALERTS_SHOWN, ENDED_SHOWN),
-      readOutagesSince(call, Date.now() - OUTAGE_DAYS * DAY_MS),
+      alertsOf(call),
       partOf(call('listCells')),
     ]);
     if (shown.kind !== 'done') return asProblem(shown);
@@ -50,7 +47,6 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       status,
       test,
       alerts,
-      outageList,
       cells: cells?.items ?? [],
       refusals: refusalsOf(traffic?.points ?? []),
       alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
@@ -85,6 +81,16 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       return tested.kind === 'done' ? show(request, tested.body, { address: '/status' }) : asProblem(tested);
     },
   };
+}
+
+/** Reads the newest active alerts, then the newest that have ended. Null when they could not be read. */
+async function alertsOf(call: Call) {
+  const [active, ended] = await Promise.all([
+    partOf(call('listAlerts', { query: { active: 'true', limit: ALERTS_SHOWN } })),
+    partOf(call('listAlerts', { query: { active: 'false', limit: ENDED_SHOWN } })),
+  ]);
+  const all = active && ended && [...active.items, ...ended.items];
+  return all?.map((alert) => ({ ...alert, ...ownPage(alert.url) }));
 }
 
 const lines = [

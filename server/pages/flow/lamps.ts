@@ -7,7 +7,7 @@ import { QUARTER_SECONDS, quarterOf } from '../../model/history.ts';
 import type { Role } from '../../model/users.ts';
 import type { webhookHistory } from '../activity.ts';
 import type { Call } from '../call.ts';
-import { ownPage } from '../overview/alerts.ts';
+import { ownPage } from '../overview/issues.ts';
 import { partOf } from '../page.ts';
 import { count, plural, span } from '../show.ts';
 

@@ -2,11 +2,11 @@
 import { DAY_MS, HOUR_MS } from '../../base/time/durations.ts';
 import { conditionTable } from '../../model/conditions.ts';
 import { type Issue, issueStates } from '../../model/issues.ts';
+import type { Role } from '../../model/users.ts';
 import { sparkFrame, sparkOf } from '../charts/spark.ts';
 import { filtersOf } from '../forms/filters.ts';
 import { field, optional } from '../forms/form.ts';
 import { asProblem, listOf, type Page, redirect, view } from '../page.ts';
-import { ownPage } from './alerts.ts';
 
 /** Spans of a snooze, in the form. */
 const spans: Readonly<Record<string, { text: string; ms: number }>> = {
@@ -15,8 +15,14 @@ const spans: Readonly<Record<string, { text: string; ms: number }>> = {
   '7d': { text: '7 days', ms: 7 * DAY_MS },
 };
 
+/** The link to a page of Weir, whatever PUBLIC_URL is, and the lowest role that can open it. @param url with PUBLIC_URL. */
+export function ownPage(url: string): { href: string; role: Role } {
+  const { pathname, search, hash } = new URL(url);
+  return { href: `${pathname}${search}${hash}`, role: pathname === '/status' ? 'operator' : 'viewer' };
+}
+
 /** An issue with what its row shows besides. */
-export function shownIssue(issue: Issue) {
+function shownIssue(issue: Issue) {
   return {
     ...issue,
     ...ownPage(issue.url),

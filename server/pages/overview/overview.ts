@@ -2,7 +2,7 @@
 import { DAY_MS } from '../../base/time/durations.ts';
 import { within } from '../../base/time/within.ts';
 import type { HistoryCounts } from '../../model/history.ts';
-import { isFelt, readOutagesSince } from '../charts/outage-list.ts';
+import { readOutagesSince } from '../charts/outage-list.ts';
 import { refusalsOf } from '../charts/refusals.ts';
 import { sparkFrame, sparkOf } from '../charts/spark.ts';
 import { errorShare, sumOf, trafficOf, withRefused } from '../charts/traffic.ts';
@@ -43,7 +43,6 @@ export const overview: Page = async ({ call, query }) => {
     issuesShown: ISSUES_SHOWN,
     more: issues?.next_cursor != null,
     traffic: traffic && trafficOf(traffic.points, ranges[range].text, outageList, null),
-    outageList: outageList.filter(isFelt),
     refusals: refusalsOf(traffic?.points ?? []),
     unaccepted: unacceptedOf(traffic?.points ?? []),
     range,
