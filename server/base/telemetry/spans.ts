@@ -87,12 +87,14 @@ export class Spans {
 
   /** A verified request becomes an event. @param id of the event */
   begin(exchange: TracedExchange, webhook: TracedWebhook, id: Uint8Array): void {
+    // A client that has left is already finished.
+    if (exchange.aborted) return;
     const parent = traceparentOf(exchange.header('traceparent'));
     if (!this.#samples(parent, webhook.isVerified, () => ((id[9]! << 16) | (id[10]! << 8) | id[11]!) / 2 ** 24)) return;
     const hex = Buffer.from(id).toString('hex');
-    const begun = { ...contextOf(hex, parent), parentSpanId: spanIdOf(parent), webhook, commit: null };
-    this.#begun.set(exchange.requestId, begun);
-    exchange.traceId = begun.traceId;
+    const context = contextOf(hex, parent);
+    exchange.traceId = context.traceId;
+    this.#begun.set(exchange.requestId, { ...context, parentSpanId: spanIdOf(parent), webhook, commit: null });
   }
 
   /** Rows of requests were committed. @param ms duration */
@@ -123,7 +125,7 @@ export class Spans {
   /** A request to a webhook has ended. Call it before it is logged. */
   finished(exchange: TracedExchange): void {
     const { requestId, status, problemCode, eventId } = exchange;
-    const begun = this.#begun.get(requestId) ?? this.#refused(exchange);
+    const begun = (this.#begun.size > 0 && this.#begun.get(requestId)) || this.#refused(exchange);
     if (begun === null) return;
     this.#begun.delete(requestId);
     const endMs = Date.now();
@@ -150,7 +152,7 @@ export class Spans {
 
   /** A request that no event came of. Null: no span is recorded of it. */
   #refused(exchange: TracedExchange): Begun | null {
-    const { eventId, status, requestId } = exchange;
+    const { eventId, status } = exchange;
     if (eventId !== null || status < 400 || untraced.has(status)) return null;
     // Nothing that an unverified sender says is believed.
     if (!this.#samples(undefined, false, Math.random)) return null;
@@ -159,7 +161,6 @@ export class Spans {
     exchange.traceId = parent?.slice(3, 35) ?? traceId;
     const id = exchange.parameters[0]!.toLowerCase();
     const webhook = { id, isVerified: this.isVerified(id) };
-    this.#begun.delete(requestId);
     return { traceId: exchange.traceId, spanId, parentSpanId: spanIdOf(parent), webhook, commit: null };
   }
 
@@ -198,7 +199,6 @@ export class Spans {
     return `00-${traceId}-${spanId}-0${Number(isSampled)}`;
   }
 
-  /** Sends what waits. */
   close(): Promise<void> {
     return this.#sink.close();
   }

@@ -1,5 +1,5 @@
 /** W3C Trace Context. @see https://www.w3.org/TR/trace-context/#traceparent-header */
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 
 /** Version, trace id, parent id and flags. The version ff and ids of zeros are invalid. */
 const wellFormed = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
@@ -26,7 +26,9 @@ export function spanIdOf(parent: string | undefined): string | null {
 }
 
 export function newContext(): SpanContext {
-  return { traceId: randomBytes(16).toString('hex'), spanId: randomBytes(8).toString('hex') };
+  // Node keeps random bytes for UUIDs.
+  const hex = randomUUID().replaceAll('-', '');
+  return { traceId: hex, spanId: hex.slice(16) };
 }
 
 /** A number of the random digits of an id. W3C Trace Context, level 2: the last 7 bytes are random. */
