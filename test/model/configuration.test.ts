@@ -5,7 +5,7 @@ import { agentFields } from '../../server/model/agents.ts';
 import { configurationJsonSchema, configured } from '../../server/model/configuration.ts';
 import { webhookFields } from '../../server/model/webhooks.ts';
 
-test('a webhook and an agent have all their members but those of one installation', () => {
+test('a webhook and an agent have all their members but those of one installation, and a pause', () => {
   const settable = (table: object) =>
     Object.entries(table).flatMap(([name, field]) => ('input' in field ? [name] : []));
   const notThere = (table: object, kind: keyof typeof configured) =>
@@ -13,7 +13,7 @@ test('a webhook and an agent have all their members but those of one installatio
   expect(notThere(webhookFields, 'webhook').sort()).toEqual(
     ['agent_ids', 'cell', 'generate_secret', 'id', 'secret', 'verify_token'].sort(),
   );
-  expect(notThere(agentFields, 'agent').sort()).toEqual(['id', 'temporary', 'webhook_ids']);
+  expect(notThere(agentFields, 'agent').sort()).toEqual(['id', 'paused', 'temporary', 'webhook_ids']);
 });
 
 test('the JSON Schema accepts a configuration, and names what is wrong in another', () => {
