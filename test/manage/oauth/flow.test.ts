@@ -259,7 +259,7 @@ describe('access ends', () => {
   test('when it is revoked on the page of the agent, by any operator', async () => {
     const { own, status } = await granted();
     const [other, viewer] = [await addPerson(app, 'operator'), await addPerson(app, 'viewer')];
-    const [, path] = /action="(\/tokens\/[0-9a-f-]+\/revoke)"/.exec(await other.page(`/agents/${own.id}`))!;
+    const [, path] = /action="(\/account\/tokens\/[0-9a-f-]+\/revoke)"/.exec(await other.page(`/agents/${own.id}`))!;
     expect(await viewer.page(`/agents/${own.id}`)).not.toContain(path);
     expect((await viewer.submit(path!, { confirmed: 'yes' })).status).toBe(404);
     expect((await other.submit(path!, { confirmed: 'yes' })).status).toBe(303);
