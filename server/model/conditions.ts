@@ -266,6 +266,18 @@ export const conditionTable = {
     action: 'Open the agent',
     page: (id) => `/agents/${id}`,
   },
+  held: {
+    subject: 'agent',
+    severity: 'warning',
+    threshold: PENDING_SECONDS,
+    unit: 'seconds',
+    meaning: `a delivery has waited for more than ALERT_PENDING_SECONDS (${PENDING_SECONDS}) because another one with its key is not finished, and its agent claims others`,
+    text: ({ name, value, threshold }) =>
+      `A delivery to agent ${name} is held by another one with its key for ${inWords(value)} (limit: ${inWords(threshold ?? 0)}).`,
+    fix: 'The first delivery of the key fails again and again, or takes long: its attempts have the reason. Dismiss it, or let it become a dead letter, and the next one is delivered.',
+    action: 'Open the held deliveries',
+    page: (id) => `/deliveries?agent_id=${id}&held=true`,
+  },
   undelivered: {
     subject: 'agent',
     severity: 'warning',

@@ -26,6 +26,13 @@ export function normalOrderBy(text: string): string {
   return /^header:/i.test(text) ? text.toLowerCase() : text;
 }
 
+/** Reads the key of an event, before it is hashed; null: it has none. Null instead of a function: the text is not an `order_by`. */
+export function orderKeyReader(orderBy: string): ((...of: Parameters<OrderReader>) => string | null) | null {
+  const part = partOf(orderBy);
+  if (part === null) return null;
+  return (request, body) => ('header' in part ? request.header(part.header) : readPointer(body, part.path)) || null;
+}
+
 /** What is wrong with an `order_by`; null: nothing. @param signatureHeaders of the webhook, which are never stored */
 export function orderByFault(text: string, signatureHeaders: readonly string[]): string | null {
   if (text.length > ORDER_BY_CHARACTERS_MAX || partOf(text) === null)
@@ -45,18 +52,18 @@ export function orderByFault(text: string, signatureHeaders: readonly string[]):
 export function orderReader(orders: readonly Order[] | null, webhookId: Uint8Array): OrderReader | null {
   if (orders === null) return null;
   const compiled = orders.flatMap(({ orderBy, id }) => {
-    const part = partOf(orderBy);
-    if (part === null) return [];
+    const readKey = orderKeyReader(orderBy);
+    if (readKey === null) return [];
     const secret = Buffer.alloc(8 + webhookId.length);
     secret.writeBigInt64BE(BigInt(id));
     secret.set(webhookId, 8);
-    return { id: BigInt(id), part, secret };
+    return { id: BigInt(id), readKey, secret };
   });
   return (request, body) => {
     let keys: bigint[] | null = null;
-    for (const { id, part, secret } of compiled) {
-      const value = 'header' in part ? request.header(part.header) : readPointer(body, part.path);
-      if (!value) continue;
+    for (const { id, readKey, secret } of compiled) {
+      const value = readKey(request, body);
+      if (value === null) continue;
       keys ??= [];
       keys.push(id, createHmac('sha256', secret).update(value).digest().readBigInt64BE(0));
     }

@@ -337,6 +337,12 @@ export const documentPromises: Readonly<Record<string, Tests>> = {
     ['deliver/client/real.test.ts', 'an agent killed between claim and ack loses nothing'],
     ['deliver/claims/kill.long.test.ts', 'all events are delivered, and only leased deliveries are delivered again'],
   ],
+  'Replays apart, an agent never has two events of one key in progress.': [
+    ['deliver/claims/order.test.ts', 'a key is held until its delivery is finished'],
+    ['deliver/claims/order.test.ts', 'an event that commits later than one with a greater number'],
+    ['deliver/claims/order.test.ts', 'of two claims that each see another delivery'],
+    ['deliver/claims/order-races.test.ts', '8 consumers with nacks, releases, lost claims'],
+  ],
   'At least once: when the command or the target ends between the 2xx and the acknowledgement, the delivery is forwarded again after its lease.':
     [
       [

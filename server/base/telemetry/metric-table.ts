@@ -95,6 +95,10 @@ export const metricTable = {
     'gauge',
     'how long the oldest claimable delivery has waited, by agent, of the whole database; 0 if none is waiting',
   ],
+  weir_deliveries_held: [
+    'gauge',
+    'pending deliveries that wait for another one with their key, by agent, of the whole database, among the first 100,000 that have a key',
+  ],
   weir_deliveries_leased: ['gauge', 'deliveries under lease, by agent, of the whole database'],
   weir_deliveries_dead: ['gauge', 'dead letters, by agent, of the whole database'],
   weir_deliveries_exact: [
@@ -157,6 +161,7 @@ export const cellMetrics: ReadonlySet<string> = new Set([
   'weir_database_up',
   'weir_database_bytes',
   'weir_deliveries_pending',
+  'weir_deliveries_held',
   'weir_deliveries_oldest_pending_seconds',
   'weir_deliveries_leased',
   'weir_deliveries_dead',

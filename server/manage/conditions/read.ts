@@ -31,6 +31,7 @@ import { countExpiring, countUnarchived } from '../../store/queries/alerts/expir
 import { readUsedOldSecrets } from '../../store/queries/alerts/old-secrets.ts';
 import { readOverdueWebhooks, readSilentWebhooks } from '../../store/queries/alerts/silent-webhooks.ts';
 import { readUndelivered } from '../../store/queries/alerts/undelivered.ts';
+import { readLongestHeld } from '../../store/queries/claims/held.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
@@ -83,6 +84,7 @@ export function heldReader(parts: ReaderParts): Reader {
     async () => cells.all().flatMap((cell) => (cell.trouble === null ? [] : [cellCondition(cell)])),
     async (nowMs) => liveConditions(history, nowMs),
     (nowMs) => readAgentConditions(database, settings.ALERT_PENDING_SECONDS, nowMs),
+    (nowMs) => readHeldConditions(database, settings.ALERT_PENDING_SECONDS, nowMs),
     async () =>
       (await readUndelivered(database)).map(({ count, ...agent }) => ({
         kind: 'undelivered',
@@ -153,6 +155,13 @@ const REASON_CHARACTERS_SHOWN = 120;
 function shortened(reason: string | null): string {
   if (reason === null) return 'the agent gave no reason';
   return reason.length > REASON_CHARACTERS_SHOWN ? `${reason.slice(0, REASON_CHARACTERS_SHOWN)}…` : reason;
+}
+
+async function readHeldConditions(database: Database, threshold: number, nowMs: number): Promise<Held[]> {
+  return (await readLongestHeld(database))
+    .map(({ agent_id: id, name, since }) => ({ subject: { id, name }, since, value: secondsSince(since, nowMs) }))
+    .filter(({ value }) => value > threshold)
+    .map((held) => ({ kind: 'held', threshold, ...held }));
 }
 
 /** Undelivered events that are about to be removed, and days that could not be archived. */

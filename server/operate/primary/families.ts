@@ -70,6 +70,10 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
       'weir_deliveries_pending',
       depths(({ pending }) => pending),
     ),
+    metricFamily(
+      'weir_deliveries_held',
+      depths(({ held }) => held),
+    ),
     metricFamily('weir_deliveries_oldest_pending_seconds', waited, 'max'),
     metricFamily(
       'weir_deliveries_leased',
@@ -94,10 +98,11 @@ type Depth = Cell['agents'][number];
 /** The agents that have their own series, and the sum of all others: the page would add up the samples of thousands of agents one by one. */
 function withOthers(depths: readonly Depth[], agents: readonly string[]): Depth[] {
   const own = new Set(agents);
-  const others: Depth = { agentId: OTHER.agent, pending: 0, leased: 0, dead: 0, waitingSinceMs: null };
-  for (const { agentId, pending, leased, dead, waitingSinceMs } of depths) {
+  const others: Depth = { agentId: OTHER.agent, pending: 0, held: 0, leased: 0, dead: 0, waitingSinceMs: null };
+  for (const { agentId, pending, held, leased, dead, waitingSinceMs } of depths) {
     if (own.has(agentId)) continue;
     others.pending += pending;
+    others.held += held;
     others.leased += leased;
     others.dead += dead;
     if (waitingSinceMs !== null)

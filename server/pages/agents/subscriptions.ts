@@ -1,4 +1,4 @@
-/** The subscriptions of an agent: /agents/ID/webhooks lists and changes them; /agents/ID/filter is the form of one filter, tried on stored events. */
+/** The subscriptions of an agent: /agents/ID/webhooks lists and changes them; /agents/ID/filter is the form of one, with filter and order tried on stored events. */
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
 import { fieldError, formErrors } from '../forms/errors.ts';
@@ -58,9 +58,7 @@ async function listView({ call, id, query, form }: PageRequest, refused?: { add:
 
 const editFilter: Page = async (request) => {
   const webhookId = request.query.get('webhook_id') ?? '';
-  return withSubscription(request, webhookId, (agent, { filter, was }) =>
-    formView(request, agent, webhookId, { filter, was }),
-  );
+  return withSubscription(request, webhookId, (agent, stored) => formView(request, agent, webhookId, stored));
 };
 
 /** The button Try shows the form again, with what the filter would do. */
@@ -68,27 +66,29 @@ const updateFilter: Page = async (request) => {
   const { call, id, form } = request;
   const webhookId = field(form, 'webhook_id');
   return withSubscription(request, webhookId, async (agent) => {
-    const filter = field(form, 'filter');
-    const was = form.get('was');
+    const [filter, order_by] = [field(form, 'filter'), field(form, 'order_by').trim()];
+    const given = { filter, order_by, was: form.get('was') };
     // The expression for the chosen types, which is then tried, edited or saved.
     if (form.has('write'))
-      return formView(request, agent, webhookId, { filter: filterOfTypes(list(form, 'type')), was });
+      return formView(request, agent, webhookId, { ...given, filter: filterOfTypes(list(form, 'type')) });
     if (form.has('try')) {
-      if (filter.trim() === '') {
-        const { errors, ...status } = fieldError('filter', 'Enter an expression to try.');
-        return formView(request, agent, webhookId, { filter, was, errors }, status);
+      if (filter.trim() === '' && order_by === '') {
+        const { errors, ...status } = fieldError('filter', 'Enter an expression or a key to try.');
+        return formView(request, agent, webhookId, { ...given, errors }, status);
       }
-      const tried = await call('testFilter', { input: { webhook_id: webhookId, filter } });
-      if (tried.kind === 'done') return formView(request, agent, webhookId, { filter, was, tried: tried.body });
+      const input = { webhook_id: webhookId, ...(filter.trim() && { filter }), ...(order_by && { order_by }) };
+      const tried = await call('testFilter', { input });
+      if (tried.kind === 'done') return formView(request, agent, webhookId, { ...given, tried: tried.body });
       const { errors, ...status } = formErrors(tried);
-      return formView(request, agent, webhookId, { filter, was, errors }, status);
+      return formView(request, agent, webhookId, { ...given, errors }, status);
     }
-    const input = { filter: filter === '' ? null : filter };
+    // A form without the field leaves the order as it is.
+    const input = { filter: filter || null, ...(form.has('order_by') && { order_by: order_by || null }) };
     const saved = await call('setSubscription', { id, innerId: webhookId, input, ...basis(form) });
     if (saved.kind === 'done') return redirect(`/agents/${id}`, 'saved');
     const next = await withVersion(form, saved, () => call('showAgent', { id }));
     const { errors, ...status } = formErrors(next.refused);
-    return formView(request, agent, webhookId, { filter, was: next.was, errors }, status);
+    return formView(request, agent, webhookId, { ...given, was: next.was, errors }, status);
   });
 };
 
@@ -98,7 +98,7 @@ export const subscriptionPages = { agentWebhooks, changeWebhooks, editFilter, up
 async function withSubscription(
   { call, id }: PageRequest,
   webhookId: string,
-  work: (agent: Agent, stored: { filter: string; was: string }) => Promise<PageReply>,
+  work: (agent: Agent, stored: { filter: string; order_by: string; was: string }) => Promise<PageReply>,
 ): Promise<PageReply> {
   const agent = await call('showAgent', { id });
   if (agent.kind !== 'done') return asProblem(agent);
@@ -106,7 +106,11 @@ async function withSubscription(
   const found = itemsOf(await call('listAgentWebhooks', { id, query: { webhook_id: webhookId } }));
   const subscription = found.items[0];
   if (!isId(webhookId) || subscription === undefined) return redirect(`/agents/${id}`);
-  return work(agent.body, { filter: subscription.filter ?? '', was: agent.text });
+  return work(agent.body, {
+    filter: subscription.filter ?? '',
+    order_by: subscription.order_by ?? '',
+    was: agent.text,
+  });
 }
 
 const TYPES_EXPRESSION = /^event_type in (\[.*\])$/s;
@@ -129,6 +133,7 @@ export function typesOfFilter(filter: string): string[] {
 
 interface Shown {
   filter: string;
+  order_by: string;
   /** Version of the agent that the form was rendered from. */
   was: string | null;
   tried?: Tried;
@@ -139,7 +144,7 @@ async function formView(
   { call }: PageRequest,
   agent: Agent,
   webhookId: string,
-  { filter, was, tried, errors = {} }: Shown,
+  { errors = {}, ...given }: Shown,
   status: { status?: number } = {},
 ): Promise<PageReply> {
   const [webhooks, types] = await Promise.all([
@@ -147,6 +152,6 @@ async function formView(
     partOf(call('listEventTypes', { id: webhookId })),
   ]);
   const webhook = webhooks[webhookId] ?? webhookId;
-  const shown = { agent, webhookId, webhook, filter, was, tried, errors, types, chosen: typesOfFilter(filter) };
-  return view('agents/filter', `Filter of ${webhook} for ${agent.name}`, shown, status);
+  const shown = { ...given, agent, webhookId, webhook, errors, types, chosen: typesOfFilter(given.filter) };
+  return view('agents/filter', `Filter and order of ${webhook} for ${agent.name}`, shown, status);
 }

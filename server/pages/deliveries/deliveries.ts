@@ -13,7 +13,7 @@ import { choicesOf, listBy, namesOf } from '../names.ts';
 import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
 import { address } from '../show.ts';
 
-const filterNames = ['state', 'agent_id', 'webhook_id', 'event_id', 'from', 'to', 'cursor'] as const;
+const filterNames = ['state', 'held', 'agent_id', 'webhook_id', 'event_id', 'from', 'to', 'cursor'] as const;
 type Filters = ReturnType<typeof filtersOf<(typeof filterNames)[number] | 'reason'>>;
 
 const deliveryList: Page = async ({ call, query }) => {
@@ -58,8 +58,8 @@ async function replayableOf(call: Call, filters: Filters) {
 }
 
 /** Whether the list has a filter that a replay does not have. */
-function isNarrowed({ event_id, from, to }: Filters): boolean {
-  return event_id !== undefined || from !== undefined || to !== undefined;
+function isNarrowed({ event_id, held, from, to }: Filters): boolean {
+  return [event_id, held, from, to].some((value) => value !== undefined);
 }
 
 /** Whether all agents are meant, or one that is not revoked. */

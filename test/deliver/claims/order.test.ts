@@ -1,6 +1,7 @@
 /** Order by key: of the events with one key, an agent gets the next one only when the one before is finished. */
 import { expect, test } from 'vitest';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
+import { readDeliveryDepths } from '../../../server/store/queries/deliveries/depths.ts';
 import {
   addAgent,
   agentsOf,
@@ -262,6 +263,8 @@ test('thousands that are held do not slow the claims of others, and are passed o
   expect(await asideOf(agent)).toBe(2_500);
   const { body } = await operator.api('GET', `/api/v1/deliveries?held=true&agent_id=${agent.id}&limit=1`);
   expect(body.items[0].available_at).toBe(body.items[0].received_at);
+  const { agents } = await readDeliveryDepths(app.database);
+  expect(agents.find(({ agentId }) => agentId === agent.id)).toMatchObject({ held: 2_500 });
   await letPass(app.database, 3_601);
   const again = await agent.claim();
   expect(idsOf(again)).toEqual([poison!.event.id, free]);

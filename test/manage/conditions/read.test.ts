@@ -202,6 +202,25 @@ const limits: Limit[] = [
     found: { title: 'Webhook shop gets requests signed with its old secret, which ends in 119 minutes.' },
   },
   {
+    kind: 'held',
+    below: async () => {
+      const agent = await addAgent();
+      await run('update subscriptions set order_id = 1 where agent_id = $1', [agent.id]);
+      await addDelivery(agent, { receivedMs: nowMs - 300_000 });
+      await run(
+        `update deliveries set order_key = 1, order_lane = 0, order_number = 1, available_at = 'infinity' where agent_id = $1`,
+        [agent.id],
+      );
+      return agent.id;
+    },
+    reach: (id) => run('update deliveries set received_at = $2 where agent_id = $1', [id, iso(nowMs - 300_001)]),
+    found: {
+      first_at: iso(nowMs - 300_001),
+      title: 'A delivery to agent billing is held by another one with its key for 5 minutes (limit: 5 minutes).',
+      url: expect.stringMatching(/\/deliveries\?agent_id=.*&held=true$/),
+    },
+  },
+  {
     kind: 'rejections',
     below: async () => {
       const id = await addWebhook();

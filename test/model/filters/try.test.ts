@@ -43,6 +43,7 @@ describe('the API', () => {
           event_type: null,
           received_at: expect.stringMatching(/Z$/),
           ...outcomes[place],
+          key: null,
         })),
         last_day: { events: 3, passed: 2, exact: true },
       },

@@ -70,7 +70,27 @@ test('an empty filter cannot be tried, and the page says so', async () => {
   const fields = { webhook_id: webhook.id, filter: ' ', try: '1' };
   const refused = await post(`/agents/${agent.id}/filter`, fields);
   expect(refused.status).toBe(422);
-  expect(refused.text).toContain('Enter an expression to try.');
+  expect(refused.text).toContain('Enter an expression or a key to try.');
+});
+
+test('the order of a subscription is tried on stored events, saved and shown; a form without the field keeps it', async () => {
+  const ordered = await app.addWebhook({ name: 'ordered' });
+  const { id } = await addAgent(app, [ordered]);
+  await send(ordered, '{"customer":"Ada &amp; Co"}');
+  const form = `/agents/${id}/filter`;
+  const fields = { webhook_id: ordered.id, filter: '', order_by: '/customer' };
+  expect((await post(form, { ...fields, try: '1' })).text).toContain('<code>Ada &amp;amp; Co</code>');
+  const refused = await post(form, { ...fields, order_by: 'header:cookie' });
+  expect([refused.status, refused.text]).toEqual([422, expect.stringContaining('such headers are never stored')]);
+  expect((await post(form, fields)).status).toBe(303);
+  expect((await post(form, { webhook_id: ordered.id, filter: '' })).status).toBe(303);
+  expect(await get(`/agents/${id}`)).toContain('in the order of <code>/customer</code>');
+  await send(ordered, '{"customer":1}');
+  await send(ordered, '{"customer":1}');
+  const { items } = (await operator.api('GET', `/api/v1/deliveries?agent_id=${id}&held=true`)).body;
+  expect(items).toHaveLength(1);
+  expect(await get(`/deliveries?agent_id=${id}&held=true`)).toContain(`/deliveries/${items[0].id}`);
+  expect(await get(`/deliveries/${items[0].id}`)).toContain('another delivery with this key must be finished first');
 });
 
 test('filtered deliveries are replayed as a whole, and the replay is undone', async () => {

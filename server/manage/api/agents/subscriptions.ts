@@ -1,6 +1,6 @@
 /** Changes to subscriptions of agents to webhooks. Each returns what the audit entry says of it. */
 
-import { invalid, ProblemError, problem } from '../../../base/http/problem.ts';
+import { invalid, type Problem, ProblemError, problem } from '../../../base/http/problem.ts';
 import type { SubscriptionInput } from '../../../model/agents.ts';
 import { normalOrderBy, ORDERS_MAX, orderByFault } from '../../../model/order-by.ts';
 import { schemeOf } from '../../../model/signatures/presets.ts';
@@ -69,8 +69,11 @@ async function setOrder(
 }
 
 function refuseOrder(detail: string | null): void {
-  if (detail !== null)
-    throw new ProblemError(problem('order_by_invalid', detail, { errors: [{ pointer: '/order_by', detail }] }));
+  if (detail !== null) throw new ProblemError(orderByProblem(detail));
+}
+
+export function orderByProblem(detail: string): Problem {
+  return problem('order_by_invalid', detail, { errors: [{ pointer: '/order_by', detail }] });
 }
 
 function signatureHeadersOf(webhook: WebhookRecord): readonly string[] {

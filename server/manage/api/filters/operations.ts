@@ -9,9 +9,13 @@ import { cellsAway } from '../../../model/cells.ts';
 import { eventFilterOf } from '../../../model/event-filter.ts';
 import { idOf, receivedAt, recordId } from '../../../model/fields.ts';
 import { type CandidateEvent, type Verdict, verdicts } from '../../../model/filters/evaluate.ts';
+import { normalOrderBy, ORDER_BY_CHARACTERS_MAX, orderByFault, orderKeyReader } from '../../../model/order-by.ts';
+import { readableBody } from '../../../model/signatures/gzip.ts';
+import { readStoredHeaders } from '../../../model/signatures/stored-headers.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { readEventsToTry } from '../../../store/queries/events/filter.ts';
+import { orderByProblem } from '../agents/subscriptions.ts';
 import { EventSearch } from '../events/search.ts';
 import { done, operation } from '../operation.ts';
 
@@ -25,8 +29,10 @@ export function filterOperations({ database, judge }: { database: Database; judg
     testFilter: operation({
       input: tryInput,
       answers: { 200: triedSchema.extend({ cells_away: cellsAway }) },
-      problems: ['webhook_unknown'],
+      problems: ['webhook_unknown', 'order_by_invalid'],
       handle: async ({ input, isGone }) => {
+        const fault = input.order_by === undefined ? null : orderByFault(normalOrderBy(input.order_by), []);
+        if (fault !== null) return orderByProblem(fault);
         const reads = new PartialReads(database);
         const tried = await tryFilter(reads, (filters, events) => judge.judge(filters, events), input);
         if (tried === undefined) return problem('webhook_unknown');
@@ -53,7 +59,12 @@ const BODY_BYTES_MAX = 4_194_304;
 
 const tryInput = z.strictObject({
   webhook_id: recordId.describe('id of the webhook'),
-  filter: filterText.describe('CEL expression, as of a subscription'),
+  filter: filterText.default('true').describe('CEL expression, as of a subscription; absent: all events pass'),
+  order_by: z
+    .string()
+    .optional()
+    .describe('as of a subscription: the keys of the events are returned')
+    .meta({ maxLength: ORDER_BY_CHARACTERS_MAX }),
   events: z.int().min(1).max(TRIED_EVENTS_MAX).default(EVENTS_DEFAULT).describe('number of its newest events to try'),
 });
 
@@ -72,6 +83,7 @@ const triedSchema = z.object({
         received_at: receivedAt,
         verdict: z.enum(verdictNames).describe('what would become of it'),
         reason: z.string().nullable().describe('why the expression fails; null: it does not'),
+        key: z.string().nullable().describe('the key at order_by; null: the event has none, or order_by is absent'),
       }),
     )
     .describe('the events, newest first'),
@@ -99,9 +111,14 @@ type Judge = (
 async function tryFilter(
   database: Database,
   judge: Judge,
-  { webhook_id: webhookId, filter, events }: z.output<typeof tryInput>,
+  { webhook_id: webhookId, filter, order_by: orderBy, events }: z.output<typeof tryInput>,
 ): Promise<Tried | undefined> {
-  const order = { webhookId, readsBody: filter.includes('body'), max: events, bytesMax: BODY_BYTES_MAX };
+  const order = {
+    webhookId,
+    readsBody: filter.includes('body') || orderBy !== undefined,
+    max: events,
+    bytesMax: BODY_BYTES_MAX,
+  };
   const found = await readEventsToTry(database, order);
   if (found === undefined) return undefined;
   // Pass the filter once for each event, so that each failure has its own reason.
@@ -109,6 +126,7 @@ async function tryFilter(
     found.map(() => filter),
     found.map((event, index) => ({ ...event, filter: index })),
   );
+  const keyOf = orderBy === undefined ? null : orderKeyReader(normalOrderBy(orderBy));
   const reasons = new Map(judged.failures.map(({ filter: index, reason }) => [index, reason]));
   const count = (verdict: Verdict) => judged.verdicts.filter((one) => one === verdict).length;
   return {
@@ -116,14 +134,24 @@ async function tryFilter(
     filtered: count(verdicts.excluded),
     failed: count(verdicts.failed),
     undecided: count(verdicts.undecided),
-    items: found.map(({ id, eventType, receivedAt }, index) => ({
+    items: found.map(({ id, eventType, receivedAt, headers, body }, index) => ({
       event_id: id,
       event_type: eventType,
       received_at: receivedAt,
       verdict: verdictNames[judged.verdicts[index]!]!,
       reason: reasons.get(index) ?? null,
+      key: keyOf && keyOfStored(keyOf, headers, body),
     })),
   };
+}
+
+function keyOfStored(
+  keyOf: NonNullable<ReturnType<typeof orderKeyReader>>,
+  lines: Uint8Array,
+  body: Uint8Array | null,
+) {
+  const headers = readStoredHeaders(Buffer.from(lines).toString());
+  return keyOf({ header: (name) => headers[name] }, readableBody(Buffer.from(body ?? []), headers['content-encoding']));
 }
 
 /** How many of the counted events of a webhook since `from` would be delivered, by the share of those that were tried. */

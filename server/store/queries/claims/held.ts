@@ -5,7 +5,9 @@
  * Two claims never take two of a queue. The second one, in whose snapshot another delivery is the first, fails at the unique index
  * deliveries_begun, and conflicts.ts repeats it.
  */
+import { concatenated, lesser, summedBy } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
+import { isoText } from '../../sql.ts';
 import type { ClaimOrder } from './order.ts';
 
 /** SQL condition: the deliveries `b` that are in the queue of the unfinished delivery `d`. */
@@ -84,4 +86,51 @@ export async function setHeldAside({ query }: Pick<Database, 'query'>, order: Cl
     });
     if (row!.aside < SLICE) return;
   }
+}
+
+interface LongestHeld {
+  agent_id: string;
+  name: string;
+  since: string;
+}
+
+const longest = summedBy<LongestHeld>(
+  ({ agent_id }) => agent_id,
+  (one, other) => ({ ...one, since: lesser(one.since, other.since)! }),
+);
+
+/** Reads when the longest held delivery of each active agent was received, without replays. Agents that do not claim are left out: nothing is set aside. */
+export function readLongestHeld({ query }: Pick<Database, 'query'>): Promise<LongestHeld[]> {
+  return query<LongestHeld>({
+    name: 'read-longest-held',
+    plan: 'keyed',
+    text: `
+      select a.id as agent_id, a.name, ${isoText('held.received_at')} as since
+      from (select distinct agent_id from subscriptions where order_id is not null) s
+      join agents a on a.id = s.agent_id and a.revoked_at is null
+      cross join lateral (
+        select received_at from deliveries
+        where agent_id = a.id and state = 'pending' and available_at = 'infinity' and order_lane = 0
+        order by received_at limit 1
+      ) held`,
+    values: [],
+    place: { each: longest, lenient: true },
+  });
+}
+
+/** Counts the deliveries of each agent that are held, among the first `max` that have a key. Not first of their queue, they are held. */
+export function countHeld(
+  { query }: Pick<Database, 'query'>,
+  max: number,
+): Promise<{ agentId: string; held: number }[]> {
+  return query({
+    text: `
+      select agent_id as "agentId", (count(*) - count(distinct (order_key, order_lane)))::int as held
+      from (
+        select agent_id, order_key, order_lane from deliveries
+        where order_key is not null and state in ('pending', 'leased') limit ${max}
+      ) d
+      group by agent_id`,
+    place: { each: concatenated, lenient: true },
+  });
 }

@@ -3,11 +3,14 @@
 import { concatenated } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { readWaiting } from '../agents/activity.ts';
+import { countHeld } from '../claims/held.ts';
 import { limits, sampleDeliveries, total, withinTimeout } from './counts.ts';
 
 interface AgentDepth {
   agentId: string;
   pending: number;
+  /** See isHeld. */
+  held: number;
   leased: number;
   dead: number;
   /** When its oldest claimable delivery that a filter cannot drop became claimable, Unix milliseconds; null: none waits, or the agent is paused. */
@@ -40,6 +43,8 @@ export function readDeliveryDepths(database: Database, max = limits): Promise<De
     const sampled = exact ? [] : await sampleDeliveries(query, beyond, { byAgent: true });
     for (const [agentId, estimate] of fold(sampled.map((row) => ({ ...row, agentId: row.agentId! }))))
       depths.set(agentId, atLeast(depths.get(agentId) ?? none(agentId), estimate));
+    for (const { agentId, held } of await countHeld({ query }, max.waiting))
+      depths.set(agentId, { ...(depths.get(agentId) ?? none(agentId)), held });
     // A partial count and a sample may have missed an agent.
     for (const { agent_id: agentId, since, paused } of await readWaiting(
       { query },
@@ -66,7 +71,7 @@ function countByAgent(query: Query, max: typeof limits): Promise<Counted[]> {
 }
 
 function none(agentId: string): AgentDepth {
-  return { agentId, pending: 0, leased: 0, dead: 0, waitingSinceMs: null };
+  return { agentId, pending: 0, held: 0, leased: 0, dead: 0, waitingSinceMs: null };
 }
 
 function fold(rows: readonly Counted[]): Map<string, AgentDepth> {
