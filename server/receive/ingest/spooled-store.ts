@@ -9,7 +9,7 @@ import type { SpoolWriter } from '../spool/writer.ts';
 import type { CellStores } from './cell-stores.ts';
 import type { QueueLimits } from './commit-queue.ts';
 import type { EventGroup } from './event-store.ts';
-import { type CommitOutcome, GroupCommit, type Lane, type StoreOutcome } from './group-commit.ts';
+import { GroupCommit, type Lane, type StoreOutcome } from './group-commit.ts';
 
 /**
  * With a spool, a commit that takes longer counts as lost: senders such as GitHub give up after 10 s, and nothing is lost by spooling an
@@ -68,26 +68,16 @@ export class SpooledStore {
     if (known !== undefined) return known;
     const { writer: open, limits, onSpooled } = this.#parts;
     const writer = open(cell);
+    // One flush is one commit.
+    const lane: Lane<EventRow> = {
+      up: true,
+      begin() {},
+      commit: async (rows) =>
+        (await writer.append(rows)) === null ? { kind: 'committed' } : { kind: 'lost', lookUp: null },
+    };
     const observer = { committed: onSpooled, repeated() {}, inDoubt() {}, refused() {} };
-    const spool = { writer, commits: new GroupCommit([new SpoolLane(writer)], limits, observer) };
+    const spool = { writer, commits: new GroupCommit([lane], limits, observer) };
     this.#spools.set(cell, spool);
     return spool;
-  }
-}
-
-/** One flush is one commit. */
-class SpoolLane implements Lane<EventRow> {
-  readonly up = true;
-  readonly #writer: SpoolWriter;
-
-  constructor(writer: SpoolWriter) {
-    this.#writer = writer;
-  }
-
-  begin(): void {}
-
-  async commit(rows: readonly EventRow[]): Promise<CommitOutcome> {
-    const refusal = await this.#writer.append(rows);
-    return refusal === null ? { kind: 'committed' } : { kind: 'lost', lookUp: null };
   }
 }
