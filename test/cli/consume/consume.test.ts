@@ -244,17 +244,6 @@ describe('the session', () => {
 });
 
 describe('faults', () => {
-  test.each([429, 503])('%i is retried after Retry-After', async (status) => {
-    weir.add();
-    weir.fault = (call, number) =>
-      call === 'claim' && number === 0 ? { status, headers: { 'Retry-After': '1' } } : undefined;
-    const { err } = await consume(['--once']).ended;
-    const [refused, claimed] = weir.calls('claim');
-    expect(claimed!.atMs - refused!.atMs).toBeGreaterThan(990);
-    expect(err).toContain(`${status}: next attempt in 1.0 s.\nThe server is available again.\n`);
-    expect(done()).toBe(1);
-  });
-
   test.each(['session', 'claim', 'ack', 'nack'])('a lost connection at %s is retried', async (call) => {
     const row = weir.add();
     weir.fault = (at, number) => (at === call && number < 2 ? 'reset' : undefined);

@@ -18,28 +18,17 @@ function valuesOf(directive: string): string[] {
 }
 
 describe('the systemd unit', () => {
-  test.each([
-    ['Type', 'notify'],
-    // systemd-notify reports as a process of its own.
-    ['NotifyAccess', 'all'],
-    ['User', 'weir'],
-    ['KillMode', 'mixed'],
-    ['NoNewPrivileges', 'true'],
-    ['CapabilityBoundingSet', ''],
-    ['AmbientCapabilities', ''],
-    ['ProtectSystem', 'strict'],
-    ['ProtectHome', 'true'],
-    ['PrivateTmp', 'true'],
-    ['PrivateDevices', 'true'],
-    ['RestrictSUIDSGID', 'true'],
-    ['RestrictNamespaces', 'true'],
-    ['RestrictAddressFamilies', 'AF_UNIX AF_INET AF_INET6'],
-    ['SystemCallArchitectures', 'native'],
-    ['SystemCallErrorNumber', 'EPERM'],
-    ['UMask', '0077'],
-    ['StateDirectoryMode', '0700'],
-  ])('sets %s to %j', (directive, value) => {
-    expect(valuesOf(directive)).toEqual([value]);
+  test('reports by systemd-notify, as a user that can gain no privileges', () => {
+    // systemd-notify reports as a process of its own. What else the sandbox forbids is rated below.
+    for (const [directive, value] of [
+      ['Type', 'notify'],
+      ['NotifyAccess', 'all'],
+      ['User', 'weir'],
+      ['NoNewPrivileges', 'true'],
+      ['CapabilityBoundingSet', ''],
+      ['StateDirectoryMode', '0700'],
+    ] as const)
+      expect(valuesOf(directive), directive).toEqual([value]);
   });
 
   test('is started again however often it failed', () => {
