@@ -135,6 +135,7 @@ const changes: Readonly<Record<string, string>> = {
   'webhook.create': 'the webhook was created',
   'webhook.update': 'the webhook was changed',
   'webhook.rotate_secret': 'the secret was changed',
+  'webhook.end_previous_secret': 'the previous secret was ended',
   'webhook.move': 'the webhook was moved to another cell',
   'agent.create': 'the agent was created',
   'agent.update': 'the agent was changed',

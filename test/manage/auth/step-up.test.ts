@@ -47,6 +47,7 @@ const withoutStepUp: Record<string, OperationName[]> = {
     'revokeToken',
     'revokeInvitation',
     'revokeAgent',
+    'endPreviousSecret',
     'deleteWebhook',
     'cancelJob',
   ],

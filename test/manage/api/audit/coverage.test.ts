@@ -101,6 +101,11 @@ const prepared: Partial<Record<OperationName, () => Promise<Act>>> = {
   changePassword: () =>
     browse('POST', () => '/api/v1/account/password', { current_password: PASSWORD, new_password: NEW_PASSWORD }),
   createWebhook: async () => () => ask('POST', '/api/v1/webhooks', { name: 'orders', secret: secret('given by me') }),
+  endPreviousSecret: async () => {
+    const id = await world.make('webhooks');
+    await ask('POST', `/api/v1/webhooks/${id}/rotate-secret`, { overlap_seconds: 60 });
+    return () => ask('DELETE', `/api/v1/webhooks/${id}/secrets/previous`);
+  },
   updateUser: async () => {
     const id = await world.make('users');
     return () => ask('PATCH', `/api/v1/users/${id}`, { role: 'operator', password: NEW_PASSWORD });
@@ -159,6 +164,7 @@ const actions: Partial<Record<OperationName, string>> = {
   updateWebhook: 'webhook.update',
   deleteWebhook: 'webhook.delete',
   rotateSecret: 'webhook.rotate_secret',
+  endPreviousSecret: 'webhook.end_previous_secret',
   testWebhook: 'webhook.test',
   createAgent: 'agent.create',
   updateAgent: 'agent.update',
