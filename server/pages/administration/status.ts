@@ -9,7 +9,6 @@ import type { AlertTest } from '../../model/alerts.ts';
 import { conditionTable } from '../../model/conditions.ts';
 import type { Call } from '../call.ts';
 import { chart } from '../charts/chart.ts';
-import { refusalsOf } from '../charts/refusals.ts';
 import { ownPage } from '../overview/issues.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
 import { bytes, plural } from '../show.ts';
@@ -33,9 +32,8 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     feedback: { address?: string } = {},
   ): Promise<PageReply> => {
     const wait_seconds = query.get('checks') === 'wait' ? WAIT_SECONDS : '0';
-    const [shown, traffic, alerts, cells] = await Promise.all([
+    const [shown, alerts, cells] = await Promise.all([
       call('showStatus', { query: { wait_seconds } }),
-      partOf(call('showHistory', { query: { step: '3600' } })),
       alertsOf(call),
       partOf(call('listCells')),
     ]);
@@ -48,7 +46,6 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
       test,
       alerts,
       cells: cells?.items ?? [],
-      refusals: refusalsOf(traffic?.points ?? []),
       alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
       processes: processesText(status),
       deathFix: conditionTable.process_died.fix,

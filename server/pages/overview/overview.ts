@@ -2,8 +2,8 @@
 import { DAY_MS } from '../../base/time/durations.ts';
 import { within } from '../../base/time/within.ts';
 import type { HistoryCounts } from '../../model/history.ts';
+import { readChanges } from '../charts/changes.ts';
 import { readOutagesSince } from '../charts/outage-list.ts';
-import { refusalsOf } from '../charts/refusals.ts';
 import { sparkFrame, sparkOf } from '../charts/spark.ts';
 import { errorShare, sumOf, trafficOf, withRefused } from '../charts/traffic.ts';
 import { namesOf } from '../names.ts';
@@ -29,11 +29,12 @@ export const overview: Page = async ({ call, query }) => {
   const range: Range = Object.hasOwn(ranges, given) ? (given as Range) : '24h';
   const { days, step } = ranges[range];
   const fromMs = nowMs - days * DAY_MS;
-  const [issues, traffic, webhooks, outageList] = await Promise.all([
+  const [issues, traffic, webhooks, outages, changes] = await Promise.all([
     partOf(call('listIssues', { query: { state: 'open', limit: ISSUES_READ } })),
     partOf(call('showHistory', { query: { from: new Date(fromMs).toISOString(), step: String(step) } })),
     partOf(call('listWebhookHistory', { query: { limit: String(WEBHOOKS_SHOWN) } })),
     readOutagesSince(call, fromMs),
+    readChanges(call, fromMs, null),
   ]);
   const known = Object.fromEntries((webhooks?.items ?? []).map(({ webhook_id, name }) => [webhook_id, name]));
   const named = await within(PART_MS_MAX, namesOf(call, 'webhooks', Object.keys(known)));
@@ -42,8 +43,7 @@ export const overview: Page = async ({ call, query }) => {
     issues: issues && worstFirst(issues.items),
     issuesShown: ISSUES_SHOWN,
     more: issues?.next_cursor != null,
-    traffic: traffic && trafficOf(traffic.points, ranges[range].text, outageList, null),
-    refusals: refusalsOf(traffic?.points ?? []),
+    traffic: traffic && trafficOf(traffic.points, ranges[range].text, outages, null, changes),
     unaccepted: unacceptedOf(traffic?.points ?? []),
     range,
     ranges: Object.entries(ranges).map(([name, { short }]) => ({ name, short })),
@@ -62,10 +62,10 @@ export const overview: Page = async ({ call, query }) => {
 /** From this share of requests that were not accepted on, a page without issues is not good. */
 const UNACCEPTED_SHARE_MAX = 0.05;
 
-/** The requests that were not accepted, when they are many; else null. */
-function unacceptedOf(points: readonly HistoryCounts[]): { share: string; rejected: number; limited: number } | null {
-  const sum = sumOf(points);
-  const { accepted, duplicates, rejected, limited } = sum;
-  const isMany = rejected + limited > UNACCEPTED_SHARE_MAX * (accepted + duplicates + rejected + limited);
-  return isMany ? { share: errorShare(sum), rejected, limited } : null;
+/** The requests that were not accepted. */
+function unacceptedOf(points: readonly HistoryCounts[]) {
+  const { accepted, duplicates, rejected, limited, refused } = withRefused(sumOf(points));
+  const all = rejected + limited + refused;
+  const isMany = all > UNACCEPTED_SHARE_MAX * (accepted + duplicates + all);
+  return { all, isMany, share: errorShare(sumOf(points)), rejected, limited, refused };
 }

@@ -65,7 +65,6 @@ test('the values of a chart lead to the events and rejections of their time', as
   });
   expect(rejections).toBe(`/rejections?${searchParams}`);
   expect((await get(events!)).match(/id="go-/g)).toHaveLength(3);
-  expect(await get('/')).toContain('id="refusals">Requests refused in the last 24 hours</h2>');
 });
 
 test('outages and changes are drawn in the chart of a webhook and listed below it, changes for administrators', async () => {
