@@ -47,7 +47,7 @@ test('a filter is corrected, tried on stored events, saved, shown, and removed',
   await page.getByRole('link', { name: 'Add filter of orders' }).waitFor();
   expect(await shown.count()).toBe(0);
   const { body } = await operator.api('GET', `/api/v1/agents/${agent.id}/webhooks`);
-  expect(body.items).toEqual([{ webhook_id: webhook.id, name: 'orders', filter: null }]);
+  expect(body.items).toEqual([{ webhook_id: webhook.id, name: 'orders', filter: null, order_by: null }]);
   expect(complaints.filter((complaint) => !/status of 422/.test(complaint))).toEqual([]);
   await close();
 });

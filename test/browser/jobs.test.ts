@@ -21,7 +21,7 @@ test.each([true, false])(
     const open = async () => {
       await tab.page.getByRole('link', { name: 'Replay all that match' }).click();
       await tab.page.getByRole('button', { name: 'Replay 120 events' }).click();
-      await tab.page.waitForURL(/\/jobs\/[0-9a-f-]{36}/);
+      await tab.page.waitForURL(/\/events\/replays\/[0-9a-f-]{36}/);
     };
     await open();
     const job = tab.page.locator('#job');

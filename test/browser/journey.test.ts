@@ -23,6 +23,10 @@ afterAll(async () => {
 });
 
 const heading = (name: RegExp) => page.getByRole('heading', { level: 1, name }).waitFor();
+const rejections = async () => {
+  await go('Events');
+  await page.getByRole('navigation', { name: 'Events' }).getByRole('link', { name: 'Rejections' }).click();
+};
 const go = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name }).click();
 
 test('from set-up to a second user with the role viewer', async () => {
@@ -57,7 +61,7 @@ test('from set-up to a second user with the role viewer', async () => {
   const agentPath = await page
     .getByText(/^[0-9a-f]{8}-[0-9a-f-]{27}$/)
     .first()
-    .innerText();
+    .textContent();
   await page.getByRole('link', { name: 'I have stored it' }).click();
   await page.locator('.once').waitFor({ state: 'detached' });
 
@@ -78,7 +82,7 @@ test('from set-up to a second user with the role viewer', async () => {
 
   // A sender with another secret is refused with the reason, and accepted once the webhook has that secret.
   expect((await fetch(address, signedRequest({ secret: 'the secret of the sender' }))).status).toBe(403);
-  await go('Rejections');
+  await rejections();
   await page.locator('#rejections tbody a').first().click();
   await heading(/Wrong secret, most likely/);
   await page.getByRole('link', { name: 'shop' }).first().click();
@@ -87,18 +91,18 @@ test('from set-up to a second user with the role viewer', async () => {
   await page.getByLabel('New secret').fill('the secret of the sender');
   await page.getByRole('button', { name: 'Rotate secret now' }).click();
   await page.getByText('The new secret is active.').waitFor();
-  await go('Rejections');
+  await rejections();
   await page.locator('#rejections tbody a').first().click();
   await page.getByRole('button', { name: 'Check again' }).click();
   await page.getByRole('heading', { name: 'The request verifies now.' }).waitFor();
   await page.getByRole('button', { name: 'Accept' }).click();
   await page.getByText('The rejected request is stored as this event.').waitFor();
   await page.goBack();
-  await go('Rejections');
+  await rejections();
   await page.locator('#rejections .tag', { hasText: 'accepted' }).waitFor();
 
   // The agent gives up on the delivery while its page is open, and gets it again after a replay.
-  const agent = new TestAgent(url, { id: agentPath, credential }, await signIn({ url }, credential));
+  const agent = new TestAgent(url, { id: agentPath!, credential }, await signIn({ url }, credential));
   await go('Agents');
   await page.getByRole('link', { name: 'packer' }).click();
   await heading(/packer/);

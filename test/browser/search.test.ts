@@ -89,7 +89,7 @@ test('is continued by a link without JavaScript', async () => {
 test('for the newest events of a webhook has no limit', async () => {
   const tab = await openTab(app, viewer);
   await slowly(() => tab.page.goto(`/webhooks/${quietId}`, { waitUntil: 'commit' }));
-  const events = tab.page.getByRole('region', { name: 'Requests' });
+  const events = tab.page.getByRole('region', { name: 'Requests', exact: true });
   await until(async () => (await events.locator('tbody tr').count()) === 1);
   expect(tab.complaints).toEqual([]);
   await tab.close();

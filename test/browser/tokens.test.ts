@@ -35,7 +35,7 @@ test('a token is not cached', async () => {
     .csrf_token;
   const fields = { csrf, name: 'x', role: 'viewer', expires: '7', current_password: PASSWORD };
   const body = new URLSearchParams(fields).toString();
-  const made = await request(`${app.url}/tokens/new`, 'POST', body, { ...form, cookie: viewer.cookie });
+  const made = await request(`${app.url}/account/tokens/new`, 'POST', body, { ...form, cookie: viewer.cookie });
   expect(made.status).toBe(201);
   expect(made.text).toContain('wu_');
   expect(made.headers.get('cache-control')).toBe('no-store');
