@@ -86,7 +86,7 @@ test('from set-up to a second user with the role viewer', async () => {
   await page.locator('#rejections tbody a').first().click();
   await heading(/Wrong secret, most likely/);
   await page.getByRole('link', { name: 'shop' }).first().click();
-  await page.getByRole('link', { name: 'Secret' }).click();
+  await page.getByRole('link', { name: 'Secret', exact: true }).click();
   await page.getByText('Rotate secret…').click();
   await page.getByLabel('New secret').fill('the secret of the sender');
   await page.getByRole('button', { name: 'Rotate secret now' }).click();
