@@ -148,6 +148,7 @@ export async function prepareNode(
       text: `
         drop schema if exists ${node} cascade;
         create schema ${node};
+        create sequence ${node}.order_numbers;
         create function ${node}.delivery_id(event_id uuid) returns uuid language sql volatile as $body$${deliveryId}$body$;
         create function ${node}.fan_out() returns trigger language plpgsql as $body$${fanOut}$body$;
         do $do$
