@@ -77,7 +77,8 @@ const rows: [
   ['webhook list', 'listWebhooks', 200, () => []],
   ['webhook show', 'showWebhook', 200, () => ['shop']],
   ['webhook update', 'updateWebhook', 200, () => ['shop', '--description', 'orders']],
-  ['webhook rotate', 'rotateSecret', 200, () => ['shop']],
+  ['webhook rotate', 'rotateSecret', 200, () => ['shop', '--overlap-seconds', '60']],
+  ['webhook end-previous', null, 204, () => ['shop']],
   ['webhook enable', 'updateWebhook', 200, () => ['shop']],
   ['webhook disable', 'updateWebhook', 200, () => ['shop']],
   ['webhook usage', 'listWebhookUsage', 200, () => []],
@@ -88,6 +89,8 @@ const rows: [
   ['agent subscribe', 'setSubscription', 200, () => ['ci', '--webhook', webhook.id, '--filter', 'bytes > 1']],
   ['agent webhooks', 'listAgentWebhooks', 200, () => ['ci']],
   ['agent unsubscribe', 'endSubscription', 200, () => ['ci', '--webhook', webhook.id]],
+  ['agent pause', 'updateAgent', 200, () => ['ci']],
+  ['agent resume', 'updateAgent', 200, () => ['ci']],
   ['agent rotate', 'rotateAgent', 200, () => ['ci']],
   ['agent revoke', null, 204, () => ['ci']],
   ['user add', 'createUser', 201, () => ['--email', 'ada@example.org', '--role', 'viewer']],
@@ -126,6 +129,10 @@ const rows: [
   ['delivery undo', 'undoDeliveries', 200, () => [said.get('delivery dismiss').action_id]],
   ['delivery replay', 'replayDelivery', 200, () => [ids.dead[0]!]],
   ['delivery replay', 'replayDeliveries', 200, () => ['--all-agents']],
+  ['issue list', 'listIssues', 200, () => []],
+  ['issue show', 'showIssue', 200, () => [someIssue()]],
+  ['issue assign', 'updateIssue', 200, () => [someIssue(), 'ada']],
+  ['issue snooze', 'updateIssue', 200, () => [someIssue(), '--for', '4h']],
   ['alert list', 'listAlerts', 200, () => []],
   ['alert test', 'testAlert', 200, () => [], 1],
   ['history', 'showHistory', 200, () => []],
@@ -146,6 +153,9 @@ function cellFile(): string {
   writeFileSync(path, cell.conninfo);
   return path;
 }
+
+/** The dead letters of the agent are one. */
+const someIssue = (): string => said.get('issue list').items[0].id;
 
 async function queuedJob(): Promise<string> {
   const { body } = await administrator.api('POST', '/api/v1/events/replay', { webhook_id: webhook.id });

@@ -1,5 +1,7 @@
 /** Messages of the Model Context Protocol: on stdio one a line, over HTTP with header fields and in events. Without the SDK, so that the command loads little. */
+
 import { createInterface } from 'node:readline';
+import { printText } from '../../base/command/io.ts';
 
 /** A request, or without an id a notification. */
 export interface Message {
@@ -43,7 +45,7 @@ export function openStdio(
   onMessage: (message: Message) => void,
   onFault: () => void,
 ): Stdio {
-  const send = (reply: Reply) => void stdout.write(`${JSON.stringify(reply)}\n`);
+  const send = (reply: Reply) => printText({ stdout }, `${JSON.stringify(reply)}\n`);
   const lines = createInterface({ input: stdin, crlfDelay: Number.POSITIVE_INFINITY });
   lines.on('line', (line) => {
     const message = line === '' ? 'ignored' : parse(line);

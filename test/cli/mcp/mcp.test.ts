@@ -154,7 +154,7 @@ test('a call that the client cancels ends at the server too', async () => {
   cancel.abort();
   await expect(waiting).rejects.toThrow();
   await claimsWaiting(0);
-  expect(await mcp.done('wait_for_events', { wait_seconds: 0 })).toEqual({ deliveries: [] });
+  expect(await mcp.done('wait_for_events', { wait_seconds: 0 })).toEqual({ deliveries: [], paused: false });
 });
 
 test('a restart of Weir is a tool error that says what to do, and then all works again', async () => {
@@ -168,7 +168,7 @@ test('a restart of Weir is a tool error that says what to do, and then all works
   expect([isError, data.code, data.detail]).toEqual([true, 'unreachable', expect.stringContaining('call again')]);
   const after = await startTestApp(limits, app);
   try {
-    expect(await mcp.done('wait_for_events', { wait_seconds: 0 })).toEqual({ deliveries: [] });
+    expect(await mcp.done('wait_for_events', { wait_seconds: 0 })).toEqual({ deliveries: [], paused: false });
     expect(stderr()).toMatch(/^weir mcp: http:\S+ did not answer: \w+\.\nweir mcp: http:\S+ answers again\.\n$/);
   } finally {
     await after.stop();

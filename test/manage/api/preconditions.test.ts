@@ -63,7 +63,22 @@ test('the table has every operation that documents If-Match', async () => {
     const { parameters = [], responses } = document.paths[path][method.toLowerCase()];
     return '412' in responses && parameters.some(({ name }: { name: string }) => name === 'If-Match');
   });
-  expect(documented.map(({ operationId }) => operationId).toSorted()).toEqual(names.toSorted());
+  expect(documented.map(({ operationId }) => operationId).toSorted()).toEqual([...names, 'updateIssue'].toSorted());
+});
+
+test('updateIssue, of what nobody creates, succeeds from the current state, not from an older one', async () => {
+  const id = randomUUID();
+  await app.database.query({
+    text: `insert into issues (id, kind, subject_id, first_at, last_at, count, facts, resolved_at)
+           values ($1, 'archive', '', now(), now(), 1, '{"name":""}', now())`,
+    values: [id],
+  });
+  const path = `/api/v1/issues/${id}`;
+  const assign = (assignee: string, tag: string) => administrator.api('PATCH', path, { assignee }, { 'if-match': tag });
+  const first = await tagOf(path);
+  expect((await assign('ada', first)).status).toBe(200);
+  expect((await assign('grace', first)).body.code).toBe('precondition_failed');
+  expect((await assign('grace', await tagOf(path))).status).toBe(200);
 });
 
 describe.each(names)('%s', (name) => {

@@ -73,7 +73,7 @@ export const issueRows: readonly Row[] = [
     description: 'do not count an issue as open for a while; it ends when the issue is resolved',
     target,
     options: [
-      ['--for <time>', 'how long, such as 30m, 4h or 7d', span, 86_400_000],
+      new Option('--for <time>', 'how long, such as 30m, 4h or 7d').argParser(span).default(unitsMs.d, '1d'),
       ['--end', 'end the snooze'],
     ],
     run: (call, { id, options: { for: ms, end } }) =>

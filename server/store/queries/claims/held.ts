@@ -100,7 +100,9 @@ const longest = summedBy<LongestHeld>(
 );
 
 /** Reads when the longest held delivery of each active agent was received, without replays. Agents that do not claim are left out: nothing is set aside. */
-export function readLongestHeld({ query }: Pick<Database, 'query'>): Promise<LongestHeld[]> {
+export async function readLongestHeld({ query }: Pick<Database, 'query'>): Promise<LongestHeld[]> {
+  // Without an order the deliveries are not asked for.
+  if ((await query({ text: 'select from subscriptions where order_id is not null limit 1' })).length === 0) return [];
   return query<LongestHeld>({
     name: 'read-longest-held',
     plan: 'keyed',

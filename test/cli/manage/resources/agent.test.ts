@@ -165,7 +165,7 @@ describe('agent', () => {
     );
     expect(out).toMatch(new RegExp(`\n${webhookId} +orders +0 +bytes > 1\n$`));
     expect((await weir('webhooks', String(id), '--filtered')).out).toMatch(
-      new RegExp(`\\n${webhookId} +orders +bytes > 1\n$`),
+      new RegExp(`\\n${webhookId} +orders +bytes > 1 +none\n$`),
     );
     expect((await weir('webhooks', String(id), '--filtered')).out.split('\n')).toHaveLength(3);
     const unknown = await weir('show', randomUUID());

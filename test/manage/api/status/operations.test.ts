@@ -15,6 +15,7 @@ const secrets: Record<string, string> = {
   SECRETS_KEY_PREVIOUS: Buffer.alloc(32, 9).toString('base64'),
   ALERT_URL: 'https://alerts.internal/hooks/secret-path',
   ALERT_SECRET: `whsec_${Buffer.alloc(32, 8).toString('base64')}`,
+  OTEL_EXPORTER_OTLP_HEADERS: 'api-key=a-secret-of-traces',
   ADMIN_PASSWORD: 'a long enough password',
 };
 
