@@ -66,7 +66,7 @@ test('the table has every operation that documents If-Match', async () => {
   expect(documented.map(({ operationId }) => operationId).toSorted()).toEqual([...names, 'updateIssue'].toSorted());
 });
 
-test('updateIssue, of what nobody creates, succeeds from the current state, not from an older one', async () => {
+test('updateIssue succeeds from the current state, not from an older one', async () => {
   const id = randomUUID();
   await app.database.query({
     text: `insert into issues (id, kind, subject_id, first_at, last_at, count, facts, resolved_at)
