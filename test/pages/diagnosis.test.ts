@@ -30,7 +30,7 @@ const process = (state: 'serving' | 'draining') => ({
 
 test('a diagnosis contains versions, problems and settings', () => {
   const text = diagnosisText({
-    versions: { weir: '0.1.0', commit: 'b1fad92c2f04', node: '20.20.2', uwebsockets: '3.0.6', postgres: '15.18' },
+    versions: { weir: '1.0.0', commit: 'b1fad92c2f04', node: '20.20.2', uwebsockets: '3.0.6', postgres: '15.18' },
     started_at: '2026-01-31T12:00:00.000Z',
     uptime_seconds: 60,
     processes: [process('serving'), process('serving'), process('draining')],
@@ -59,7 +59,7 @@ test('a diagnosis contains versions, problems and settings', () => {
     },
   });
   expect(text).toBe(
-    `Weir 0.1.0 (b1fad92c2f04), Node.js 20.20.2, uWebSockets.js 3.0.6, Postgres 15.18 (embedded)
+    `Weir 1.0.0 (b1fad92c2f04), Node.js 20.20.2, uWebSockets.js 3.0.6, Postgres 15.18 (embedded)
 Since 2026-01-31T12:00:00.000Z: 2 processes serving, 1 process draining, 1 died
   2026-01-31T12:00:30.000Z, process 77: SIGKILL
 Database: 14.7 MB, 8 of 35 connections

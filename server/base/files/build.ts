@@ -18,7 +18,7 @@ export function builtFile(path: string): string {
 
 /** What runs. */
 export interface Build {
-  /** Such as `0.1.0`; `unknown` when another project has bundled this code. */
+  /** Such as `1.0.0`; `unknown` when another project has bundled this code. */
   version: string;
   /** The commit, or `sources-` and a hash of the sources when a checkout differs from it; `unknown` when the sources run. */
   commit: string;
@@ -34,7 +34,7 @@ export function release(): string {
   return build().version;
 }
 
-/** Such as `0.1.0 (b1fad92c2f04)`. */
+/** Such as `1.0.0 (b1fad92c2f04)`. */
 export function nameOf({ version, commit }: Build): string {
   return `${version} (${commit})`;
 }

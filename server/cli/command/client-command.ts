@@ -5,7 +5,7 @@ import { builtFile } from '../../base/files/build.ts';
 import { ClientPackage } from '../../base/http/client-package.ts';
 import type { Settings } from '../../base/settings/read.ts';
 
-/** @returns such as `npx https://weir.example.org/client-0.1.0-5f1c0e9a7b3d.tgz` */
+/** @returns such as `npx https://weir.example.org/client-1.0.0-5f1c0e9a7b3d.tgz` */
 export function clientCommand(
   { workers = builtFile('workers') }: Pick<CommandIo, 'workers'>,
   { PUBLIC_URL }: Pick<Settings, 'PUBLIC_URL'>,

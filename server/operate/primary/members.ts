@@ -35,7 +35,7 @@ export class Members {
     return this.all().filter(({ state }) => states.includes(state));
   }
 
-  /** What processes serve, such as `0.1.0 (b1fad92c2f04)`: one name, or two during an upgrade. */
+  /** What processes serve, such as `1.0.0 (b1fad92c2f04)`: one name, or two during an upgrade. */
   get builds(): string {
     const names = this.in('serving').flatMap(({ build }) => (build === null ? [] : [nameOf(build)]));
     return [...new Set(names)].join(', ');

@@ -97,7 +97,7 @@ test('the status has everything but secrets, and no false alarm', async () => {
     const isWhole = answer.body.doctor.state === 'done' && isDeepStrictEqual(pidsOf(answer.body), serving);
     return isWhole && answer;
   });
-  expect(body.versions).toMatchObject({ weir: '0.1.0', node: process.versions.node });
+  expect(body.versions).toMatchObject({ weir: '1.0.0', node: process.versions.node });
   expect(body.versions.postgres).toMatch(/^15\./);
   expect(body.database.kind).toBe('embedded');
   expect(body.schema.pending).toEqual([]);
