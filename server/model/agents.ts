@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { createdAt, givenId, idOf, nameOf, nameText, prose, recordId, recordIds, timeOf, updatedAt } from './fields.ts';
 import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
-import { ORDER_BY_CHARACTERS_MAX, ORDERS_MAX } from './order-by.ts';
+import { normalOrderBy, ORDER_BY_CHARACTERS_MAX, ORDERS_MAX } from './order-by.ts';
 import { createShape, outputShape, type Table, updateShape } from './table.ts';
 
 /** Limit on the dead letters counted for one agent. */
@@ -136,6 +136,7 @@ export const agentInput = {
       .optional(),
     order_by: z
       .string()
+      .overwrite(normalOrderBy)
       .nullable()
       .describe(
         `where an event has its key: a JSON Pointer into the body, for example /data/customer, or header:NAME of a stored header. Of the events with one key, the agent gets the next one only when the one before is finished. It holds for events received from then on; at most ${ORDERS_MAX} distinct ones a webhook. null: not ordered; absent: unchanged, and not ordered for a new subscription`,

@@ -113,8 +113,8 @@ export class Events {
     const events = `${this.#rest}${this.#decoder.decode(chunk, { stream: true })}`.split('\n\n');
     this.#rest = events.pop()!;
     for (const event of events) {
-      // The SDK writes a message as one line. Comments keep the connection alive.
-      const message = jsonOf(/^data: (.*)$/m.exec(event)?.[1]);
+      // The SDK writes a message as one line, in which the line separators of Unicode are text. Comments keep the connection alive.
+      const message = jsonOf(/^data: ([^\n]*)/m.exec(event)?.[1]);
       if (message?.method === undefined) this.last = message ?? this.last;
       else this.#onNotification(message);
     }

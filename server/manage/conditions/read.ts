@@ -1,5 +1,6 @@
 /** Reads the conditions that hold now, for the issues. */
 
+import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import { basename } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';
@@ -135,7 +136,7 @@ async function readAgentConditions(database: Database, pendingMax: number, nowMs
             subject,
             value,
             since: first_at,
-            part: JSON.stringify(reason),
+            part: partOf(reason),
             query,
             cause: shortened(reason),
           };
@@ -154,7 +155,17 @@ const REASON_CHARACTERS_SHOWN = 120;
 
 function shortened(reason: string | null): string {
   if (reason === null) return 'the agent gave no reason';
-  return reason.length > REASON_CHARACTERS_SHOWN ? `${reason.slice(0, REASON_CHARACTERS_SHOWN)}…` : reason;
+  // By characters: half of a pair is no text that Postgres takes.
+  const characters = [...reason];
+  return characters.length > REASON_CHARACTERS_SHOWN
+    ? `${characters.slice(0, REASON_CHARACTERS_SHOWN).join('')}…`
+    : reason;
+}
+
+/** Names the group of a reason in issues.part. Control characters of a reason are six in JSON. */
+function partOf(reason: string | null): string {
+  const text = JSON.stringify(reason);
+  return text.length <= PART_CHARACTERS_MAX ? text : createHash('sha256').update(text).digest('hex');
 }
 
 async function readHeldConditions(database: Database, threshold: number, nowMs: number): Promise<Held[]> {

@@ -60,7 +60,7 @@ export async function readWork(call: Call, id: string) {
     now,
     subscriptions,
     conditions,
-    lamps: receiving.length === 0 ? [] : receivingLamps(receiving, conditions, now),
+    lamps: receiving.length === 0 ? [] : receivingLamps(receiving, conditions ?? [], now),
     backlog: backlog && { ...backlog, ...backlogChart(backlog) },
     counts: counted.kind === 'done' ? counted.body : null,
     deliveries: { pending: itemsOf(pending), leased, dead: itemsOf(dead) },
@@ -100,7 +100,7 @@ export async function agentView(
   ]);
   const hasAccess = ({ state }: { state: string }) => state === 'active' || state === 'suspended';
   const state = agentState(work.activity, work.now);
-  const own = agentLamp({ ...agent, does: work.activity, state }, work.conditions, work.now);
+  const own = agentLamp({ ...agent, does: work.activity, state }, work.conditions ?? [], work.now);
   const shown = {
     ...work,
     agent,
@@ -109,7 +109,7 @@ export async function agentView(
     clients: clients.items.filter(hasAccess),
     samplesOf,
     state,
-    flow: agent.revoked ? null : flowOf([...work.lamps, own]),
+    flow: agent.revoked ? null : flowOf([...work.lamps, own], work.conditions !== null),
     errors: {},
   };
   return view('agents/show', agent.name, { ...shown, ...more }, feedback);

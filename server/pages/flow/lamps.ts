@@ -87,11 +87,12 @@ export interface Trouble {
   name: string | null;
 }
 
-/** Reads what is wrong now; nothing when it cannot be read in time. */
-export async function readTrouble(call: Call): Promise<Trouble[]> {
+/** Reads what is wrong now; null: it cannot be read in time. */
+export async function readTrouble(call: Call): Promise<Trouble[] | null> {
   const listed = await Promise.all(
     ['open', 'snoozed'].map((state) => partOf(call('listIssues', { query: { state, limit: ISSUES_MAX } }))),
   );
+  if (listed.includes(null)) return null;
   return listed
     .flatMap((list) => list?.items ?? [])
     .map(({ kind, subject, title, fix, url, first_at }) => ({
@@ -162,7 +163,12 @@ export function receivingLamps(webhooks: readonly FlowWebhook[], troubles: reado
   ];
   const disk = held('disk').map(causeOf);
   const none = requests === 0;
-  const seen = last === null ? 'No request yet' : `No request in the last hour; last event ${span(last, nowMs)} ago`;
+  const isUnread = webhooks.some(({ counted }) => counted === undefined);
+  const seen = isUnread
+    ? 'The counts could not be read'
+    : last === null
+      ? 'No request yet'
+      : `No request in the last hour; last event ${span(last, nowMs)} ago`;
   return [
     {
       id: 'sender',
@@ -199,15 +205,20 @@ export function receivingLamps(webhooks: readonly FlowWebhook[], troubles: reado
   ];
 }
 
-/** The first lamp that is red, else the first that is yellow, is open. */
-export function flowOf(lamps: readonly Lamp[]): { lamps: Lamp[]; open: string | null; verdict: string; tone: Tone } {
+/** The first lamp that is red, else the first that is yellow, is open. @param isRead false: what is wrong could not be read */
+export function flowOf(
+  lamps: readonly Lamp[],
+  isRead: boolean,
+): { lamps: Lamp[]; open: string | null; verdict: string; tone: Tone } {
   const first = lamps.find(({ tone }) => tone === 'bad') ?? lamps.find(({ tone }) => tone === 'warn');
-  const tone = first?.tone ?? (lamps.some((lamp) => lamp.tone === 'good') ? 'good' : '');
+  const tone = first?.tone ?? (isRead && lamps.some((lamp) => lamp.tone === 'good') ? 'good' : '');
   const verdict =
     first === undefined
-      ? tone === 'good'
-        ? 'It is flowing'
-        : 'Nothing flows yet'
+      ? !isRead
+        ? 'The issues could not be read'
+        : tone === 'good'
+          ? 'It is flowing'
+          : 'Nothing flows yet'
       : `${tone === 'bad' ? 'It is not flowing' : 'It is flowing, but'}: ${first.name}`;
   return { lamps: [...lamps], open: first?.id ?? null, verdict, tone };
 }

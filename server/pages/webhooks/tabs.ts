@@ -2,7 +2,7 @@
 import { DAY_MS, MINUTE_MS } from '../../base/time/durations.ts';
 import type { Success } from '../../manage/api/operation.ts';
 import type { Operations } from '../../manage/api/operations.ts';
-import { type HistoryCounts, statusOfRefusal } from '../../model/history.ts';
+import { type HistoryCounts, QUARTER_SECONDS, quarterOf, statusOfRefusal } from '../../model/history.ts';
 import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
@@ -24,8 +24,6 @@ import { senderOf } from './senders.ts';
 export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
 type WebhookTab = keyof typeof tabs;
 /** Requests of this time show which of two secrets the sender uses. */
-const METER_MINUTES = 10;
-const METER_MS = METER_MINUTES * MINUTE_MS;
 
 type Feedback = { address?: string; status?: number; once?: boolean };
 
@@ -66,11 +64,11 @@ const tabs = {
     const statuses = statusesOf(sumOf(points), requests.items);
     const isUsed = events.length > 0 || statuses.length > 0;
     const lamps = [
-      ...receivingLamps([{ ...webhook, counted: counted[id] }], conditions, now),
+      ...receivingLamps([{ ...webhook, counted: counted[id] }], conditions ?? [], now),
       ...agentIds.map((agentId) => {
         const does = activity[agentId];
         const agent = { id: agentId, name: names[agentId] ?? shortId(agentId), paused: does?.paused ?? false };
-        return agentLamp({ ...agent, does, state: agentState(does, now) }, conditions, now);
+        return agentLamp({ ...agent, does, state: agentState(does, now) }, conditions ?? [], now);
       }),
     ];
     return {
@@ -83,7 +81,7 @@ const tabs = {
       isHidden,
       isUsed,
       deliveries,
-      flow: flowOf(lamps),
+      flow: flowOf(lamps, conditions !== null),
       traffic:
         (isUsed || isHidden) && points.length > 0 ? trafficOf(points, 'the last 24 hours', outages, id, changes) : null,
       waiting: isHidden ? null : await waitingOf(call, webhook, events, deliveries),
@@ -117,14 +115,20 @@ const tabs = {
     };
   },
   secret: async (call: Call, { id }: Webhook) => {
-    const from = new Date(Date.now() - METER_MS).toISOString();
+    const now = Date.now();
+    // Quarters: minutes have no accepted requests while tens of thousands of webhooks have events.
+    const fromMs = quarterOf(now) - QUARTER_SECONDS * 1_000;
+    const from = new Date(fromMs).toISOString();
     const [listed, counted] = await Promise.all([
       call('listSecrets', { id }),
-      partOf(call('showHistory', { query: { webhook_id: id, from, step: '60' } })),
+      partOf(call('showHistory', { query: { webhook_id: id, from, step: String(QUARTER_SECONDS) } })),
     ]);
     const secrets = itemsOf(listed).items;
     const old = secrets.find(({ slot }) => slot === 'previous');
-    return { secrets, meter: old === undefined || counted === null ? null : meterOf(sumOf(counted.points)) };
+    return {
+      secrets,
+      meter: old === undefined || counted === null ? null : meterOf(sumOf(counted.points), now - fromMs),
+    };
   },
 };
 
@@ -148,8 +152,8 @@ function statusesOf(sum: HistoryCounts, listed: readonly { status: number; reaso
 }
 
 /** Requests of the last minutes by the secret that verified them. */
-function meterOf({ accepted, duplicates, by_previous: old }: ReturnType<typeof sumOf>) {
-  return { minutes: METER_MINUTES, old, now: Math.max(0, accepted + duplicates - old) };
+function meterOf({ accepted, duplicates, by_previous: old }: ReturnType<typeof sumOf>, spanMs: number) {
+  return { minutes: Math.ceil(spanMs / MINUTE_MS), old, now: Math.max(0, accepted + duplicates - old) };
 }
 
 /** The page of the webhook in the path, with this tab. */

@@ -119,6 +119,8 @@ begin
   from (
     select received_at, id, webhook_id from deliveries_live
     where agent_id = old.agent_id and webhook_id = old.webhook_id and order_key is not null
+    -- From the end of the queues: what is left of one keeps its first, which passes on.
+    order by order_key desc, order_lane desc, order_number desc, event_id desc, id desc
     limit 100000
     for update skip locked
   ) held

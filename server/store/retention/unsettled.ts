@@ -4,8 +4,8 @@ import type { Database } from '../connect/pool.ts';
 import { inParts } from './in-parts.ts';
 import { boundsOfDay } from './partitions.ts';
 
-/** Deliveries changed in one statement. */
-const AT_A_TIME = 10_000;
+/** Deliveries changed in one statement. For each that has a key, pass_turn() walks over all of the key that the statement has changed. */
+const AT_A_TIME = 1_000;
 /** Reason stored for a delivery whose event is removed before an agent has settled it. */
 const REMOVED = 'retention removed its event';
 

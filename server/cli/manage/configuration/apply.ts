@@ -1,5 +1,5 @@
 /** Shows changes of the configuration, asks about deletions, and makes the changes: each in one transaction, by an operation. */
-import { CommandError, type CommandIo, printLine, printText } from '../../../base/command/io.ts';
+import { CommandError, type CommandIo, printJson, printLine, printText } from '../../../base/command/io.ts';
 import { visibleLine } from '../../../base/telemetry/visible.ts';
 import type { SecretMember } from '../../../model/configuration.ts';
 import type { BodyOf, Call } from '../call.ts';
@@ -49,6 +49,7 @@ export async function applyFile(io: CommandIo, call: Call, options: ApplyOptions
       if (isShown)
         printLine(io, `weir: ${titleOf(change)}: refused; ${made.length} of ${changes.length} changes were made`);
       if (isShown) printText(io, credentialsOf(made));
+      else printJson(io, { applied: false, changes: made });
       throw error;
     }
   }

@@ -107,21 +107,29 @@ export function planOf(current: Current, { webhooks, agents }: Configuration, pr
     ...(webhooks ?? []).flatMap((webhook) => changeOf('webhook', webhook, current.webhooks.get(webhook.id))),
     // First, since a new agent may have the name of one that goes.
     ...deletions('agent', current.agents, agents),
-    ...(agents ?? []).flatMap((agent) => {
-      const before = current.agents.get(agent.id);
-      const name = String(agent.name);
-      return [
-        ...changeOf('agent', agent, before),
-        ...subscriptionChanges(agent.subscriptions, before?.subscriptions ?? new Map()).map((change) => ({
-          ...change,
-          id: agent.id,
-          name,
-          webhook_name: change.action === 'delete' ? names.get(change.webhook_id)! : nameOf(name, change.webhook_id),
-        })),
-      ];
-    }),
+    ...renamedFirst(
+      (agents ?? []).flatMap((agent) => {
+        const before = current.agents.get(agent.id);
+        const name = String(agent.name);
+        return [
+          ...changeOf('agent', agent, before),
+          ...subscriptionChanges(agent.subscriptions, before?.subscriptions ?? new Map()).map((change) => ({
+            ...change,
+            id: agent.id,
+            name,
+            webhook_name: change.action === 'delete' ? names.get(change.webhook_id)! : nameOf(name, change.webhook_id),
+          })),
+        ];
+      }),
+    ),
     ...deletions('webhook', current.webhooks, webhooks),
   ];
+}
+
+/** A new agent may have the name that another one had. */
+function renamedFirst(changes: readonly Change[]): Change[] {
+  const isRenamed = ({ kind, action, members }: Change) => kind === 'agent' && action === 'update' && 'name' in members;
+  return [...changes.filter(isRenamed), ...changes.filter((change) => !isRenamed(change))];
 }
 
 const nothing = { members: {}, before: {}, references: {} };

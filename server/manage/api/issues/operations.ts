@@ -20,7 +20,7 @@ const listQuery = z.strictObject({
   subject_id: text(1, 300).optional().describe('only issues of this webhook, agent, machine, process or cell'),
 });
 
-/** What is not found out in this time is in the next answer. */
+/** What is not found out in this time is in the next answer. An error leaves what is stored; a database that is away fails the list as well. */
 const UPDATE_MS_MAX = 1_000;
 
 const target = { schema: recordId, problem: 'issue_unknown' } as const;
@@ -51,7 +51,10 @@ export function issueOperations(parts: ReaderParts) {
         query: listQuery,
         answers: { 200: pageSchema(issueSchema) },
         handle: async ({ query: { state = null, kind = null, subject_id: subjectId = null, cursor, limit } }) => {
-          await within(UPDATE_MS_MAX, update());
+          await within(
+            UPDATE_MS_MAX,
+            update().catch(() => null),
+          );
           const rows = await listIssues(database, { state, kind, subjectId }, cursor ?? null, limit + 1);
           const fits =
             (cursor ?? state ?? 'open') === 'open' && (kind ?? 'database') === 'database' && subjectId === null;
@@ -64,7 +67,10 @@ export function issueOperations(parts: ReaderParts) {
         id: target,
         answers: { 200: issueSchema },
         handle: async ({ id }) => {
-          await within(UPDATE_MS_MAX, update());
+          await within(
+            UPDATE_MS_MAX,
+            update().catch(() => null),
+          );
           const row = await find(id);
           return row === undefined ? problem('issue_unknown') : done(200, describe(row));
         },

@@ -3,7 +3,7 @@ import { problem } from '../../../base/http/problem.ts';
 import { DAY_MS, HOUR_MS } from '../../../base/time/durations.ts';
 import { eventFilterOf } from '../../../model/event-filter.ts';
 import { recordId } from '../../../model/fields.ts';
-import { MINUTES_KEPT_HOURS, QUARTER_SECONDS } from '../../../model/history.ts';
+import { HISTORY_POINTS_MAX, MINUTES_KEPT_HOURS, QUARTER_SECONDS } from '../../../model/history.ts';
 import { fixOfReason, requestsQuery, requestsSchema, type WebhookRequest } from '../../../model/requests.ts';
 import { presetNamed } from '../../../model/signatures/presets.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';
@@ -84,7 +84,10 @@ function answersOf({ answer, refused_status, signature_scheme, scheme_definition
   };
 }
 
-/** @param from ISO, like `to`; null: an hour before, and now */
+/** Nothing is older. */
+const COUNTED_FROM_MS = Date.UTC(2020);
+
+/** @param from ISO, like `to`; null: an hour before, and now. What is before the longest span of counts is left out. */
 async function countRequests(
   database: Database,
   webhookId: string,
@@ -92,8 +95,10 @@ async function countRequests(
   to: string | null,
   nowMs: number,
 ) {
-  const toMs = to === null ? nowMs : Math.min(nowMs, Date.parse(to));
-  const fromMs = from === null ? toMs - HOUR_MS : Date.parse(from);
+  const toMs = to === null ? nowMs : Math.max(COUNTED_FROM_MS, Math.min(nowMs, Date.parse(to)));
+  // A point is a day at most.
+  const earliestMs = Math.max(COUNTED_FROM_MS, toMs - (HISTORY_POINTS_MAX - 2) * DAY_MS);
+  const fromMs = Math.max(earliestMs, from === null ? toMs - HOUR_MS : Date.parse(from));
   const read = (stepSeconds: number) => {
     const stepMs = stepSeconds * 1_000;
     // The counts of a time that is not over, or that is after now, are at least one point.

@@ -2,8 +2,8 @@
 import { summed } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 
-/** Deliveries deleted in one transaction. */
-const BATCH = 5_000;
+/** Deliveries deleted in one transaction, see AT_A_TIME of retention/unsettled.ts. */
+const BATCH = 1_000;
 
 /**
  * Time from the revocation of a temporary agent to the removal of its deliveries: a transaction that was storing events when the agent

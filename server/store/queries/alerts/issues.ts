@@ -1,5 +1,5 @@
 /** Issues. Outages of the database are issues of the kind `database`, which are stored when they have ended. */
-import type { ConditionKind } from '../../../model/conditions.ts';
+import { type ConditionKind, conditionKinds } from '../../../model/conditions.ts';
 import { ISSUES_KEPT_DAYS, ISSUES_MAX, type Issue, type IssueInput } from '../../../model/issues.ts';
 import type { Outage } from '../../../model/outages.ts';
 import type { Database, Query } from '../../connect/pool.ts';
@@ -42,12 +42,15 @@ export interface IssueRow {
 const columns = `i.id, i.kind, i.subject_id, i.part, ${isoColumn('i.first_at')}, ${isoColumn('i.last_at')}, i.count, i.facts,
   ${isoColumn('i.resolved_at')}, i.assignee, i.note, ${isoColumn('i.snoozed_until')}`;
 
+/** A later release, beside which this one runs or from which it was rolled back, may know more kinds. */
+const isKnown = `i.kind in (${conditionKinds.map((kind) => `'${kind}'`).join(', ')})`;
+
 /** Reads the issues that are not resolved, or were resolved since a time; of several with one key, the one to continue is last. */
 export function readCurrentIssues(query: Query, resolvedSinceMs: number): Promise<IssueRow[]> {
   return query<IssueRow>({
     name: 'read-current-issues',
     text: `
-      select ${columns} from issues i where (i.resolved_at is null or i.resolved_at > $1) and i.kind <> 'database'
+      select ${columns} from issues i where (i.resolved_at is null or i.resolved_at > $1) and i.kind <> 'database' and ${isKnown}
       order by i.resolved_at nulls last, i.id`,
     values: [new Date(resolvedSinceMs).toISOString()],
   });
@@ -102,7 +105,7 @@ export function listIssues(
     name: 'list-issues',
     text: `
       select ${columns} from issues i
-      where ${stateIs('$1::text')} and ($2::text is null or i.kind = $2) and ($3::text is null or i.subject_id = $3)
+      where ${isKnown} and ${stateIs('$1::text')} and ($2::text is null or i.kind = $2) and ($3::text is null or i.subject_id = $3)
         and ($4::uuid is null or i.id < $4)
       order by i.id desc
       limit $5`,
@@ -114,7 +117,7 @@ export function listIssues(
 export async function countOpenIssues({ query }: Pick<Database, 'query'>, max: number): Promise<number> {
   const [row] = await query<{ count: number }>({
     name: 'count-open-issues',
-    text: `select count(*)::int as count from (select from issues i where i.resolved_at is null and ${stateIs("'open'")} limit ${max}) i`,
+    text: `select count(*)::int as count from (select from issues i where i.resolved_at is null and ${isKnown} and ${stateIs("'open'")} limit ${max}) i`,
   });
   return row!.count;
 }
@@ -122,7 +125,7 @@ export async function countOpenIssues({ query }: Pick<Database, 'query'>, max: n
 export async function findIssue(query: Query, id: string): Promise<IssueRow | undefined> {
   const [row] = await query<IssueRow>({
     name: 'find-issue',
-    text: `select ${columns} from issues i where i.id = $1`,
+    text: `select ${columns} from issues i where i.id = $1 and ${isKnown}`,
     values: [id],
   });
   return row;

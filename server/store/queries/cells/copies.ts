@@ -85,14 +85,15 @@ const copiedWith = {
 /** Rows by table, as JSON text. */
 type Copies = ReadonlyMap<CopiedTable, { ids: readonly string[]; rows: string }>;
 
-/** Reads the rows of these objects at home. */
-export async function readCopies(query: Query, pending: readonly PendingCopy[]): Promise<Copies> {
+/** Reads the rows of these objects at home. @param isOrdered whether deliveries of the cell wait for others of their key */
+export async function readCopies(query: Query, pending: readonly PendingCopy[], isOrdered: boolean): Promise<Copies> {
   const copies = new Map<CopiedTable, { ids: readonly string[]; rows: string }>();
   for (const kind of ['webhook', 'agent'] as const) {
     const ids = pending.filter((each) => each.kind === kind).map(({ id }) => id);
     if (ids.length === 0) continue;
     for (const table of copiedWith[kind]) {
-      const { of, columns } = tables[table];
+      const { of, columns: all } = tables[table];
+      const columns = all.filter((column) => isOrdered || column !== 'order_id');
       const [found] = await query<{ rows: string }>({
         text: `select coalesce(json_agg(t), '[]')::text as rows from (select ${columns.join(', ')} from ${table} where ${of} = any ($1::uuid[])) t`,
         values: [arrayOf(ids)],

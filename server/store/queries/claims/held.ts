@@ -109,7 +109,7 @@ export async function readLongestHeld({ query }: Pick<Database, 'query'>): Promi
     text: `
       select a.id as agent_id, a.name, ${isoText('held.received_at')} as since
       from (select distinct agent_id from subscriptions where order_id is not null) s
-      join agents a on a.id = s.agent_id and a.revoked_at is null
+      join agents a on a.id = s.agent_id and a.revoked_at is null and a.paused_at is null
       cross join lateral (
         select received_at from deliveries
         where agent_id = a.id and state = 'pending' and available_at = 'infinity' and order_lane = 0

@@ -10,7 +10,7 @@ import { insertTargets, type ReplayTarget, recordTargets, targetsMade } from '..
 import { userActed } from './history.ts';
 
 /** SQL assignments: what one statement replays is ordered within itself. Each subquery is evaluated once. */
-const newLane = `
+export const newLane = `
   order_lane = case when d.order_key is not null then (select 1 + (random() * 4503599627370495)::bigint) end,
   order_number = case when d.order_key is not null then (select nextval('order_numbers')) end`;
 

@@ -5,7 +5,7 @@ import { concatenated } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
 import { uuidv7Time } from '../../ids.ts';
 import { arrayOf } from '../../sql.ts';
-import type { ActionKind } from './actions.ts';
+import { type ActionKind, newLane } from './actions.ts';
 import { userActed } from './history.ts';
 
 /** How long an action can be undone. */
@@ -35,11 +35,13 @@ export async function undoAction({ query }: Pick<Database, 'query'>, id: string)
   const action = expected(actionSchema, found);
   await query({ text: 'set local enable_hashjoin to off; set local enable_mergejoin to off', place: 'session' });
   const [outcome, state] = action.kind === 'replay' ? ['replayed', 'pending'] : ['dismissed', 'dismissed'];
+  // What was not dead waits again. Others of its key may have begun since.
+  const again = action.kind === 'replay' ? '' : `, available_at = least(d.available_at, now()), ${newLane}`;
   const rows = await query({
     text: `
       update deliveries d
       set state = d.history -> -1 ->> 'state', attempts = (d.history -> -1 ->> 'attempts')::int,
-        finished_at = (d.history -> -1 ->> 'finished_at')::timestamptz, history = ${userActed('restored', 'null')}
+        finished_at = (d.history -> -1 ->> 'finished_at')::timestamptz, history = ${userActed('restored', 'null')}${again}
       from unnest($2::uuid[], $3::timestamptz[]) r (id, received_at)
       where d.received_at = r.received_at and d.id = r.id and d.state = '${state}'
         and d.history -> -1 ->> 'outcome' = '${outcome}' and d.history -> -1 ->> 'action' = $1
