@@ -25,7 +25,7 @@ const reference = z
   .describe('where the command that applies the file reads it');
 export type Reference = z.output<typeof reference>;
 
-/** The members of a resource in the file beside id and secrets, with the value of an absent one; undefined: it cannot be absent. */
+/** Members of a resource in the file, other than id and secrets. `standard`: the value of an absent member; undefined: it cannot be absent. */
 function membersOf(table: Table): Record<string, { input: z.ZodType; standard: unknown }> {
   const settable = Object.entries(table).filter(([name, { input }]) => input !== undefined && !leftOut.has(name));
   return Object.fromEntries(
@@ -37,7 +37,7 @@ function standardOf(input: z.ZodType, { initial }: Pick<Field, 'initial'> = {}):
   return initial ?? [null, false].find((value) => input.safeParse(value).success);
 }
 
-/** Schema of members of which the file may leave out those with a standard value. */
+/** Schema of the members. The file may omit those with a standard value. */
 function shapeOf(members: ReturnType<typeof membersOf>): Record<string, z.ZodType> {
   return Object.fromEntries(
     Object.entries(members).map(([name, { input, standard }]) => [

@@ -43,8 +43,8 @@ export async function choicesOf(
 }
 
 /**
- * Returns those whose name has this text, and those with these ids; `found` says how many have it.
- * @param ids stay in the list: they are checked.
+ * Returns the webhooks or agents whose name contains the text, and those with these ids. `found` is a sentence with the number of matches.
+ * @param ids are checked in the form, so they stay in the list
  */
 export async function searchedChoices(
   call: Call,

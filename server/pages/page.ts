@@ -43,7 +43,7 @@ type View = Extract<PageReply, { kind: 'view' }>;
 
 export interface Page<Who = Person> {
   (request: PageRequest<Who>): Promise<PageReply>;
-  /** The page has a rate limit of its own, so that the one of requests without valid credentials does not count. */
+  /** The page has its own rate limit, so the limit of requests without valid credentials does not apply. */
   countsRequests?: true;
 }
 

@@ -79,8 +79,8 @@ export class Directory<Row extends { readonly id: string }> {
   }
 
   /**
-   * Reads the rows that `preload` left out, in parts, until memory has ROWS_MAX. Look-ups that find none beside it are not held up. Rejects on
-   * failure.
+   * Reads the rows that `preload` left out, in parts, until memory has ROWS_MAX. Look-ups of rows that are not in memory do not wait for
+   * it. Rejects on failure.
    */
   async readAhead(): Promise<void> {
     if (this.#rows.size < PRELOADED_MAX) return;

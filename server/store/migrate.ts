@@ -66,11 +66,11 @@ export function migrationFiles(): { version: number; name: string }[] {
 
 /** Optional parts of a migration. */
 export interface MigrateOptions {
-  /** Called when the database answers: from now on, a long time is that of migrations, here or of another caller. */
+  /** Called when the database answers: a long time after this is spent on migrations, by this caller or another one. */
   onBegun?: () => void;
   /** Cancels the migration, also while it waits for another caller; it is rolled back. */
   stopping?: AbortSignal | undefined;
-  /** Called after each try that got a lock too late. @param waitsFor what it waited for */
+  /** Called after each attempt that timed out while it waited for a lock. @param waitsFor what it waited for */
   onBlocked?: (waitsFor: string) => void;
   lockTries?: typeof LOCK_TRIES;
 }

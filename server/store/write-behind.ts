@@ -101,8 +101,8 @@ export class WriteBehind<Value = number> {
   }
 
   /**
-   * Writes the collected values after any write under way, VALUES_MAX at a time, without pauses. After an error those that are left are kept
-   * for the next flush.
+   * Waits for a write in progress, then writes the collected values, VALUES_MAX at a time, without pauses. After an error, the values that
+   * were not written are kept for the next flush.
    */
   async flush(): Promise<void> {
     this.#waiting++;

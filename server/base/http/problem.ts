@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { type ProblemCode, problems } from '../../model/errors.ts';
 
-/** A failure, as the outcome of a function. */
+/** The outcome of a function that failed. */
 export interface Problem {
   kind: 'problem';
   code: ProblemCode;

@@ -176,7 +176,7 @@ function printReport(io: CommandIo, settings: Settings, { restored, arrivedAfter
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Null: there is no key, and none is created: it would be another one than that of the installation. */
+/** Null: no key was found. None is created, since it would differ from the key of the installation. */
 function backupKeys(settings: Settings): Buffer[] | null {
   const keys = existingSecretsKeys(settings);
   return keys && derivedKeys(keys, 'backups');

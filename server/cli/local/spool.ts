@@ -75,7 +75,7 @@ async function spoolsOf(directory: string): Promise<string[]> {
   }
 }
 
-/** One cell after the other: one that is away holds up no others. */
+/** Drains the cells one after the other. A cell that is away does not stop the others. */
 async function drain(io: CommandIo, { cells, settings }: CommandSession, folder: string) {
   const counts = noTotals();
   const lock = await lockFolder(folder);

@@ -9,7 +9,7 @@ import { IdBatch, type WaitingClaims } from './waiting-claims.ts';
  * the claim waits in another process, now 2.0 to 2.3, for the same processor time.
  */
 const NOTIFY_GAP_MS = 5;
-/** Ids in one NOTIFY, whose payload has at most 7,999 bytes. One of more has none. */
+/** Maximum ids in one NOTIFY, whose payload has at most 7,999 bytes. A NOTIFY about more has no ids. */
 const CONCERNED_MAX = 200;
 
 export class CommitNotifier {
@@ -27,7 +27,7 @@ export class CommitNotifier {
     this.#isWanted = isWanted;
   }
 
-  /** Events of this webhook were stored, or this agent at its limit has room again. */
+  /** Events of this webhook were stored, or this agent may claim again (room below `max_leased`, a freed key). */
   concerns(id: string): void {
     if (!this.#isWanted()) return;
     this.#waiting.concerns(id);
@@ -35,8 +35,8 @@ export class CommitNotifier {
   }
 
   /**
-   * A process has notified the others.
-   * @param payload its name and, unless any agent may have work, ids of webhooks and agents: of this process's own, the claims here know already
+   * Handles a NOTIFY. Those of this process are ignored: its claims were woken directly.
+   * @param payload name of the process, and ids of webhooks and agents; without ids, any agent may have work
    */
   arrived(payload: string): void {
     const [by, ids] = payload.split(' ');

@@ -24,7 +24,7 @@ export interface Refusal {
 interface SettleParts {
   database: Database;
   metrics: Pick<Metrics, 'settled'>;
-  /** Called when an agent with `max_leased` may claim again, or a delivery is no longer held by another of its key. */
+  /** Called when an agent with `max_leased` may claim again, or a delivery is no longer held by another one with its key. */
   freed: (agentId: string) => void;
   onAcknowledged: (agentId: string, acknowledged: readonly Acknowledged[]) => void;
   /** DELIVERY_MAX_ATTEMPTS */

@@ -29,7 +29,7 @@ interface WaitingClaim {
 }
 
 interface ClaimsOfAgent {
-  /** The agent may be at its limit, or paused: it is not woken before a query has shown that it has room. */
+  /** The agent has `max_leased`, or is paused: its claims are woken only after a query has shown that it may claim. */
   isLimited: boolean;
   /** Each is called when its claim is woken. */
   readonly wakes: Set<() => void>;
@@ -103,7 +103,7 @@ export class WaitingClaims {
     };
   }
 
-  /** Events of this webhook were stored, or this agent at its limit has room again, by this process or another. */
+  /** Events of this webhook were stored, or this agent may claim again (room below `max_leased`, a freed key), by this process or another. */
   concerns(id: string): void {
     if (this.#agents.size > 0 && !this.#isAway) this.#concerned.add(id);
   }
@@ -142,7 +142,7 @@ export class WaitingClaims {
     if (this.#asked.size > 0 && !this.#isAsking) void this.#ask();
   }
 
-  /** Wakes those of the agents with `max_leased` that have work and room. One query at a time. */
+  /** Wakes those of the `#asked` agents that have work and room. One query at a time. */
   async #ask(): Promise<void> {
     this.#isAsking = true;
     while (this.#asked.size > 0) {
@@ -186,7 +186,7 @@ export class WaitingClaims {
   }
 }
 
-/** Gathers ids, and passes them on together: the first one after a pause in the next turn, the following ones after the gap. */
+/** Gathers ids and passes them in batches. The first id after a pause is passed in the next turn, the following ones after the gap. */
 export class IdBatch {
   readonly #gapMs: number;
   readonly #idsMax: number;
@@ -195,7 +195,7 @@ export class IdBatch {
   #isScheduled = false;
   #lastMs = 0;
 
-  /** @param pass gets null for more than `idsMax` */
+  /** @param pass is called with the ids, or with null when there are more than `idsMax` */
   constructor(gapMs: number, idsMax: number, pass: (ids: readonly string[] | null) => void) {
     this.#gapMs = gapMs;
     this.#idsMax = idsMax;

@@ -10,10 +10,10 @@ const PATH = 'api/v1/agent/deliveries';
 /** Maximum receipts in one request, as in the API. */
 const RECEIPTS_MAX = 1_000;
 
-/** How long a verdict waits for a claim that takes it along, and for others. Longer would delay an acknowledgement, which is then repeated work after a crash. */
+/** How long a verdict waits for a claim to be sent with, and for other verdicts. A longer wait would repeat more work after a crash. */
 const GROUP_MS = 5;
 
-/** Longest wait of acknowledgements for the answer of a claim, with the next of which they are sent. */
+/** Maximum time that acknowledgements wait for the answer of a claim, so that the next claim can carry them. */
 const KEEP_MS_MAX = 100;
 
 /** Receipts whose database does not answer are sent again after this time. */
@@ -146,7 +146,7 @@ class Lane {
     return null;
   }
 
-  /** Those of a database that does not answer are sent again, so that they do not hold up the others. */
+  /** Receipts of a database that does not answer are sent again later, so that they do not delay the others. */
   answered(entries: readonly Entry[], { done, away }: Settled): void {
     const again = entries.filter(({ receipt }) => away.has(receipt));
     for (const { receipt, resolve } of entries) if (!away.has(receipt)) resolve(done.has(receipt) ? 'done' : 'gone');
@@ -173,7 +173,7 @@ class Lane {
   }
 }
 
-/** What became of receipts: the leases of those in neither set are lost. */
+/** Outcome of receipts. The lease of a receipt in neither set is lost. */
 interface Settled {
   done: ReadonlySet<string>;
   /** Their database does not answer now. */
@@ -182,7 +182,7 @@ interface Settled {
 
 interface ClaimAnswer {
   deliveries: ClaimedDelivery[];
-  /** What became of the receipts that the claim took along. */
+  /** Outcome of the receipts that were sent with the claim. */
   settled: Settled;
 }
 

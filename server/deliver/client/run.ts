@@ -22,7 +22,7 @@ const TICK_MS = 250;
 /** Maximum time to settle after the last work of a drain has ended. */
 const SETTLE_MS_MAX = 10_000;
 
-/** A handler that still runs this long after its signal aborted, at the end of a drain, is no longer waited for. */
+/** At the end of a drain, a handler that still runs this long after its signal aborted is abandoned. */
 const HANDLER_GRACE_MS = 10_000;
 
 /** Delay before the next claim when the server answers a long poll early and empty. */

@@ -76,7 +76,7 @@ export class Work implements DeliveryWork {
     this.#abandoned();
   }
 
-  /** Calls the handler. Null: it is no longer waited for. */
+  /** Calls the handler. Resolves with null when `abandon` is called first. */
   perform(): Promise<Verdict | null> {
     return new Promise((resolve) => {
       this.#abandoned = () => resolve(null);

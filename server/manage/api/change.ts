@@ -16,7 +16,7 @@ export type Expects<Row> = (current: Row) => boolean;
 /** No precondition. */
 export const asItIs = (): boolean => true;
 
-/** Members of an audit entry beside the resource before and after: what the resource itself has not, as the subscriptions of an agent. */
+/** Further members of an audit entry: what the resource itself does not contain, such as the subscriptions of an agent. */
 export interface AuditMembers {
   before?: object;
   after?: object;
@@ -31,7 +31,7 @@ interface Created {
 interface Kind<Row> {
   /** Prefix of its announcements and of its actions in the audit log. */
   name: AuditKind;
-  /** Problem when there is no such resource that can be changed. */
+  /** Problem when the resource does not exist, or cannot be changed. */
   unknown: ProblemCode;
   /** Locks the row until the transaction ends. Returns false if there is no row that can be changed. */
   lock(query: Query, id: string): Promise<boolean>;

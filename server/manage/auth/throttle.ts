@@ -86,8 +86,8 @@ export async function tryPassword<T>(
 }
 
 /**
- * Accounts with their own tally within an hour; failures of further accounts share one tally. A tally makes at most three entries
- * an hour.
+ * Maximum accounts with a tally of their own within TALLY_SECONDS; failures of further accounts share one tally. A tally writes at most
+ * three audit entries.
  */
 export const TALLIES_MAX = 1_000;
 export const TALLY_SECONDS = 3_600;

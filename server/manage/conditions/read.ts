@@ -330,9 +330,9 @@ function rejectionConditions(requests: RefusedRequests, groups: readonly Rejecti
 }
 
 /**
- * Whether the rejections of a webhook have ended: the newest was accepted or verifies now, or requests verify since, and none was rejected
- * for REJECTIONS_QUIET_MS and for twice the mean pause between them. A sender that is rejected now and then, beside others that verify,
- * is therefore not fixed.
+ * Whether the rejections of a webhook have ended: the newest was accepted or verifies now; or requests have verified since, and none was
+ * rejected for REJECTIONS_QUIET_MS and for twice the mean pause between them. So a sender that is rejected now and then, while others
+ * verify, does not count as fixed.
  */
 function isFixed(requests: RefusedRequests, nowMs: number): boolean {
   const { rejected_minutes, newest_is_fixed } = requests;

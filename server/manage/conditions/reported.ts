@@ -92,7 +92,7 @@ export async function readReported(
   ];
 }
 
-/** A condition of which any value begins an alert. */
+/** A condition without a threshold: an alert begins at any value. */
 function held(kind: ReportedKind, { id, name }: Reported['subject'], value: number, since: string): Reported {
   return { kind, subject: { id, name }, value, threshold: null, since, begins: true };
 }

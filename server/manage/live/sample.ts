@@ -61,14 +61,14 @@ function refusalOf(status: number): 'rejected' | 'limited' | 'failed' | 'refused
   return status >= 500 ? 'failed' : 'refused';
 }
 
-/** Returns a function that reads the resident bytes of this process. The kernel tells them in a file: without a descriptor it returns the last ones. */
+/** Returns a function that reads the resident bytes of this process. The kernel reports them in a file: while no descriptor is free, the last number is returned. */
 export function residentMeter(): () => number {
   let bytes = 0;
   return () => {
     try {
       bytes = process.memoryUsage.rss();
     } catch {
-      // EMFILE. The timer that asks must go on.
+      // EMFILE. The timer that calls this must continue.
     }
     return bytes;
   };

@@ -1,5 +1,5 @@
 /**
- * Calls of tools under way, so that a client can cancel them. With Streamable HTTP a cancellation is a request of its own
+ * Tool calls in progress, so that a client can cancel them. With Streamable HTTP a cancellation is a request of its own
  * (notifications/cancelled), which any process of any machine may receive: it is passed to all of them on the channel of changes.
  */
 import { createHash } from 'node:crypto';

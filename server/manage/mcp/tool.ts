@@ -115,8 +115,8 @@ export function listing({ name, title, description, input, output, hints }: Tool
 }
 
 /**
- * Without what a client does not need, since its model pays for the list with context: patterns of known formats, bounds of every integer, and
- * inside of an answer which members are required, and descriptions other than UNTRUSTED.
+ * Returns the JSON Schema without what a client does not need, because the list takes context of its model: patterns of known formats, bounds
+ * of every integer, and within an answer the required members and all descriptions other than UNTRUSTED.
  */
 function jsonSchema(schema: z.ZodObject, io: 'input' | 'output') {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, {

@@ -13,8 +13,8 @@ import type { AuthorizationParts } from './authorize.ts';
 import { type Refusal, refusal } from './clients.ts';
 
 /**
- * An hour. When a token expires, a client with two calls under way may refresh twice with one refresh token, which ends its access: so not
- * shorter. A revoked grant is refused at once.
+ * Not shorter than an hour: when an access token expires, a client with two calls in progress may use one refresh token twice, which ends
+ * its access. A revoked grant is refused at once.
  */
 export const ACCESS_SECONDS = 3_600;
 /** A grant that is not used for this long expires. */

@@ -8,7 +8,7 @@ import type { Writable } from 'node:stream';
 import { type BackupRecord, FOOTER_BYTES_MAX, isAuthentic, parseRecord, recordSpan } from './record.ts';
 import { BackupError, send } from './tools.ts';
 
-/** 32 bytes of memory each: 32 MB for a terabyte. */
+/** Size of a part. The hash of a part takes 32 bytes of memory: 32 MB for a terabyte. */
 const PART_BYTES = 1_048_576;
 
 export interface ArchiveFile {

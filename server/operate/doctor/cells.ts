@@ -1,4 +1,4 @@
-/** Checks of the cells: each is a Postgres server of its own, and must be the one that it was. */
+/** Checks of the cells: each is a Postgres server of its own, and must still be the same server. */
 import { weirCommand } from '../../base/command/name.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts';

@@ -14,7 +14,7 @@ interface CellFigures extends DeliveryDepths {
   /** Number of the cell; 0: home. */
   cell: number;
   databaseBytes: number;
-  /** How far the clock of the database, which its times are by, was ahead of the monotonic clock of this process. */
+  /** How far the clock of the database, which sets its times, was ahead of the monotonic clock of this process. */
   clockAheadMs: number;
 }
 

@@ -30,7 +30,7 @@ export function findEntryFile(own: string, startedBy: string | undefined): strin
  */
 export const gcFlags = ['--no-parallel-scavenge', '--no-allocation-site-pretenuring'];
 
-/** Room for a request line beside as many headers as HEADER_BYTES_MAX allows. Beside fewer, it may be longer. */
+/** Room for a request line in addition to HEADER_BYTES_MAX of headers. With fewer headers, it may be longer. */
 const REQUEST_LINE_BYTES = 2_048;
 
 /** A process gets the secrets that it needs in its start order, and none in its environment. */

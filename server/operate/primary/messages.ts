@@ -74,7 +74,7 @@ export type ToProcess =
 export type MetricsSnapshot = object[];
 
 export type FromProcess =
-  /** Builds before this member did not state theirs. */
+  /** `build` is absent in messages of earlier builds. */
   | { kind: 'awaiting_order'; protocol: number; build?: Build }
   | { kind: 'listening' }
   /** The process cannot serve, and a retry would not help. */

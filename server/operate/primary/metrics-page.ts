@@ -140,8 +140,8 @@ export class MetricsPage {
 }
 
 /**
- * 400: not one Host. 421: the request came over loopback and names another host, as the script of a page does whose name resolves to
- * 127.0.0.1 (DNS rebinding). Null: neither.
+ * The status with which a request is refused; null: it is served. 400: Host is missing, repeated or invalid. 421: the request came over
+ * loopback but names another host, as scripts of a page do when its name resolves to 127.0.0.1 (DNS rebinding).
  */
 function hostProblem({ rawHeaders, headers: { host = '' }, socket }: IncomingMessage): 400 | 421 | null {
   const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host');

@@ -95,7 +95,7 @@ export class Release {
   }
 }
 
-/** The directories above `path`, and above the one that it links to, that not every user can enter. */
+/** The directories above `path`, and above its target if it is a link, that not every user can enter. */
 export function closedAbove(path: string): string[] {
   const closed = new Set<string>();
   for (const start of [path, realpathSync(path)])

@@ -174,7 +174,7 @@ async function ownDataDir({ DATA_DIR }: Settings, undo: UndoStack): Promise<void
   undo.push(() => lock.release());
 }
 
-/** Null: Weir is to end, and the wait for another process that starts the embedded server was ended. */
+/** Attaches to the database. Null: Weir is stopping, which ended the wait for another process that starts the embedded server. */
 async function attach(settings: Settings, log: Log, undo: UndoStack, stopping: AbortSignal) {
   const report = (line: string) => log('database_starting', { line });
   try {
@@ -187,7 +187,7 @@ async function attach(settings: Settings, log: Log, undo: UndoStack, stopping: A
   }
 }
 
-/** Resolves with null when Weir is to end. Rejects when only another setting would help. */
+/** Resolves with null when Weir is stopping. Rejects when only another setting would help. */
 async function prepare(parts: PrepareParts, cells: Cells, stopping: AbortSignal): Promise<Prepared | null> {
   const prepared = await prepareDatabase(parts, stopping);
   // A backup of one cell must not hold up the start: runCells migrates what is left.

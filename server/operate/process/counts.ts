@@ -78,7 +78,7 @@ export class LatencyCounts {
     }
   }
 
-  /** Writes the counts after any write under way. After an error they are kept, with their hour, for the next write. */
+  /** Waits for a write in progress, then writes the counts. After an error they are kept, with their hour, for the next write. */
   flush(): Promise<void> {
     return this.#counts.flush();
   }
@@ -162,7 +162,7 @@ export class AgentCounts {
     };
   }
 
-  /** Writes the counts after any write under way. After an error they are kept for the next write. */
+  /** Waits for a write in progress, then writes the counts. After an error they are kept for the next write. */
   flush(): Promise<void> {
     return this.#rows.flush();
   }

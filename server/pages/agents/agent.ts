@@ -24,7 +24,7 @@ type Agent = Success<Operations['showAgent']['answers']>['body'];
 
 type Work = Awaited<ReturnType<typeof readWork>>;
 
-/** Reads what the agent does, its first webhooks, and its newest deliveries. Needs no more than its id: the page reads it beside the agent. */
+/** Reads what the agent does, its first webhooks, and its newest deliveries. Needs only the id of the agent, so the page reads both at once. */
 export async function readWork(call: Call, id: string) {
   const now = Date.now();
   const deliveriesIn = (state: string) =>

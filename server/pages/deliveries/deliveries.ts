@@ -33,7 +33,7 @@ const deliveryList: Page = async ({ call, query }) => {
   return view('deliveries/list', 'Deliveries', { filters, ...listing, agents, webhooks, ...dead, replayable });
 };
 
-/** The groups of the first page of dead letters, which are of all times. `replays` false: the agent is revoked, and a replay would wait in vain. */
+/** The groups of dead letters of all times, shown on the first page. `replays` false: the agent is revoked, so no client would claim a replay. */
 async function deadGroups(call: Call, filters: Filters) {
   const { state, agent_id, webhook_id, cursor, reason } = filters;
   if (state !== 'dead' || isNarrowed(filters) || cursor !== undefined) return {};

@@ -55,7 +55,7 @@ const BEYOND = /^beyond:/;
 const CURL_BYTES_MAX = 4_096;
 
 /**
- * @param judge of filters, not the one of claims
+ * @param judge evaluates filters; claims have their own
  * @param reachMs FILTER_TIMEOUT_MS: longest wait for the filters that decide whom a replay reaches; after it the page does not say it.
  */
 export function eventPages(database: Database, judge: FilterJudge, reachMs: number) {

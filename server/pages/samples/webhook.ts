@@ -13,7 +13,7 @@ export function tryItOf(webhook: Target, weir: string): string {
 }
 
 /**
- * The command of Weir for a scheme of a sender, as the sender signs, and the one of curl where a shell can sign.
+ * Returns a Weir command that signs as the sender does, and a curl command where a shell can sign.
  * @param weir how to run the command line
  */
 export function samplesOf(webhook: Target, weir: string): Sample[] {

@@ -16,9 +16,9 @@ import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, partOf
 import { plural, sentence } from '../show.ts';
 import { type Webhook, webhookView } from './tabs.ts';
 
-/** Agents that the form names. */
+/** Maximum agents that the form names. */
 const AGENTS_SHOWN_MAX = 10;
-/** Types of which the form offers the newest event. */
+/** Maximum event types for which the form offers the newest event. */
 const TYPES_SHOWN_MAX = 20;
 
 const SMALL = 'small';

@@ -13,7 +13,7 @@ import { everyMsOf, SPARSE_FROM, VALUES_MAX, WriteBehind } from '../../store/wri
 /** What requests change of a webhook. */
 export type WebhookCounts = HistoryCounts & StateChange;
 
-/** Rows that wait for the database. Beyond it the objects go on counting, and their counts belong to a later minute. */
+/** Maximum rows that wait for the database. Above it requests are still counted, but in a later minute. */
 export const ROWS_MAX = 100_000;
 /** Webhooks that a turn of the event loop collects: requests waited 112 ms for 100,000 at once. */
 const TURN_WEBHOOKS = 2_000;
@@ -32,7 +32,7 @@ export class IngestCounts {
   readonly #rows: WriteBehind<CountedRow>;
   /** Webhooks of the last whole collection. */
   #active = 0;
-  /** A collection over several turns of the event loop; null: none is under way. */
+  /** The collection in progress, over several turns of the event loop; null: none. */
   #turns: Iterator<void> | null = null;
   /** The minute of the last look, Unix milliseconds. */
   #minuteMs: number;
@@ -61,7 +61,7 @@ export class IngestCounts {
     return counts;
   }
 
-  /** Writes the counts after any write under way. After an error they are kept, with their minute, for the next write. */
+  /** Waits for a write in progress, then writes the counts. After an error they are kept, with their minute, for the next write. */
   flush(): Promise<void> {
     this.#collect(this.#minuteOfNow());
     return this.#rows.flush();

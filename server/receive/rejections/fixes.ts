@@ -20,7 +20,7 @@ interface Fix {
   webhook_id: string | null;
 }
 
-/** Maximum presets that one header names. A header of more presets does not identify the sender. */
+/** Maximum presets offered for one header. A header that more presets use does not identify the sender. */
 const SCHEMES_MAX = 12;
 
 /** Reasons that name one scheme. */

@@ -12,7 +12,7 @@ const elsewhereSchema = z.array(z.object({ webhook: z.guid(), cell: cellNumber, 
 /** A webhook whose keys are not in the cell of its spooled events. `cell`: where they are, or on their way to. */
 export type Elsewhere = z.output<typeof elsewhereSchema>[number];
 
-/** The webhooks of spooled rows with a key that are not in this cell, or are moving. Not to be asked for a row is safe: `storeSql` refuses it. */
+/** SQL: webhooks of spooled rows with a key that are not in this cell, or are moving. A row that it misses is safe: `storeSql` refuses it. */
 export function elsewhereSql(cell: number): string {
   return `
     select coalesce(json_agg(json_build_object('webhook', id, 'cell', webhooks.cell, 'moving', moving_from is not null)), '[]')::text

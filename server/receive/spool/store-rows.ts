@@ -46,8 +46,8 @@ export async function storeRows(parts: DrainParts, columns: readonly string[], r
 }
 
 /**
- * False: the event was put aside before. Its chunk is repeated when a later event of it could not be stored, or the drain was killed. The
- * file gets its name when it is complete, so that one of that name is.
+ * Returns false when the event was put aside before: a chunk is repeated when one of its later events could not be stored, or the drain was
+ * killed. The file is renamed when it is complete, so a file with the final name is complete.
  */
 async function putAside({ disk, folder }: DrainParts, columns: readonly string[], rows: Frame): Promise<boolean> {
   const stem = stemOfEvent(idsOf(columns, rows)[0]!);

@@ -46,8 +46,8 @@ export async function addressOf(
 }
 
 /**
- * Statements go to the node that has the schema, without the coordinator: it would add 11 us a row and 2 ms a COPY, and plans few of them
- * (no claim, no deduplication). Only what creates and drops tables goes through it.
+ * Statements go directly to the node that has the schema. The coordinator would add 11 us a row and 2 ms a COPY, and cannot plan most
+ * statements, such as claims and deduplication. Only statements that create or drop tables go through the coordinator.
  */
 async function onCitus(number: number, home: HomeAddress): Promise<CellAddress> {
   const tables = citusTables(home.conninfo, number);

@@ -10,7 +10,7 @@ import { addressOf, type HomeAddress } from './address.ts';
 import { Cell, type CellParts } from './cell.ts';
 import { type CellList, CellsDatabase } from './cells-database.ts';
 
-/** How often a process checks that a cell answers, and is the one it was. */
+/** How often a process checks that a cell answers, and is still the same database. */
 const CHECK_EVERY_MS = 1_000;
 
 interface CellsParts extends CellParts {

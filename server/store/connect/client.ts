@@ -88,7 +88,7 @@ export class LibpqClient extends (pg.native as typeof pg).Client {
  */
 function keepReading(native: NativeClient): void {
   native._dispatchQuery = (pq, send, sent) => {
-    // pg gives an error the SQLSTATE of the last result. A lost connection has no result: the one of an earlier statement must be gone.
+    // pg gives an error the SQLSTATE of the last result. A lost connection has no result, so clear that of the earlier statement.
     pq.clear();
     if (!pq.setNonBlocking(true)) return sent(new Error('Unable to set non-blocking to true'));
     if (!send()) return sent(new Error(pq.errorMessage() || 'Something went wrong dispatching the query'));

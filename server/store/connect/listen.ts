@@ -23,7 +23,7 @@ const RECONNECT = { firstMs: 100, maxMs: 1_000 };
 interface ListenerEvents {
   /** A payload of weir_changes, e.g. `webhook:<id>`, or `call:<key>` of a cancelled call of MCP; resolves when every process has applied the change. */
   change(payload: string): Promise<void>;
-  /** Events were committed, by the process `by` on any machine. */
+  /** A process of any machine stored events or freed agents. @param by the payload, see CommitNotifier.arrived */
   arrived(by: string): void;
   /** The database has just answered. */
   alive(): void;

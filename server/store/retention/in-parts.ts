@@ -16,7 +16,7 @@ export async function inParts(part: () => Promise<boolean>, stopping: () => bool
   }
 }
 
-/** Rows that one statement deletes: what tables count by step of time, once it is older than that step is kept. */
+/** Maximum rows that one statement deletes. */
 const ROWS_MAX = 10_000;
 
 /**

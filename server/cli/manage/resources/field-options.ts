@@ -67,7 +67,7 @@ export async function changesOf(io: CommandIo, table: Table, options: object): P
   return members;
 }
 
-/** The input schema checks what the file holds. */
+/** Reads a JSON file. The input schema of the operation checks its content. */
 async function readJson(file: string, io: CommandIo): Promise<unknown> {
   try {
     return JSON.parse(withoutByteOrderMark(await readFile(resolve(io.directory, file), 'utf8')));

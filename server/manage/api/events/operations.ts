@@ -57,7 +57,7 @@ const deliveriesQuery = z.strictObject({
 
 /**
  * An agent sees only the events that were delivered to it.
- * @param judge of filters, not the one of claims
+ * @param judge evaluates filters; claims have their own
  * @param unreadSeconds CLIENT_UNREAD_SECONDS
  */
 export function eventOperations(

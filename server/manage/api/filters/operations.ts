@@ -54,7 +54,7 @@ export function filterOperations({ database, judge }: { database: Database; judg
 
 const EVENTS_DEFAULT = 50;
 const TRIED_EVENTS_MAX = 200;
-/** Bodies that one try reads. Older events are left out. */
+/** Maximum sum of the bodies that one try reads. Older events are left out. */
 const BODY_BYTES_MAX = 4_194_304;
 
 const tryInput = z.strictObject({

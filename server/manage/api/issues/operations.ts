@@ -20,7 +20,7 @@ const listQuery = z.strictObject({
   subject_id: text(1, 300).optional().describe('only issues of this webhook, agent, machine, process or cell'),
 });
 
-/** What is not found out in this time is in the next answer. An error leaves what is stored; a database that is away fails the list as well. */
+/** Longest time that a request waits for the update of the issues. What is found later, or after an error, is in a later answer. */
 const UPDATE_MS_MAX = 1_000;
 
 const target = { schema: recordId, problem: 'issue_unknown' } as const;

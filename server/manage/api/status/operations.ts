@@ -161,7 +161,6 @@ export function describeSettings(settings: Settings): z.input<typeof settingSche
   });
 }
 
-/** Versions of Weir and its runtime. */
 function readVersions() {
   const uwebsockets = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
   const { version } = JSON.parse(readFileSync(join(uwebsockets, 'package.json'), 'utf8')) as { version: string };

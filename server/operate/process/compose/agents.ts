@@ -82,7 +82,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     directory,
     /** Call it when this process has stored an event of the webhook. */
     stored: (webhookId: string) => notifier.concerns(webhookId),
-    /** Call it when any process has notified the others. @param payload of its notifier */
+    /** Call it for each NOTIFY of any process. @param payload see CommitNotifier.arrived */
     arrived: (payload: string) => notifier.arrived(payload),
     close: () => waiting.close(),
     /** Judges filters outside of claims. */

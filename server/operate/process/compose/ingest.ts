@@ -53,7 +53,7 @@ export function composeIngest(
   const rejections = composeRejections(base, join(workers, 'diagnose.js'));
   const { spool } = stores;
   const openCounts = (isUrgent: boolean) => new IngestCounts((rows) => addHistory(database, rows), { isUrgent });
-  // An alert begins when the last event of a webhook is older than it expects, so that is written every few seconds.
+  // The alert `silent` reads the time of the last event, so the counts of webhooks with `expect_every_seconds` are written every few seconds.
   const [counts, expectedCounts] = [openCounts(false), openCounts(true)];
   const webhooks: WebhookSource = {
     database,

@@ -43,7 +43,7 @@ import type { PageTable } from '../routes.ts';
 import type { ComposedPeople } from './people.ts';
 
 /**
- * @param base its judge of filters is not the one of claims.
+ * @param base its `judge` evaluates filters; claims have their own.
  * @param live the last minutes, for outages and the status, and the number of open issues.
  * @param build folder of the build
  */

@@ -144,7 +144,7 @@ export async function updateAgent(
   });
 }
 
-/** Replaces the credential. The old one and its sessions are valid for `overlapSeconds` more, and those before it end. */
+/** Replaces the credential. The old one and its sessions stay valid for `overlapSeconds`; any earlier one ends. */
 export async function replaceCredential(
   query: Query,
   id: string,

@@ -70,7 +70,7 @@ export function nextInRound(given: Placeholders, order: ClaimOrder, terms: Terms
   return inTurn(round, listed, { share: shareOfDue(terms.max, 's.of_all'), lock: 'for update skip locked' });
 }
 
-/** The deliveries in turn, without locks: for filters, which the rows have with what they judge. @param ofDelivery SQL of more columns */
+/** The deliveries in turn, without locks, each with its filter and what the filter reads. @param ofDelivery SQL of more columns */
 export function peekInRound(given: Placeholders, order: ClaimOrder, terms: Terms, ofDelivery: string): string {
   const round = roundOf(given, order, terms);
   const listed = `(select * from ${subscribedWebhooks(round.agentId)} w where ${round.isAsked('webhook_id')})`;

@@ -20,7 +20,7 @@ export type Settlement =
 export interface Settled {
   done: Set<string>;
   changed: ('pending' | 'leased' | 'done' | 'dead')[];
-  /** Another delivery of a key was held by one that this call ended. Not asked of an agent without `order_by`. */
+  /** This call ended a delivery that held another one with its key. Not queried for an agent without `order_by`. */
   frees: boolean;
   /** Deliveries that this call acknowledged. */
   acknowledged: Acknowledged[];

@@ -5,8 +5,8 @@ import { advisoryLocks } from '../../advisory-locks.ts';
 import type { Database } from '../../connect/pool.ts';
 
 /**
- * Limits of the ring. An insert that exceeds one deletes the oldest rejections, at last those that are the first of their reason, webhook
- * and minute. The newest half of a webhook counts as such: a person who tries a fix looks at them.
+ * Limits of the ring. An insert that exceeds one deletes the oldest rejections. Deleted last are the first of each reason, webhook and minute,
+ * and the newest half of each webhook, which a person who tries a fix looks at.
  */
 export interface RingLimits {
   rejectionsMax: number;

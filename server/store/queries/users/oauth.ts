@@ -10,7 +10,7 @@ interface RegisteredClient {
   redirectUris: string[];
 }
 
-/** Inserts a client for a day. At `most` clients it replaces the one that expires first: in a flood one of the flood, as those with a grant stay. */
+/** Inserts a client for a day. At `most` clients it replaces the one that expires first: in a flood a new one, since clients with a grant expire later. */
 export async function insertClient({ query }: { query: Query }, given: RegisteredClient, most: number): Promise<void> {
   await query({
     text: `with replaced as (delete from oauth_clients where id in (select id from oauth_clients order by expires_at

@@ -22,7 +22,7 @@ const QUARTER = QUARTER_SECONDS;
 export const HOUR = 3_600;
 /** Hours of a webhook in readWebhookHistory. */
 const HOURS_SHOWN = 24;
-/** The busiest webhooks are chosen by a sum that fades with time, and ordered by their events of HOURS_SHOWN: so many are looked at for each one shown. */
+/** Candidates for each webhook shown: they are chosen by a sum of events that fades with time, then ordered by their events of HOURS_SHOWN. */
 const CANDIDATES_FACTOR = 4;
 
 /** What requests change of the state of a webhook, beside the counts. */
