@@ -155,7 +155,7 @@ const REASON_CHARACTERS_SHOWN = 120;
 
 function shortened(reason: string | null): string {
   if (reason === null) return 'the agent gave no reason';
-  // By characters: half of a pair is no text that Postgres takes.
+  // By characters: Postgres refuses half of a pair.
   const characters = [...reason];
   return characters.length > REASON_CHARACTERS_SHOWN
     ? `${characters.slice(0, REASON_CHARACTERS_SHOWN).join('')}…`

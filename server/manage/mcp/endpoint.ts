@@ -51,7 +51,7 @@ export function createMcp(parts: McpParts): Handler {
       if (message.kind === 'problem') return exchange.problem(message);
       if (message.kind !== 'parsed') return;
       const { serveMcp } = await import('./serve.ts');
-      const operations = operationsFor(parts, requester, exchange);
+      const operations = whileGranted(operationsFor(parts, requester, exchange), parts.oauth, exchange);
       const recordCall = (call: CallRecord) => recordCallOf(parts, requester, exchange, call);
       const served = { exchange, requester, message: message.value, operations, recordCall };
       await parts.calls.during(requester, message.value, exchange, () => serveMcp(served));
@@ -118,6 +118,23 @@ function operationsFor({ runner, agentAuth }: McpParts, requester: Reader, excha
       const outcome = await call(name, given);
       if (outcome.kind === 'done') throw new Error(`${name} answers with a document`);
       return outcome;
+    },
+  };
+}
+
+/** The grant of a client of OAuth may end while its claim waits: what was claimed is returned, unseen. */
+function whileGranted(operations: Operations, oauth: OAuth | null, exchange: Exchange): Operations {
+  if (oauth === null || !oauth.issued(bearer(exchange))) return operations;
+  return {
+    ...operations,
+    encoded: async (name, given) => {
+      const outcome = await operations.encoded(name, given);
+      if (name !== 'claim' || outcome.kind !== 'encoded') return outcome;
+      if ((await oauth.reader(exchange, bearer(exchange))) !== null) return outcome;
+      const { deliveries }: { deliveries: { receipt: string }[] } = JSON.parse(String(outcome.content));
+      const receipts = deliveries.map(({ receipt }) => receipt);
+      if (receipts.length > 0) await operations.run('nack', { input: { receipts, release: true } });
+      return unauthenticated;
     },
   };
 }

@@ -47,6 +47,11 @@ export class OAuth {
     return `Bearer resource_metadata="${this.parts.issuer}${RESOURCE_METADATA}/mcp", scope="mcp"`;
   }
 
+  /** Whether a bearer has the form of an access token. */
+  issued(token: string): boolean {
+    return parseCredential('wo', token) !== null;
+  }
+
   /** Returns what an access token stands for; null when it is not valid. */
   async reader(exchange: Exchange, token: string): Promise<Reader | Problem | null> {
     const credential = parseCredential('wo', token);

@@ -164,18 +164,18 @@ describe('with users', () => {
   const viewer = shared(() => addPerson(app, 'viewer'));
   const administrator = shared(() => addPerson(app, 'administrator'));
 
-  const setDead = (agent: string, minutesAhead: number) =>
+  const setDead = (agent: string, minutesAhead: number, reason: string) =>
     app.database.query({
-      text: `update deliveries set state = 'dead', attempts = 10, reason = 'no stock',
+      text: `update deliveries set state = 'dead', attempts = 10, reason = $3,
                finished_at = now() + $2::int * interval '1 minute' where agent_id = $1`,
-      values: [agent, minutesAhead],
+      values: [agent, minutesAhead, reason],
     });
-  async function deadLetters(minutesAhead = 3) {
+  async function deadLetters(minutesAhead = 3, reason = 'no stock') {
     const webhook = await app.addWebhook();
     const agent = await addAgent(app, [webhook]);
     await operator.api('PATCH', `/api/v1/agents/${agent.id}`, { max_leased: 5 });
     await send(webhook);
-    await setDead(agent.id, minutesAhead);
+    await setDead(agent.id, minutesAhead, reason);
     const { items } = (await operator.api('GET', `/api/v1/issues?subject_id=${agent.id}`)).body;
     return { agent, issue: items[0] };
   }
@@ -228,6 +228,23 @@ describe('with users', () => {
     expect((await operator.api('GET', `/api/v1/issues/${issue.id}`)).body).toMatchObject({ state: 'resolved' });
     const { items } = (await operator.api('GET', '/api/v1/issues?state=resolved')).body;
     expect(items.map(({ id }: { id: string }) => id)).toContain(issue.id);
+  });
+
+  test('reasons of control characters, and with a pair where they are cut, are issues like others', async () => {
+    for (const reason of [`${'x'.repeat(119)}\u{1f600}yz`, '\u0001'.repeat(300)]) {
+      const { issue } = await deadLetters(0, reason);
+      expect(issue.title).toContain('has 1 dead letter');
+      expect((await viewer.browse('GET', '/')).status).toBe(200);
+    }
+  });
+
+  test('an issue of a kind that a later release knows is left out', async () => {
+    await app.database.query({
+      text: `insert into issues (id, kind, subject_id, first_at, last_at, count, facts)
+             values (gen_random_uuid(), 'of_later', '', now(), now(), 1, '{"name":""}')`,
+    });
+    const { status, body } = await viewer.api('GET', '/api/v1/issues');
+    expect([status, body.items.some(({ kind }: { kind: string }) => kind === 'of_later')]).toEqual([200, false]);
   });
 
   test('the page has its form, and the overview the issue', async () => {

@@ -19,6 +19,7 @@ import { post } from '../../helpers/mcp.ts';
 import { OAuthClient, REDIRECT, startOAuthApp } from '../../helpers/oauth.ts';
 import { addPerson, PASSWORD, request } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
+import { until } from '../../helpers/wait.ts';
 
 const app = shared(startOAuthApp);
 const webhook = shared(() => app.addWebhook());
@@ -153,6 +154,21 @@ describe('what a client may do', () => {
       after: { client_id: client.id, role: 'operator', redirect_uri: REDIRECT },
     });
     expect(made.actor.token_id).toBe(granted.target.id);
+  });
+
+  test('a client that is revoked while its claim waits gets nothing, and the event waits for others', async () => {
+    const own = await app.addWebhook();
+    const waiting = await addAgent(app, [own]);
+    const client = await OAuthClient.register(app);
+    const { access_token } = await client.tokens(operator, { access: 'agent', agent_id: waiting.id });
+    const params = { name: 'wait_for_events', arguments: { wait_seconds: 30 } };
+    const claim = post(app.url, access_token, { jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+    await until(async () => (await app.metric('weir_claims_waiting')) === 1);
+    await client.post('revoke', { token: access_token });
+    const event = await send(own, 'for others');
+    const { isError, content } = (await claim).body.result;
+    expect([isError, JSON.stringify(content)]).toEqual([true, expect.not.stringContaining('for others')]);
+    expect((await waiting.claim()).map(({ event: { id }, attempt }) => [id, attempt])).toEqual([[event, 1]]);
   });
 
   test('a token is valid for /mcp alone', async () => {

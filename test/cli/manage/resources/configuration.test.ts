@@ -278,4 +278,27 @@ test('a change that is refused says what was made before it', async () => {
   expect(err).toContain(`weir: webhook second (${second}): refused; 1 of 2 changes were made\n`);
   expect(err).toContain('needs the secret');
   expect(await webhookOf(first)).toMatchObject({ name: 'first' });
+  const third = { id: randomUUID(), name: randomUUID(), subscriptions: [] };
+  const { out } = await apply({ version: 1, agents: [third, { ...third, id: randomUUID() }] }, ['--json']);
+  expect(JSON.parse(out)).toMatchObject({
+    applied: false,
+    changes: [{ id: third.id, credential: expect.stringMatching(/^wa_/) }],
+  });
+});
+
+test('a new agent gets the name that another one had, and the header of an order is written in any case', async () => {
+  const webhook = await app.addWebhook();
+  const [kept, added] = [randomUUID(), randomUUID()];
+  const name = `a ${kept}`;
+  expect((await apply({ version: 1, agents: [{ id: kept, name, subscriptions: [] }] })).code).toBe(0);
+  const order = { webhook: webhook.id, order_by: 'header:X-Tenant' };
+  const file = {
+    version: 1,
+    agents: [
+      { id: added, name, subscriptions: [order] },
+      { id: kept, name: `b ${kept}`, subscriptions: [] },
+    ],
+  };
+  expect((await apply(file)).code).toBe(0);
+  expect((await apply(file)).out).toBe(NOTHING);
 });

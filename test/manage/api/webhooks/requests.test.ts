@@ -123,3 +123,13 @@ test('a flood leaves a bounded number of samples and an exact count', async () =
   });
   expect(row!.kept).toBeLessThanOrEqual(STATUS_KEPT_MAX + 150);
 });
+
+test.each(['from', 'to'])('%s may be long ago, and the counts are bounded', async (name) => {
+  const webhook = await app.addWebhook();
+  const { status, body } = await viewer.api(
+    'GET',
+    `/api/v1/webhooks/${webhook.id}/requests?${name}=0001-01-01T00:00:00Z`,
+  );
+  expect(status).toBe(200);
+  expect(body.counts.length).toBeLessThanOrEqual(1_500);
+});
