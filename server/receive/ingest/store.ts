@@ -146,10 +146,15 @@ export class RowMaker {
 
   /** Converts the request to one event. @param key see EventRow. @param json what is read as JSON, see ReceivedRequest */
   one(exchange: Exchange, webhook: Webhook, body: Uint8Array, key: Uint8Array | null, json = body): EventRow {
+    const row = this.#row(exchange, webhook, body, key, json);
+    if (this.#onMade !== null) this.#onMade(exchange, webhook, row.id);
+    return row;
+  }
+
+  #row(exchange: Exchange, webhook: Webhook, body: Uint8Array, key: Uint8Array | null, json: Uint8Array): EventRow {
     const receivedAtMs = this.#clampToPartitions(Date.now());
     const contentType = exchange.header('content-type');
     const id = uuidv7(receivedAtMs, this.#nextRandom(), webhook.cell);
-    if (this.#onMade !== null) this.#onMade(exchange, webhook, id);
     return {
       id,
       webhookId: webhook.idBytes,
@@ -177,10 +182,10 @@ export class RowMaker {
     keys: readonly Uint8Array[] | null,
     contentType: string,
   ): EventRow[] {
-    const first = this.one(exchange, webhook, bodies[0]!, null);
+    const first = this.#row(exchange, webhook, bodies[0]!, null, bodies[0]!);
     const seed = Buffer.from(first.id.buffer, first.id.byteOffset, 16).readUInt32BE(12) & 0x7fffffff;
     const { eventType, orderKeys } = webhook;
-    return bodies.map((body, i) => ({
+    const rows = bodies.map((body, i) => ({
       ...first,
       id: withLastWord(first.id, seed + i),
       contentType,
@@ -189,6 +194,8 @@ export class RowMaker {
       orderKeys: orderKeys === null ? null : orderKeys(exchange, body),
       key: keys === null ? null : keys[i]!,
     }));
+    if (this.#onMade !== null) this.#onMade(exchange, webhook, rows[0]!.id);
+    return rows;
   }
 }
 
