@@ -1,7 +1,13 @@
 /** The members of a webhook that say what its sender gets as the answer. */
-import { type Answer, answerFault, answerSchema, refusedStatusSchema } from './signatures/answer.ts';
+import {
+  type Answer,
+  answerFault,
+  answerSchema,
+  type RefusedStatus,
+  refusedStatusSchema,
+} from './signatures/answer.ts';
 import type { SchemeDefinition } from './signatures/definition.ts';
-import { DEFAULT_SCHEME } from './signatures/presets.ts';
+import { DEFAULT_SCHEME, presetNamed } from './signatures/presets.ts';
 import type { Table } from './table.ts';
 
 const ANSWER = 'response to a request that was stored, or is a duplicate; null: as the scheme says, by default 202';
@@ -38,10 +44,25 @@ interface AnswerMembers {
   scheme_definition: SchemeDefinition | null;
   has_secret: boolean;
   answer: Answer | null;
+  refused_status: RefusedStatus | null;
+}
+
+/** The answers of a webhook, its own or those of its scheme. `answer` null: the usual 202. */
+export function answersOf(members: Omit<AnswerMembers, 'has_secret'>): {
+  answer: Answer | null;
+  refusedStatus: RefusedStatus;
+} {
+  const definition = members.scheme_definition ?? presetNamed(members.signature_scheme)?.definition;
+  return {
+    answer: members.answer ?? definition?.answer ?? null,
+    refusedStatus: members.refused_status ?? definition?.refused_status ?? 403,
+  };
 }
 
 /** What is wrong with the answers of a webhook and of its definition; null: nothing. */
-export function answersFault(members: AnswerMembers): { member: string; detail: string } | null {
+export function answersFault(
+  members: Omit<AnswerMembers, 'refused_status'>,
+): { member: string; detail: string } | null {
   const verifies = members.signature_scheme !== DEFAULT_SCHEME || members.has_secret;
   const faultOf = (member: string, answer: Answer | null | undefined) => {
     const detail = answer ? answerFault(answer, verifies) : null;

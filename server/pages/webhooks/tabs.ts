@@ -6,6 +6,7 @@ import { type HistoryCounts, QUARTER_SECONDS, quarterOf, statusOfRefusal } from 
 import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
+import { answersOf } from '../../model/webhook-answers.ts';
 import { agentActivity, eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
 import { agentState } from '../agents/state.ts';
 import type { Call } from '../call.ts';
@@ -107,8 +108,7 @@ const tabs = {
       cells: itemsOf(cells).items,
       typeFrom: eventTypeFromOf(webhook.event_type_from, webhook.signature_scheme),
       idSource: idSource?.replace(/^header:/, ''),
-      answer: webhook.answer ?? definition?.answer ?? null,
-      refusedStatus: webhook.refused_status ?? definition?.refused_status ?? 403,
+      ...answersOf(webhook),
       disabling: disablingOf(name, activity[id]?.last_event_at ?? null),
       stored: usage[id] ?? null,
       removedBefore: activity[id]?.events_removed_before ?? null,

@@ -5,13 +5,13 @@ import { eventFilterOf } from '../../../model/event-filter.ts';
 import { recordId } from '../../../model/fields.ts';
 import { HISTORY_POINTS_MAX, MINUTES_KEPT_HOURS, QUARTER_SECONDS } from '../../../model/history.ts';
 import { fixOfReason, requestsQuery, requestsSchema, type WebhookRequest } from '../../../model/requests.ts';
-import { presetNamed } from '../../../model/signatures/presets.ts';
+import { answersOf } from '../../../model/webhook-answers.ts';
 import { PartialReads } from '../../../store/cells/partial-reads.ts';
 import type { Database } from '../../../store/connect/pool.ts';
 import { listRejections } from '../../../store/queries/rejections/rejections.ts';
 import { readHistory } from '../../../store/queries/webhooks/history.ts';
 import { listRequestSamples } from '../../../store/queries/webhooks/request-samples.ts';
-import { findWebhook, type WebhookRecord } from '../../../store/queries/webhooks/webhooks.ts';
+import { findWebhook } from '../../../store/queries/webhooks/webhooks.ts';
 import { EventSearch } from '../events/search.ts';
 import { done, operation } from '../operation.ts';
 import { pageOf, pageQuery } from '../paging.ts';
@@ -29,7 +29,8 @@ export function requestOperations(database: Database) {
         if (webhook === undefined) return problem('webhook_unknown');
         const { limit, cursor = null, status = null, from = null, to = null } = query;
         const reads = new PartialReads(database);
-        const answered = answersOf(webhook);
+        const { answer, refusedStatus } = answersOf(webhook);
+        const answered = { accepted: answer?.status ?? 202, rejected: refusedStatus };
         const is = (of: number) => status === null || status === of;
         const span = { ...eventFilterOf({ webhook_id: id, from: query.from, to: query.to }, null, cursor) };
         const [events, rejections, samples, counted] = await Promise.all([
@@ -72,15 +73,6 @@ export function requestOperations(database: Database) {
         return done(200, { ...pageOf(all, limit, (one) => one), ...counted, cells_away: reads.cellsAway });
       },
     }),
-  };
-}
-
-/** Statuses of stored requests and of refused signatures. */
-function answersOf({ answer, refused_status, signature_scheme, scheme_definition }: WebhookRecord) {
-  const definition = scheme_definition ?? presetNamed(signature_scheme)?.definition;
-  return {
-    accepted: (answer ?? definition?.answer)?.status ?? 202,
-    rejected: refused_status ?? definition?.refused_status ?? 403,
   };
 }
 
