@@ -1,5 +1,4 @@
 /** `weir consume`: an agent over plain HTTP. Claims deliveries, prints them, runs a command for each or forwards them, and settles them. */
-
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, jsonLine } from '../../base/command/io.ts';

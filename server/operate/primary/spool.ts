@@ -134,8 +134,8 @@ interface Loop {
   ended: Promise<void>;
 }
 
-export /** Drains the files of each cell by a loop of their own, so that a cell that is away holds up no other. */
-class SpoolDrain {
+/** Drains the files of each cell by a loop of their own, so that a cell that is away holds up no other. */
+export class SpoolDrain {
   readonly #parts: SpoolDrainParts;
   /** What was drained, over all cells. */
   readonly total = noTotals();

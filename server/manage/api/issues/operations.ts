@@ -40,6 +40,10 @@ export function issueOperations(parts: ReaderParts) {
       if (outage.length === 0) throw error;
     }
   });
+  const updateInTime = () => {
+    const updated = update().catch(() => null);
+    return within(UPDATE_MS_MAX, updated);
+  };
   const find = (id: string) => outage.find((one) => one.id === id) ?? findIssue(database.query, id);
   const describe = (row: IssueRow) => describeIssue(row, settings.PUBLIC_URL, Date.now());
 
@@ -51,10 +55,7 @@ export function issueOperations(parts: ReaderParts) {
         query: listQuery,
         answers: { 200: pageSchema(issueSchema) },
         handle: async ({ query: { state = null, kind = null, subject_id: subjectId = null, cursor, limit } }) => {
-          await within(
-            UPDATE_MS_MAX,
-            update().catch(() => null),
-          );
+          await updateInTime();
           const rows = await listIssues(database, { state, kind, subjectId }, cursor ?? null, limit + 1);
           const fits =
             (cursor ?? state ?? 'open') === 'open' && (kind ?? 'database') === 'database' && subjectId === null;
@@ -67,10 +68,7 @@ export function issueOperations(parts: ReaderParts) {
         id: target,
         answers: { 200: issueSchema },
         handle: async ({ id }) => {
-          await within(
-            UPDATE_MS_MAX,
-            update().catch(() => null),
-          );
+          await updateInTime();
           const row = await find(id);
           return row === undefined ? problem('issue_unknown') : done(200, describe(row));
         },
