@@ -183,12 +183,18 @@ async function addAgentOf({ weir }: Server) {
 function placesOf(first: { webhookId: string; agentId: string }, agentId: string, webhookId: string): string[] {
   return [
     ...['/', '/events', '/deliveries', '/deliveries?state=pending', '/deliveries?state=dead', '/webhooks', '/agents'],
-    ...[`/webhooks?cursor=${webhookId}`, '/webhooks?q=none+has+it', '/agents?q=none+has+it', '/latency'],
+    ...[`/webhooks?cursor=${webhookId}`, '/webhooks?q=none+has+it', '/agents?q=none+has+it', '/webhooks/latency'],
     ...[`/webhooks/${webhookId}`, `/webhooks/${webhookId}/settings`, `/agents/${agentId}`, `/agents/${first.agentId}`],
-    ...[`/deliveries?agent_id=${first.agentId}`, '/rejections'],
-    ...['conditions', 'agents/activity', 'deliveries/counts', 'deliveries/dead', 'webhooks/activity', 'history'].map(
-      (path) => `/api/v1/${path}`,
-    ),
+    ...[`/deliveries?agent_id=${first.agentId}`, '/rejections', '/issues'],
+    ...[
+      'issues',
+      `webhooks/${webhookId}/requests`,
+      'agents/activity',
+      'deliveries/counts',
+      'deliveries/dead',
+      'webhooks/activity',
+      'history',
+    ].map((path) => `/api/v1/${path}`),
     ...['history/webhooks', 'history/latency', 'webhooks/usage', 'webhooks?limit=200', 'agents?limit=200'].map(
       (path) => `/api/v1/${path}`,
     ),
