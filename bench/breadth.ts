@@ -4,7 +4,6 @@
  *
  *     first:       starts of both in turns
  *     each round:  ingest: empty | one webhook | all webhooks in turns, claims: empty | 4 webhooks | 10,000 webhooks, pages and metrics
- *     last:        both without requests
  *
  * Postgres logs each statement that takes longer than a second, also those of maintenance and alerts.
  */
@@ -19,11 +18,11 @@ import { openAgent } from './lib/agent.ts';
 import { reportBreadth, STATEMENT_MS, type Started } from './lib/breadth-report.ts';
 import { type BenchDatabase, logSlowStatements, openBenchDatabase, slowStatements } from './lib/database.ts';
 import { addFirst, addSecrets, fillInstallation } from './lib/installation.ts';
-import { Looks, lookWith, measureRest } from './lib/looks.ts';
+import { Looks, lookWith } from './lib/looks.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatNumber } from './lib/stats.ts';
-import { startWeir } from './lib/weir.ts';
-import { measureWindow, totalUs, type Window } from './lib/window.ts';
+import { type RunningWeir, startWeir } from './lib/weir.ts';
+import { keptTable, measureWindow, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
 
 const SIZE = {
@@ -44,9 +43,6 @@ const SETTINGS = { RATE_LIMIT_INGEST_MAX: '1000000000' };
 const IN_TURNS_SECONDS = 60;
 const LOOKS = 5;
 const CLAIMS = 20;
-/** The first maintenance is over, and most connections of the pools are closed. */
-const SETTLE_MS = 70_000;
-const IDLE_MS = 60_000;
 
 export const breadth: Scenario = {
   name: 'breadth',
@@ -55,10 +51,9 @@ export const breadth: Scenario = {
   run,
 };
 
-type Weir = Awaited<ReturnType<typeof startWeir>>;
 interface Server extends Started {
   bench: BenchDatabase;
-  weir: Weir;
+  weir: RunningWeir;
 }
 
 async function run(context: BenchContext): Promise<Outcome> {
@@ -124,7 +119,8 @@ async function run(context: BenchContext): Promise<Outcome> {
   for (let round = 1; round <= context.rounds; round++) {
     for (const { name, server, windows, script, seconds } of loads) {
       const { origin: url, processes } = server.weir;
-      const order = { url, script, processes, table: 'events', empties: false, connections: CONNECTIONS };
+      const store = keptTable(server.bench.database, 'events');
+      const order = { url, script, processes, store, connections: CONNECTIONS };
       const window = await measureWindow({ ...context, seconds }, server.bench.database, order);
       windows.push(window);
       context.say(
@@ -150,12 +146,10 @@ async function run(context: BenchContext): Promise<Outcome> {
     context.say(`round ${round} of ${context.rounds}: slowest: ${looks.slowest.join(' ms ')}`);
   }
   const loadedMb = [empty, full].map(({ weir }) => residentBytes(weir.processes[0]!) / 1e6);
-  await delay(SETTLE_MS, undefined, { signal: context.signal });
-  const rest = await measureRest(context, [empty, full], IDLE_MS);
   const slow = await slowStatements(bench);
   for (const line of slow) context.say(line);
   const size = `${formatNumber(events)} events of ${SIZE.days} days with their history, filled in ${formatNumber(filledS)} s.`;
-  return reportBreadth({ size, servers: [empty, full], loadedMb, loads, clients, looks, rest, slow: slow.length });
+  return reportBreadth({ size, servers: [empty, full], loadedMb, loads, clients, looks, slow: slow.length });
 }
 
 async function startInTurns(context: BenchContext, name: string, bench: BenchDatabase): Promise<Server> {

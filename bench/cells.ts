@@ -154,16 +154,6 @@ function summarise(all: readonly Contestant[]): Outcome {
       { of: `Postgres of ${TWO}`, to: HOME, values: ratio(two, postgres) },
       { of: `event loop with ${FOUR}`, to: HOME, values: ratio(four, loop) },
     ],
-    goals: [
-      { what: `Postgres, ${TWO} over ${HOME}:`, value: spreadOf(ratio(two, postgres)).median, unit: '', below: 1.3 },
-      { what: `event loop, ${FOUR} over ${HOME}:`, value: spreadOf(ratio(four, loop)).median, unit: '', below: 1.05 },
-      {
-        what: `Postgres of home for an event of ${TWO}:`,
-        value: spreadOf(values(two, ({ homeUs }) => homeUs)).median,
-        unit: 'us',
-        below: 0.5,
-      },
-    ],
     notes: [
       `One Weir with one process; ${CONNECTIONS} connections a server (wrk, one thread each, closed loop); all servers, load generators and Weir share the cores.`,
       'Every committed event was counted after its window.',

@@ -7,19 +7,17 @@
  * The deliveries' history has the partitions of a month, as every installation has after a month.
  */
 
-import { DAY_MS } from '../server/base/time/durations.ts';
 import { Agent } from '../server/deliver/client/index.ts';
 import { readProcessor, timeBetween } from '../server/operate/load/processor.ts';
 import type { Database } from '../server/store/connect/pool.ts';
-import { createDays } from '../server/store/retention/partitions.ts';
 import { openAgent } from './lib/agent.ts';
 import { type Backlog, countInState, renewDeliveries, storeEvents } from './lib/backlog.ts';
-import { postgresPids } from './lib/database.ts';
-import { type Contestant, parts, reportDrain, SIZES, type Turn } from './lib/drain-report.ts';
+import { createPast, postgresPids } from './lib/database.ts';
 import { openLeastQueue, renewLeastQueue } from './lib/least-queue.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
-import { formatNumber } from './lib/stats.ts';
+import { formatNumber, formatSpread, ratioByRound } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
+import { ownUs } from './lib/window.ts';
 
 const STORED = 50_000;
 const BODY_BYTES = 1024;
@@ -37,7 +35,24 @@ export const drain: Scenario = {
   run,
 };
 
-interface Drain extends Contestant {
+/** Deliveries a claim, and the concurrency of the client library. */
+const SIZES = [1, 10, 100];
+/** Processor time of a delivery in microseconds. The client is the process of the bench; for the least queue it is the whole queue. */
+const parts = ['postgres', 'weir', 'client'] as const;
+type Part = (typeof parts)[number];
+
+interface Turn {
+  perSecond: number;
+  us: Record<Part, number>;
+}
+
+/** One contestant of the rotation, and its turns so far. */
+interface Drain {
+  way: 'least queue' | 'HTTP' | 'one request' | 'client library' | 'many';
+  /** Deliveries a claim. */
+  size: number;
+  name: string;
+  turns: Turn[];
   /** Creates the rows, with statistics and indexes as after sending. */
   renew: () => Promise<void>;
   /** Works until nothing is left or the signal aborts; resolves with the number of deliveries. */
@@ -49,10 +64,7 @@ interface Drain extends Contestant {
 async function run(context: BenchContext): Promise<Outcome> {
   const opened = await openWeir(context);
   const { database } = opened;
-  await createDays(
-    database,
-    Array.from({ length: HISTORY_DAYS + 1 }, (_, day) => Date.now() - day * DAY_MS),
-  );
+  await createPast(database, HISTORY_DAYS);
   const drains = await openDrains(context, opened);
   const faults: string[] = [];
   for (let round = 1; round <= context.rounds; round++)
@@ -68,7 +80,7 @@ async function run(context: BenchContext): Promise<Outcome> {
           parts.map((part) => `${part} ${formatNumber(turn.us[part])} us`).join(', '),
       );
     }
-  return reportDrain(drains, notes, faults);
+  return summarise(drains, faults);
 }
 
 async function openDrains(
@@ -107,8 +119,11 @@ async function openDrains(
       if (held.length > 0) await client.ack(held);
       return done + held.length;
     };
+  const drainByLibrary =
+    (concurrency: number): Drain['work'] =>
+    async (signal) =>
+      (await library.run(() => {}, { concurrency, max: STORED, signal })).done;
   const ofLeast = {
-    way: 'least queue' as const,
     renew: () => renewLeastQueue(database, STORED, BODY_BYTES),
     countDone: async () => STORED - (await countLeft(database)),
   };
@@ -116,39 +131,26 @@ async function openDrains(
     renew: () => renewDeliveries(database, backlog),
     countDone: () => countInState(database, 'done'),
   };
+  const drain = (way: Drain['way'], size: number, name: string, work: Drain['work']): Drain => {
+    return { ...(way === 'least queue' ? ofLeast : ofWeir), way, size, name, work, turns: [] };
+  };
   context.say('warming up');
   await ofWeir.renew();
   const warmUpEnds = AbortSignal.timeout(WARM_UP.seconds * 1000);
   await steps(drainHttp(1), WARM_UP.consumers)(AbortSignal.any([context.signal, warmUpEnds]));
   return [
-    ...SIZES.flatMap((size): Drain[] => [
-      { ...ofLeast, size, name: `least queue, ${size} a claim`, work: steps(drainLeast(size)), turns: [] },
-      { ...ofWeir, way: 'HTTP', size, name: `Weir, ${size} a claim`, work: steps(drainHttp(size)), turns: [] },
-      {
-        ...ofWeir,
-        way: 'one request',
-        size,
-        name: `Weir, ${size} a claim, which acknowledges the last`,
-        work: drainInOneRequest(size),
-        turns: [],
-      },
-      {
-        ...ofWeir,
-        way: 'client library',
-        size,
-        name: `client library, concurrency ${size}`,
-        work: async (signal) => (await library.run(() => {}, { concurrency: size, max: STORED, signal })).done,
-        turns: [],
-      },
+    ...SIZES.flatMap((size) => [
+      drain('least queue', size, `least queue, ${size} a claim`, steps(drainLeast(size))),
+      drain('HTTP', size, `Weir, ${size} a claim`, steps(drainHttp(size))),
+      drain('one request', size, `Weir, ${size} a claim, which acknowledges the last`, drainInOneRequest(size)),
+      drain('client library', size, `client library, concurrency ${size}`, drainByLibrary(size)),
     ]),
-    {
-      ...ofWeir,
-      way: 'many',
-      size: MANY.claimSize,
-      name: `Weir, ${MANY.consumers} consumers, ${MANY.claimSize} a claim`,
-      work: steps(drainHttp(MANY.claimSize), MANY.consumers),
-      turns: [],
-    },
+    drain(
+      'many',
+      MANY.claimSize,
+      `Weir, ${MANY.consumers} consumers, ${MANY.claimSize} a claim`,
+      steps(drainHttp(MANY.claimSize), MANY.consumers),
+    ),
   ];
 }
 
@@ -182,10 +184,10 @@ async function measure(
   const perSecond = done / ((performance.now() - startMs) / 1000);
   const own = process.cpuUsage(ownBefore);
   signal.throwIfAborted();
-  const { postgres, ...ofWeir } = timeBetween(before, await read());
+  const time = timeBetween(before, await read());
   const us = {
-    postgres: postgres / done,
-    weir: (ofWeir.eventLoop + ofWeir.signatures + ofWeir.other) / done,
+    postgres: time.postgres / done,
+    weir: ownUs(time) / done,
     client: (own.user + own.system) / done,
   };
   return { done, turn: { perSecond, us } };
@@ -202,3 +204,36 @@ const notes = [
   `Before the first round ${WARM_UP.consumers} consumers claim one at a time for ${WARM_UP.seconds} s, so that Weir's code is optimised as in a process that has run for a while.`,
   `Deliveries are partitioned by ${HISTORY_DAYS} days of history and those ahead.`,
 ];
+
+function summarise(drains: readonly Drain[], faults: string[]): Outcome {
+  const rates = ({ turns }: Drain) => turns.map(({ perSecond }) => perSecond);
+  const usOf = ({ turns }: Drain, ...of: Part[]) => turns.map(({ us }) => of.reduce((sum, part) => sum + us[part], 0));
+  const overHttp = drains.filter(({ way }) => way === 'HTTP' || way === 'one request');
+  return {
+    tables: [
+      {
+        header: ['', 'deliveries/s', ...parts.map((part) => `${part}, us`), 'all, us'],
+        rows: drains.map((one) => [
+          one.name,
+          formatSpread(rates(one)),
+          ...parts.map((part) => formatSpread(usOf(one, part))),
+          formatSpread(usOf(one, ...parts)),
+        ]),
+      },
+    ],
+    measures: drains.flatMap((one) => [
+      { name: one.name, unit: 'deliveries/s', values: rates(one) },
+      ...parts.map((part) => ({ name: `${one.name}: ${part}`, unit: 'us', values: usOf(one, part) })),
+    ]),
+    ratios: overHttp.map((one) => {
+      const least = drains.find(({ way, size }) => way === 'least queue' && size === one.size)!;
+      return {
+        of: `${one.name}, CPU of Weir and Postgres`,
+        to: 'least queue, with its client',
+        values: ratioByRound(usOf(one, 'postgres', 'weir'), usOf(least, 'postgres', 'client')),
+      };
+    }),
+    notes,
+    faults,
+  };
+}

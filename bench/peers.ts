@@ -12,11 +12,9 @@ import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DAY_MS } from '../server/base/time/durations.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
-import { createDays } from '../server/store/retention/partitions.ts';
 import { renewDeliveries, storeEvents } from './lib/backlog.ts';
-import { openBenchDatabase, pgOptions } from './lib/database.ts';
+import { createPast, openBenchDatabase, pgOptions } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { projectRoot } from './lib/paths.ts';
 import {
@@ -50,8 +48,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   requireWrk();
   const packages = installPeers(context.say);
   const bench = await openBenchDatabase(context);
-  const days = Array.from({ length: HISTORY_DAYS + 1 }, (_, day) => Date.now() - day * DAY_MS);
-  await createDays(bench.database, days);
+  await createPast(bench.database, HISTORY_DAYS);
   const redis = await startRedis(context, bench.directory);
   const secret = randomBytes(24).toString('base64url');
   const signed = signedRequest(secret, benchBody(BODY_BYTES));
@@ -116,7 +113,6 @@ async function run(context: BenchContext): Promise<Outcome> {
     tables: [received.table, ...consumed.tables],
     measures: [...received.measures, ...consumed.measures],
     ratios: [...received.ratios, ...consumed.ratios],
-    goals: [...received.goals, ...consumed.goals],
     notes: [
       packages.reason === null ? `Versions: ${versions.join(', ')}.` : `All peers are left out: ${packages.reason}.`,
       redis === null

@@ -3,18 +3,18 @@
  *
  * perf samples the main thread and the threads of one process. With --perf-basic-prof V8 writes the addresses of its functions to
  * /tmp/perf-PID.map, where perf finds them; builtins and native code have symbols of their own. JavaScript functions show the tier that
- * ran: `*` optimised, `^` baseline, `~` interpreted. The same samples are drawn as a flame graph, bench/results/profile.svg.
+ * ran: `*` optimised, `^` baseline, `~` interpreted. The samples are kept for viewers of flame graphs.
  */
-import { execFile, spawn, spawnSync } from 'node:child_process';
+import { exec, execFile, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CommandError } from '../server/base/command/io.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { openBenchDatabase } from './lib/database.ts';
 import type { BenchContext, Outcome, Scenario, Table } from './lib/outcome.ts';
-import { projectRoot, resultsDirectory } from './lib/paths.ts';
+import { resultsDirectory } from './lib/paths.ts';
 import { formatNumber } from './lib/stats.ts';
 import { startWeir } from './lib/weir.ts';
 import { requireWrk, runWrk, writeScript } from './lib/wrk.ts';
@@ -27,6 +27,7 @@ const SAMPLES_A_SECOND = 4_000;
 /** Functions in a table. */
 const FUNCTIONS = 50;
 const SYMBOL_CHARACTERS = 110;
+const SAMPLES = join(resultsDirectory, 'profile.perf');
 
 export const profile: Scenario = {
   name: 'profile',
@@ -56,8 +57,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   const { requestsPerSecond } = await runWrk({ ...load, seconds: context.seconds }, context.signal);
   await ended;
 
-  const title = `Weir, one process, ${formatNumber(requestsPerSecond)} requests/s of 1 KiB over ${CONNECTIONS} connections: all threads`;
-  await drawSamples(data, title);
+  await promisify(exec)(`perf script -i ${data} > '${SAMPLES}'`);
   const libraries = await report(data, ['--no-children', '--sort', 'dso']);
   return {
     tables: [
@@ -67,36 +67,12 @@ async function run(context: BenchContext): Promise<Outcome> {
     ],
     measures: libraries.map(([share, name]) => ({ name, unit: '%', values: [share] })),
     ratios: [],
-    goals: [],
     notes: [
       `${formatNumber(requestsPerSecond)} requests/s while perf sampled all threads of one process.`,
-      `Flame graph: ${FLAME_GRAPH}`,
+      `Samples of perf script, which speedscope.app and profiler.firefox.com draw as a flame graph: ${SAMPLES}`,
     ],
     faults: libraries.length === 0 ? ['perf took no sample'] : [],
   };
-}
-
-const FLAME_GRAPH = join(resultsDirectory, 'profile.svg');
-
-/** Writes the flame graph of the samples. */
-async function drawSamples(data: string, title: string): Promise<void> {
-  const script = spawn('perf', ['script', '-i', data, '-F', 'comm,ip,sym'], { stdio: ['ignore', 'pipe', 'ignore'] });
-  const root = newFrame('all');
-  let rest = '';
-  for await (const chunk of script.stdout.setEncoding('utf8')) {
-    const text = rest + chunk;
-    const end = text.lastIndexOf('\n\n') + 1;
-    addPerfScript(root, withoutPaths(text.slice(0, end)));
-    rest = text.slice(end);
-  }
-  addPerfScript(root, withoutPaths(rest));
-  await mkdir(resultsDirectory, { recursive: true });
-  await writeFile(FLAME_GRAPH, drawFlameGraph(root, title));
-}
-
-/** The names of functions with their files below the project, so that graphs of two machines are comparable. */
-function withoutPaths(text: string): string {
-  return text.replaceAll(`file://${projectRoot}/`, '').replaceAll(`${projectRoot}/`, '');
 }
 
 /** Throws CommandError when perf is not installed or may not sample. */
@@ -129,106 +105,4 @@ async function report(data: string, options: readonly string[]): Promise<Row[]> 
 
 function tableOf(title: string, rows: readonly Row[]): Table {
   return { header: ['%', title], rows: rows.slice(0, FUNCTIONS).map(([share, name]) => [share.toFixed(2), name]) };
-}
-
-/** A function in the context of its callers. */
-interface Frame {
-  name: string;
-  /** Samples in this function or in what it called. */
-  samples: number;
-  callees: Map<string, Frame>;
-}
-
-export function newFrame(name: string): Frame {
-  return { name, samples: 0, callees: new Map() };
-}
-
-/** Deeper frames are left out: perf follows a broken stack for hundreds of frames. */
-const DEPTH_MAX = 60;
-
-/** Counts one sample. @param stack names of the frames, the outermost first */
-export function addSample(root: Frame, stack: readonly string[]): void {
-  let frame = root;
-  frame.samples++;
-  for (const name of stack.slice(0, DEPTH_MAX)) {
-    const callee = frame.callees.get(name) ?? newFrame(name);
-    frame.callees.set(name, callee);
-    callee.samples++;
-    frame = callee;
-  }
-}
-
-/**
- * Adds the samples of `perf script -F comm,ip,sym`: per sample a line with the thread's name, then a line `ADDRESS SYMBOL` for each frame, the
- * innermost first, then an empty line. The thread's name becomes the outermost frame.
- */
-export function addPerfScript(root: Frame, text: string): void {
-  for (const sample of text.split('\n\n')) {
-    const [thread = '', ...frames] = sample.trim().split('\n');
-    if (frames.length > 0)
-      addSample(root, [thread.trim(), ...frames.map((line) => line.trim().replace(/^[0-9a-f]+ /, '')).reverse()]);
-  }
-}
-
-const WIDTH = 1_600;
-const ROW = 17;
-const TOP = 34;
-/** Narrower frames are left out. */
-const NARROWEST = 1.5;
-const CHARACTER = 6.6;
-const NAME_CHARACTERS = 120;
-
-/** Draws the frames upwards from the root at the bottom, siblings in alphabetical order. */
-export function drawFlameGraph(root: Frame, title: string): string {
-  const rects: string[] = [];
-  let depthMost = 0;
-  const draw = (frame: Frame, x: number, depth: number): void => {
-    const width = (frame.samples / root.samples) * WIDTH;
-    if (width < NARROWEST) return;
-    depthMost = Math.max(depthMost, depth);
-    rects.push(rect(frame, { x, width, depth, share: frame.samples / root.samples }));
-    let left = x;
-    for (const callee of [...frame.callees.values()].sort((a, b) => (a.name < b.name ? -1 : 1))) {
-      draw(callee, left, depth + 1);
-      left += (callee.samples / root.samples) * WIDTH;
-    }
-  };
-  draw(root, 0, 0);
-  const bottom = TOP + depthMost * ROW;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${bottom + ROW + 6}" font-family="monospace" font-size="11">
-<title>${escaped(title)}</title>
-<rect width="100%" height="100%" fill="#fff"/>
-<text x="6" y="20" font-size="14">${escaped(title)}</text>
-<g transform="translate(0 ${bottom})">
-${rects.join('\n')}
-</g>
-</svg>
-`;
-}
-
-function rect(
-  { name, samples }: Frame,
-  { x, width, depth, share }: { x: number; width: number; depth: number; share: number },
-): string {
-  const shown = name.slice(0, NAME_CHARACTERS);
-  const room = Math.floor((width - 4) / CHARACTER);
-  const label = room < 3 ? '' : shown.length <= room ? shown : `${shown.slice(0, room - 1)}…`;
-  const at = `x="${x.toFixed(1)}" y="${-depth * ROW}"`;
-  return (
-    `<g><title>${escaped(shown)}: ${(share * 100).toFixed(2)} % (${samples} samples)</title>` +
-    `<rect ${at} width="${width.toFixed(1)}" height="${ROW - 1}" fill="${colourOf(name)}"/>` +
-    `${label === '' ? '' : `<text x="${(x + 3).toFixed(1)}" y="${12 - depth * ROW}">${escaped(label)}</text>`}</g>`
-  );
-}
-
-/** JavaScript by its tier (`*` optimised, `^` baseline, `~` interpreted), native code otherwise. */
-function colourOf(name: string): string {
-  if (/^(JS:)?\*/.test(name)) return '#8fd19e';
-  if (/^(JS:)?[~^]/.test(name)) return '#f5d76e';
-  if (/^Builtins_/.test(name)) return '#a7c7e7';
-  return '#f2b29b';
-}
-
-function escaped(text: string): string {
-  return text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/"/g, '&quot;');
 }

@@ -2,12 +2,37 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { CommandError, watchOutputs } from '../server/base/command/io.ts';
 import { UndoStack } from '../server/operate/primary/undo.ts';
+import { breadth } from './breadth.ts';
+import { cells } from './cells.ts';
+import { churn } from './churn.ts';
 import { compare } from './compare.ts';
+import { drain } from './drain.ts';
+import { functions } from './functions.ts';
 import { describeMachine, loadOfLastMinute } from './lib/machine.ts';
 import type { BenchContext, Scenario } from './lib/outcome.ts';
 import { resultsDirectory } from './lib/paths.ts';
-import { isMet, keepRecord, recordOf, renderReport } from './lib/report.ts';
-import { scenarios } from './scenarios.ts';
+import { keepRecord, recordOf, renderReport } from './lib/report.ts';
+import { memory } from './memory.ts';
+import { peers } from './peers.ts';
+import { profile } from './profile.ts';
+import { receive } from './receive.ts';
+import { tail } from './tail.ts';
+import { volume } from './volume.ts';
+
+/** In the order in which they run by default. */
+const scenarios: readonly Scenario[] = [
+  receive,
+  peers,
+  tail,
+  memory,
+  drain,
+  churn,
+  cells,
+  volume,
+  breadth,
+  functions,
+  profile,
+];
 
 interface Options {
   list?: boolean;
@@ -15,7 +40,6 @@ interface Options {
   rounds?: number;
   events?: number;
   keep: boolean;
-  gate?: boolean;
 }
 
 const BUSY_LOAD = 0.5;
@@ -45,9 +69,8 @@ async function main(): Promise<number> {
     .option('--list', 'list the scenarios')
     .option('--seconds <seconds>', 'length of one measured window', positive)
     .option('--rounds <rounds>', 'windows of each contestant', wholePositive)
-    .option('--events <events>', 'events stored before the measurement (filled)', wholePositive)
+    .option('--events <events>', 'events stored before the measurement (volume, breadth)', wholePositive)
     .option('--no-keep', 'do not add a line to bench/results')
-    .option('--gate', 'exit with 1 when a goal is missed')
     .exitOverride()
     .enablePositionalOptions()
     .action(async (names: string[], options: Options) => {
@@ -107,8 +130,7 @@ async function measure(scenario: Scenario, options: Options, signal: AbortSignal
   const outcome = await withUndo((undo) => scenario.run({ rounds, seconds, events, signal, say, undo }));
   process.stdout.write(`\n${renderReport(scenario, outcome, machine, conditions)}\n`);
   if (options.keep) keepRecord(resultsDirectory, scenario, recordOf(scenario, outcome, machine, conditions));
-  const missed = options.gate === true && !outcome.goals.every(isMet);
-  return outcome.faults.length > 0 || missed ? 1 : 0;
+  return outcome.faults.length > 0 ? 1 : 0;
 }
 
 function say(line: string): void {

@@ -30,13 +30,10 @@ export interface SenderReport {
   /** Number of broken connections by error name. A broken connection is not reopened. */
   errors: Record<string, number>;
   windowMs: number;
-  /** Latencies of the 202 answers in the window, in microseconds. */
+  /** Latencies of the 202 answers in the window, of an open loop of those that were due in it, in microseconds. */
   latenciesUs: RecordableHistogram;
-  /** Latencies of an open loop, by SLICE_MS of the time when a request was due. */
-  slicesUs?: RecordableHistogram[];
 }
 
-const SLICE_MS = 10_000;
 /** Interval of an open loop: what is due within it is sent at once. */
 const TICK_MS = 1;
 
@@ -55,7 +52,6 @@ let latenciesUs = newHistogram();
 let windowFromMs = performance.now();
 let windowMs = 0;
 let stopping = false;
-let slicesUs: RecordableHistogram[] = [];
 /** Connections of an open loop without a request; the first has waited longest. */
 const free: ((dueMs: number) => void)[] = [];
 const firstDueMs = performance.now();
@@ -67,7 +63,6 @@ for (let i = 0; i < connections; i++) openConnection();
 parentPort!.on('message', (command: SenderCommand) => {
   if (command === 'measure') {
     latenciesUs = newHistogram();
-    slicesUs = [];
     windowFromMs = performance.now();
     return;
   }
@@ -133,12 +128,8 @@ function sendDue(): void {
 }
 
 function record(fromMs: number): void {
-  const us = Math.max(1, Math.round((performance.now() - fromMs) * 1000));
-  latenciesUs.record(us);
-  if (perSecond === undefined || fromMs < windowFromMs) return;
-  const slice = Math.floor((fromMs - windowFromMs) / SLICE_MS);
-  slicesUs[slice] ??= newHistogram();
-  slicesUs[slice].record(us);
+  if (perSecond !== undefined && fromMs < windowFromMs) return;
+  latenciesUs.record(Math.max(1, Math.round((performance.now() - fromMs) * 1000)));
 }
 
 /** The status of a complete answer, null if bytes are missing. */
@@ -151,7 +142,7 @@ function statusOf(answer: string): string | null {
 
 function reportAtEnd(): void {
   if (!stopping || open.size > 0) return;
-  const report: SenderReport = { statuses, errors, windowMs, latenciesUs, slicesUs };
+  const report: SenderReport = { statuses, errors, windowMs, latenciesUs };
   parentPort!.postMessage(report);
   parentPort!.close();
 }

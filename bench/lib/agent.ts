@@ -23,6 +23,8 @@ export interface AgentClient {
   ack(deliveries: readonly Delivery[]): Promise<void>;
   /** Closes every connection; calls in flight reject. */
   close(): void;
+  /** The access token. */
+  token(): Promise<string>;
 }
 
 /** Longer than any window, so that no lease expires within one. */
@@ -32,7 +34,12 @@ const LEASE_SECONDS = 600;
 export async function openAgent(origin: string, credential: string): Promise<AgentClient> {
   const agent = new Agent({ keepAlive: true });
   const post = <Answer>(path: string, token: string, body: object) =>
-    postJson<Answer>(agent, `${origin}/api/v1/agent/${path}`, token, body);
+    postTo<Answer>(
+      agent,
+      `${origin}/api/v1/agent/${path}`,
+      { ...JSON_TYPE, Authorization: `Bearer ${token}` },
+      JSON.stringify(body),
+    );
   const openSession = async () => {
     const renewAtMs = performance.now() + (AGENT_SESSION_SECONDS / 2) * 1000;
     const { access_token: token } = await post<{ access_token: string }>('session', credential, {});
@@ -62,6 +69,7 @@ export async function openAgent(origin: string, credential: string): Promise<Age
       requireNone(gone, receipts.length);
     },
     close: () => agent.destroy(),
+    token: currentToken,
   };
 }
 
@@ -74,25 +82,28 @@ function requireNone(gone: readonly string[] = [], receipts: number): void {
   if (gone.length > 0) throw new CommandError(`${gone.length} of ${receipts} leases were lost`);
 }
 
-function postJson<Answer>(agent: Agent, url: string, token: string, body: object): Promise<Answer> {
-  const text = JSON.stringify(body);
-  const headers = {
-    Authorization: `Bearer ${token}`,
-    'Content-Type': 'application/json',
-    'Content-Length': Buffer.byteLength(text),
-  };
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+
+/** Resolves with the JSON of a 200 or 202 response. */
+export function postTo<Answer>(
+  agent: Agent,
+  url: string,
+  headers: Record<string, string>,
+  body: string,
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const call = request(url, { method: 'POST', agent, headers }, (response) => {
+    const fields = { ...headers, 'Content-Length': Buffer.byteLength(body) };
+    const call = request(url, { method: 'POST', agent, headers: fields }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.once('error', reject);
       response.once('end', () => {
         const answer = Buffer.concat(chunks).toString('utf8');
-        if (response.statusCode === 200) resolve(JSON.parse(answer));
+        if ([200, 202].includes(response.statusCode!)) resolve(JSON.parse(answer));
         else reject(new CommandError(`${url} answered ${response.statusCode}: ${answer}`));
       });
     });
     call.once('error', reject);
-    call.end(text);
+    call.end(body);
   });
 }

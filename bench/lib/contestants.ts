@@ -3,18 +3,21 @@ import { randomUUID } from 'node:crypto';
 import { startChild } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
 import { gcFlags } from '../../server/operate/primary/forks.ts';
+import { storedText } from '../../server/receive/ingest/store.ts';
+import { isoTime } from '../../server/store/ids.ts';
 import type { BenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { peerFile } from './paths.ts';
 import { startWeir } from './weir.ts';
+import { emptiedTables, type Store } from './window.ts';
 
 export interface Contestant {
   name: string;
   url: string;
   /** Ids of the serving processes. */
   processes: number[];
-  /** Table that receives the rows; null when the contestant stores nothing. */
-  table: string | null;
+  /** Null when the contestant stores nothing. */
+  store: Store | null;
 }
 
 export const WEIR_1 = 'Weir, 1 process';
@@ -23,21 +26,16 @@ export const BARE = 'bare uWebSockets.js, 1 process';
 export const LEAST = 'least program, 1 process';
 
 /** Size of Weir's 202 answer in bytes. */
-const ANSWER_BYTES = Buffer.byteLength(
-  JSON.stringify({
-    id: randomUUID(),
-    webhook_id: randomUUID(),
-    received_at: '2026-01-31T00:00:00.000Z',
-    bytes: 1024,
-  }),
-);
+const ANSWER_BYTES = storedText(randomUUID(), randomUUID(), isoTime(Date.now()), 1024, '').length;
+
 /** Starts Weir with one process and with two, the least program and the bare answer, in the order of the rotation. `undo` stops them. */
 export async function startContestants(
   { undo, say }: BenchContext,
-  { directory, conninfo, secretsKey }: BenchDatabase,
+  { directory, conninfo, database, secretsKey }: BenchDatabase,
   secret: string,
 ): Promise<Contestant[]> {
   const contestants: Contestant[] = [];
+  const store = emptiedTables(database, ['events']);
   for (const [name, processes] of [
     [WEIR_1, 1],
     [WEIR_2, 2],
@@ -45,14 +43,14 @@ export async function startContestants(
     say(`starting ${name}`);
     const weir = await startWeir({ directory, conninfo, secretsKey, processes, secret });
     undo(() => weir.stop());
-    contestants.push({ name, url: weir.url, processes: weir.processes, table: 'events' });
+    contestants.push({ name, url: weir.url, processes: weir.processes, store });
   }
 
   say(`starting ${LEAST}`);
   const port = await freePort();
   const least = await startPeer(LEAST, 'least', [String(port), conninfo, secret], directory, gcFlags);
   undo(() => least.stop());
-  contestants.push({ name: LEAST, url: urlOn(port), processes: [least.pid], table: 'events' });
+  contestants.push({ name: LEAST, url: urlOn(port), processes: [least.pid], store });
   contestants.push(await startBare({ undo, say }, directory));
   return contestants;
 }
@@ -66,7 +64,7 @@ export async function startBare(
   const port = await freePort();
   const bare = await startPeer(BARE, 'bare', [String(port), String(ANSWER_BYTES)], directory);
   undo(() => bare.stop());
-  return { name: BARE, url: urlOn(port), processes: [bare.pid], table: null };
+  return { name: BARE, url: urlOn(port), processes: [bare.pid], store: null };
 }
 
 /** Starts a file of bench/peers and waits until it listens. @param nodeFlags flags of Node */

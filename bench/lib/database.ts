@@ -3,11 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { DAY_MS } from '../../server/base/time/durations.ts';
 import { makeDirectory } from '../../server/operate/load/environment.ts';
+import { weirConninfo } from '../../server/store/connect/conninfo.ts';
 import { type Database, openDatabase } from '../../server/store/connect/pool.ts';
 import { joinEmbeddedPostgres } from '../../server/store/embedded/join.ts';
 import { migrate } from '../../server/store/migrate.ts';
-import { createPartitions } from '../../server/store/retention/partitions.ts';
+import { createDays, createPartitions } from '../../server/store/retention/partitions.ts';
 import type { BenchContext } from './outcome.ts';
 
 const CONNECTIONS_MAX = 120;
@@ -36,6 +39,20 @@ export async function openBenchDatabase({ undo, say }: BenchContext, { migrated 
     await createPartitions(database, Date.now());
   }
   return { directory, conninfo: embedded.conninfo, database, secretsKey: randomBytes(32).toString('base64') };
+}
+
+/** Creates the partitions of these last days, as an installation has them. */
+export async function createPast(database: Database, days: number): Promise<void> {
+  const times = Array.from({ length: days + 1 }, (_, day) => Date.now() - day * DAY_MS);
+  await createDays(database, times);
+}
+
+/** A connection of its own. The caller ends it. */
+export async function connectNative(conninfo: string, name: string): Promise<pg.Client> {
+  const config = { nativeConnectionString: weirConninfo(conninfo, name) } as pg.ClientConfig;
+  const client = new (pg.native as typeof pg).Client(config);
+  await client.connect();
+  return client;
 }
 
 /** The same address for node-postgres, which does not parse libpq's `key=value` format. */

@@ -4,10 +4,10 @@ import { randomUUID } from 'node:crypto';
 import { DAY_MS } from '../../server/base/time/durations.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
 import { tendDays } from '../../server/store/retention/days.ts';
-import { createDays } from '../../server/store/retention/partitions.ts';
 import { deriveKey, seal } from '../../server/store/secrets/seal.ts';
 import { arrayOf } from '../../server/store/sql.ts';
 import { FILL_TIMEOUT_MS } from './backlog.ts';
+import { createPast } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { formatNumber } from './stats.ts';
 
@@ -42,10 +42,7 @@ export async function fillInstallation(
 ): Promise<void> {
   const run = (text: string, values: unknown[] = []) => database.query({ text, values, timeoutMs: FILL_TIMEOUT_MS });
   const { events, days, bodyBytes = 20 } = size;
-  await createDays(
-    database,
-    Array.from({ length: days + 1 }, (_, day) => Date.now() - day * DAY_MS),
-  );
+  await createPast(database, days);
   await run(
     `insert into webhooks (id, name, created_at)
      select gen_random_uuid(), 'volume ' || i, now() - i * interval '1 minute' from generate_series(2, ${size.webhooks}) i`,

@@ -2,10 +2,9 @@
  * The least queue that Postgres can be: one unpartitioned table, one statement that leases, one that deletes, one libpq connection, no
  * server. What Weir costs above it is the cost of agents, webhooks, leases, history and HTTP.
  */
-import pg from 'pg';
-import { weirConninfo } from '../../server/store/connect/conninfo.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
 import { FILL_TIMEOUT_MS } from './backlog.ts';
+import { connectNative } from './database.ts';
 
 const LEASE = `
   update least_queue q
@@ -32,10 +31,7 @@ export async function openLeastQueue(database: Database, conninfo: string): Prom
       attempts int not null default 0,
       body bytea not null)`,
   });
-  const client = new (pg.native as typeof pg).Client({
-    nativeConnectionString: weirConninfo(conninfo, 'least-queue'),
-  } as pg.ClientConfig);
-  await client.connect();
+  const client = await connectNative(conninfo, 'least-queue');
   return {
     async step(max) {
       const { rows } = await client.query<{ id: string; body: Buffer }>({ name: 'lease', text: LEASE, values: [max] });

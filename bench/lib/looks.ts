@@ -1,13 +1,12 @@
 /** Times pages, API calls and claims one after another: wall time, and the processor time of Weir and Postgres. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError } from '../../server/base/command/io.ts';
 import { readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
-import { type BenchDatabase, postgresPids } from './database.ts';
-import type { BenchContext, Goal, Measure, Table } from './outcome.ts';
+import { postgresPids } from './database.ts';
+import type { Measure, Table } from './outcome.ts';
 import { formatSpread, spreadOf } from './stats.ts';
-import type { startWeir } from './weir.ts';
+import { ownUs } from './window.ts';
 
 interface Look {
   ms: number;
@@ -34,9 +33,9 @@ export class Looks {
     const startMs = performance.now();
     await work();
     const ms = performance.now() - startMs;
-    const { postgres, ...ofWeir } = timeBetween(before, await this.#read());
-    const weirMs = (ofWeir.eventLoop + ofWeir.signatures + ofWeir.other) / 1000;
-    this.timed.set(name, [...(this.timed.get(name) ?? []), { ms, postgresMs: postgres / 1000, weirMs }]);
+    const us = timeBetween(before, await this.#read());
+    const look = { ms, postgresMs: us.postgres / 1000, weirMs: ownUs(us) / 1000 };
+    this.timed.set(name, [...(this.timed.get(name) ?? []), look]);
   }
 
   /** The name with the longest median of wall time, and that. */
@@ -55,12 +54,11 @@ function valuesOf(looks: readonly Look[], of: keyof Look): number[] {
   return looks.map((look) => look[of]);
 }
 
-/** @param shown the name of a look as the report has it. @param belowMs goal of the median of the wall time */
+/** @param shown the name of a look as the report has it */
 export function reportLooks(
   timed: ReadonlyMap<string, Look[]>,
   shown: (name: string) => string,
-  belowMs: number,
-): { table: Table; measures: Measure[]; goals: Goal[] } {
+): { table: Table; measures: Measure[] } {
   const columns = ['ms', 'postgresMs', 'weirMs'] as const;
   return {
     table: {
@@ -71,12 +69,6 @@ export function reportLooks(
       ]),
     },
     measures: [...timed].map(([name, looks]) => ({ name: shown(name), unit: 'ms', values: valuesOf(looks, 'ms') })),
-    goals: [...timed].map(([name, looks]) => ({
-      what: `${shown(name)}, p50:`,
-      value: spreadOf(valuesOf(looks, 'ms')).median,
-      unit: 'ms',
-      below: belowMs,
-    })),
   };
 }
 
@@ -89,39 +81,4 @@ export function lookWith(origin: string, token: string): (path: string) => Promi
       throw new CommandError(`${path} was answered ${response.status}: ${text.slice(0, 300)}`);
     return text;
   };
-}
-
-/** In milliseconds of a core. */
-export interface Rest {
-  name: string;
-  /** All serving processes. */
-  processMs: number;
-  primaryMs: number;
-  postgresMs: number;
-}
-
-interface Server {
-  name: string;
-  bench: Pick<BenchDatabase, 'database'>;
-  weir: Pick<Awaited<ReturnType<typeof startWeir>>, 'pid' | 'processes'>;
-}
-
-/** @param ms how long */
-export async function measureRest(context: BenchContext, servers: readonly Server[], ms: number): Promise<Rest[]> {
-  const read = () =>
-    Promise.all(
-      servers.map(async ({ bench, weir }) => ({
-        process: readProcessor(weir.processes, await postgresPids(bench.database)),
-        primary: readProcessor([weir.pid], []),
-      })),
-    );
-  const before = await read();
-  await delay(ms, undefined, { signal: context.signal });
-  const after = await read();
-  return servers.map(({ name }, i) => {
-    const { postgres, ...process } = timeBetween(before[i]!.process, after[i]!.process);
-    const primary = timeBetween(before[i]!.primary, after[i]!.primary);
-    const msOf = (time: object) => Object.values(time).reduce((sum, us: number) => sum + us, 0) / 1000;
-    return { name, processMs: msOf(process), primaryMs: msOf(primary), postgresMs: postgres / 1000 };
-  });
 }

@@ -1,29 +1,16 @@
-/** One window at a constant arrival rate, with what Postgres did to its WAL in each part of it. */
-import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
+/** One window at a constant arrival rate. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { benchBody, requestBytes, signedRequest } from '../../server/operate/load/environment.ts';
 import { openSenders } from '../../server/operate/load/window.ts';
-import type { Database } from '../../server/store/connect/pool.ts';
+import type { SenderReport } from '../../workers/sender.ts';
 
-export interface Percentiles {
+export interface OpenLoopWindow {
   answers: number;
+  perSecond: number;
   p50Ms: number;
   p99Ms: number;
   p999Ms: number;
   maxMs: number;
-}
-
-/** Ten seconds. */
-export interface Slice extends Percentiles {
-  newWalFiles: number;
-  checkpoints: number;
-}
-
-export interface OpenLoopWindow extends Percentiles {
-  perSecond: number;
-  slices: Slice[];
   /** Answers other than 202 by status, and broken connections by error, warm-up included. */
   failures: Record<string, number>;
 }
@@ -34,78 +21,42 @@ interface Order {
   secret: string;
   perSecond: number;
   seconds: number;
-  /** The server that stores the events. */
-  database: Database;
 }
 
 const BODY_BYTES = 1024;
 /** Connections of all threads. A request that finds none free waits, and that time counts. */
 const CONNECTIONS = 510;
 export const WARM_UP_SECONDS = 10;
-/** As workers/sender.ts. */
-const SLICE_MS = 10_000;
 
 /** Latency counts from the time when a request was due. */
-export async function measureOpenLoop(order: Order, signal: AbortSignal): Promise<OpenLoopWindow> {
-  const { urls, secret, database } = order;
+export async function measureOpenLoop(
+  { urls, secret, perSecond, seconds }: Order,
+  signal: AbortSignal,
+): Promise<OpenLoopWindow> {
   const request = signedRequest(secret, benchBody(BODY_BYTES));
-  const [connections, perSecond] = [CONNECTIONS / urls.length, order.perSecond / urls.length];
+  const load = { connections: CONNECTIONS / urls.length, perSecond: perSecond / urls.length };
   const senders = openSenders(
     urls.map((url) => {
       const { port, pathname } = new URL(url);
-      return { port: Number(port), request: requestBytes(Number(port), pathname, request), connections, perSecond };
+      return { port: Number(port), request: requestBytes(Number(port), pathname, request), ...load };
     }),
   );
   try {
     await delay(WARM_UP_SECONDS * 1000, undefined, { signal });
-    const seen = await lookAtWal(database);
     senders.measure();
-    const wal: Awaited<ReturnType<typeof lookAtWal>>[] = [];
-    for (let leftMs = order.seconds * 1000; leftMs > 0; leftMs -= SLICE_MS) {
-      await delay(Math.min(leftMs, SLICE_MS), undefined, { signal });
-      wal.push(await lookAtWal(database));
-    }
-    const reports = await senders.stop();
-    const all = newHistogram();
-    const slices = wal.map(({ files, checkpoints }, i) => {
-      const slice = newHistogram();
-      for (const { slicesUs } of reports) if (slicesUs?.[i] !== undefined) slice.add(slicesUs[i]);
-      all.add(slice);
-      const before = wal[i - 1] ?? seen;
-      const newWalFiles = [...files].filter((file) => !seen.files.has(file)).length;
-      for (const file of files) seen.files.add(file);
-      return { ...percentilesOf(slice), newWalFiles, checkpoints: checkpoints - before.checkpoints };
-    });
+    await delay(seconds * 1000, undefined, { signal });
+    const [first, ...others] = (await senders.stop()) as [SenderReport, ...SenderReport[]];
+    const { latenciesUs } = first;
     const failures: Record<string, number> = {};
-    for (const { statuses, errors } of reports)
+    for (const report of others) latenciesUs.add(report.latenciesUs);
+    for (const { statuses, errors } of [first, ...others])
       for (const [name, times] of [...Object.entries(statuses), ...Object.entries(errors)])
         if (name !== '202') failures[name] = (failures[name] ?? 0) + times;
-    return { ...percentilesOf(all), perSecond: all.count / order.seconds, slices, failures };
+    const ms = (share: number) => latenciesUs.percentile(share) / 1000;
+    const { count: answers, max } = latenciesUs;
+    const figures = { p50Ms: ms(50), p99Ms: ms(99), p999Ms: ms(99.9), maxMs: max / 1000 };
+    return { answers, perSecond: answers / seconds, ...figures, failures };
   } finally {
     await senders.terminate();
   }
-}
-
-/** A file that is used again has another name and the same inode. */
-async function lookAtWal(database: Database): Promise<{ files: Set<number>; checkpoints: number }> {
-  const [row] = await database.query<{ directory: string; checkpoints: number }>({
-    text: `select current_setting('data_directory') as directory, (checkpoints_timed + checkpoints_req)::int as checkpoints from pg_stat_bgwriter`,
-  });
-  const directory = join(row!.directory, 'pg_wal');
-  const files = new Set<number>();
-  for (const name of await readdir(directory)) {
-    // Postgres may rename or remove it at this moment.
-    const file = /^[0-9A-F]{24}$/.test(name) ? await stat(join(directory, name)).catch(() => null) : null;
-    if (file !== null) files.add(file.ino);
-  }
-  return { files, checkpoints: row!.checkpoints };
-}
-
-function percentilesOf(histogram: RecordableHistogram): Percentiles {
-  const ms = (share: number) => histogram.percentile(share) / 1000;
-  return { answers: histogram.count, p50Ms: ms(50), p99Ms: ms(99), p999Ms: ms(99.9), maxMs: histogram.max / 1000 };
-}
-
-function newHistogram(): RecordableHistogram {
-  return createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
 }

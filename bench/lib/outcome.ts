@@ -14,15 +14,6 @@ export interface Ratio {
   values: number[];
 }
 
-/** A target, judged by the median. */
-export interface Goal {
-  what: string;
-  value: number;
-  unit: string;
-  atLeast?: number;
-  below?: number;
-}
-
 /** A table for the terminal and the README. */
 export interface Table {
   header: string[];
@@ -33,9 +24,6 @@ export interface Outcome {
   tables: Table[];
   measures: Measure[];
   ratios: Ratio[];
-  /** The tables already contain the ratios, so the report adds no table for them. */
-  ratiosInTables?: true;
-  goals: Goal[];
   /** How the run was measured, one sentence each. */
   notes: string[];
   /** Reasons why the run is invalid (a response other than 2xx, a missing row), one sentence each. */

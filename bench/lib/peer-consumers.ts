@@ -6,10 +6,11 @@ import type { QueueName } from '../peers/queues/open.ts';
 import type { QueueOrder } from '../peers/queues/queue.ts';
 import { type Consumer, startConsumer } from './consumer.ts';
 import type { BenchDatabase } from './database.ts';
-import type { BenchContext, Goal, Measure, Ratio, Table } from './outcome.ts';
+import type { BenchContext, Measure, Ratio, Table } from './outcome.ts';
 import { settle, storeOf } from './peer-receivers.ts';
 import type { BenchRedis } from './redis.ts';
-import { formatNumber, formatSpread, percentile, ratioByRound, spreadOf } from './stats.ts';
+import { formatNumber, formatSpread, percentile, ratioByRound } from './stats.ts';
+import { ownUs } from './window.ts';
 
 /** Processor time of a job in microseconds: of the consumers, of Weir, and of Postgres or Redis. */
 const parts = ['client', 'weir', 'store'] as const;
@@ -37,10 +38,7 @@ const CONSUMERS = [1, 4];
 const WARM_UP_MS = 500;
 const LOOK_MS = 20;
 const PACED = { perSecond: 100, concurrency: 10, warmUpSeconds: 1 };
-const PEERS: readonly QueueName[] = ['graphile-worker', 'pg-boss', 'BullMQ'];
-/** By default pg-boss fetches one job every two seconds. */
-const DEFAULT_PEERS: readonly QueueName[] = ['graphile-worker', 'BullMQ'];
-const TIMES_BATCHES = 2.5;
+const PEERS: readonly QueueName[] = ['graphile-worker', 'graphile-worker, batches', 'pg-boss', 'BullMQ'];
 
 interface Parts {
   bench: BenchDatabase;
@@ -93,13 +91,11 @@ export async function measureCell(context: BenchContext, parts_: Parts, cell: Ce
     const endMs = now.handled < STORED ? Date.now() : now.lastMs;
     const after = await read();
     const done = now.handled - from.handled;
-    const sum = (time: Record<string, number>, ...names: string[]) => names.reduce((all, name) => all + time[name]!, 0);
-    const own = ['eventLoop', 'signatures', 'other'];
-    const server = { ...timeBetween(before.server, after.server) };
+    const server = timeBetween(before.server, after.server);
     cell.perSecond.push((done / (endMs - startMs)) * 1_000);
     cell.us.push({
-      client: sum({ ...timeBetween(before.client, after.client) }, ...own) / done,
-      weir: sum(server, ...own) / done,
+      client: ownUs(timeBetween(before.client, after.client)) / done,
+      weir: ownUs(server) / done,
       store: server.postgres / done,
     });
   });
@@ -153,46 +149,17 @@ const usOf = ({ us }: Cell, part: Part) => us.map((one) => one[part]);
 const allUs = ({ us }: Cell) => us.map((one) => parts.reduce((sum, part) => sum + one[part], 0));
 
 export function summariseConsumers(cells: readonly Cell[], latencies: readonly Latency[]) {
-  const ratios: Ratio[] = [];
-  const goals: Goal[] = [];
-  for (const weir of cells.filter(({ queue }) => queue === 'agent.run')) {
-    const peer = (queue: QueueName) =>
-      cells.find(
-        (cell) => cell.queue === queue && cell.concurrency === weir.concurrency && cell.consumers === weir.consumers,
-      );
-    const found = DEFAULT_PEERS.flatMap((queue) => peer(queue) ?? []);
-    for (const to of PEERS.flatMap((queue) => peer(queue) ?? [])) {
-      ratios.push({ of: `${nameOf(weir)}, jobs/s`, to: to.queue, values: ratioByRound(weir.perSecond, to.perSecond) });
-      ratios.push({ of: `${nameOf(weir)}, CPU`, to: to.queue, values: ratioByRound(allUs(weir), allUs(to)) });
-    }
-    const batches = peer('graphile-worker, batches');
-    const [rate, cost] = [spreadOf(weir.perSecond).median, spreadOf(allUs(weir)).median];
-    if (found.length > 0)
-      goals.push(
-        {
-          what: `jobs/s, ${nameOf(weir)} over the best peer at its defaults:`,
-          value: rate / Math.max(...found.map(({ perSecond }) => spreadOf(perSecond).median)),
-          unit: '',
-          atLeast: 1,
-        },
-        {
-          what: `CPU a job, ${nameOf(weir)} over the best peer at its defaults:`,
-          value: cost / Math.min(...found.map((each) => spreadOf(allUs(each)).median)),
-          unit: '',
-          below: 1,
-        },
-      );
-    if (batches !== undefined) {
-      const values = ratioByRound(allUs(weir), allUs(batches));
-      ratios.push({ of: `${nameOf(weir)}, CPU`, to: batches.queue, values });
-      goals.push({
-        what: `CPU a job, ${nameOf(weir)} over graphile-worker in batches:`,
-        value: spreadOf(values).median,
-        unit: '',
-        below: TIMES_BATCHES,
+  const ratios = cells
+    .filter(({ queue }) => queue === 'agent.run')
+    .flatMap((weir) => {
+      const peers = cells.filter(({ queue, concurrency, consumers }) => {
+        return PEERS.includes(queue) && concurrency === weir.concurrency && consumers === weir.consumers;
       });
-    }
-  }
+      return peers.flatMap((to): Ratio[] => [
+        { of: `${nameOf(weir)}, jobs/s`, to: to.queue, values: ratioByRound(weir.perSecond, to.perSecond) },
+        { of: `${nameOf(weir)}, CPU`, to: to.queue, values: ratioByRound(allUs(weir), allUs(to)) },
+      ]);
+    });
   const tables: Table[] = [
     {
       header: ['consuming', 'jobs/s', 'client, us', 'Weir, us', 'Postgres or Redis, us', 'all, us'],
@@ -218,5 +185,5 @@ export function summariseConsumers(cells: readonly Cell[], latencies: readonly L
       { name: `${queue}: p95 from commit`, unit: 'ms', values: p95Ms },
     ]),
   ];
-  return { tables, measures, ratios, goals };
+  return { tables, measures, ratios };
 }

@@ -4,27 +4,29 @@ import { nodeChildren } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
 import type { QueueName } from '../peers/queues/open.ts';
 import type { QueueOrder } from '../peers/queues/queue.ts';
-import { BARE, startBare, startPeer, urlOn, WEIR_1, WEIR_2 } from './contestants.ts';
-import { type BenchDatabase, postgresPids, settledRows } from './database.ts';
-import type { BenchContext, Goal, Measure, Ratio, Table } from './outcome.ts';
+import { BARE, type Contestant, startBare, startPeer, urlOn, WEIR_1, WEIR_2 } from './contestants.ts';
+import type { BenchDatabase } from './database.ts';
+import type { BenchContext } from './outcome.ts';
 import type { BenchRedis } from './redis.ts';
-import { formatNumber, formatSpread, ratioByRound, spreadOf } from './stats.ts';
-import type { startWeir, Webhook } from './weir.ts';
-import { faultsOf, measuresOf, measureWindow, ownUs, type Store, totalUs, type Window } from './window.ts';
+import { formatNumber, formatSpread, ratioByRound } from './stats.ts';
+import type { RunningWeir, Webhook } from './weir.ts';
+import {
+  emptiedTables,
+  faultsOf,
+  measuresOf,
+  measureWindow,
+  ownUs,
+  type Store,
+  totalUs,
+  type Window,
+} from './window.ts';
 
-type Weir = Awaited<ReturnType<typeof startWeir>>;
-
-interface Receiver {
-  name: string;
-  url: string;
-  processes: number[];
-  store: Store | null;
+interface Receiver extends Contestant {
   windows: Window[];
 }
 
 const WEIR_AGENT = `${WEIR_2}, an agent`;
 const CONNECTIONS = 256;
-const TIMES_PEER = 6;
 
 interface Parts {
   bench: BenchDatabase;
@@ -37,21 +39,17 @@ interface Parts {
 export async function weirReceivers(
   context: BenchContext,
   { bench, redis }: Parts,
-  [one, two]: readonly [Weir, Weir],
+  [one, two]: readonly [RunningWeir, RunningWeir],
   withAgent: Webhook,
 ): Promise<Receiver[]> {
   const store = storeOf('agent.run', bench, redis, '');
-  const bare = await startBare(context, bench.directory);
-  return [
-    { name: WEIR_1, url: one.url, processes: one.processes, store, windows: [] },
-    { name: WEIR_2, url: two.url, processes: two.processes, store, windows: [] },
-    { name: WEIR_AGENT, url: `${two.origin}/in/${withAgent.id}`, processes: two.processes, store, windows: [] },
-    { name: BARE, url: bare.url, processes: bare.processes, store: null, windows: [] },
+  const all: Contestant[] = [
+    { name: WEIR_1, url: one.url, processes: one.processes, store },
+    { name: WEIR_2, url: two.url, processes: two.processes, store },
+    { name: WEIR_AGENT, url: `${two.origin}/in/${withAgent.id}`, processes: two.processes, store },
+    await startBare(context, bench.directory),
   ];
-}
-
-function peerReceiverName(queue: QueueName): string {
-  return `Fastify, 2 processes, ${queue === 'insert' ? 'an INSERT a request' : queue}`;
+  return all.map((each): Receiver => ({ ...each, windows: [] }));
 }
 
 /** Starts Fastify with a queue; `undo` stops it. */
@@ -60,7 +58,7 @@ export async function startPeerReceiver(
   { bench, redis, order, secret }: Parts,
   name: QueueName,
 ): Promise<Receiver> {
-  const title = peerReceiverName(name);
+  const title = `Fastify, 2 processes, ${name === 'insert' ? 'an INSERT a request' : name}`;
   say(`starting ${title}`);
   const port = await freePort();
   const peer = await startPeer(title, 'receive', [JSON.stringify({ port, secret, name, order })], bench.directory);
@@ -71,23 +69,15 @@ export async function startPeerReceiver(
 
 /** One window of one receiver. */
 export async function measureReceiver(context: BenchContext, bench: BenchDatabase, receiver: Receiver): Promise<void> {
-  const { store, url, processes } = receiver;
-  const script = join(bench.directory, 'request.lua');
-  const order = { url, processes, table: null, script, connections: CONNECTIONS };
-  const window = await measureWindow(context, bench.database, store === null ? order : { ...order, store });
+  const order = { ...receiver, script: join(bench.directory, 'request.lua'), connections: CONNECTIONS };
+  const window = await measureWindow(context, bench.database, order);
   receiver.windows.push(window);
   context.say(
     `${receiver.name}: ${formatNumber(window.requestsPerSecond)} requests/s, ${formatNumber(totalUs(window))} us`,
   );
 }
 
-export function summariseReceivers(receivers: readonly Receiver[]): {
-  table: Table;
-  measures: Measure[];
-  ratios: Ratio[];
-  goals: Goal[];
-  faults: string[];
-} {
+export function summariseReceivers(receivers: readonly Receiver[]) {
   const peers = receivers.filter(({ name }) => name.startsWith('Fastify'));
   const of = (name: string) => receivers.find((receiver) => receiver.name === name)!;
   const rates = ({ windows }: Receiver) => windows.map(({ requestsPerSecond }) => requestsPerSecond);
@@ -98,7 +88,6 @@ export function summariseReceivers(receivers: readonly Receiver[]): {
       values: ratioByRound(rates(of(weir)), rates(to)),
     })),
   );
-  const best = Math.max(...peers.map((peer) => spreadOf(rates(peer)).median));
   return {
     table: {
       header: ['receiving, 256 connections', 'requests/s', 'p50 ms', 'p99 ms', 'own CPU, us', 'store, us', 'all, us'],
@@ -107,27 +96,14 @@ export function summariseReceivers(receivers: readonly Receiver[]): {
         formatSpread(windows.map(({ requestsPerSecond }) => requestsPerSecond)),
         formatSpread(windows.map(({ p50Ms }) => p50Ms)),
         formatSpread(windows.map(({ p99Ms }) => p99Ms)),
-        formatSpread(windows.map(ownUs)),
+        formatSpread(windows.map(({ us }) => ownUs(us))),
         formatSpread(windows.map(({ us }) => us.postgres)),
         formatSpread(windows.map(totalUs)),
       ]),
     },
     measures: receivers.flatMap(({ name, windows }) => measuresOf(name, windows)),
     ratios,
-    goals:
-      peers.length === 0
-        ? []
-        : [
-            {
-              what: `requests/s, ${WEIR_2} over the best of Fastify:`,
-              value: spreadOf(rates(of(WEIR_2))).median / best,
-              unit: '',
-              atLeast: TIMES_PEER,
-            },
-          ],
-    faults: receivers.flatMap(({ name, store, windows }) =>
-      windows.flatMap((window) => faultsOf(name, store === null ? { ...window, rows: window.answers2xx } : window)),
-    ),
+    faults: receivers.flatMap(({ name, windows }) => windows.flatMap((window) => faultsOf(name, window))),
   };
 }
 
@@ -143,15 +119,7 @@ const WEIR = ['events', 'deliveries'];
 /** Where a queue stores its jobs. @param queue its name in Redis */
 export function storeOf(name: QueueName, { database }: BenchDatabase, redis: BenchRedis | null, queue: string): Store {
   if (name === 'BullMQ') return redisStore(redis!, queue);
-  const own = tables[name] ?? WEIR;
-  return {
-    pids: () => postgresPids(database),
-    count: () => settledRows(database, own[0]!),
-    empty: async () => {
-      await database.query({ text: `truncate ${own.join(', ')}` });
-      await database.query({ text: 'checkpoint' });
-    },
-  };
+  return emptiedTables(database, tables[name] ?? WEIR);
 }
 
 /** Prepares the tables of a filled queue for claims: statistics, and no write of the filling left. */

@@ -2,34 +2,14 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Child, nodeChildren, runToEnd, startChild } from '../../server/operate/load/child.ts';
+import { nodeChildren, runToEnd, startChild } from '../../server/operate/load/child.ts';
 import { freePort } from '../../server/operate/load/environment.ts';
 import { type BenchDatabase, openBenchDatabase } from './database.ts';
 import type { BenchContext } from './outcome.ts';
 import { weirFile } from './paths.ts';
 
-interface RunningWeir extends Child {
-  /** Ids of the serving processes. */
-  processes: number[];
-  /** URL of a webhook that verifies with `secret`, with a rate limit that no bench reaches. */
-  url: string;
-  /** Origin of the server, without a path. */
-  origin: string;
-  /** URL of the page with the metrics. */
-  metricsUrl: string;
-  /** From the start of the program to its listener. */
-  startMs: number;
-  /** Adds a webhook with the same secret and rate limit. @param cell default: home */
-  addWebhook(cell?: number): Promise<Webhook>;
-  /** Adds a cell. @param file has its connection string */
-  addCell(file: string): Promise<unknown>;
-  /** Adds an agent that is subscribed to these webhooks; resolves with its credential. */
-  addAgent(webhookIds: readonly string[]): Promise<BenchAgent>;
-  /** Sets the filter of a subscription of an agent. */
-  setFilter(agentId: string, webhookId: string, filter: string): Promise<unknown>;
-  /** Creates an API token of a new user with the role viewer. */
-  addToken(): Promise<string>;
-}
+/** A Weir that runs. */
+export type RunningWeir = Awaited<ReturnType<typeof startWeir>>;
 
 export interface Webhook {
   id: string;
@@ -55,7 +35,7 @@ export async function startWeir(options: {
   nodeOptions?: string;
   /** More settings. */
   settings?: Readonly<Record<string, string>>;
-}): Promise<RunningWeir> {
+}) {
   const { conninfo, secretsKey, processes, secret, nodeOptions, settings } = options;
   const directory = join(options.directory, `weir-${processes}`);
   mkdirSync(directory);
@@ -88,9 +68,12 @@ export async function startWeir(options: {
   const command = async <Answer>(...words: string[]) =>
     JSON.parse(await runToEnd([weirFile, ...words, '--json'], environment, directory)) as Answer;
   const limit = ['--rate-limit', '100000000'];
+  /** Adds a webhook with the same secret and rate limit. @param cell default: home */
   const addWebhook = (cell = 0) =>
     command<Webhook>('webhook', 'add', '--name', 'bench', '--secret', secret, '--cell', String(cell), ...limit);
+  /** @param file has its connection string */
   const addCell = (file: string) => command('cell', 'add', '--database-file', file);
+  /** Adds an agent that is subscribed to these webhooks. */
   const addAgent = (webhookIds: readonly string[]) =>
     command<BenchAgent>(
       'agent',
@@ -99,8 +82,7 @@ export async function startWeir(options: {
       `bench ${randomUUID()}`,
       ...webhookIds.flatMap((id) => ['--webhook', id]),
     );
-  const setFilter = (agentId: string, webhookId: string, filter: string) =>
-    command('agent', 'subscribe', agentId, '--webhook', webhookId, '--filter', filter);
+  /** Creates an API token of a new user with the role viewer. */
   const addToken = async () => {
     const email = `${randomBytes(6).toString('hex')}@example.org`;
     await command('user', 'add', '--email', email, '--role', 'viewer');
@@ -110,15 +92,17 @@ export async function startWeir(options: {
     const { url } = await addWebhook();
     return {
       ...child,
+      /** Ids of the serving processes. */
       processes: nodeChildren(child.pid),
+      /** URL of a webhook that verifies with `secret`, with a rate limit that no bench reaches. */
       url,
       origin: new URL(url).origin,
       metricsUrl: `http://127.0.0.1:${metricsPort}/metrics`,
+      /** From the start of the program to its listener. */
       startMs,
       addWebhook,
       addCell,
       addAgent,
-      setFilter,
       addToken,
     };
   } catch (error) {

@@ -1,7 +1,13 @@
 /** One measured window of load on one contestant, from the same start as every other: warm server, empty table, after a checkpoint. */
 import { watchResident } from '../../server/operate/load/child.ts';
 import { emptyTable } from '../../server/operate/load/environment.ts';
-import { type Part, parts, readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
+import {
+  type Part,
+  type ProcessorTime,
+  parts,
+  readProcessor,
+  timeBetween,
+} from '../../server/operate/load/processor.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
 import { postgresPids, settledRows } from './database.ts';
 import type { BenchContext, Measure } from './outcome.ts';
@@ -30,14 +36,8 @@ interface Order {
   url: string;
   /** Ids of the serving processes. */
   processes: readonly number[];
-  /** Table that receives the rows, counted at the end; null when the contestant stores nothing. */
-  table: string | null;
-  /** Replaces `table`. */
-  store?: Store;
-  /** False: the table keeps its rows. */
-  empties?: boolean;
-  /** Another table that is emptied before the window. */
-  alsoEmptied?: string;
+  /** Null when the contestant stores nothing. */
+  store: Store | null;
   script: string;
   connections: number;
 }
@@ -47,8 +47,7 @@ const MB = 1e6;
 
 /** Warm-up, rows settle, truncate, checkpoint, measured window, rows settle and are counted. */
 export async function measureWindow(context: BenchContext, database: Database, order: Order): Promise<Window> {
-  const { url, processes, script, connections } = order;
-  const store = order.store ?? tableOf(database, order);
+  const { url, processes, store, script, connections } = order;
   const send = (seconds: number) => runWrk({ url, script, connections, seconds }, context.signal);
   await send(WARM_UP_SECONDS);
   // Before the store is emptied, so that no request of the warm-up is committed afterwards.
@@ -66,17 +65,22 @@ export async function measureWindow(context: BenchContext, database: Database, o
   return { ...result, residentMb: peakBytes / MB, rows, us };
 }
 
-function tableOf(database: Database, { table, empties = true, alsoEmptied }: Order): Store | null {
-  if (table === null) return null;
-  // Counting millions of kept rows would take longer than storing them.
-  const fromMs = empties ? 0 : Date.now();
+/** Tables that are emptied before a window; the first receives a row for each event. */
+export function emptiedTables(database: Database, tables: readonly string[]): Store {
+  return {
+    pids: () => postgresPids(database),
+    count: () => settledRows(database, tables[0]!),
+    empty: () => emptyTable(database, tables.join(', ')),
+  };
+}
+
+/** A table that keeps its rows. Counting millions of them would take longer than storing them, so those from now on are counted. */
+export function keptTable(database: Database, table: string): Store {
+  const fromMs = Date.now();
   return {
     pids: () => postgresPids(database),
     count: () => settledRows(database, table, fromMs),
-    empty: async () => {
-      if (empties) await emptyTable(database, alsoEmptied === undefined ? table : `${table}, ${alsoEmptied}`);
-      else await database.query({ text: 'checkpoint' });
-    },
+    empty: async () => void (await database.query({ text: 'checkpoint' })),
   };
 }
 
@@ -96,26 +100,22 @@ export function measuresOf(name: string, windows: readonly Window[]): Measure[] 
   ];
 }
 
-/** Reasons why the window is invalid. @param eventsEach events in a request */
-export function faultsOf(
-  name: string,
-  { answersOther, answers2xx, socketErrors, rows }: Window,
-  eventsEach = 1,
-): string[] {
+/** Reasons why the window is invalid. */
+export function faultsOf(name: string, { answersOther, answers2xx, socketErrors, rows }: Window): string[] {
   return [
     ...(answers2xx === 0 ? [`${name}: there was no response`] : []),
     ...(answersOther > 0 ? [`${name}: ${answersOther} responses were not 2xx`] : []),
     ...(socketErrors > 0 ? [`${name}: ${socketErrors} socket errors or timeouts`] : []),
-    ...(rows! < answers2xx * eventsEach ? [`${name}: ${rows} events for ${answers2xx} responses`] : []),
+    ...(rows !== null && rows < answers2xx ? [`${name}: ${rows} events for ${answers2xx} responses`] : []),
   ];
 }
 
-/** Processor time of the contestant's own processes and threads per answer. */
-export function ownUs({ us }: Window): number {
-  return us.eventLoop + us.signatures + us.other;
+/** Processor time of the contestant's own processes and threads. */
+export function ownUs({ eventLoop, signatures, other }: Omit<ProcessorTime, 'postgres'>): number {
+  return eventLoop + signatures + other;
 }
 
 /** Processor time per answer, including that of Postgres. */
-export function totalUs(window: Window): number {
-  return ownUs(window) + window.us.postgres;
+export function totalUs({ us }: Window): number {
+  return ownUs(us) + us.postgres;
 }

@@ -15,7 +15,7 @@ import { inetBytes } from '../../server/model/address.ts';
 import type { Keyring } from '../../server/model/signatures/check.ts';
 import { HeaderLines } from '../../server/model/signatures/stored-headers.ts';
 import { CopyLane } from '../../server/receive/ingest/copy-lane.ts';
-import { randomSource } from '../../server/receive/ingest/store.ts';
+import { randomSource, storedText } from '../../server/receive/ingest/store.ts';
 import { type Verdict, VerifyThread, verdictOf } from '../../server/receive/ingest/verify-thread.ts';
 import type { EventRow } from '../../server/store/copy/rows.ts';
 import { isoTime, uuidBytes, uuidText, uuidv7 } from '../../server/store/ids.ts';
@@ -106,9 +106,7 @@ class Request {
     if (this.aborted) return;
     this.#res.cork(() => {
       this.#res.writeStatus('202 Accepted').writeHeader('content-type', 'application/json');
-      this.#res.end(
-        `{"id":"${uuidText(id)}","webhook_id":"${this.#webhookId}","received_at":"${isoTime(receivedAtMs)}","bytes":${this.#bytes}}`,
-      );
+      this.#res.end(storedText(uuidText(id), this.#webhookId, isoTime(receivedAtMs), this.#bytes, ''));
     });
   }
 }

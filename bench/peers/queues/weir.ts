@@ -1,8 +1,8 @@
 /** Weir's consumers: the client library, claims over plain HTTP, and an AI agent's tools over MCP. Jobs are requests to a webhook. */
-import { Agent as HttpAgent, request } from 'node:http';
+import { Agent as HttpAgent } from 'node:http';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Agent } from '../../../server/deliver/client/index.ts';
-import { type Delivery, openAgent } from '../../lib/agent.ts';
+import { type Delivery, openAgent, postTo } from '../../lib/agent.ts';
 import type { Queue, WeirOrder } from './queue.ts';
 
 const WAIT_SECONDS = 1;
@@ -16,7 +16,7 @@ export async function openWeirQueue(order: WeirOrder, way: WeirWay): Promise<Omi
   const agent = new HttpAgent({ keepAlive: true });
   const consumers = { library: byLibrary, http: byHttp, mcp: byMcp };
   return {
-    add: (body) => post(agent, order, body),
+    add: async (body) => (await postTo<{ id: string }>(agent, order.url, order.headers, body)).id,
     consume: (concurrency, handle) => consumers[way](order, concurrency, handle),
   };
 }
@@ -49,7 +49,7 @@ async function byMcp({ origin, credential }: WeirOrder, concurrency: number, han
   const max = Math.min(concurrency, MCP_MAX);
   const work = async () => {
     const client = new Client({ name: 'bench', version: '1' });
-    const session = await openSession(origin, credential);
+    const session = await (await openAgent(origin, credential)).token();
     const requestInit = { headers: { Authorization: `Bearer ${session}` } };
     await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', origin), { requestInit }));
     for (;;) {
@@ -61,23 +61,4 @@ async function byMcp({ origin, credential }: WeirOrder, concurrency: number, han
     }
   };
   for (let loop = 0; loop < concurrency / max; loop++) void work();
-}
-
-async function openSession(origin: string, credential: string): Promise<string> {
-  const headers = { Authorization: `Bearer ${credential}`, 'Content-Type': 'application/json' };
-  const answer = await fetch(`${origin}/api/v1/agent/session`, { method: 'POST', headers, body: '{}' });
-  return ((await answer.json()) as { access_token: string }).access_token;
-}
-
-function post(agent: HttpAgent, { url, headers }: WeirOrder, body: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const call = request(url, { method: 'POST', agent, headers }, async (response) => {
-      let text = '';
-      for await (const chunk of response.setEncoding('utf8')) text += chunk;
-      if (response.statusCode === 202) resolve((JSON.parse(text) as { id: string }).id);
-      else reject(new Error(`${url} answered ${response.statusCode}: ${text}`));
-    });
-    call.once('error', reject);
-    call.end(body);
-  });
 }
