@@ -25,6 +25,7 @@ const fixSchema = z
     webhook_id: z.guid().nullable().describe('open_webhook: id of that webhook; else null'),
   })
   .meta({ id: 'RejectionFix' });
+export type RejectionFix = z.output<typeof fixSchema>;
 
 export const rejectionSchema = z
   .object({

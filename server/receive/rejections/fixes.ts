@@ -1,40 +1,14 @@
 /** What an operator can change at a webhook, in one step, so that a rejection verifies. */
 
+import type { RejectionFix } from '../../model/rejections.ts';
 import type { RejectionReason } from '../../model/signatures/diagnosis/reasons.ts';
+import { namedPresets } from '../../model/signatures/diagnosis/schemes.ts';
 import { isAsymmetric, isToken } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, presetNamed, presets } from '../../model/signatures/presets.ts';
 import type { RejectionRecord } from '../../store/queries/rejections/rejections.ts';
 
-/**
- * `use_header`: read the signature from `header`. `set_scheme`: verify by one of `schemes`. `set_secret`: verify with the secret of the
- * sender. `open_webhook`: nothing is wrong here; the sender has the secret of the webhook `webhook_id`.
- */
-interface Fix {
-  kind: 'use_header' | 'set_scheme' | 'set_secret' | 'open_webhook';
-  /** Label of its button. */
-  title: string;
-  header: string | null;
-  schemes: string[];
-  /** What the operator must get from the sender; null: nothing. */
-  needs: 'secret' | 'public_key' | null;
-  webhook_id: string | null;
-}
-
 /** Maximum presets offered for one header. A header that more presets use does not identify the sender. */
 const SCHEMES_MAX = 12;
-
-/** Reasons that name one scheme. */
-const schemeOf: Partial<Record<RejectionReason, string>> = {
-  scheme_stripe: 'stripe',
-  scheme_slack: 'slack',
-  scheme_zoom: 'zoom',
-  scheme_standard_webhooks: 'standard-webhooks',
-  scheme_shopify: 'shopify',
-  scheme_paddle: 'paddle',
-  scheme_gitlab: 'gitlab-token',
-  scheme_twilio: 'twilio',
-  scheme_ed25519: 'discord',
-};
 
 /** Reasons for which another secret of the webhook may help. */
 const ofSecret: ReadonlySet<RejectionReason> = new Set([
@@ -60,12 +34,12 @@ type Rejected = Pick<
 >;
 
 /** Lists the fixes, the most likely first. None when the request verifies or was accepted, or when only the sender can fix it. */
-export function fixesOf(rejection: Rejected): Fix[] {
+export function fixesOf(rejection: Rejected): RejectionFix[] {
   const { header, otherwise_valid: valid, other_webhook: other, signature_scheme: scheme } = rejection;
   const keyed = isKeyed(rejection);
   const reason = rejection.checked_reason ?? rejection.reason;
   if (rejection.accepted_event_id !== null || reason === 'verifies_now') return [];
-  const fixes: Fix[] = [];
+  const fixes: RejectionFix[] = [];
   if (reason === 'header_other' && header !== null && scheme === DEFAULT_SCHEME)
     fixes.push({ ...none, kind: 'use_header', title: `Use header ${header}`, header });
   const schemes = schemesOf(reason, header, scheme);
@@ -87,7 +61,7 @@ export function fixesOf(rejection: Rejected): Fix[] {
 
 const none = { header: null, schemes: [], needs: null, webhook_id: null };
 
-function toScheme(schemes: string[], otherwiseValid: boolean | null): Fix {
+function toScheme(schemes: string[], otherwiseValid: boolean | null): RejectionFix {
   const [first] = schemes as [string];
   const { title, definition } = presetNamed(first)!;
   const needs = isAsymmetric(definition.algorithm) ? 'public_key' : otherwiseValid ? null : 'secret';
@@ -103,8 +77,9 @@ function toScheme(schemes: string[], otherwiseValid: boolean | null): Fix {
 /** The schemes that the request may be signed by. */
 function schemesOf(reason: RejectionReason, header: string | null, own: string): string[] {
   if (reason === 'scheme_standard_webhooks' && header?.startsWith('svix-')) return ['svix'];
-  const named = schemeOf[reason];
-  if (named !== undefined) return presetNamed(named) === undefined || named === own ? [] : [named];
+  if (reason === 'scheme_github_sha1') return [];
+  const [named] = namedPresets.find(([, of]) => of === reason) ?? [];
+  if (named !== undefined) return named === own ? [] : [named];
   if (reason !== 'scheme_other') return [];
   const senders = presets.filter(
     ({ name, definition }) => definition.header === header && name !== own && !isToken(definition.algorithm),

@@ -29,8 +29,22 @@ import { nearestWithin, readHorizon } from '../../store/retention/partitions.ts'
 import { dedupeKey } from '../ingest/store.ts';
 import { readKeyrings, storedRequest, unavailable } from './sampler.ts';
 
-export interface RejectionParts extends AcceptParts {
+export interface RejectionParts {
+  database: Database;
+  /** Keys that encrypt webhook secrets, current first. */
+  keys: readonly Buffer[];
+  /** RETENTION_DAYS: a dedupe key expires with its event. */
+  retentionDays: number;
   diagnose: (requests: readonly RefusedRequest[]) => Promise<Pick<Diagnosed, 'diagnosis'>[]>;
+}
+
+/** Header with the time when the request was refused. The `received_at` of the event is the time of acceptance. */
+const REFUSED_AT_HEADER = 'weir-refused-at';
+
+/** `isNew`: false if the event was stored already: it was accepted before, or the sender retried it (known by the webhook's dedupe_header). */
+interface Accepted {
+  eventId: string;
+  isNew: boolean;
 }
 
 /** `verified` of `checked` rejections verify now. */
@@ -51,9 +65,34 @@ export class Rejections {
     this.#parts = parts;
   }
 
-  /** Stores the refused request as an event if it verifies with the present settings. */
-  accept(id: string, actor: Actor): Promise<Result<Accepted>> {
-    return acceptRejection(this.#parts, id, actor);
+  /** Stores the refused request as an event if it verifies with the present settings. Repeated or concurrent calls store at most one. */
+  async accept(id: string, actor: Actor): Promise<Result<Accepted>> {
+    const { database, keys, retentionDays } = this.#parts;
+    // Not null: the process that stored the rejection had partitions.
+    const horizon = (await readHorizon(database))!;
+    return database.transaction<Result<Accepted>>(async (query) => {
+      const rejection = await lockRejection(query, id);
+      if (rejection === undefined) return problem('rejection_unknown');
+      const { accepted_event_id: known, body, webhook_id, webhook_name } = rejection;
+      if (known !== null) return { kind: 'done', value: { eventId: known, isNew: false } };
+      if (!rejection.webhook_enabled) return problem('webhook_disabled');
+      if (rejection.batch) return problem('rejection_of_batch');
+      if (body === null) return problem('rejection_without_body');
+      const keyring = (await readKeyrings(query, keys, [webhook_id], 0)).get(webhook_id);
+      if (keyring === undefined) return unavailable;
+      if (!verifies(storedRequest(rejection, body, keyring))) return problem('rejection_unverified');
+
+      const row = eventOf(rejection, body, nearestWithin(horizon, Date.now()));
+      const [eventId] = await storeDeduped({ query }, [row], retentionDays, rejection.webhook_cell);
+      if (eventId == null) return problem('webhook_moving');
+      await setRejectionAccepted(query, id, eventId);
+      await record(query, actor, {
+        action: 'rejection.accept',
+        target: { kind: 'rejection', id, name: webhook_name },
+        after: { event_id: eventId },
+      });
+      return { kind: 'done', value: { eventId, isNew: eventId === uuidText(row.id) } };
+    });
   }
 
   /** Checks the stored request with the webhook's present secrets and signature header, and stores the result. */
@@ -134,56 +173,6 @@ function judgedOf({ id, reason: first, signatures }: RejectionDetail, { reason: 
     reason: now === 'verifies_now' || isWhole ? now : first,
     otherWebhookId: rest.otherWebhookId ?? null,
   };
-}
-
-/** Header with the time when the request was refused. The `received_at` of the event is the time of acceptance. */
-const REFUSED_AT_HEADER = 'weir-refused-at';
-
-/** `isNew`: false if the event was stored already: it was accepted before, or the sender retried it (known by the webhook's dedupe_header). */
-interface Accepted {
-  eventId: string;
-  isNew: boolean;
-}
-
-interface AcceptParts {
-  database: Database;
-  /** Keys that encrypt webhook secrets, current first. */
-  keys: readonly Buffer[];
-  /** RETENTION_DAYS: a dedupe key expires with its event. */
-  retentionDays: number;
-}
-
-/** Accepts a rejection. Repeated or concurrent calls store at most one event. */
-async function acceptRejection(
-  { database, keys, retentionDays }: AcceptParts,
-  id: string,
-  actor: Actor,
-): Promise<Result<Accepted>> {
-  // Not null: the process that stored the rejection had partitions.
-  const horizon = (await readHorizon(database))!;
-  return database.transaction<Result<Accepted>>(async (query) => {
-    const rejection = await lockRejection(query, id);
-    if (rejection === undefined) return problem('rejection_unknown');
-    const { accepted_event_id: known, body, webhook_id, webhook_name } = rejection;
-    if (known !== null) return { kind: 'done', value: { eventId: known, isNew: false } };
-    if (!rejection.webhook_enabled) return problem('webhook_disabled');
-    if (rejection.batch) return problem('rejection_of_batch');
-    if (body === null) return problem('rejection_without_body');
-    const keyring = (await readKeyrings(query, keys, [webhook_id], 0)).get(webhook_id);
-    if (keyring === undefined) return unavailable;
-    if (!verifies(storedRequest(rejection, body, keyring))) return problem('rejection_unverified');
-
-    const row = eventOf(rejection, body, nearestWithin(horizon, Date.now()));
-    const [eventId] = await storeDeduped({ query }, [row], retentionDays, rejection.webhook_cell);
-    if (eventId == null) return problem('webhook_moving');
-    await setRejectionAccepted(query, id, eventId);
-    await record(query, actor, {
-      action: 'rejection.accept',
-      target: { kind: 'rejection', id, name: webhook_name },
-      after: { event_id: eventId },
-    });
-    return { kind: 'done', value: { eventId, isNew: eventId === uuidText(row.id) } };
-  });
 }
 
 function eventOf(rejection: RejectionDetail, body: Buffer, receivedAtMs: number): KeyedRow {

@@ -8,8 +8,7 @@ import type { Exchange } from '../../base/http/exchange.ts';
 import { problemLater } from '../../base/http/problem.ts';
 import { restoredHeaders } from '../../model/signatures/diagnosis/kept-request.ts';
 import type { RejectionReason } from '../../model/signatures/diagnosis/reasons.ts';
-import type { RefusedRequest, SchemeContext } from '../../model/signatures/diagnosis/refused.ts';
-import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
+import type { RefusedRequest } from '../../model/signatures/diagnosis/refused.ts';
 import { printable } from '../../model/signatures/stored-headers.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
@@ -59,20 +58,15 @@ interface Parts {
 }
 
 interface RejectionSample {
-  id: string;
-  webhookId: string;
+  /** What is stored of it as it is. */
+  row: Pick<
+    RejectionRow,
+    'id' | 'webhookId' | 'receivedAt' | 'sourceIp' | 'body' | 'bytes' | 'batch' | 'dedupeKey' | 'url' | 'onlyIfFirst'
+  >;
   receivedAtMs: number;
-  sourceIp: string;
   headers: readonly string[];
-  body: Buffer | null;
-  bodyBytes: number;
-  batch: boolean;
-  dedupeKey: Uint8Array | null;
-  url: string | null;
   /** A body that is too large to be kept cannot be judged again. */
   exceedsBounds: boolean;
-  /** Stored only if it is the first of its reason, webhook and minute. */
-  onlyIfFirst: boolean;
   heldBytes: number;
 }
 
@@ -112,18 +106,21 @@ export class RejectionSampler {
     const url = scheme.usesUrl ? signedUrl(this.#parts.publicUrl, exchange) : '';
     this.#waitingBytes += heldBytes;
     this.#waiting.push({
-      id: uuidText(uuidv7(receivedAtMs, this.#nextRandom())),
-      webhookId: webhook.id,
+      row: {
+        id: uuidText(uuidv7(receivedAtMs, this.#nextRandom())),
+        webhookId: webhook.id,
+        receivedAt: new Date(receivedAtMs).toISOString(),
+        sourceIp: exchange.client.address,
+        body: kept ? Buffer.from(body) : null,
+        bytes: body.length,
+        batch: exchange.route.endsWith('/batch'),
+        dedupeKey: requestKey(exchange, webhook, body),
+        url: scheme.usesUrl ? url.slice(0, URL_CHARACTERS_MAX) : null,
+        onlyIfFirst: choice === 'stored_if_first',
+      },
       receivedAtMs,
-      sourceIp: exchange.client.address,
       headers: exchange.headers,
-      body: kept ? Buffer.from(body) : null,
-      bodyBytes: body.length,
-      batch: exchange.route.endsWith('/batch'),
-      dedupeKey: requestKey(exchange, webhook, body),
-      url: scheme.usesUrl ? url.slice(0, URL_CHARACTERS_MAX) : null,
       exceedsBounds: scheme.exceedsBounds?.(url, body) ?? false,
-      onlyIfFirst: choice === 'stored_if_first',
       heldBytes,
     });
     this.#schedule();
@@ -153,12 +150,14 @@ export class RejectionSampler {
     const samples = this.#waiting.splice(0, ROUND_MAX);
     const { database, keys, diagnose, observer, limits } = this.#parts;
     try {
-      const keyrings = await readKeyrings(database.query, keys, [
-        ...new Set(samples.map(({ webhookId }) => webhookId)),
-      ]);
+      const keyrings = await readKeyrings(database.query, keys, [...new Set(samples.map(({ row }) => row.webhookId))]);
       // Skips webhooks that were deleted since the sample was taken.
-      const known = samples.filter(({ webhookId }) => keyrings.has(webhookId));
-      const requests = known.map((sample) => requestOf(keyrings.get(sample.webhookId)!, sample));
+      const known = samples.filter(({ row }) => keyrings.has(row.webhookId));
+      const requests = known.map((sample): RefusedRequest => {
+        const { row, headers, exceedsBounds, receivedAtMs } = sample;
+        const { body, url } = row;
+        return { ...keyrings.get(row.webhookId)!, headers, body, exceedsBounds, url: url ?? '', receivedAtMs };
+      });
       const rows = (await diagnose(requests)).map((diagnosed, i) => rowOf(known[i]!, diagnosed));
       const stored = await storeRejections(database, rows, limits);
       observer.stored(stored);
@@ -176,24 +175,16 @@ export class RejectionSampler {
   }
 }
 
-function rowOf(sample: RejectionSample, { diagnosis, kept }: Diagnosed): RejectionRow {
+function rowOf({ row }: RejectionSample, { diagnosis, kept }: Diagnosed): RejectionRow {
   return {
-    id: sample.id,
-    webhookId: sample.webhookId,
-    receivedAt: new Date(sample.receivedAtMs).toISOString(),
-    sourceIp: sample.sourceIp,
+    ...row,
     reason: diagnosis.reason,
     header: diagnosis.header === null ? null : printable(diagnosis.header),
     otherwiseValid: diagnosis.otherwiseValid,
     otherWebhookId: diagnosis.otherWebhookId ?? null,
     headers: kept.headers,
     signatures: kept.signatures,
-    body: kept.keepsBody ? sample.body : null,
-    bytes: sample.bodyBytes,
-    batch: sample.batch,
-    dedupeKey: sample.dedupeKey,
-    url: sample.url,
-    onlyIfFirst: sample.onlyIfFirst,
+    body: kept.keepsBody ? row.body : null,
   };
 }
 
@@ -206,31 +197,13 @@ function headerBytes(headers: readonly string[]): number {
 /** A secret cannot be opened, or the thread of the check failed. */
 export const unavailable = problemLater('verification_unavailable', 1);
 
-/** A webhook's signature header, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */
-type WebhookKeyring = Omit<RefusedRequest, 'headers' | 'body' | 'exceedsBounds' | 'scheme'> & {
-  /** Null: sha256. */
-  scheme: Omit<SchemeContext, 'url' | 'receivedAtMs'> | null;
-};
-
-/** Completes a keyring for one request. */
-function requestOf(
-  { scheme, ...keyring }: WebhookKeyring,
-  request: Pick<RefusedRequest, 'headers' | 'body' | 'exceedsBounds'> & { url: string | null; receivedAtMs: number },
-): RefusedRequest {
-  const { headers, body, exceedsBounds = false, url, receivedAtMs } = request;
-  return {
-    headers,
-    body,
-    exceedsBounds,
-    ...keyring,
-    ...(scheme && { scheme: { ...scheme, url: url ?? '', receivedAtMs } }),
-  };
-}
+/** A webhook's scheme, all its secrets including expired ones, and the secrets of other webhooks that it may be confused with. */
+type WebhookKeyring = Pick<RefusedRequest, 'settings' | 'secrets' | 'others'>;
 
 /** A stored rejection as a request. Its time is judged at the time of receipt. */
 export function storedRequest(rejection: RejectionDetail, body: Buffer, keyring: WebhookKeyring): RefusedRequest {
   const receivedAtMs = Date.parse(rejection.received_at);
-  return requestOf(keyring, { headers: restoredHeaders(rejection), body, url: rejection.url, receivedAtMs });
+  return { ...keyring, headers: restoredHeaders(rejection), body, url: rejection.url ?? '', receivedAtMs };
 }
 
 /**
@@ -256,9 +229,7 @@ export async function readKeyrings(
       const bytes = unseal(Buffer.from(hex, 'hex'), keys, id);
       return bytes === null ? [] : [{ bytes, expired }];
     });
-    const scheme = settings.signatureScheme === DEFAULT_SCHEME ? null : { settings };
-    const { signatureHeader } = settings;
-    return secrets.length === sealed.length ? [{ id, signatureHeader, secrets, scheme }] : [];
+    return secrets.length === sealed.length ? [{ id, secrets, settings }] : [];
   });
   const active = webhooks.map(({ id, secrets }) => ({
     id,

@@ -315,7 +315,11 @@ test.each([
     await diagnoser.close();
     await rm(directory, { recursive: true });
   });
-  const requested = { headers: [], body: null, signatureHeader: null, secrets: [], others: [] };
+  const settings = { signatureScheme: 'sha256', schemeDefinition: null, signatureHeader: null, publicKey: null };
+  const requested = {
+    ...{ headers: [], body: null, secrets: [], others: [], url: '', receivedAtMs: 0 },
+    settings: { ...settings, toleranceSeconds: null },
+  };
   await expect(diagnoser.diagnose([requested])).rejects.toThrow();
   // A busy machine may take as long to start the next thread.
   expect(await until(() => diagnoser.diagnose([requested, requested]).catch(() => null))).toHaveLength(2);

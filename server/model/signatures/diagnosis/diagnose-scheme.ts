@@ -1,40 +1,42 @@
-/** Finds out why a request does not verify by the scheme of its webhook, for every scheme except sha256. */
+/** Finds out why a request does not verify by the scheme of its webhook. diagnose.ts reads more of the headers of sha256. */
 import { findKey } from '../check.ts';
 import { clockDistance } from '../clock.ts';
 import type { SchemeDefinition } from '../definition.ts';
 import { readableBody } from '../gzip.ts';
 import { isAsymmetric, isToken, keysOf, publicKeyOf } from '../keys.ts';
-import { presetNamed, presets, type SchemeSettings, schemeOf } from '../presets.ts';
+import { DEFAULT_SCHEME, definitionOf, presetNamed, presets, type SchemeSettings, schemeOf } from '../presets.ts';
 import { compileScheme, type Presented, type Scheme } from '../scheme.ts';
 import { onlyValue } from '../signature.ts';
 import { fieldOf, headerOf } from '../sources.ts';
 import { urlCandidates } from '../urls.ts';
 import type { SignatureField } from './fields.ts';
 import { bodyReadings, secretReadings, unsetSecrets } from './readings.ts';
-import { type Diagnosis, holdsSecret, type RefusedRequest, type SchemeContext } from './refused.ts';
-import { githubSha1 } from './schemes.ts';
+import { activeSecrets, type Diagnosis, holdsSecret, type RefusedRequest } from './refused.ts';
+import { namedSchemeOf } from './schemes.ts';
 
 type Judged = 'verified' | 'timestamp' | 'mismatch' | 'missing' | 'malformed' | 'body_too_large' | 'body_too_complex';
 
 /** Judges the request as ingest does, at the time of its receipt. */
-export function judgeByScheme(request: RefusedRequest, context: SchemeContext): Judged {
-  const scheme = schemeOf(context.settings);
-  const presented = presentedBy(scheme, request, context.url);
+export function judge(request: RefusedRequest): Judged {
+  const { settings, url, body, receivedAtMs } = request;
+  // Only the default scheme works without a secret.
+  if (settings.signatureScheme === DEFAULT_SCHEME && activeSecrets(request).length === 0) return 'verified';
+  const scheme = schemeOf(settings);
+  const presented = presentedBy(scheme, request);
   if (presented.kind !== 'digests') return presented.kind;
-  if (request.body === null ? request.exceedsBounds : scheme.exceedsBounds?.(context.url, request.body))
-    return 'body_too_complex';
-  if (request.body === null && !isToken(scheme.definition.algorithm)) return 'body_too_large';
-  const keys = activeKeys(scheme.definition, request, context);
-  const urls = scheme.usesUrl ? urlCandidates(context.url, scheme.definition.query) : [context.url];
-  if (!urls.some((url) => signedFor(url, scheme, request, keys))) return 'mismatch';
+  if (body === null ? request.exceedsBounds : scheme.exceedsBounds?.(url, body)) return 'body_too_complex';
+  if (body === null && !isToken(scheme.definition.algorithm)) return 'body_too_large';
+  const keys = activeKeys(scheme.definition, request);
+  const urls = scheme.usesUrl ? urlCandidates(url, scheme.definition.query) : [url];
+  if (!urls.some((candidate) => signedFor(candidate, scheme, request, keys))) return 'mismatch';
   if (scheme.clock === null) return 'verified';
-  const distanceMs = clockDistance(scheme.clock, presented.time, readable(request), context.receivedAtMs);
+  const distanceMs = clockDistance(scheme.clock, presented.time, readable(request), receivedAtMs);
   return distanceMs !== null && Math.abs(distanceMs) <= scheme.clock.toleranceMs ? 'verified' : 'timestamp';
 }
 
 /** Findings, the most relevant first; at least one. */
-export function* schemeFindings(request: RefusedRequest, context: SchemeContext): Generator<Diagnosis> {
-  const scheme = schemeOf(context.settings);
+export function* schemeFindings(request: RefusedRequest): Generator<Diagnosis> {
+  const scheme = schemeOf(request.settings);
   const { definition } = scheme;
   const header = definition.header ?? null;
   const finding = (reason: Diagnosis['reason'], otherwiseValid: boolean | null): Diagnosis => ({
@@ -42,47 +44,46 @@ export function* schemeFindings(request: RefusedRequest, context: SchemeContext)
     header,
     otherwiseValid,
   });
-  const judged = judgeByScheme(request, context);
+  const judged = judge(request);
   if (judged === 'verified') return yield { reason: 'verifies_now', header: null, otherwiseValid: true };
   if (judged === 'timestamp') return yield { ...finding('clock_apart', true), header: timeHeader(definition) };
-  const active = request.secrets.filter(({ expired }) => !expired);
   if (!isToken(definition.algorithm)) {
     const { headers } = request;
     for (let i = 0; i < headers.length; i += 2)
-      if (holdsSecret(headers[i + 1]!, active))
+      if (holdsSecret(headers[i + 1]!, activeSecrets(request)))
         return yield { reason: 'secret_sent', header: headers[i]!, otherwiseValid: false };
   }
   if (judged === 'body_too_large' || judged === 'body_too_complex')
     return yield { ...finding(judged, null), ...(judged === 'body_too_complex' && { header: null }) };
   if (judged === 'missing') {
-    yield* otherSchemes(request, context, definition);
+    yield* otherSchemes(request);
     return yield { ...finding('header_missing', null), header: null };
   }
   if (judged === 'malformed') {
     if (header !== null && onlyValue(request.headers, header) === null) return yield finding('header_repeated', false);
     for (const encoding of ['hex', 'base64', 'base64url'] as const)
-      if (verifiesBy({ ...definition, encoding }, request, context)) return yield finding('signature_encoding', true);
-    if (isSignedWithOtherKind(request, context)) return yield finding('key_kind', null);
-    yield* otherSchemes(request, context, definition);
+      if (verifiesBy({ ...definition, encoding }, request)) return yield finding('signature_encoding', true);
+    if (isSignedWithOtherKind(request)) return yield finding('key_kind', null);
+    yield* otherSchemes(request);
     return yield finding('malformed', null);
   }
-  yield* mismatches(request, context, scheme, finding);
-  yield* otherSchemes(request, context, definition);
-  const reason = isTestMode(context.settings.signatureScheme, request.body) ? 'secret_mode' : 'digest_differs';
+  yield* mismatches(request, scheme, finding);
+  yield* otherSchemes(request);
+  const reason = isTestMode(request) ? 'secret_mode' : 'digest_differs';
   yield finding(reason, false);
 }
 
 /** The mistakes that explain a well-formed signature that does not match. */
-function* mismatches(
+export function* mismatches(
   request: RefusedRequest,
-  context: SchemeContext,
   scheme: Scheme,
   finding: (reason: Diagnosis['reason'], otherwiseValid: boolean) => Diagnosis,
 ): Generator<Diagnosis> {
   const { definition } = scheme;
-  const presented = presentedBy(scheme, request, context.url) as Extract<Presented, { kind: 'digests' }>;
+  const presented = presentedBy(scheme, request);
+  if (presented.kind !== 'digests') return;
   const body = signedBody(definition, request);
-  const keys = activeKeys(definition, request, context);
+  const keys = activeKeys(definition, request);
   const fits = (key: Uint8Array) => signedBy(definition, keysOf(definition, key), presented, body);
 
   for (const { bytes, expired } of request.secrets)
@@ -95,7 +96,7 @@ function* mismatches(
       return yield finding('secret_undecoded', true);
     for (const [reason, key] of secretReadings(bytes)) if (fits(key)) return yield finding(reason, true);
   }
-  for (const url of scheme.usesUrl ? otherUrls(request.headers, context.url) : []) {
+  for (const url of scheme.usesUrl ? otherUrls(request) : []) {
     if (signedFor(url, scheme, request, keys)) return yield { ...finding('url_differs', true), header: null };
   }
   if (!isToken(definition.algorithm))
@@ -104,34 +105,26 @@ function* mismatches(
   if (isAsymmetric(definition.algorithm)) return;
   for (const { id, secrets } of request.others)
     if (secrets.some(fits)) return yield { ...finding('other_webhook', true), otherWebhookId: id };
-  if (unsetSecrets.some((text) => text !== '' && fits(Buffer.from(text)))) yield finding('secret_unset', true);
+  if (unsetSecrets.some((text) => fits(Buffer.from(text)))) yield finding('secret_unset', true);
 }
 
 /** Presets of another header that the request has: the sender signs by one of them. */
-export function* otherSchemes(
-  request: RefusedRequest,
-  context: SchemeContext | null,
-  own: SchemeDefinition | null,
-): Generator<Diagnosis> {
-  const github = onlySha1(request, own);
-  if (github !== null) return yield github;
+export function* otherSchemes(request: RefusedRequest): Generator<Diagnosis> {
+  const { headers, settings } = request;
+  const own = definitionOf(settings)?.header;
+  const github = onlySha1(headers, own);
+  if (github !== null) return yield schemeFinding(github, request);
   const candidates = presets.filter(
     ({ name, definition: { header, algorithm } }) =>
       header !== undefined &&
-      header !== own?.header &&
+      header !== own &&
       !isToken(algorithm) &&
-      name !== context?.settings.signatureScheme &&
-      onlyValue(request.headers, header) !== undefined,
+      name !== settings.signatureScheme &&
+      onlyValue(headers, header) !== undefined,
   );
-  const contextOf = (name: string): SchemeContext => ({
-    url: '',
-    receivedAtMs: 0,
-    ...context,
-    settings: presetSettings(name, null),
-  });
   const found = candidates.find(
-    (preset) =>
-      !isAsymmetric(preset.definition.algorithm) && judgeByScheme(request, contextOf(preset.name)) === 'verified',
+    ({ name, definition }) =>
+      !isAsymmetric(definition.algorithm) && judge({ ...request, settings: presetSettings(name, null) }) === 'verified',
   );
   // A header that several presets share names no sender.
   const likely = found ?? (candidates.length === 1 ? candidates[0] : undefined);
@@ -143,52 +136,44 @@ export function* otherSchemes(
     };
 }
 
-/** The finding for GitHub's signature with SHA-1 alone, whose header another preset has too: recognized by GitHub's own header, or by the scheme of the webhook. */
-function onlySha1(request: RefusedRequest, own: SchemeDefinition | null): Diagnosis | null {
-  const { headers } = request;
-  const value = onlyValue(headers, githubSha1.header);
-  const isGithub = own?.header === 'x-hub-signature-256' || onlyValue(headers, 'x-github-event') !== undefined;
-  const has256 = onlyValue(headers, 'x-hub-signature-256') !== undefined;
-  if (!value || !isGithub || has256 || !githubSha1.shape.test(value)) return null;
-  return schemeFinding({ name: githubSha1.header, value, scheme: githubSha1 }, request);
+/** GitHub's signature with SHA-1 alone, whose header another preset has too: recognized by GitHub's own header, or by that of the webhook. */
+function onlySha1(headers: readonly string[], own: string | undefined): Pick<SignatureField, 'name' | 'named'> | null {
+  const name = 'x-hub-signature';
+  const isGithub = own === 'x-hub-signature-256' || onlyValue(headers, 'x-github-event') !== undefined;
+  const named = isGithub ? namedSchemeOf(name, onlyValue(headers, name) ?? '') : null;
+  return named === null || onlyValue(headers, 'x-hub-signature-256') !== undefined ? null : { name, named };
 }
 
-/** Finding for a signature that another scheme defines. */
+/** Finding for a signature that another scheme defines, with the secret as it is or decoded. */
 export function schemeFinding(
-  { name, value, scheme }: Pick<SignatureField, 'name' | 'value' | 'scheme'>,
-  { headers, body, secrets }: RefusedRequest,
+  { name, named }: Pick<SignatureField, 'name' | 'named'>,
+  request: RefusedRequest,
 ): Diagnosis {
-  const field = (wanted: string) => {
-    const at = headers.findIndex((text, i) => i % 2 === 0 && text === wanted);
-    return at < 0 ? undefined : headers[at + 1];
-  };
-  const verdicts = secrets
-    .filter(({ expired }) => !expired)
-    .map(({ bytes }) => (body === null ? null : scheme!.verifies(value, field, body, bytes)));
-  const otherwiseValid = verdicts.includes(null) ? null : verdicts.includes(true);
-  return { reason: scheme!.reason, header: name, otherwiseValid };
+  const { reason, scheme } = named!;
+  const { definition } = scheme;
+  const { body } = request;
+  const isUnknown = body === null || isAsymmetric(definition.algorithm) || scheme.usesUrl;
+  const keys = [definition, { ...definition, secret: 'text' as const }].flatMap((one) => activeKeys(one, request));
+  return { reason, header: name, otherwiseValid: isUnknown ? null : signedFor('', scheme, request, keys) };
 }
 
 /** Whether the request has a signature of the other kind of key: with a secret for a webhook with a public key, or the other way round. */
-function isSignedWithOtherKind(request: RefusedRequest, { settings, url }: SchemeContext): boolean {
-  const { signatureScheme: name, publicKey } = settings;
+function isSignedWithOtherKind(request: RefusedRequest): boolean {
+  const { signatureScheme: name, publicKey } = request.settings;
   if (presetNamed(name)?.publicKeyDefinition === undefined) return false;
-  const other = schemeOf(presetSettings(name, publicKey === null ? '' : null));
-  return presentedBy(other, request, url).kind === 'digests';
+  return presentedBy(schemeOf(presetSettings(name, publicKey === null ? '' : null)), request).kind === 'digests';
 }
 
 function presetSettings(name: string, publicKey: string | null): SchemeSettings {
   return { signatureScheme: name, schemeDefinition: null, signatureHeader: null, publicKey, toleranceSeconds: 0 };
 }
 
-function verifiesBy(definition: SchemeDefinition, request: RefusedRequest, context: SchemeContext): boolean {
+function verifiesBy(definition: SchemeDefinition, request: RefusedRequest): boolean {
   const scheme = compileScheme({ name: 'custom', definition }, 0);
-  const presented = presentedBy(scheme, request, context.url);
-  if (presented.kind !== 'digests' || request.body === null) return false;
-  return signedBy(definition, activeKeys(definition, request, context), presented, request.body);
+  return request.body !== null && signedFor(request.url, scheme, request, activeKeys(definition, request));
 }
 
-function presentedBy(scheme: Scheme, { headers }: RefusedRequest, url: string): Presented {
+function presentedBy(scheme: Scheme, { headers, url }: Pick<RefusedRequest, 'headers' | 'url'>): Presented {
   return scheme.present({ headers, method: 'POST', url });
 }
 
@@ -202,7 +187,7 @@ function readable({ headers, body }: RefusedRequest): Buffer {
 }
 
 function signedFor(url: string, scheme: Scheme, request: RefusedRequest, keys: readonly Uint8Array[]): boolean {
-  const presented = presentedBy(scheme, request, url);
+  const presented = presentedBy(scheme, { ...request, url });
   return (
     presented.kind === 'digests' && signedBy(scheme.definition, keys, presented, signedBody(scheme.definition, request))
   );
@@ -217,16 +202,12 @@ function signedBy(
   return findKey({ algorithm, keys }, { prefix, body, suffix }, Buffer.concat(digests)) >= 0;
 }
 
-function activeKeys(
-  definition: SchemeDefinition,
-  { secrets }: RefusedRequest,
-  { settings }: SchemeContext,
-): Uint8Array[] {
+function activeKeys(definition: SchemeDefinition, request: RefusedRequest): Uint8Array[] {
   if (isAsymmetric(definition.algorithm)) {
-    const key = publicKeyOf(definition, settings.publicKey ?? '');
+    const key = publicKeyOf(definition, request.settings.publicKey ?? '');
     return key === null ? [] : [key];
   }
-  return secrets.filter(({ expired }) => !expired).flatMap(({ bytes }) => keysOf(definition, bytes));
+  return activeSecrets(request).flatMap((secret) => keysOf(definition, secret));
 }
 
 function timeHeader({ timestamp, header }: SchemeDefinition): string | null {
@@ -238,7 +219,7 @@ function withoutMark(secret: Buffer): Buffer {
 }
 
 /** URLs that the sender may have signed: the other protocol, the address it was sent to, with and without a final slash. */
-function otherUrls(headers: readonly string[], url: string): string[] {
+function otherUrls({ headers, url }: RefusedRequest): string[] {
   if (!URL.canParse(url)) return [];
   const { pathname, search, host } = new URL(url);
   const hosts = [
@@ -251,6 +232,6 @@ function otherUrls(headers: readonly string[], url: string): string[] {
 }
 
 /** Stripe marks events of its test mode; each mode has its own secret. */
-function isTestMode(scheme: string, body: Buffer | null): boolean {
-  return scheme === 'stripe' && body !== null && /"livemode"\s*:\s*false/.test(body.toString('latin1'));
+function isTestMode({ settings, body }: RefusedRequest): boolean {
+  return settings.signatureScheme === 'stripe' && /"livemode"\s*:\s*false/.test(body?.toString('latin1') ?? '');
 }

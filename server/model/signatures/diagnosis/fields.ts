@@ -1,7 +1,7 @@
 /** Finds the request headers that contain a signature, or look like one. */
 import { defaultSignatureHeaders, parseDigest } from '../signature.ts';
 import type { RejectionReason } from './reasons.ts';
-import { type Scheme, schemes } from './schemes.ts';
+import { type NamedScheme, namedSchemeOf } from './schemes.ts';
 
 export interface SignatureField {
   name: string;
@@ -10,8 +10,8 @@ export interface SignatureField {
   expected: boolean;
   /** The value, parsed leniently. */
   loose: LooseSignature;
-  /** The scheme of another service that header and value match. */
-  scheme: Scheme | null;
+  /** The scheme that header and value match, where it has a reason of its own. */
+  named: NamedScheme | null;
   /** True if name or value clearly indicate a signature; otherwise the value is just some digest. */
   likely: boolean;
 }
@@ -30,10 +30,10 @@ export function signatureFields(headers: readonly string[], configured: string |
     const [name, value] = [headers[i]!, headers[i + 1]!];
     const expected = expectedNames.includes(name);
     const loose = readLoosely(value);
-    const scheme = schemes.find(({ header, shape }) => header === name && shape.test(value)) ?? null;
+    const named = namedSchemeOf(name, value);
     const claims = loose.digest !== null && loose.algorithm === 'sha256';
-    const likely = expected || scheme !== null || (claims && (loose.fault === null || signatureName.test(name)));
-    if (likely || claims) fields.push({ name, value, expected, loose, scheme, likely });
+    const likely = expected || named !== null || (claims && (loose.fault === null || signatureName.test(name)));
+    if (likely || claims) fields.push({ name, value, expected, loose, named, likely });
   }
   return fields;
 }

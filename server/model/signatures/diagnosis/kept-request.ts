@@ -1,7 +1,7 @@
 /** The stored part of a refused request: enough to check it again, without anything that reveals a secret. */
 
 import { isToken } from '../keys.ts';
-import { schemeOf } from '../presets.ts';
+import { DEFAULT_SCHEME, schemeOf } from '../presets.ts';
 import { storedHeaders } from '../stored-headers.ts';
 import { type SignatureField, shapeOf, signatureFields } from './fields.ts';
 import { holdsSecret, type RefusedRequest } from './refused.ts';
@@ -23,7 +23,9 @@ export interface KeptRequest {
 }
 
 export function keptRequest(request: RefusedRequest): KeptRequest {
-  const { headers, body, signatureHeader, secrets } = request;
+  const { headers, body, settings } = request;
+  const { signatureHeader } = settings;
+  const secrets = request.secrets.map(({ bytes }) => bytes);
   const own = ownHeaders(request);
   const fields = signatureFields(headers, signatureHeader).filter(({ name }) => !own.names.includes(name));
   const isSignature = (name: string, value: string) =>
@@ -53,12 +55,12 @@ export function keptRequest(request: RefusedRequest): KeptRequest {
 }
 
 /** The signature headers of the webhook's own scheme; none for sha256. `areDigests`: they hold well-formed signatures and no token. */
-function ownHeaders({ headers, scheme: context }: RefusedRequest) {
+function ownHeaders({ headers, settings, url }: RefusedRequest) {
   const kept: { name: string; value: string }[] = [];
-  if (context === undefined) return { names: [], areDigests: false, kept };
-  const scheme = schemeOf(context.settings);
+  if (settings.signatureScheme === DEFAULT_SCHEME) return { names: [], areDigests: false, kept };
+  const scheme = schemeOf(settings);
   const isSignature = !isToken(scheme.definition.algorithm);
-  const presented = scheme.present({ headers, method: 'POST', url: context.url });
+  const presented = scheme.present({ headers, method: 'POST', url });
   return { names: scheme.headers, areDigests: isSignature && presented.kind === 'digests', kept };
 }
 
@@ -73,11 +75,11 @@ export function restoredHeaders(kept: Pick<KeptRequest, 'headers' | 'signatures'
   return headers;
 }
 
-function isDigest({ loose, scheme }: SignatureField): boolean {
-  return loose.digest !== null || (scheme !== null && scheme.reason !== 'scheme_gitlab');
+function isDigest({ loose, named }: SignatureField): boolean {
+  return loose.digest !== null || (named !== null && !isToken(named.scheme.definition.algorithm));
 }
 
 /** Converts a secret for a byte-by-byte search of bodies, whatever their character set. */
-function asLatin1({ bytes, expired }: RefusedRequest['secrets'][number]) {
-  return { bytes: Buffer.from(bytes.toString('latin1')), expired };
+function asLatin1(secret: Buffer): Buffer {
+  return Buffer.from(secret.toString('latin1'));
 }

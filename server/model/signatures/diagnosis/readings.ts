@@ -127,7 +127,7 @@ export function* secretReadings(secret: Buffer): Generator<Reading> {
 export const unsetSecrets: readonly string[] = ['', 'undefined', 'null', 'None', 'nil'];
 
 /** The secret decoded as hex or base64. Standard Webhooks puts the prefix `whsec_` before base64. */
-export function decodedKeys(secret: string): Buffer[] {
+function decodedKeys(secret: string): Buffer[] {
   const keys: Buffer[] = [];
   if (/^(?:[0-9a-f]{2})+$/i.test(secret)) keys.push(Buffer.from(secret, 'hex'));
   const base64 = secret.replace(/^whsec_/, '');

@@ -2,22 +2,14 @@
 import type { SchemeSettings } from '../presets.ts';
 import type { RejectionReason } from './reasons.ts';
 
-/** What a refused request of a scheme other than sha256 is judged by. */
-export interface SchemeContext {
-  settings: SchemeSettings;
-  /** The URL that the sender signed; empty if the scheme signs none. */
-  url: string;
-  receivedAtMs: number;
-}
-
-export interface WebhookSecret {
+interface WebhookSecret {
   bytes: Buffer;
   /** True for a previous secret whose overlap has ended. */
   expired: boolean;
 }
 
 /** Another webhook, whose URL or secret the sender may have confused with this one. */
-export interface OtherWebhook {
+interface OtherWebhook {
   id: string;
   /** Active secrets. */
   secrets: readonly Buffer[];
@@ -30,12 +22,13 @@ export interface RefusedRequest {
   body: Buffer | null;
   /** The body was over the bounds of the scheme, and is too large to be stored; absent: `body` tells. */
   exceedsBounds?: boolean;
-  /** The webhook's `signature_header`, in lower case. */
-  signatureHeader: string | null;
   secrets: readonly WebhookSecret[];
   others: readonly OtherWebhook[];
-  /** For a scheme other than sha256; absent: sha256. */
-  scheme?: SchemeContext;
+  /** The scheme of the webhook, and what else selects its definition. */
+  settings: SchemeSettings;
+  /** The URL that the sender signed; empty if the scheme signs none. */
+  url: string;
+  receivedAtMs: number;
 }
 
 export interface Diagnosis {
@@ -48,12 +41,17 @@ export interface Diagnosis {
   otherWebhookId?: string;
 }
 
+/** The secrets of the webhook that are valid. */
+export function activeSecrets({ secrets }: RefusedRequest): Buffer[] {
+  return secrets.filter(({ expired }) => !expired).map(({ bytes }) => bytes);
+}
+
 /** Secrets shorter than this occur in unrelated text by chance. */
 const TELLING_BYTES = 8;
 
 /** Whether the text contains one of the secrets. A secret shorter than TELLING_BYTES must be the whole text, trimmed. */
-export function holdsSecret(text: string, secrets: readonly WebhookSecret[]): boolean {
-  return secrets.some(({ bytes }) => {
+export function holdsSecret(text: string, secrets: readonly Buffer[]): boolean {
+  return secrets.some((bytes) => {
     const secret = bytes.toString('utf8');
     return bytes.length < TELLING_BYTES ? text.trim() === secret : text.includes(secret);
   });

@@ -49,10 +49,11 @@ function refused(
   return {
     headers,
     body: Buffer.from(BODY),
-    signatureHeader: null,
     secrets: [{ bytes: Buffer.from(SECRET), expired: false }],
     others: [],
-    ...(scheme === 'sha256' ? {} : { scheme: { settings, url, receivedAtMs: NOW } }),
+    settings,
+    url,
+    receivedAtMs: NOW,
     ...more,
   };
 }
@@ -178,8 +179,7 @@ describe('the two kinds of keys of Standard Webhooks', () => {
   const withSecret = headersOf({ scheme: 'standard-webhooks' });
   const at = (headers: string[], publicKeyOfHook: string | null) => {
     const request = refused('standard-webhooks', headers);
-    const context = request.scheme!;
-    return { ...request, scheme: { ...context, settings: { ...context.settings, publicKey: publicKeyOfHook } } };
+    return { ...request, settings: { ...request.settings, publicKey: publicKeyOfHook } };
   };
   test.each([
     ['the public key of the webhook', withPem('standard-webhooks'), whpk, ['verifies_now', null, true]],

@@ -14,21 +14,31 @@ const mac = (key: string | Buffer, body: string | Buffer, algorithm = 'sha256') 
 const hex = (key: string | Buffer, body: string | Buffer) => mac(key, body).toString('hex');
 const sign = (key: string | Buffer, body: string | Buffer) => `sha256=${hex(key, body)}`;
 
+const sha256 = { signatureScheme: 'sha256', schemeDefinition: null, publicKey: null, toleranceSeconds: null };
+
 /** Reason, header, and whether it is the only fault. */
 function find(
   headers: string[],
-  given: Partial<Omit<RefusedRequest, 'body'>> & { body?: string | Buffer | null } = {},
+  given: Pick<Partial<RefusedRequest>, 'secrets'> & { body?: string | Buffer | null; signatureHeader?: string } = {},
 ) {
-  const { body = BODY, ...rest } = given;
-  const { reason, header, otherwiseValid } = diagnose({
+  const { reason, header, otherwiseValid } = diagnose(refused(headers, given));
+  return [reason, header, otherwiseValid];
+}
+
+function refused(
+  headers: string[],
+  { body = BODY, signatureHeader, ...rest }: Parameters<typeof find>[1] = {},
+): RefusedRequest {
+  return {
     headers,
-    signatureHeader: null,
     secrets: [{ bytes: Buffer.from(SECRET), expired: false }],
     others: [],
+    settings: { ...sha256, signatureHeader: signatureHeader ?? null },
+    url: '',
+    receivedAtMs: 0,
     ...rest,
     body: body === null ? null : Buffer.from(body as string),
-  });
-  return [reason, header, otherwiseValid];
+  };
 }
 
 const GOOD = sign(SECRET, BODY);
@@ -219,9 +229,7 @@ describe('the secret of another webhook', () => {
     { id: 'orders', secrets: [Buffer.from('of orders')] },
   ];
   const signerOf = (headers: string[], body: string | null = BODY) => {
-    const secrets = [{ bytes: Buffer.from(SECRET), expired: false }];
-    const request = { headers, body: body === null ? null : Buffer.from(body), signatureHeader: null, secrets, others };
-    const { reason, otherwiseValid, otherWebhookId } = diagnose(request);
+    const { reason, otherwiseValid, otherWebhookId } = diagnose({ ...refused(headers, { body }), others });
     return [reason, otherwiseValid, otherWebhookId];
   };
 

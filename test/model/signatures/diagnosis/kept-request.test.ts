@@ -5,6 +5,8 @@ import type { RefusedRequest } from '../../../../server/model/signatures/diagnos
 
 const SECRET = 'kept between the two of us 7f3a';
 const HEX = 'a1'.repeat(32);
+const unset = { schemeDefinition: null, signatureHeader: null, publicKey: null, toleranceSeconds: null };
+const settings = { signatureScheme: 'sha256', ...unset };
 
 const keep = (
   headers: string[],
@@ -17,9 +19,11 @@ const keep = (
   keptRequest({
     headers,
     body: Buffer.from(body),
-    signatureHeader: null,
     secrets: [{ bytes: Buffer.from(secret), expired: false }],
     others: [],
+    settings,
+    url: '',
+    receivedAtMs: 0,
     ...rest,
   });
 
