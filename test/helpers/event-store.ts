@@ -1,6 +1,6 @@
 /** The event store, awaited. */
 
-import type { EventStore } from '../../server/receive/ingest/event-store.ts';
+import type { EventStore } from '../../server/receive/ingest/cell-stores.ts';
 import type { StoreOutcome } from '../../server/receive/ingest/group-commit.ts';
 import type { EventRow } from '../../server/store/copy/rows.ts';
 

@@ -13,7 +13,7 @@ import { Throttle } from '../../base/telemetry/throttle.ts';
 import { traceparentOf } from '../../base/telemetry/trace.ts';
 import { explainCommitFailure } from '../../manage/conditions/commit-failure.ts';
 import type { ProblemCode } from '../../model/errors.ts';
-import type { StoreObserver } from '../../receive/ingest/event-store.ts';
+import type { StoreObserver } from '../../receive/ingest/cell-stores.ts';
 import type { VerifyObserver } from '../../receive/ingest/verify.ts';
 import type { RejectionObserver } from '../../receive/rejections/sampler.ts';
 import { Changes } from '../../store/announce.ts';

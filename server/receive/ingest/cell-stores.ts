@@ -2,10 +2,84 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
-import type { EventGroup, EventStore } from './event-store.ts';
-import type { StoreOutcome } from './group-commit.ts';
+import { COPY_CONNECTIONS } from '../../store/copy/connection.ts';
+import { CopyLane, type CopyOptions } from './copy-lane.ts';
+import {
+  type CommitObserver,
+  type EventGroup,
+  GroupCommit,
+  type QueuedGroup,
+  type QueueLimits,
+  unavailable,
+} from './group-commit.ts';
+import { KeyedLane, type KeyedOptions } from './keyed-lane.ts';
 
-const unavailable: StoreOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
+export interface StoreObserver extends CommitObserver {
+  /** Commits became possible or impossible. `reason` is the text from libpq. */
+  connection(up: boolean, reason: string): void;
+}
+
+interface StoreOptions extends QueueLimits, CopyOptions, KeyedOptions {
+  observer: StoreObserver;
+}
+
+/** Stores events in one database: by COPY, or by a statement those with deduplication keys. */
+export class EventStore {
+  readonly #copies: readonly CopyLane[];
+  readonly #unkeyed: GroupCommit;
+  readonly #keyed: GroupCommit;
+
+  constructor(options: StoreOptions) {
+    const { observer, spools = false } = options;
+    let reportedUp: boolean | null = null;
+    const onChange = (reason: string) => {
+      if (this.available === reportedUp) return;
+      reportedUp = this.available;
+      observer.connection(reportedUp, reason);
+      // Without this, events with keys would wait for the statement in progress.
+      if (spools && !reportedUp) this.#keyed.clear();
+    };
+    this.#copies = Array.from({ length: COPY_CONNECTIONS }, () => new CopyLane(options, onChange));
+    this.#unkeyed = new GroupCommit(this.#copies, options, observer);
+    this.#keyed = new GroupCommit([new KeyedLane(options, () => this.available)], options, observer);
+  }
+
+  /** Connects; retries until it succeeds or `close` is called. Before that, `store` settles with `unavailable`. */
+  async start(): Promise<void> {
+    await Promise.all(this.#copies.map((lane) => lane.start()));
+  }
+
+  /**
+   * Stores the events of a request in one commit, all or none, and settles the group. An event whose key exists is not stored again: of
+   * any number of events with one key, in any number of processes, exactly one is stored.
+   */
+  store(group: QueuedGroup): void {
+    (group.rows[0]!.key === null ? this.#unkeyed : this.#keyed).add(group);
+  }
+
+  /** Events waiting for a commit. */
+  get queued(): number {
+    return this.#unkeyed.queued + this.#keyed.queued;
+  }
+
+  /** Events in the longer queue; each is limited by QUEUE_EVENTS_MAX. */
+  get longestQueue(): number {
+    return Math.max(this.#unkeyed.queued, this.#keyed.queued);
+  }
+
+  /** False while no COPY connection is up. Connections reconnect automatically. */
+  get available(): boolean {
+    return this.#copies.some(({ up }) => up);
+  }
+
+  /** Closes the connections and settles waiting events with `unavailable`. Drain first. */
+  close(): void {
+    for (const lane of this.#copies) lane.close();
+    this.#unkeyed.clear();
+    this.#keyed.clear();
+  }
+}
+
 /** The first events of a cell wait this long for its connections. */
 const CONNECT_MS = 2_000;
 

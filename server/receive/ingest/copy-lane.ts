@@ -4,7 +4,30 @@ import { backoffMs } from '../../base/time/backoff.ts';
 import { CopyConnection } from '../../store/copy/connection.ts';
 import { CopyEncoder, copyEventsSql, type EventRow } from '../../store/copy/rows.ts';
 import { uuidText } from '../../store/ids.ts';
-import type { CommitOutcome, Lane } from './group-commit.ts';
+
+/** Result of one commit, for all its rows. */
+export type CommitOutcome =
+  /**
+   * `eventIds`: for each row, the id of the event that has its key; null: it was not stored, because its webhook is moving to another
+   * cell. Absent: every row is a new event.
+   */
+  | { kind: 'committed'; eventIds?: readonly (string | null)[] }
+  | { kind: 'refused'; sqlState: string; message: string }
+  /**
+   * The connection was lost. `lookUp`: the rows may be committed or not, and this returns for each row the id of the event stored for
+   * it, or null; it never rejects. Null: the rows count as not committed.
+   */
+  | { kind: 'lost'; lookUp: (() => Promise<readonly (string | null)[]>) | null };
+
+/** A way to commit rows, one batch at a time. */
+export interface Lane {
+  /** False: a commit would fail now. */
+  readonly up: boolean;
+  /** Prepares the next commit before its rows are known. */
+  begin(): void;
+  /** Commits the rows, all or none. Never rejects. */
+  commit(rows: readonly EventRow[]): Promise<CommitOutcome>;
+}
 
 export interface CopyOptions {
   conninfo: string;
@@ -24,7 +47,7 @@ const RECONNECT = { firstMs: 100, maxMs: 1_000 };
 /** After a lost result: time limit of the look-up, after which senders get 503. */
 export const IN_DOUBT_MS = 5_000;
 
-export class CopyLane implements Lane<EventRow> {
+export class CopyLane implements Lane {
   readonly #options: CopyOptions;
   readonly #sql: string;
   readonly #onChange: (reason: string) => void;

@@ -2,11 +2,10 @@
  * Step `commit`: group commit. Requests wait in a queue; a lane commits many of them at once, and the next batch is collected while
  * a commit runs. A request gets 202 only after its commit.
  */
-
 import { sqlStateKind } from '../../store/connect/sql-states.ts';
 import type { EventRow } from '../../store/copy/rows.ts';
 import { uuidText } from '../../store/ids.ts';
-import { CommitQueue, type QueuedGroup, type QueueLimits, settleAll } from './commit-queue.ts';
+import type { CommitOutcome, Lane } from './copy-lane.ts';
 
 /** Result of storing the rows of one request, all or none. */
 export type StoreOutcome =
@@ -17,28 +16,23 @@ export type StoreOutcome =
   | { kind: 'queue_full'; retryAfterSeconds: number }
   | { kind: 'unavailable'; retryAfterSeconds: number };
 
-/** Result of one commit, for all its rows. */
-export type CommitOutcome =
-  /**
-   * `eventIds`: for each row, the id of the event that has its key; null: it was not stored, because its webhook is moving to another
-   * cell. Absent: every row is a new event.
-   */
-  | { kind: 'committed'; eventIds?: readonly (string | null)[] }
-  | { kind: 'refused'; sqlState: string; message: string }
-  /**
-   * The connection was lost. `lookUp`: the rows may be committed or not, and this returns for each row the id of the event stored for
-   * it, or null; it never rejects. Null: the rows count as not committed.
-   */
-  | { kind: 'lost'; lookUp: (() => Promise<readonly (string | null)[]>) | null };
+/** The events of one request. All go into the same commit: either each has its own deduplication key, or none has a key. */
+export interface QueuedGroup {
+  rows: readonly EventRow[];
+  /** Called once: after their commit, or with the reason why they were not stored. Must not throw. */
+  settle(outcome: StoreOutcome): void;
+}
 
-/** A way to commit rows, one batch at a time. */
-export interface Lane<Row> {
-  /** False: a commit would fail now. */
-  readonly up: boolean;
-  /** Prepares the next commit before its rows are known. */
-  begin(): void;
-  /** Commits the rows, all or none. Never rejects. */
-  commit(rows: readonly Row[]): Promise<CommitOutcome>;
+export interface EventGroup extends QueuedGroup {
+  /** The cell of its webhook. */
+  readonly cell: number;
+}
+
+export interface QueueLimits {
+  /** QUEUE_EVENTS_MAX, of this queue alone: a queue that stopped must not refuse the events of another. */
+  queueEventsMax: number;
+  /** COMMIT_EVENTS_MAX */
+  commitEventsMax: number;
 }
 
 export interface CommitObserver {
@@ -52,14 +46,16 @@ export interface CommitObserver {
   refused(rows: readonly EventRow[], sqlState: string, message: string): void;
 }
 
-type Batch<Row> = QueuedGroup<Row, StoreOutcome>[];
-
 /** From this batch size in requests, another batch is likely to follow: its commit is prepared in advance. */
 const BEGIN_AHEAD_REQUESTS = 8;
 /** From this number of requests, a second commit runs beside the first. Fewer waiting requests are not split. */
 const COMMIT_REQUESTS_MIN = 128;
+/** Body bytes in one commit. A larger group is committed alone. */
+const COMMIT_BYTES_MAX = 8_388_608;
+/** Weight of the latest commit in the moving average of events per second. */
+const RATE_WEIGHT = 0.2;
 
-const unavailable: StoreOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
+export const unavailable: StoreOutcome = { kind: 'unavailable', retryAfterSeconds: 1 };
 const refused: StoreOutcome = { kind: 'refused' };
 /** One object for all requests without duplicates. */
 const stored: StoreOutcome = { kind: 'stored', duplicates: new Map() };
@@ -71,34 +67,39 @@ const stored: StoreOutcome = { kind: 'stored', duplicates: new Map() };
  * begun its commit, so the next batch is sent whole before the answers of the previous batch are written. This gives 1.15 times the
  * requests/s of commits that take all waiting requests (bench/NOTES.md).
  */
-export class GroupCommit<Row extends EventRow> {
-  readonly #lanes: readonly Lane<Row>[];
-  readonly #queue: CommitQueue<Row, StoreOutcome>;
+export class GroupCommit {
+  readonly #lanes: readonly Lane[];
+  readonly #limits: QueueLimits;
   readonly #observer: CommitObserver;
   /** Lanes without a batch, longest free first. A lane with a batch in doubt is not free. */
-  readonly #free: Lane<Row>[];
+  readonly #free: Lane[];
+  #waiting: QueuedGroup[] = [];
+  #queued = 0;
+  #eventsPerSecond = 0;
   /** Running commits. */
   #committing = 0;
   #scheduled = false;
 
-  constructor(lanes: readonly Lane<Row>[], limits: QueueLimits, observer: CommitObserver) {
+  constructor(lanes: readonly Lane[], limits: QueueLimits, observer: CommitObserver) {
     this.#lanes = lanes;
-    this.#queue = new CommitQueue(limits);
+    this.#limits = limits;
     this.#observer = observer;
     this.#free = [...lanes];
   }
 
-  /** Stores the rows in one commit, all or none. */
-  add(group: QueuedGroup<Row, StoreOutcome>): void {
+  /** Stores the rows in one commit. The last group may exceed the limit of the queue: otherwise one larger than it could never enter. */
+  add(group: QueuedGroup): void {
     if (!this.available) return group.settle(unavailable);
-    if (this.#queue.full) return group.settle({ kind: 'queue_full', retryAfterSeconds: this.#queue.drainSeconds });
-    this.#queue.push(group);
+    if (this.#queued >= this.#limits.queueEventsMax)
+      return group.settle({ kind: 'queue_full', retryAfterSeconds: this.#drainSeconds });
+    this.#waiting.push(group);
+    this.#queued += group.rows.length;
     this.#schedule();
   }
 
   /** Events waiting for a commit. */
   get queued(): number {
-    return this.#queue.events;
+    return this.#queued;
   }
 
   /** False while no lane can commit. */
@@ -108,7 +109,13 @@ export class GroupCommit<Row extends EventRow> {
 
   /** Settles all waiting requests with `unavailable`. */
   clear(): void {
-    this.#queue.settleAll(unavailable);
+    this.#queued = 0;
+    settleAll(this.#waiting.splice(0), unavailable);
+  }
+
+  /** Estimated seconds until the present queue is committed, at the rate of recent commits; at least 1. */
+  get #drainSeconds(): number {
+    return Math.max(1, Math.ceil(this.#queued / Math.max(1, this.#eventsPerSecond)));
   }
 
   /** Commits once per event-loop turn, when all requests verified in this turn are queued. */
@@ -123,7 +130,7 @@ export class GroupCommit<Row extends EventRow> {
 
   /** Whether enough requests wait: one while no commit runs, otherwise COMMIT_REQUESTS_MIN. */
   get #mayCommit(): boolean {
-    return this.#free.length > 0 && this.#queue.groups >= (this.#committing === 0 ? 1 : COMMIT_REQUESTS_MIN);
+    return this.#free.length > 0 && this.#waiting.length >= (this.#committing === 0 ? 1 : COMMIT_REQUESTS_MIN);
   }
 
   #commitNext(): void {
@@ -132,11 +139,30 @@ export class GroupCommit<Row extends EventRow> {
     const index = this.#free.findIndex(({ up }) => up);
     if (index === -1) return;
     const [lane] = this.#free.splice(index, 1);
-    const share = Math.ceil(this.#queue.groups / this.#lanes.length);
-    void this.#commitOn(lane!, this.#queue.takeBatch(Math.max(COMMIT_REQUESTS_MIN, share)));
+    const share = Math.ceil(this.#waiting.length / this.#lanes.length);
+    void this.#commitOn(lane!, this.#takeBatch(Math.max(COMMIT_REQUESTS_MIN, share)));
   }
 
-  async #commitOn(lane: Lane<Row>, batch: Batch<Row>): Promise<void> {
+  /** Removes the oldest groups that fit into one commit, at most `groupsMax`. The first group is taken whatever its size. */
+  #takeBatch(groupsMax: number): QueuedGroup[] {
+    let groups = 0;
+    let events = 0;
+    let bytes = 0;
+    for (const { rows } of this.#waiting) {
+      if (groups >= groupsMax) break;
+      const nextEvents = events + rows.length;
+      let nextBytes = bytes;
+      for (const { body } of rows) nextBytes += body.length;
+      if (groups > 0 && (nextEvents > this.#limits.commitEventsMax || nextBytes > COMMIT_BYTES_MAX)) break;
+      groups++;
+      events = nextEvents;
+      bytes = nextBytes;
+    }
+    this.#queued -= events;
+    return this.#waiting.splice(0, groups);
+  }
+
+  async #commitOn(lane: Lane, batch: readonly QueuedGroup[]): Promise<void> {
     this.#committing++;
     const committing = this.#commit(lane, batch);
     if (batch.length >= BEGIN_AHEAD_REQUESTS) this.#free[0]?.begin();
@@ -155,13 +181,13 @@ export class GroupCommit<Row extends EventRow> {
     this.#commitNext();
   }
 
-  async #commit(lane: Lane<Row>, batch: Readonly<Batch<Row>>): Promise<CommitOutcome> {
+  async #commit(lane: Lane, batch: readonly QueuedGroup[]): Promise<CommitOutcome> {
     const startedMs = performance.now();
     const rows = rowsOf(batch);
     const outcome = await lane.commit(rows);
     if (outcome.kind === 'committed') {
       const ms = performance.now() - startedMs;
-      this.#queue.measure(rows.length, ms);
+      this.#eventsPerSecond += RATE_WEIGHT * ((rows.length * 1000) / Math.max(ms, 0.1) - this.#eventsPerSecond);
       const { eventIds } = outcome;
       const events = eventIds === undefined ? rows.length : rows.filter((row, i) => isOwn(row, eventIds[i]!)).length;
       const refused = eventIds?.filter((id) => id === null).length ?? 0;
@@ -171,50 +197,42 @@ export class GroupCommit<Row extends EventRow> {
     return outcome;
   }
 
-  async #settle(lane: Lane<Row>, batch: Batch<Row>, outcome: CommitOutcome): Promise<void> {
-    if (outcome.kind === 'committed') settleStored(batch, outcome.eventIds);
-    else if (outcome.kind === 'refused') await this.#settleRefused(lane, batch, outcome);
-    else if (outcome.lookUp === null) settleAll(batch, unavailable);
-    else this.#settleInDoubt(batch, await outcome.lookUp());
+  async #settle(lane: Lane, batch: readonly QueuedGroup[], outcome: CommitOutcome): Promise<void> {
+    if (outcome.kind === 'committed') return settleStored(batch, outcome.eventIds);
+    if (outcome.kind === 'refused') return this.#settleRefused(lane, batch, outcome.sqlState, outcome.message);
+    if (outcome.lookUp === null) return settleAll(batch, unavailable);
+    const found = await outcome.lookUp();
+    this.#observer.inDoubt(found.length, found.filter((id) => id !== null).length);
+    // Requests whose rows are all found are stored; senders of the others get 503 and retry.
+    settleStored(batch, found);
   }
 
   /** One bad row fails the whole commit. Halves of the batch are retried until the request with the bad row is alone. */
-  async #settleRefused(
-    lane: Lane<Row>,
-    batch: Batch<Row>,
-    error: { sqlState: string; message: string },
-  ): Promise<void> {
-    const isFaultOfData = sqlStateKind(error.sqlState) === 'data';
+  async #settleRefused(lane: Lane, batch: readonly QueuedGroup[], sqlState: string, message: string): Promise<void> {
+    const isFaultOfData = sqlStateKind(sqlState) === 'data';
     if (isFaultOfData && batch.length > 1) {
       const middle = Math.ceil(batch.length / 2);
       for (const half of [batch.slice(0, middle), batch.slice(middle)])
         await this.#settle(lane, half, await this.#commit(lane, half));
       return;
     }
-    this.#observer.refused(rowsOf(batch), error.sqlState, error.message);
+    this.#observer.refused(rowsOf(batch), sqlState, message);
     settleAll(batch, isFaultOfData ? refused : unavailable);
-  }
-
-  /** Requests whose rows are all found are stored; senders of the others get 503 and retry. */
-  #settleInDoubt(batch: Batch<Row>, found: readonly (string | null)[]): void {
-    this.#observer.inDoubt(found.length, found.filter((id) => id !== null).length);
-    let at = 0;
-    for (const group of batch) {
-      const { rows } = group;
-      group.settle(storedAs(rows, found.slice(at, at + rows.length)));
-      at += rows.length;
-    }
   }
 }
 
-function rowsOf<Row>(batch: Readonly<Batch<Row>>): Row[] {
-  const all: Row[] = [];
+function rowsOf(batch: readonly QueuedGroup[]): EventRow[] {
+  const all: EventRow[] = [];
   for (const { rows } of batch) for (const row of rows) all.push(row);
   return all;
 }
 
+function settleAll(batch: readonly QueuedGroup[], outcome: StoreOutcome): void {
+  for (const group of batch) group.settle(outcome);
+}
+
 /** @param eventIds see CommitOutcome. */
-function settleStored(batch: Readonly<Batch<EventRow>>, eventIds: readonly (string | null)[] | undefined): void {
+function settleStored(batch: readonly QueuedGroup[], eventIds: readonly (string | null)[] | undefined): void {
   if (eventIds === undefined) return settleAll(batch, stored);
   let at = 0;
   for (const group of batch) {

@@ -4,12 +4,10 @@
  * A commit with an unknown outcome is spooled as well, under the same ids, without a look-up: the drain skips events that are stored.
  * A full queue also counts as a failed commit, because the queue is the first to show that a database hangs.
  */
-import type { EventRow } from '../../store/copy/rows.ts';
 import type { SpoolWriter } from '../spool/writer.ts';
 import type { CellStores } from './cell-stores.ts';
-import type { QueueLimits } from './commit-queue.ts';
-import type { EventGroup } from './event-store.ts';
-import { GroupCommit, type Lane, type StoreOutcome } from './group-commit.ts';
+import type { Lane } from './copy-lane.ts';
+import { type EventGroup, GroupCommit, type QueueLimits, type StoreOutcome } from './group-commit.ts';
 
 /**
  * With a spool, a commit that takes longer counts as lost: senders such as GitHub give up after 10 s, and nothing is lost by spooling an
@@ -28,7 +26,7 @@ interface SpooledStoreParts {
 
 interface CellSpool {
   writer: SpoolWriter;
-  commits: GroupCommit<EventRow>;
+  commits: GroupCommit;
 }
 
 export class SpooledStore {
@@ -69,7 +67,7 @@ export class SpooledStore {
     const { writer: open, limits, onSpooled } = this.#parts;
     const writer = open(cell);
     // One flush is one commit.
-    const lane: Lane<EventRow> = {
+    const lane: Lane = {
       up: true,
       begin() {},
       commit: async (rows) =>

@@ -11,8 +11,7 @@ import { HeaderLines, printable } from '../../model/signatures/stored-headers.ts
 import type { EventRow } from '../../store/copy/rows.ts';
 import { isoTime, uuidText, uuidv7, uuidv7Time } from '../../store/ids.ts';
 import type { CellStores } from './cell-stores.ts';
-import type { EventGroup } from './event-store.ts';
-import type { StoreOutcome } from './group-commit.ts';
+import type { EventGroup, StoreOutcome } from './group-commit.ts';
 import type { Webhook } from './webhook.ts';
 
 /** A request whose body is verified. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { inetBytes } from '../../../server/model/address.ts';
-import { EventStore } from '../../../server/receive/ingest/event-store.ts';
+import { EventStore } from '../../../server/receive/ingest/cell-stores.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { uuidText, uuidv7 } from '../../../server/store/ids.ts';
 import { storeEvents } from '../../helpers/event-store.ts';

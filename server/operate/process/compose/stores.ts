@@ -1,10 +1,9 @@
 /** Where a process stores events: a store for each cell, and the spool for what cannot be committed. */
 import { cellLabels } from '../../../base/telemetry/metric-table.ts';
 import { HOUR_MS } from '../../../base/time/durations.ts';
-import { CellStores } from '../../../receive/ingest/cell-stores.ts';
+import { CellStores, EventStore } from '../../../receive/ingest/cell-stores.ts';
 import { CommitHealth } from '../../../receive/ingest/commit-health.ts';
-import type { QueueLimits } from '../../../receive/ingest/commit-queue.ts';
-import { EventStore } from '../../../receive/ingest/event-store.ts';
+import type { QueueLimits } from '../../../receive/ingest/group-commit.ts';
 import { SPOOL_AFTER_MS, SpooledStore } from '../../../receive/ingest/spooled-store.ts';
 import { isFull, realDisk } from '../../../receive/spool/disk.ts';
 import { SpoolWriter } from '../../../receive/spool/writer.ts';
