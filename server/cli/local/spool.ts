@@ -93,8 +93,8 @@ async function drain(io: CommandIo, { cells, settings }: CommandSession, folder:
     await Promise.all(cells.all().map((cell) => cell.check()));
     const reasons: string[] = [];
     for (const cell of cells.all()) {
-      const { drain, target } = drainOf({ cells, folder, retentionDays, observer }, cell);
-      const outcome = await drain.run().finally(() => target.close());
+      const { drain, close } = drainOf({ cells, folder, retentionDays, observer }, cell);
+      const outcome = await drain.run().finally(close);
       if (outcome.kind === 'unavailable') reasons.push(outcome.reason);
     }
     if (reasons.length > 0)

@@ -6,7 +6,7 @@ import type { Log } from '../../base/telemetry/log.ts';
 import { metricFamily } from '../../base/telemetry/metric-table.ts';
 import { backoffMs } from '../../base/time/backoff.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
-import { type CellTarget, cellOfFile, drainOf } from '../../receive/spool/cell-target.ts';
+import { cellOfFile, drainOf } from '../../receive/spool/cell-target.ts';
 import { emptySpool, type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
 import { type Drain, waitingFiles } from '../../receive/spool/drain.ts';
@@ -130,7 +130,7 @@ const STOP_MS = 3_000;
 
 interface Loop {
   drain: Drain;
-  target: CellTarget;
+  close: () => void;
   ended: Promise<void>;
 }
 
@@ -161,7 +161,7 @@ export class SpoolDrain {
     for (const { drain } of loops) drain.stop();
     const ended = Promise.all(loops.map((loop) => loop.ended));
     await Promise.race([ended, delay(STOP_MS, null, { ref: false })]);
-    for (const { target } of loops) target.close();
+    for (const { close } of loops) close();
     await ended;
   }
 
@@ -197,12 +197,12 @@ export class SpoolDrain {
       },
       damaged: (file: string) => log('spool_damaged', { file }),
     };
-    const { drain, target } = drainOf({ cells, folder, retentionDays, observer }, cell);
+    const { drain, close } = drainOf({ cells, folder, retentionDays, observer }, cell);
     const ended = this.#run(cell, drain, counts).finally(() => {
-      target.close();
+      close();
       this.#loops.delete(cell.number);
     });
-    this.#loops.set(cell.number, { drain, target, ended });
+    this.#loops.set(cell.number, { drain, close, ended });
   }
 
   /** Drains until no file of the cell is left, or the cell is not used any more. */

@@ -10,7 +10,7 @@ import type { KeyedRow } from './segment.ts';
 
 const elsewhereSchema = z.array(z.object({ webhook: z.guid(), cell: cellNumber, moving: z.boolean() }));
 /** A webhook whose keys are not in the cell of its spooled events. `cell`: where they are, or on their way to. */
-export type Elsewhere = z.output<typeof elsewhereSchema>[number];
+type Elsewhere = z.output<typeof elsewhereSchema>[number];
 
 /** SQL: webhooks of spooled rows with a key that are not in this cell, or are moving. A row that it misses is safe: `storeSql` refuses it. */
 export function elsewhereSql(cell: number): string {

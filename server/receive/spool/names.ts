@@ -17,7 +17,7 @@ export interface SegmentName {
   createdMs: number;
   /** In the name of a refused event: a part of its id. */
   pid: number;
-  /** The cell of its events; 0: home, or several in a file that was written before the installation had cells. */
+  /** The cell of its events; 0: home. */
   cell: number;
   state: SegmentState;
 }

@@ -95,14 +95,6 @@ export function splitRows({ events, payload }: Frame, first: number): [Frame, Fr
   ];
 }
 
-/** Returns the rows at these indexes, in their order. */
-export function rowsAt({ events, payload }: Frame, indexes: readonly number[]): Frame {
-  const ends: number[] = [0];
-  for (let row = 0; row < events; row++) ends.push(endOfRow(payload, ends[row]!));
-  const rows = indexes.map((index) => payload.subarray(ends[index]!, ends[index + 1]!));
-  return { events: indexes.length, payload: Buffer.concat(rows) };
-}
-
 /** Returns when the rows were received, Unix milliseconds. */
 export function receivedTimes(names: readonly string[], rows: Frame): number[] {
   return fieldsOf(rows, names.indexOf('received_at')).map((field) => timestampMs(field.readBigInt64BE(0)));

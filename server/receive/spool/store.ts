@@ -1,7 +1,6 @@
 /** Stores spooled events in the database, each one once however often it is tried. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Cell } from '../../store/cells/cell.ts';
-import type { Database } from '../../store/connect/pool.ts';
 import { sqlStateKind } from '../../store/connect/sql-states.ts';
 import { CopyConnection } from '../../store/copy/connection.ts';
 import { copyData } from '../../store/copy/rows.ts';
@@ -30,11 +29,8 @@ export function noTotals(): DrainTotals {
   return { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0, refused: 0 };
 }
 
-export function addCounts(totals: DrainCounts, { stored, duplicates, known, webhookDeleted }: DrainCounts): void {
-  totals.stored += stored;
-  totals.duplicates += duplicates;
-  totals.known += known;
-  totals.webhookDeleted += webhookDeleted;
+export function addCounts(totals: DrainCounts, more: DrainCounts): void {
+  for (const name of ['stored', 'duplicates', 'known', 'webhookDeleted'] as const) totals[name] += more[name];
 }
 
 export type StoreResult =
@@ -48,53 +44,40 @@ export type StoreResult =
 const TIMEOUT_MS = 60_000;
 const MOVING = 'a webhook is moving to another cell';
 
-/** Where a drain stores its events. */
-export interface DrainTarget {
-  /** Rejects when the database cannot be reached. */
-  connect(): Promise<void>;
-  /** Stores the rows in one transaction, all or none. Never rejects. */
-  store(columns: readonly string[], rows: Frame): Promise<StoreResult>;
-  /** Creates the partitions of these rows' days. Rejects when it cannot. */
-  createPartitions(columns: readonly string[], rows: Frame): Promise<void>;
-  close(): void;
-}
+/** Claims keys in another cell, see SpoolStore.claim. */
+type ClaimIn = (cell: number, keys: readonly KeyedRow[]) => Promise<Map<string, string>>;
 
-interface InCells {
-  cell: Pick<Cell, 'number' | 'away'>;
-  /** SpoolStore.claim of another cell. */
-  claimIn: (cell: number, keys: readonly KeyedRow[]) => Promise<Map<string, string>>;
-}
+/** Where a drain stores its events: one connection, used for one transaction at a time. */
+export type DrainTarget = Pick<SpoolStore, 'connect' | 'store' | 'createPartitions'>;
 
-/** One connection, used for one transaction at a time. */
-export class SpoolStore implements DrainTarget {
-  readonly #conninfo: string;
-  readonly #database: Database;
+export class SpoolStore {
+  readonly #cell: Pick<Cell, 'number' | 'away' | 'conninfo' | 'tables'>;
   readonly #retentionDays: () => number;
-  readonly #inCells: InCells | null;
+  readonly #claimIn: ClaimIn;
   #connection: CopyConnection | null = null;
 
-  /**
-   * @param database for partitions
-   * @param retentionDays RETENTION_DAYS: a key expires with its event.
-   * @param inCells absent: all events are in this database
-   */
-  constructor(conninfo: string, database: Database, retentionDays: () => number, inCells: InCells | null = null) {
-    this.#conninfo = conninfo;
-    this.#database = database;
+  /** @param retentionDays RETENTION_DAYS: a key expires with its event. */
+  constructor(
+    cell: Pick<Cell, 'number' | 'away' | 'conninfo' | 'tables'>,
+    retentionDays: () => number,
+    claimIn: ClaimIn,
+  ) {
+    this.#cell = cell;
     this.#retentionDays = retentionDays;
-    this.#inCells = inCells;
+    this.#claimIn = claimIn;
   }
 
-  /** A cell that is away may be another server when it answers, so it is not tried. */
+  /** Rejects when the database cannot be reached. A cell that is away may be another server when it answers, so it is not tried. */
   async connect(): Promise<void> {
-    const away = this.#inCells?.cell.away ?? null;
-    if (away !== null) throw new Error(`cell ${this.#number}: ${away}`);
+    const { away, number, conninfo } = this.#cell;
+    if (away !== null) throw new Error(`cell ${number}: ${away}`);
     const onClosed = () => {
       this.#connection = null;
     };
-    this.#connection ??= await CopyConnection.connect(this.#conninfo, onClosed, 'weir-spool');
+    this.#connection ??= await CopyConnection.connect(conninfo, onClosed, 'weir-spool');
   }
 
+  /** Stores the rows in one transaction, all or none. Never rejects. */
   async store(columns: readonly string[], rows: Frame): Promise<StoreResult> {
     try {
       return await this.#inTime((connection) => this.#transact(connection, columns, rows));
@@ -113,25 +96,22 @@ export class SpoolStore implements DrainTarget {
    * Rejects when the keys of one of the webhooks are not here.
    */
   async claim(keys: readonly KeyedRow[]): Promise<Map<string, string>> {
-    const values = [JSON.stringify(keys), String(this.#number), String(this.#retentionDays())];
+    const values = [JSON.stringify(keys), String(this.#cell.number), String(this.#retentionDays())];
     const lines = await this.#inTime((connection) => connection.run(claimSql, values)).catch((error: Error) => {
       this.close();
       throw new Error(error.message);
     });
-    return readOwners(lines, keys, this.#number);
+    return readOwners(lines, keys, this.#cell.number);
   }
 
+  /** Creates the partitions of these rows' days. Rejects when it cannot. */
   async createPartitions(columns: readonly string[], rows: Frame): Promise<void> {
-    await createDays(this.#database, receivedTimes(columns, rows));
+    await createDays(this.#cell.tables, receivedTimes(columns, rows));
   }
 
   close(): void {
     this.#connection?.close();
     this.#connection = null;
-  }
-
-  get #number(): number {
-    return this.#inCells?.cell.number ?? 0;
   }
 
   async #inTime<T>(work: (connection: CopyConnection) => Promise<T>): Promise<T> {
@@ -157,8 +137,8 @@ export class SpoolStore implements DrainTarget {
     );
     if (copied.kind === 'lost') throw new Error(copied.message);
     if (copied.kind === 'refused') throw Object.assign(new Error(copied.message), { code: copied.sqlState });
-    if (this.#inCells !== null) await this.#claimMoved(connection, this.#inCells, () => keyedRows(columns, rows));
-    const [text] = await connection.run(storeSql(columns, this.#retentionDays(), this.#number));
+    await this.#claimMoved(connection, () => keyedRows(columns, rows));
+    const [text] = await connection.run(storeSql(columns, this.#retentionDays(), this.#cell.number));
     const [stored, fresh, webhookDeleted, elsewhere] = text!.split(' ').map(Number) as [number, number, number, number];
     if (elsewhere > 0) throw new Error(MOVING);
     await connection.run('commit');
@@ -167,17 +147,13 @@ export class SpoolStore implements DrainTarget {
   }
 
   /** Compares the keys of webhooks that are in other cells there, and takes them out of the rows. */
-  async #claimMoved(
-    connection: CopyConnection,
-    { claimIn }: InCells,
-    readKeys: () => readonly KeyedRow[],
-  ): Promise<void> {
-    const elsewhere = readElsewhere(await connection.run(elsewhereSql(this.#number)));
+  async #claimMoved(connection: CopyConnection, readKeys: () => readonly KeyedRow[]): Promise<void> {
+    const elsewhere = readElsewhere(await connection.run(elsewhereSql(this.#cell.number)));
     if (elsewhere.some(({ moving }) => moving)) throw new Error(MOVING);
     const cellOf = new Map(elsewhere.map(({ webhook, cell }) => [webhook, cell]));
     const keys = elsewhere.length === 0 ? [] : readKeys();
     for (const cell of new Set(cellOf.values())) {
-      const owners = await claimIn(
+      const owners = await this.#claimIn(
         cell,
         keys.filter(({ webhook }) => cellOf.get(webhook) === cell),
       );

@@ -5,19 +5,19 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Drain } from '../../../server/receive/spool/drain.ts';
-import { type DrainTarget, SpoolStore } from '../../../server/receive/spool/store.ts';
+import type { DrainTarget, SpoolStore } from '../../../server/receive/spool/store.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { fuzzRuns } from '../../helpers/fuzz.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { shared } from '../../helpers/shared.ts';
-import { idOf, newRow } from './events.ts';
+import { idOf, newRow, openSpoolStore } from './events.ts';
 import { Crash, SimulatedDisk } from './simulated-disk.ts';
 
 const fresh = shared(freshDatabase);
 let store: SpoolStore;
 beforeAll(async () => {
-  store = new SpoolStore(fresh.conninfo, fresh.database, () => 30);
+  store = openSpoolStore(fresh);
 });
 afterAll(async () => {
   store.close();
@@ -92,7 +92,6 @@ function crashingTarget(disk: SimulatedDisk): DrainTarget {
   return {
     connect: () => store.connect(),
     createPartitions: (columns, rows) => store.createPartitions(columns, rows),
-    close() {},
     async store(columns, rows) {
       await disk.step();
       const result = await store.store(columns, rows);

@@ -2,20 +2,20 @@ import { randomBytes } from 'node:crypto';
 import { readdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { EventStore } from '../../../server/receive/ingest/event-store.ts';
+import { EventStore } from '../../../server/receive/ingest/cell-stores.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
 import { Drain } from '../../../server/receive/spool/drain.ts';
 import { parseName, stemOfEvent } from '../../../server/receive/spool/names.ts';
 import { readFrame, readHead } from '../../../server/receive/spool/read-segment.ts';
 import { encodeFrame, frameMark, sealFrame } from '../../../server/receive/spool/segment.ts';
-import { addCounts, type DrainCounts, SpoolStore } from '../../../server/receive/spool/store.ts';
+import { addCounts, type DrainCounts, type SpoolStore } from '../../../server/receive/spool/store.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
 import { storeEvents } from '../../helpers/event-store.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
-import { idOf, newRow, storedIds, webhookId } from './events.ts';
+import { idOf, newRow, openSpoolStore, storedIds, webhookId } from './events.ts';
 
 const fresh = shared(freshDatabase);
 let store: SpoolStore;
@@ -34,14 +34,13 @@ beforeEach(async () => {
   counts = { stored: 0, duplicates: 0, known: 0, webhookDeleted: 0 };
   [refused, damaged] = [[], []];
   onStore = () => {};
-  store = new SpoolStore(fresh.conninfo, fresh.database, () => 30);
+  store = openSpoolStore(fresh);
   drain = new Drain({
     disk: realDisk,
     folder,
     target: {
       connect: () => store.connect(),
       createPartitions: (columns, frame) => store.createPartitions(columns, frame),
-      close() {},
       store(columns, frame) {
         onStore();
         return store.store(columns, frame);

@@ -4,6 +4,7 @@ import { expect } from 'vitest';
 import { inetBytes } from '../../../server/model/address.ts';
 import { dedupeKey } from '../../../server/receive/ingest/store.ts';
 import { realDisk } from '../../../server/receive/spool/disk.ts';
+import { SpoolStore } from '../../../server/receive/spool/store.ts';
 import { SpoolWriter } from '../../../server/receive/spool/writer.ts';
 import type { Database } from '../../../server/store/connect/pool.ts';
 import type { EventRow } from '../../../server/store/copy/rows.ts';
@@ -31,6 +32,15 @@ export function newRow(given: Partial<EventRow> = {}): EventRow {
 }
 
 export const idOf = ({ id }: EventRow) => uuidText(id);
+
+/** Stores the events of a drain at home. */
+export function openSpoolStore({ conninfo, database }: { conninfo: string; database: Database }): SpoolStore {
+  return new SpoolStore(
+    { number: 0, away: null, conninfo, tables: database },
+    () => 30,
+    async () => new Map(),
+  );
+}
 
 /** Ids of the stored events, each as often as it is stored. */
 export async function storedIds(database: Database): Promise<string[]> {
