@@ -1,6 +1,18 @@
 /** Agents: the table of their fields, and the schemas derived from it. */
 import { z } from 'zod';
-import { createdAt, givenId, idOf, nameOf, nameText, prose, recordId, recordIds, timeOf, updatedAt } from './fields.ts';
+import {
+  createdAt,
+  givenId,
+  idOf,
+  nameOf,
+  nameText,
+  prose,
+  recordId,
+  recordIds,
+  timeOf,
+  timeOrNull,
+  updatedAt,
+} from './fields.ts';
 import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
 import { normalOrderBy, ORDER_BY_CHARACTERS_MAX, ORDERS_MAX } from './order-by.ts';
 import { createShape, outputShape, type Table, updateShape } from './table.ts';
@@ -89,12 +101,9 @@ export const agentFields = {
       .describe('true: its claims wait as if there were no delivery; its leases and their settlement go on'),
     output: z.boolean().describe('true: its claims wait as if there were no delivery'),
   },
-  paused_at: { output: z.iso.datetime().nullable().describe('since when it is paused; null: it is not') },
+  paused_at: { output: timeOrNull('since when it is paused; null: it is not') },
   previous_credential_expires_at: {
-    output: z.iso
-      .datetime()
-      .nullable()
-      .describe('end of validity of the previous credential and its sessions; null without one'),
+    output: timeOrNull('end of validity of the previous credential and its sessions; null without one'),
   },
   created_at: { output: createdAt },
   updated_at: { output: updatedAt.describe('last change of the agent or of its subscriptions, different after each') },
@@ -188,10 +197,7 @@ export const backlogSchema = z.object({
     .describe(
       'deliveries that ended in the last 5 minutes, or since the first of them: acknowledged, filtered or dead',
     ),
-  caught_up_at: z.iso
-    .datetime()
-    .nullable()
-    .describe('when none waits any more at these rates; null: never, or none waits'),
+  caught_up_at: timeOrNull('when none waits any more at these rates; null: never, or none waits'),
   points: z
     .array(z.object({ at: timeOf('start of a quarter of an hour'), pending: z.int().describe('backlog at this time') }))
     .describe('backlog of the last 24 hours, computed back from now by what came and ended; oldest first'),
@@ -208,33 +214,24 @@ export type AgentQuarter = z.output<typeof agentQuarterSchema>;
 export const agentActivitySchema = z
   .object({
     agent_id: idOf('agent'),
-    last_seen_at: z.iso.datetime().nullable().describe('last request of the agent, to the minute; null: none yet'),
+    last_seen_at: timeOrNull('last request of the agent, to the minute; null: none yet'),
     last_seen_from: z.string().nullable().describe('client address of that request'),
-    previous_credential_used_at: z.iso
-      .datetime()
-      .nullable()
-      .describe(
-        'last request with the previous credential or a session of it, to the minute; null: none since the rotation',
-      ),
-    waiting_since: z.iso
-      .datetime()
-      .nullable()
-      .describe(
-        'time since which the oldest waiting delivery has been claimable, without those that a filter has yet to judge; null: none is waiting',
-      ),
+    previous_credential_used_at: timeOrNull(
+      'last request with the previous credential or a session of it, to the minute; null: none since the rotation',
+    ),
+    waiting_since: timeOrNull(
+      'time since which the oldest waiting delivery has been claimable, without those that a filter has yet to judge; null: none is waiting',
+    ),
     filters: z
       .array(
         z.object({
           webhook_id: idOf('webhook'),
           failures: z.int().describe('events on which the filter failed since it was set; they were delivered'),
           reason: z.string().nullable().describe('why it failed last; null: it has not failed'),
-          failed_at: z.iso.datetime().nullable().describe('when it failed last'),
-          suspended_until: z.iso
-            .datetime()
-            .nullable()
-            .describe(
-              'the filter took too long on several events, and all are delivered until then; null: it is not suspended',
-            ),
+          failed_at: timeOrNull('when it failed last'),
+          suspended_until: timeOrNull(
+            'the filter took too long on several events, and all are delivered until then; null: it is not suspended',
+          ),
           problem: z
             .string()
             .nullable()
@@ -246,7 +243,7 @@ export const agentActivitySchema = z
       .describe('subscriptions that have a filter'),
     working: z.boolean().describe('it has a delivery under lease'),
     paused: z.boolean().describe('its claims wait as if there were no delivery'),
-    paused_at: z.iso.datetime().nullable().describe('since when it is paused; null: it is not'),
+    paused_at: timeOrNull('since when it is paused; null: it is not'),
     dead: z.int().describe(`dead letters, counted up to ${DEAD_COUNTED_MAX}`),
     quarters: z
       .array(agentQuarterSchema)

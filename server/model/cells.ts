@@ -1,6 +1,6 @@
 /** Cells: places for the events of some webhooks, on other Postgres servers or on a Citus cluster. */
 import { z } from 'zod';
-import { createdAt, nameText, secretText } from './fields.ts';
+import { createdAt, nameText, secretText, timeOf, timeOrNull } from './fields.ts';
 import { currentPassword } from './users.ts';
 
 const CELL_NUMBER_MAX = 4_095;
@@ -43,7 +43,7 @@ export const cellInput = {
 const cellAwaySchema = z.object({
   number: cellNumber.describe('its number'),
   name: z.string().describe('its name'),
-  since: z.iso.datetime().describe('since when it cannot be reached'),
+  since: timeOf('since when it cannot be reached'),
 });
 export type CellAway = z.output<typeof cellAwaySchema>;
 
@@ -68,9 +68,9 @@ export const cellSchema = z.object({
   waiting: z.int().describe('changes of webhooks and agents that it does not have yet'),
   events: z.number().nullable().describe('stored events, about; null: it is away'),
   bytes: z.number().nullable().describe('size of its database; null: it is away'),
-  oldest_at: z.iso.datetime().nullable().describe('time of its oldest event; null: it has none, or is away'),
+  oldest_at: timeOrNull('time of its oldest event; null: it has none, or is away'),
   replication_lag_bytes: z.number().nullable().describe('of its standby that is farthest behind; null: it has none'),
-  empty_at: z.iso.datetime().nullable().describe('draining: when retention will have removed its last event'),
+  empty_at: timeOrNull('draining: when retention will have removed its last event'),
   created_at: createdAt.nullable().describe('when it was added; null: home'),
 });
 export type CellView = z.output<typeof cellSchema>;

@@ -1,7 +1,7 @@
 /** Dead letters by reason, and the replay or dismissal of many deliveries. */
 import { z } from 'zod';
 import { COUNTED_MAX } from './events.ts';
-import { recordId } from './fields.ts';
+import { recordId, timeOf } from './fields.ts';
 
 export const deadGroupSchema = z
   .object({
@@ -9,8 +9,8 @@ export const deadGroupSchema = z
     deliveries: z.int().describe('number of dead letters'),
     agents: z.int().describe('number of agents'),
     agent_ids: z.array(z.guid()).describe('ids of up to 5 of these agents'),
-    first_at: z.iso.datetime().describe('when the first of them became dead'),
-    last_at: z.iso.datetime().describe('when the last of them became dead'),
+    first_at: timeOf('when the first of them became dead'),
+    last_at: timeOf('when the last of them became dead'),
   })
   .meta({ id: 'DeadLetterGroup' });
 
@@ -38,11 +38,9 @@ export const undoInput = z.strictObject({ action_id: recordId.describe('from the
 
 const more = {
   more: z.boolean().describe('true: more deliveries match; repeat the request with finished_before'),
-  finished_before: z.iso
-    .datetime()
-    .describe(
-      'time before which they were finished; without it, a repeated request replays what was acknowledged since',
-    ),
+  finished_before: timeOf(
+    'time before which they were finished; without it, a repeated request replays what was acknowledged since',
+  ),
 };
 
 export const replayedSchema = z.object({

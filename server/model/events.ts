@@ -1,6 +1,16 @@
 /** Events and their deliveries. */
 import { z } from 'zod';
-import { bodyBytes, contentType, eventType, example, idOf, receivedAt, sourceIp, timeOf } from './fields.ts';
+import {
+  bodyBytes,
+  contentType,
+  eventType,
+  example,
+  idOf,
+  receivedAt,
+  sourceIp,
+  timeOf,
+  timeOrNull,
+} from './fields.ts';
 
 export const eventSchema = z
   .object({
@@ -46,13 +56,8 @@ export const deliverySchema = z
       ),
     attempts: z.number().describe('claims so far, or since the last replay'),
     received_at: timeOf('when the event was received'),
-    available_at: z.iso
-      .datetime()
-      .describe('pending: time from which it can be claimed, unless it is held; leased: end of the lease'),
-    finished_at: z.iso
-      .datetime()
-      .nullable()
-      .describe('when it became done, dead or filtered; null: it is pending or leased'),
+    available_at: timeOf('pending: time from which it can be claimed, unless it is held; leased: end of the lease'),
+    finished_at: timeOrNull('when it became done, dead or filtered; null: it is pending or leased'),
     order_key: z
       .string()
       .nullable()

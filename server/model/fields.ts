@@ -19,6 +19,9 @@ export const idOf = (thing: string) => z.guid().describe(`id of the ${thing}`);
 /** ISO 8601 in UTC. @param what e.g. `when it was created`. */
 export const timeOf = (what: string) => z.iso.datetime().describe(what);
 
+/** @param what ends with what null means. */
+export const timeOrNull = (what: string) => z.iso.datetime().nullable().describe(what);
+
 /** @param thing e.g. `agent`. */
 export const nameOf = (thing: string) => z.string().describe(`name of the ${thing}`);
 

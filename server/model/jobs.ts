@@ -1,6 +1,6 @@
 /** Jobs: replays of many events. */
 import { z } from 'zod';
-import { createdAt, example, idOf, timeOf } from './fields.ts';
+import { createdAt, example, idOf, timeOf, timeOrNull } from './fields.ts';
 
 /** Limit on unfinished jobs. */
 export const JOBS_UNFINISHED_MAX = 100;
@@ -20,7 +20,7 @@ export const jobSchema = z
     beyond_subscriptions: z.boolean().describe('true: also what subscriptions and filters exclude'),
     until: timeOf('events received from this time on are not included'),
     progress: z.number().describe('0 to 1, by the time of the events'),
-    replayed_to: z.iso.datetime().nullable().describe('time up to which events were read; null: none yet'),
+    replayed_to: timeOrNull('time up to which events were read; null: none yet'),
     events: z.number().describe('events replayed'),
     deliveries: z.number().describe('deliveries created'),
     reason: z.string().nullable().describe('why it failed; null: it has not'),
@@ -28,9 +28,9 @@ export const jobSchema = z
       .object({ kind: z.string().describe('user, token or command'), name: z.string().describe('email or user name') })
       .describe('who created it'),
     created_at: createdAt,
-    started_at: z.iso.datetime().nullable().describe('when it began; null: it has not'),
+    started_at: timeOrNull('when it began; null: it has not'),
     updated_at: timeOf('when its last batch was committed'),
-    finished_at: z.iso.datetime().nullable().describe('when it was done, cancelled or failed; null: it is unfinished'),
+    finished_at: timeOrNull('when it was done, cancelled or failed; null: it is unfinished'),
   })
   .meta({
     id: 'Job',

@@ -10,7 +10,7 @@ export interface Field {
   onlyNew?: true;
   /** Schema of the member of answers. Absent: never shown. */
   output?: z.ZodType;
-  /** Value in the example of the API documentation. */
+  /** Value in the example of the API documentation. Absent: null. */
   example?: unknown;
   /** Sentence for a model, which may set the member over MCP. Absent: MCP cannot set it. */
   mcp?: string;
@@ -60,7 +60,9 @@ type UpdateShape<T extends Table> = {
   [Name in Exclude<NamesWith<T, 'input'>, NamesWith<T, 'onlyNew'>>]: z.ZodOptional<Column<T, Name, 'input'>>;
 };
 type OutputShape<T extends Table> = { [Name in NamesWith<T, 'output'>]: Column<T, Name, 'output'> };
-type Example<T extends Table> = { [Name in NamesWith<T, 'output'>]: T[Name]['example'] };
+type Example<T extends Table> = {
+  [Name in NamesWith<T, 'output'>]: T[Name] extends { example: infer Value } ? Value : null;
+};
 
 /** Members of the input that creates the resource. */
 export function createShape<T extends Table>(table: T): CreateShape<T> {
@@ -79,7 +81,7 @@ export function outputShape<T extends Table>(table: T): OutputShape<T> {
 
 /** An answer with the examples of the table. */
 export function exampleOf<T extends Table>(table: T): Example<T> {
-  return derive(table, ({ output, example }) => (output === undefined ? undefined : example));
+  return derive(table, ({ output, example }) => (output === undefined ? undefined : (example ?? null)));
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   nameOf,
   optionalNameText,
   timeOf,
+  timeOrNull,
   updatedAt,
 } from './fields.ts';
 
@@ -37,17 +38,13 @@ export const userSchema = z
     hosted: z.boolean().describe('true: the user signs in at the OpenID Connect provider'),
     created_at: createdAt,
     updated_at: updatedAt,
-    signed_in_at: z.iso.datetime().nullable().describe('last sign-in; null: the user has not signed in yet'),
-    invited_until: z.iso
-      .datetime()
-      .nullable()
-      .describe('until when the invitation link is valid; null: no link was made, or it was used or revoked'),
-    role_until: z.iso
-      .datetime()
-      .nullable()
-      .describe(
-        'end of validity of the role that the OpenID Connect provider confirmed last; after it, API tokens are suspended until the user signs in again; null: the role is set in Weir',
-      ),
+    signed_in_at: timeOrNull('last sign-in; null: the user has not signed in yet'),
+    invited_until: timeOrNull(
+      'until when the invitation link is valid; null: no link was made, or it was used or revoked',
+    ),
+    role_until: timeOrNull(
+      'end of validity of the role that the OpenID Connect provider confirmed last; after it, API tokens are suspended until the user signs in again; null: the role is set in Weir',
+    ),
   })
   .meta({ id: 'User' });
 
@@ -100,7 +97,7 @@ export const userInput = {
 export const userSessionSchema = z.object({
   id: idOf('session'),
   created_at: createdAt,
-  last_seen_at: z.iso.datetime().describe('last request of the session, to the minute'),
+  last_seen_at: timeOf('last request of the session, to the minute'),
   expires_at: timeOf('latest end of the session'),
   address: z.string().describe('address of the browser at the sign-in'),
   user_agent: z.string().describe('User-Agent of the browser at the sign-in'),
@@ -129,8 +126,8 @@ export const tokenSchema = z
       .enum(['active', 'suspended', 'expired', 'revoked'])
       .describe('suspended: refused until its user signs in at the OpenID Connect provider again'),
     created_at: createdAt,
-    expires_at: z.iso.datetime().nullable().describe('when it expires; null: never'),
-    last_used_at: z.iso.datetime().nullable().describe('last request with the token, to the minute; null: none yet'),
-    revoked_at: z.iso.datetime().nullable().describe('when it was revoked; null: not revoked'),
+    expires_at: timeOrNull('when it expires; null: never'),
+    last_used_at: timeOrNull('last request with the token, to the minute; null: none yet'),
+    revoked_at: timeOrNull('when it was revoked; null: not revoked'),
   })
   .meta({ id: 'Token' });

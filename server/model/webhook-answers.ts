@@ -20,7 +20,6 @@ export const answerFields = {
     input: answerSchema.nullable().describe(ANSWER),
     initial: null,
     output: answerSchema.nullable().describe(ANSWER),
-    example: null,
     command: { flags: '--answer-file <file>', text: 'response to a request that was stored, as JSON' },
     form: {
       label: 'Answer (JSON)',
@@ -33,7 +32,6 @@ export const answerFields = {
     input: refusedStatusSchema.nullable().describe(REFUSED_STATUS),
     initial: null,
     output: refusedStatusSchema.nullable().describe(REFUSED_STATUS),
-    example: null,
     command: { flags: '--refused-status <status>', text: 'status for a signature that is refused: 401 or 403' },
     form: { label: 'Status of a refused signature', hint: '401 or 403. Empty: as the scheme says, by default 403.' },
   },

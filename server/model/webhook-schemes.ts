@@ -33,7 +33,6 @@ export const schemeFields = {
     input: definitionSchema.nullable().describe('of the scheme custom; else null'),
     initial: null,
     output: definitionSchema.nullable().describe('of the scheme custom; else null'),
-    example: null,
     command: { flags: '--scheme-file <file>', text: 'definition of the scheme custom, as JSON' },
     form: { label: 'Definition (JSON)', hint: 'Only for the scheme custom.', type: 'json', rows: 4 },
   },
@@ -51,7 +50,6 @@ export const schemeFields = {
       .int()
       .nullable()
       .describe('seconds that the time of a request may be from the clock; 0: not checked; null: as the scheme says'),
-    example: null,
     command: {
       flags: '--tolerance-seconds <seconds>',
       text: 'how far the time of a request may be from the clock; 0: not checked',
@@ -74,7 +72,6 @@ export const schemeFields = {
       ),
     initial: null,
     output: z.string().nullable().describe("the sender's public key; null: the scheme uses a secret"),
-    example: null,
     mcp: 'for schemes with a public key instead of a secret',
     command: {
       flags: '--public-key <key>',

@@ -1,6 +1,6 @@
 /** Secrets of a webhook: as given, their rotation, and what is shown of them. */
 import { z } from 'zod';
-import { createdAt, secretText } from './fields.ts';
+import { createdAt, secretText, timeOrNull } from './fields.ts';
 
 const SECRET_BYTES_MAX = 1_024;
 const OVERLAP_SECONDS_MAX = 31_536_000;
@@ -28,11 +28,11 @@ export type Rotation = z.output<typeof rotateInput>;
 export const secretSchema = z.object({
   slot: z.enum(['current', 'previous']).describe('previous: valid until expires_at beside the current secret'),
   created_at: createdAt,
-  expires_at: z.iso.datetime().nullable().describe('when it expires; null: never'),
+  expires_at: timeOrNull('when it expires; null: never'),
   uses: z
     .int()
     .describe(
       'number of requests that it verified, with a delay of a few seconds, of up to 90 while thousands of webhooks have events, and of up to 6 minutes from 20,000 on',
     ),
-  last_used_at: z.iso.datetime().nullable().describe('when it last verified a request; null: never'),
+  last_used_at: timeOrNull('when it last verified a request; null: never'),
 });

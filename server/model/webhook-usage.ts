@@ -1,6 +1,6 @@
 /** Number and size of the stored events of a webhook. */
 import { z } from 'zod';
-import { idOf } from './fields.ts';
+import { idOf, timeOrNull } from './fields.ts';
 
 export const webhookUsageSchema = z
   .object({
@@ -12,7 +12,7 @@ export const webhookUsageSchema = z
         'stored events, approximately: counted by hour, and undelivered ones that are kept longer are left out',
       ),
     bytes: z.number().describe('bytes of their bodies, as approximate; the disk holds headers and indexes too'),
-    oldest_at: z.iso.datetime().nullable().describe('hour of the oldest stored event; null: none is stored'),
+    oldest_at: timeOrNull('hour of the oldest stored event; null: none is stored'),
   })
   .meta({ id: 'WebhookUsage' });
 

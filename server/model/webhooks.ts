@@ -11,6 +11,7 @@ import {
   nameText,
   prose,
   recordIds,
+  timeOrNull,
   updatedAt,
 } from './fields.ts';
 import { EVENT_TYPE_FROM_CHARACTERS_MAX, eventTypeFault, normalEventTypeFrom } from './signatures/event-type.ts';
@@ -64,8 +65,7 @@ export const webhookFields = {
   },
   has_secret: { output: z.boolean().describe('false: signatures are not checked'), example: true },
   previous_secret_expires_at: {
-    output: z.iso.datetime().nullable().describe('end of validity of the previous secret; null without one'),
-    example: null,
+    output: timeOrNull('end of validity of the previous secret; null without one'),
   },
   ...schemeFields,
   ...answerFields,
@@ -78,7 +78,6 @@ export const webhookFields = {
       .string()
       .nullable()
       .describe('header that carries the signature; null: either of the two default headers'),
-    example: null,
     mcp: 'header with the signature; only for the schemes sha256 and token',
     command: { flags: '--signature-header <name>', text: 'only this header carries the signature' },
     form: {
@@ -92,7 +91,6 @@ export const webhookFields = {
       .describe('header whose value identifies duplicates: a request with a known value is not stored again'),
     initial: null,
     output: z.string().nullable().describe('header whose value identifies duplicates; null: none'),
-    example: null,
     mcp: 'header whose value identifies repeated requests',
     command: {
       flags: '--dedupe-header <name>',
@@ -133,7 +131,6 @@ export const webhookFields = {
     input: atMost('WEBHOOK_MAX_PAYLOAD_BYTES'),
     initial: null,
     output: z.int().nullable().describe('largest body; null: WEBHOOK_MAX_PAYLOAD_BYTES'),
-    example: null,
     command: { flags: '--max-payload-bytes <bytes>', text: 'less than WEBHOOK_MAX_PAYLOAD_BYTES' },
     form: { label: 'Payload limit (bytes)', hint: 'Empty: {payload limit} (default, and the largest value).' },
   },
@@ -148,7 +145,6 @@ export const webhookFields = {
       ),
     initial: null,
     output: z.int().nullable().describe('requests per window and client address; null: the default limit'),
-    example: null,
     command: { flags: '--rate-limit <requests>', text: 'requests per window and client IP, for this webhook only' },
     form: {
       label: 'Rate limit per client',
@@ -172,7 +168,6 @@ export const webhookFields = {
       .describe('an alert begins when the last event is older; 60 to 31536000; null: none is expected'),
     initial: null,
     output: z.int().nullable().describe('an alert begins when the last event is older; null: none is expected'),
-    example: null,
     command: { flags: '--expect-every-seconds <seconds>', text: 'an alert begins when the last event is older' },
     form: {
       label: 'Expect an event every (seconds)',

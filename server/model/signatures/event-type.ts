@@ -87,14 +87,15 @@ export function typedRequest<Request extends { headers: Readonly<Record<string, 
       else headers[name] = value;
     } else if (parsed === null) {
       if (value !== undefined) return null;
-    } else setAt(parsed, part, value);
+    } else setMember(parsed, pointerOf(part)!, value);
   }
   return { headers, body: parsed === null ? request.body : JSON.stringify(parsed) };
 }
 
 type Json = Record<string, unknown>;
 
-function objectOf(text: string): Json | null {
+/** The JSON object of a body; null: it is not one. */
+export function objectOf(text: string): Json | null {
   try {
     const value: unknown = JSON.parse(text.replace(/^\ufeff/, ''));
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null;
@@ -112,9 +113,9 @@ function memberOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Json)[name] : undefined;
 }
 
-/** Sets the member at a pointer; undefined removes it. */
-function setAt(object: Json, part: string, value: string | undefined): void {
-  const steps = [...pointerOf(part)!];
+/** Sets the member at a path; undefined removes it. */
+export function setMember(object: Json, path: readonly string[], value: unknown): void {
+  const steps = [...path];
   const last = steps.pop()!;
   let parent = object;
   for (const step of steps) {

@@ -2,7 +2,7 @@
 import { createHmac, createPrivateKey, type KeyObject, sign as signBytes } from 'node:crypto';
 import { twilioContent } from './code-schemes.ts';
 import type { SchemeDefinition } from './definition.ts';
-import { jsonText } from './json-bytes.ts';
+import { objectOf, setMember } from './event-type.ts';
 import { isAsymmetric, keyOf } from './keys.ts';
 import { fieldOf, headerOf, pointerOf } from './sources.ts';
 
@@ -122,26 +122,11 @@ function privateKey(given: Uint8Array): KeyObject {
 }
 
 /** Sets a member of a JSON object. @param path names from the outermost object on. @throws CannotSign when the body is not an object */
-export function withMember(body: Buffer, path: readonly string[], member: unknown): Buffer {
-  let value: unknown;
-  try {
-    value = JSON.parse(jsonText(body));
-  } catch {
-    value = null;
-  }
-  if (!isObject(value))
-    throw new CannotSign('The scheme puts its time or signature into the body: give a JSON object.');
-  return Buffer.from(JSON.stringify(setAt(value, path, member)));
-}
-
-function setAt(target: Record<string, unknown>, [name, ...rest]: readonly string[], member: unknown): object {
-  if (name === undefined) return target;
-  const inner = target[name];
-  return { ...target, [name]: rest.length === 0 ? member : setAt(isObject(inner) ? inner : {}, rest, member) };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+function withMember(body: Buffer, path: readonly string[], member: unknown): Buffer {
+  const object = objectOf(body.toString('utf8'));
+  if (object === null) throw new CannotSign('The scheme puts its time or signature into the body: give a JSON object.');
+  setMember(object, path, member);
+  return Buffer.from(JSON.stringify(object));
 }
 
 function textOf(secret: Uint8Array): string {
