@@ -113,15 +113,7 @@ describe('a request that the library signed', () => {
     });
   });
 
-  test.each(senders)('of %s is answered 202, and 403 with another body', async (preset, sign) => {
-    const { path } = await app.addWebhook({ secret: SECRET, signature_scheme: preset });
-    const headers = { 'content-type': 'application/json', ...(await sign('msg_2')) };
-    const post = (body: string) => fetch(`${app.url}${path}`, { method: 'POST', headers, body });
-    expect((await post(BODY.replace('17', '18'))).status).toBe(403);
-    expect((await post(BODY)).status).toBe(202);
-  });
-
-  test('of twilio, a form, verifies at its URL, and not with one byte changed', async () => {
+  test('of twilio, a form, verifies at its URL, and not with one byte changed', () => {
     const { definition } = presetNamed('twilio')!;
     const keys = [keyOf(definition, Buffer.from(SECRET))];
     const fields = { From: '+15551234567', Body: 'größe & 水', NumMedia: '0' };
@@ -133,16 +125,5 @@ describe('a request that the library signed', () => {
     expect(verifies(definition, keys, signed)).toBe(true);
     expect(verifies(definition, keys, { ...signed, url: `${URL_OF_HOOK}?a=1` })).toBe(false);
     expect(changedRequests(signed).filter((request) => verifies(definition, keys, request))).toEqual([]);
-
-    const { path } = await app.addWebhook({ secret: SECRET, signature_scheme: 'twilio' });
-    const url = `${app.settings.FRONTEND_PUBLIC_API_URL}${path}`;
-    const post = (sent: string) =>
-      fetch(`${app.url}${path}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/x-www-form-urlencoded', ...signedFor(url) },
-        body: sent,
-      });
-    expect((await post(`${body}&Extra=1`)).status).toBe(403);
-    expect((await post(body)).status).toBe(200);
   });
 });

@@ -4,7 +4,7 @@ import { RawClient } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 
-const app = shared(() => startTestApp({ QUEUE_EVENTS_MAX: 300 }));
+const app = shared(() => startTestApp());
 /** Another process on the same database. */
 const other = shared(() => startTestApp({}, app));
 
@@ -235,32 +235,4 @@ describe('a batch', () => {
     });
     expect(commits).toEqual([{ xmin: expect.any(String), events: 50 }]);
   });
-});
-
-test('a full queue is answered 503, and queued events are stored', async () => {
-  const to = await addWebhook();
-  const queueMax = app.settings.QUEUE_EVENTS_MAX;
-  const sent = await app.database.transaction(async (query) => {
-    await query({ text: 'lock table dedupe_keys' });
-    const first = post(to, 'first');
-    const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-    await until(async () => (await query({ text: waiting })).length > 0);
-    const queued = Array.from({ length: queueMax }, (_, i) => post(to, `value ${i}`));
-    await until(async () => (await app.metric('weir_queue_events')) === queueMax);
-    expect(await post(to, 'one too many')).toMatchObject({ status: 503, answer: { code: 'queue_full' } });
-    return [first, ...queued];
-  });
-  for (const { status } of await Promise.all(sent)) expect(status).toBe(202);
-  expect((await eventsOf(to)).length).toBe(queueMax + 1);
-});
-
-test('an unavailable database is answered 503 at once; a retry is stored after recovery', async () => {
-  const to = await addWebhook();
-  await app.cutOff();
-  await until(async () => (await fetch(`${app.url}/readyz`)).status === 503);
-  expect(await post(to, 'one')).toMatchObject({ status: 503, answer: { code: 'database_unavailable' } });
-  await app.restore();
-  await reachable(app);
-  expect((await post(to, 'one')).status).toBe(202);
-  expect((await post(to, 'one')).status).toBe(200);
 });
