@@ -1,39 +1,37 @@
-/** Recent activity of webhooks, agents and events by id, for up to one page of their lists. */
-import type { Call } from './call.ts';
-import { itemsOf } from './page.ts';
+/** Recent activity of webhooks, agents and events by id, for up to one page of their lists. What cannot be read is omitted. */
+import type { Problem } from '../base/http/problem.ts';
+import type { Call, Invalid } from './call.ts';
 
-export async function webhookActivity(call: Call, ids: readonly string[]) {
-  if (ids.length === 0) return {};
-  const active = itemsOf(await call('listWebhookActivity', { query: { webhook_ids: ids.join(',') } }));
-  return Object.fromEntries(active.items.map((one) => [one.webhook_id, one]));
-}
+type Ids = readonly string[];
 
-/** Stored events and bytes of webhooks by id. */
-export async function webhookUsage(call: Call, ids: readonly string[]) {
-  if (ids.length === 0) return {};
-  const used = itemsOf(await call('listWebhookUsage', { query: { webhook_ids: ids.join(',') } }));
-  return Object.fromEntries(used.items.map((one) => [one.webhook_id, one]));
-}
+export const webhookActivity = async (call: Call, ids: Ids) =>
+  byId(ids.length > 0 && (await call('listWebhookActivity', { query: { webhook_ids: ids.join(',') } })), 'webhook_id');
 
-/** Requests to webhooks in the last 24 hours by id, with the quarters of an hour. */
-export async function webhookHistory(call: Call, ids: readonly string[]) {
-  if (ids.length === 0) return {};
-  const counted = itemsOf(
-    await call('listWebhookHistory', { query: { webhook_ids: ids.join(','), quarters: 'true' } }),
-  );
-  return Object.fromEntries(counted.items.map((one) => [one.webhook_id, one]));
-}
+/** Stored events and bytes. */
+export const webhookUsage = async (call: Call, ids: Ids) =>
+  byId(ids.length > 0 && (await call('listWebhookUsage', { query: { webhook_ids: ids.join(',') } })), 'webhook_id');
 
-/** States of the deliveries of events. Events without deliveries are omitted; without a database, all are. */
-export async function eventDeliveries(call: Call, ids: readonly string[]) {
-  if (ids.length === 0) return {};
-  const counted = itemsOf(await call('countEventDeliveries', { query: { event_ids: ids.join(',') } }));
-  return Object.fromEntries(counted.items.map((one) => [one.event_id, one]));
-}
+/** Requests in the last 24 hours, with the quarters of an hour. */
+export const webhookHistory = async (call: Call, ids: Ids) => {
+  const query = { webhook_ids: ids.join(','), quarters: 'true' };
+  return byId(ids.length > 0 && (await call('listWebhookHistory', { query })), 'webhook_id');
+};
 
-/** What agents do, by id, with the quarters of an hour. */
-export async function agentActivity(call: Call, ids: readonly string[]) {
-  if (ids.length === 0) return {};
-  const active = itemsOf(await call('listAgentActivity', { query: { agent_ids: ids.join(','), quarters: 'true' } }));
-  return Object.fromEntries(active.items.map((one) => [one.agent_id, one]));
+/** States of the deliveries of events. Events without deliveries are omitted. */
+export const eventDeliveries = async (call: Call, ids: Ids) =>
+  byId(ids.length > 0 && (await call('countEventDeliveries', { query: { event_ids: ids.join(',') } })), 'event_id');
+
+/** What agents do, with the quarters of an hour. */
+export const agentActivity = async (call: Call, ids: Ids) => {
+  const query = { agent_ids: ids.join(','), quarters: 'true' };
+  return byId(ids.length > 0 && (await call('listAgentActivity', { query })), 'agent_id');
+};
+
+/** @param called false: there was nothing to read */
+function byId<Item>(
+  called: false | { kind: 'done'; body: { items: readonly Item[] } } | Invalid | Problem,
+  key: keyof NoInfer<Item>,
+): Record<string, Item> {
+  const items = called !== false && called.kind === 'done' ? called.body.items : [];
+  return Object.fromEntries(items.map((item) => [item[key], item]));
 }

@@ -23,6 +23,9 @@ export type Called<Name extends OperationName = OperationName> =
   | Invalid
   | Problem;
 
+/** The body of an operation that is done. */
+export type BodyOf<Name extends OperationName> = Success<Operations[Name]['answers']>['body'];
+
 export interface CallArguments {
   id?: string;
   innerId?: string;
@@ -107,7 +110,6 @@ function refused(problem: Problem): Invalid | Problem {
   return { kind: 'invalid', errors };
 }
 
-/** Members of `invalid_request`. */
 interface InvalidMembers {
   errors: { pointer?: string; parameter?: string; detail: string }[];
   errors_omitted?: number;

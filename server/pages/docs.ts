@@ -1,5 +1,5 @@
 /** /docs: the guides of this release, readable without signing in. The build renders them (operate/setup/guides.mjs). */
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { problem } from '../base/http/problem.ts';
 import type { Person } from '../manage/auth/person.ts';
@@ -42,27 +42,21 @@ const EXCERPT_AFTER = 160;
 
 /** @param build folder of the build, which contains the rendered guides */
 export function docsPages(build: string): { docs: Page<Person | null>; guide: Page<Person | null> } {
-  let loaded: Promise<Guide[]> | null = null;
+  let loaded: Guide[] | undefined;
   const load = () => {
-    loaded ??= readFile(join(build, 'views/docs/guides.json'), 'utf8').then(
-      (text) => JSON.parse(text) as Guide[],
-      (error) => {
-        loaded = null;
-        throw error;
-      },
-    );
+    loaded ??= JSON.parse(readFileSync(join(build, 'views/docs/guides.json'), 'utf8')) as Guide[];
     return loaded;
   };
 
   const docs: Page<Person | null> = async ({ query }) => {
-    const guides = await load();
+    const guides = load();
     const sought = (query.get('q') ?? '').slice(0, SEARCH_CHARACTERS_MAX).trim();
     if (sought === '') return view('docs/index', 'Docs', { guides, sought, found: [] }, { stored: 'docs' });
     return view('docs/index', 'Docs', { guides, sought, found: searchGuides(guides, sought) });
   };
 
   const guide: Page<Person | null> = async ({ id }) => {
-    const guides = await load();
+    const guides = load();
     const one = guides.find(({ name }) => name === id);
     if (one === undefined) return problem('not_found', 'No guide has this name; /docs lists them.');
     return view('docs/guide', one.title, { guides, guide: one }, { stored: `docs/${one.name}` });

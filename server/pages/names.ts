@@ -2,26 +2,22 @@
 
 import { recordOf } from '../base/http/record.ts';
 import { nameText, recordId } from '../model/fields.ts';
-import type { Named, NamedTable, NewestNames } from '../store/queries/names.ts';
+import type { Named, NamedTable } from '../store/queries/names.ts';
 import type { Call, Called, Invalid } from './call.ts';
 import { plural, shortId } from './show.ts';
 
 const words = { webhooks: 'webhook', agents: 'agent' } as const;
 
-/** Maximum number of choices. */
 const LISTED_MAX = 200;
 /** Maximum number of names in the message for an ambiguous name. */
 const SHOWN_MAX = 5;
 
-/** Webhooks or agents to choose from. */
 interface Choices {
   /** Names by id, sorted by name; also used to look up typed names. */
   names: Record<string, string>;
   /** False when there are more; those are chosen by typing a name or an id. */
   complete: boolean;
 }
-
-type Only = Partial<Pick<NewestNames, 'contains' | 'active'>>;
 
 /**
  * Returns the newest webhooks or agents, and those with these ids, whatever their age. A deleted webhook or agent has no name and is
@@ -31,45 +27,15 @@ export async function choicesOf(
   call: Call,
   table: NamedTable,
   ids: readonly (string | undefined)[] = [],
-  { contains = null, active = false }: Only = {},
+  { active = false } = {},
 ): Promise<Choices> {
   const [newest, others] = await Promise.all([
-    call.names.newest(table, { contains, active, limit: LISTED_MAX + 1 }),
+    call.names.newest(table, { contains: null, active, limit: LISTED_MAX + 1 }),
     call.names.of(table, known(ids)),
   ]);
   const named = [...newest.slice(0, LISTED_MAX), ...others];
   named.sort((one, other) => one.name.localeCompare(other.name));
   return { names: byId(named), complete: newest.length <= LISTED_MAX };
-}
-
-/**
- * Returns the webhooks or agents whose name contains the text, and those with these ids. `found` is a sentence with the number of matches.
- * @param ids are checked in the form, so they stay in the list
- */
-export async function searchedChoices(
-  call: Call,
-  table: NamedTable,
-  text: string,
-  ids: readonly string[],
-): Promise<Choices & { found: string }> {
-  const sought = nameText.safeParse(text);
-  const [found, kept] = await Promise.all([
-    sought.success
-      ? choicesOf(call, table, [], { contains: sought.data })
-      : { names: recordOf<string>(), complete: true },
-    namesOf(call, table, ids),
-  ]);
-  const matches = Object.entries(found.names);
-  const checked = Object.entries(kept).filter(([id]) => found.names[id] === undefined);
-  const count = found.complete
-    ? plural(matches.length, words[table])
-    : `More than ${plural(matches.length, words[table])}`;
-  return {
-    names: recordOf([...checked, ...matches]),
-    // Not all are in the list, so the field to find others stays.
-    complete: false,
-    found: `${count} ${found.complete && matches.length === 1 ? 'has' : 'have'} “${text}” in the name.`,
-  };
 }
 
 /** The names by id, sorted by name. A deleted webhook or agent has no name. */

@@ -3,8 +3,9 @@
 import type { Exchange } from '../base/http/exchange.ts';
 import { type Problem, problem } from '../base/http/problem.ts';
 import { within } from '../base/time/within.ts';
+import type { OperationName } from '../manage/api/routes.ts';
 import type { Person } from '../manage/auth/person.ts';
-import type { Call, Invalid } from './call.ts';
+import type { Call, CallArguments, Called, Invalid } from './call.ts';
 
 export interface PageRequest<Who = Person> {
   person: Who;
@@ -52,8 +53,21 @@ export function view(
   title: string,
   data: object,
   feedback: Pick<View, 'address' | 'status' | 'retryAfterSeconds' | 'once' | 'stored' | 'formTo'> = {},
-): PageReply {
+): View {
   return { kind: 'view', view: name, title, data, ...feedback };
+}
+
+/** Error messages by field, and the response status of the page. */
+export interface FormFeedback {
+  /** Key '' is the form as a whole, see partials/form-error. */
+  errors: Record<string, string>;
+  status: number;
+  retryAfterSeconds?: number | undefined;
+}
+
+/** A page with a form, with what was typed in `data`, and its errors. */
+export function formView(name: string, title: string, data: object, { errors, ...feedback }: FormFeedback): View {
+  return view(name, title, { ...data, errors }, feedback);
 }
 
 export function redirect(to: string, notice?: string, headers: Record<string, string> = {}): PageReply {
@@ -85,6 +99,20 @@ export function asProblem(called: Invalid | Problem): PageReply {
     .map(([field, sentence]) => (field === '' ? sentence : `${field}: ${sentence}`))
     .join(' ');
   return problem('invalid_request', detail);
+}
+
+/** A page that carries out one operation, on the id in the path unless `givenOf` says more. A refused one is a problem page. */
+export function action<Name extends OperationName>(
+  operation: Name,
+  replyOf: (done: Extract<Called<Name>, { kind: 'done' }>, request: PageRequest) => PageReply | Promise<PageReply>,
+  givenOf: (request: PageRequest) => CallArguments = () => ({}),
+): Page {
+  return async (request) => {
+    const called: Called = await request.call(operation, { id: request.id, ...givenOf(request) });
+    return called.kind === 'done'
+      ? replyOf(called as Extract<Called<Name>, { kind: 'done' }>, request)
+      : asProblem(called);
+  };
 }
 
 /** The data of a list page. Invalid filters give an empty list, with errors beside the filters. */

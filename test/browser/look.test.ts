@@ -102,8 +102,8 @@ test('no line of a code sample is cut off', async () => {
   for (const width of [1440, 390]) {
     await tab.page.setViewportSize({ width, height: 900 });
     await tab.page.goto(`/webhooks/${webhook.id}`);
-    for (const language of await tab.page.locator('.samples > label').all()) {
-      await language.click();
+    for (const language of await tab.page.locator('details:has(> .sample)').all()) {
+      if ((await language.getAttribute('open')) === null) await language.locator('summary').click();
       const hidden = await tab.page.evaluate(`[...document.querySelectorAll('.sample > pre')]
         .filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth)
         .map((one) => one.ariaLabel)`);
@@ -254,6 +254,7 @@ describe('the pages of one thing', () => {
     const token = (await first('/api/v1/tokens')).id;
     paths.push(...(await Promise.all(things)), ...tabs, `/agents/${agent.body.id}`, `/agents/${agent.body.id}/edit`);
     paths.push(`/users/${administrator.id}`, `/account/tokens/${token}`, '/audit/1');
+    paths.push(`/agents/${agent.body.id}/filter?webhook_id=${webhook.id}`, `/agents/${agent.body.id}/webhooks`);
   });
 
   test.each([

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { accessibilityViolations, openTab, startPagesApp } from '../helpers/browser.ts';
-import { addPerson, givePassword, PASSWORD, request, signIn } from '../helpers/people.ts';
+import { PASSWORD } from '../helpers/people.ts';
 import { shared } from '../helpers/shared.ts';
 
 const app = shared(startPagesApp);
@@ -31,21 +31,4 @@ test('before the set-up both pages explain where its address is', async () => {
   await page.getByText('This URL has no token.').waitFor();
   expect(await page.getByLabel('Email').count()).toBe(0);
   await close();
-});
-
-test('after failed sign-ins the page shows how long to wait', async () => {
-  const viewer = await addPerson(app, 'viewer');
-  await givePassword(app, viewer);
-  for (let each = 0; each < 30; each++) {
-    const answer = await signIn(app, viewer.email, `guess ${each}`);
-    if (answer.status === 429) break;
-  }
-  const form = new URLSearchParams({ email: viewer.email, password: PASSWORD, return_to: '/' }).toString();
-  const headers = { 'content-type': 'application/x-www-form-urlencoded', origin: app.settings.PUBLIC_URL };
-  const { status, headers: answered, text } = await request(`${app.url}/sign-in`, 'POST', form, headers);
-  expect(status).toBe(429);
-  const seconds = Number(answered.get('retry-after'));
-  expect(seconds).toBeGreaterThan(0);
-  expect(text).toContain(`Try again in ${seconds} second`);
-  await sql('delete from sign_in_failures');
 });

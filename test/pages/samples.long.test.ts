@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { samplesOf } from '../../server/pages/samples/agent.ts';
+import { agentSamples } from '../../server/pages/samples/samples.ts';
 import { addAgent, send, startAgentApp } from '../helpers/agents.ts';
 import { addPerson } from '../helpers/people.ts';
 import { temporaryDirectory } from '../helpers/settings.ts';
@@ -24,7 +24,7 @@ test.each([
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const event = await send(webhook, '{"order":17}');
-  const { code } = samplesOf(app.url, { command: 'weir', install: null }).find(
+  const { code } = agentSamples(app.url, { command: 'weir', install: null }).find(
     (sample) => sample.language === language,
   )!;
   await writeFile(join(directory, file), code);
@@ -39,7 +39,7 @@ test('the sample for consuming in Node.js works with the client library until it
   const webhook = await app.addWebhook();
   const agent = await addAgent(app, [webhook]);
   const event = await send(webhook, '{"order":17}');
-  const { code } = samplesOf(app.url, { command: 'weir', install: null }).find(
+  const { code } = agentSamples(app.url, { command: 'weir', install: null }).find(
     (sample) => sample.language === 'Node.js',
   )!;
   await mkdir(join(directory, 'node_modules'));

@@ -1,7 +1,6 @@
 /** What people find: by the search of the page frame, and by the filters of the events. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { progressOf } from '../../server/pages/events/events.ts';
-import { tidyAddress } from '../../server/pages/forms/filters.ts';
+import { tidyAddress } from '../../server/pages/forms/form.ts';
 import { send } from '../helpers/agents.ts';
 import { startPagesApp } from '../helpers/browser.ts';
 import { addPerson } from '../helpers/people.ts';
@@ -136,6 +135,10 @@ describe('the list of events', () => {
     expect(text).toContain('href="/api/v1/events/export?type=order.created&amp;format=csv"');
   });
 
+  test('reports an invalid value beside its filter', async () => {
+    expect((await open('/events?source=nowhere')).text).toContain('id="e-source"');
+  });
+
   test('without JavaScript has no empty parameters in its address', async () => {
     const { status, location } = await open('/events?webhook_id=&type=&q=a%3D&from=');
     expect([status, location]).toEqual([303, '/events?q=a%3D']);
@@ -176,17 +179,4 @@ test('the search finds text in the bodies of the last hour', async () => {
   const found = await search('"order.created"}');
   expect(found.text).toContain('Events of the last hour with this text');
   expect(found.text).toContain(`/events/${event}`);
-});
-
-test.each([
-  [{}, { to: '2026-11-25T12:00:00.000Z', done: 4, all: 12 }],
-  [{ from: '2026-11-25T05:00:00Z' }, { to: '2026-11-25T12:00:00.000Z', done: 4, all: 7 }],
-  [{ to: '2026-11-25T10:00:00Z' }, { to: '2026-11-25T10:00:00Z', done: 2, all: 10 }],
-])('a search with %o has come so far', (filters, progress) => {
-  const searchedTo = '2026-11-25T08:00:00.000Z';
-  const oldest = '2026-11-25T00:00:00.000Z';
-  expect(progressOf(searchedTo, filters, oldest, Date.parse('2026-11-25T12:00:00Z'))).toEqual({
-    searchedTo,
-    ...progress,
-  });
 });

@@ -94,7 +94,7 @@ if (window.weirCharts === undefined) {
   /** A line for the values at the cursor, with a link to the events of that time. */
   const readoutOf = () => {
     const readout = document.createElement('p');
-    readout.className = 'readout';
+    readout.className = 'hint readout';
     const values = document.createElement('span');
     values.setAttribute('aria-live', 'polite');
     const link = document.createElement('a');

@@ -8,36 +8,17 @@
   /** A shorter request changes no text, which would flicker. */
   const BUSY_AFTER_MS = 150;
 
-  /** The first word of a button, and what is shown instead of the whole. */
-  const doing = {
-    Accept: 'Accepting…',
-    Change: 'Changing…',
-    Check: 'Checking…',
-    Create: 'Creating…',
-    Delete: 'Deleting…',
-    Disable: 'Disabling…',
-    Dismiss: 'Dismissing…',
-    Enable: 'Enabling…',
-    Replay: 'Replaying…',
-    Revoke: 'Revoking…',
-    Rotate: 'Rotating…',
-    Save: 'Saving…',
-    Search: 'Searching…',
-    Send: 'Sending…',
-    Set: 'Saving…',
-    Sign: 'Signing in…',
-    Undo: 'Undoing…',
-    Verify: 'Verifying…',
-  };
+  /** What a button does, from its first word, a verb: `Creating…`. */
+  const doingOf = (text) =>
+    `${{ Set: 'Sett', New: 'Creat' }[text.split(' ')[0]] ?? text.split(' ')[0].replace(/e$/, '')}ing…`;
 
   const buttons = new WeakMap();
 
   document.addEventListener('submit', ({ target, submitter }) => {
     const button = submitter ?? target.querySelector('button:not([type="button"])');
-    if (!button || button.childElementCount > 0) return;
+    if (!button || button.childElementCount > 0 || target.method === 'dialog') return;
     const text = button.textContent.trim();
-    const out = text.startsWith('Sign out') ? 'Signing out…' : doing[text.split(' ')[0]];
-    if (out === undefined) return;
+    const out = doingOf(text);
     const timer = setTimeout(() => {
       button.textContent = out;
       button.setAttribute('aria-busy', 'true');

@@ -6,18 +6,6 @@
  */
 (() => {
   const OFF = 'weir-shortcuts-off';
-  /** The second key after g. */
-  const places = {
-    o: '/',
-    i: '/issues',
-    e: '/events',
-    d: '/deliveries',
-    w: '/webhooks',
-    a: '/agents',
-    u: '/users',
-    l: '/audit',
-    s: '/status',
-  };
   const GO_MS = 1500;
   /** Looked up each time: a step back in history replaces the whole body. */
   const dialog = () => document.getElementById('shortcuts');
@@ -177,7 +165,7 @@
     if (isOff() || target.closest?.('input, select, textarea, [contenteditable]')) return;
     const after = timeStamp - goneAtMs < GO_MS;
     goneAtMs = key === 'g' ? timeStamp : Number.NEGATIVE_INFINITY;
-    const link = after && places[key] ? document.querySelector(`.nav a[href="${places[key]}"]`) : null;
+    const link = after && /^[a-z]$/.test(key) ? document.querySelector(`.nav a[data-go="${key}"]`) : null;
     if (!link && !actions[key]) return;
     event.preventDefault();
     if (link) link.click();

@@ -41,7 +41,7 @@
   function enhance(tree) {
     if (tree.dataset.tree === 'ready') return;
     tree.dataset.tree = 'ready';
-    const tools = make('div', '', 'tree-tools');
+    const tools = make('div', '', 'actions tree-tools');
     const search = Object.assign(make('input', ''), { type: 'search', placeholder: 'Search in the body' });
     search.setAttribute('aria-label', 'Search in the body');
     const count = make('span', '', 'muted');

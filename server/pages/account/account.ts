@@ -1,50 +1,59 @@
-/** /account: the signed-in user, the password form and the user's sessions. */
-import { type FormFeedback, fieldError, formErrors, noErrors } from '../forms/errors.ts';
-import { asProblem, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
+/** /account: the signed-in user, the password, the user's sessions and API tokens; administrators see all tokens. */
+import { allows, type Role, roles } from '../../model/users.ts';
+import {
+  confirmation,
+  confirmationError,
+  fieldError,
+  filtersOf,
+  formErrors,
+  noErrors,
+  textsOf,
+} from '../forms/form.ts';
+import {
+  action,
+  asProblem,
+  type FormFeedback,
+  formView,
+  type Page,
+  type PageReply,
+  type PageRequest,
+  redirect,
+  view,
+} from '../page.ts';
 
 const account: Page = (request) => accountPage(request, noErrors);
 
 const changePassword: Page = async (request) => {
-  const field = (name: string) => request.form.get(name) ?? '';
+  const { new_password_again, ...passwords } = textsOf(request.form, [
+    'current_password',
+    'new_password',
+    'new_password_again',
+  ]);
   const revokeTokens = request.form.has('revoke_tokens');
-  if (field('new_password') !== field('new_password_again'))
+  if (passwords.new_password !== new_password_again)
     return accountPage(request, fieldError('new_password_again', 'The passwords do not match.'), revokeTokens);
-  const input = {
-    current_password: field('current_password'),
-    new_password: field('new_password'),
-    revoke_tokens: revokeTokens,
-  };
-  const changed = await request.call('changePassword', { input });
+  const changed = await request.call('changePassword', { input: { ...passwords, revoke_tokens: revokeTokens } });
   if (changed.kind !== 'done') return accountPage(request, formErrors(changed), revokeTokens);
   if (!revokeTokens) return redirect('/account', 'password-changed');
   return redirect(`/account?count=${changed.body.revoked_tokens}`, 'password-changed-tokens-revoked');
 };
 
-const endSession: Page = async ({ id, call }) => {
-  const ended = await call('endSession', { id });
-  if (ended.kind !== 'done') return asProblem(ended);
+const endSession = action('endSession', ({ headers }) =>
   // A removed cookie means that the user ended the current session.
-  const isOwn = 'set-cookie' in ended.headers;
-  return redirect(isOwn ? '/sign-in' : '/account', isOwn ? 'signed-out' : 'session-ended', ended.headers);
-};
+  'set-cookie' in headers ? redirect('/sign-in', 'signed-out', headers) : redirect('/account', 'session-ended'),
+);
 
-const signOutEverywhere: Page = async ({ call }) => {
-  const ended = await call('endSessions');
-  if (ended.kind !== 'done') return asProblem(ended);
-  return redirect('/sign-in', 'signed-out-everywhere', ended.headers);
-};
+const signOutEverywhere = action('endSessions', ({ headers }) =>
+  redirect('/sign-in', 'signed-out-everywhere', headers),
+);
 
 export const accountPages = { account, changePassword, endSession, signOutEverywhere };
 
 /** @param revokeTokens the checkbox value of a refused form. */
-async function accountPage(
-  { call }: PageRequest,
-  { errors, ...feedback }: FormFeedback,
-  revokeTokens = true,
-): Promise<PageReply> {
+async function accountPage({ call }: PageRequest, feedback: FormFeedback, revokeTokens = true): Promise<PageReply> {
   const sessions = await call('listSessions');
   if (sessions.kind !== 'done') return asProblem(sessions);
-  return view('account', 'Account', { sessions: sessions.body.items, browserName, errors, revokeTokens }, feedback);
+  return formView('account', 'Account', { sessions: sessions.body.items, browserName, revokeTokens }, feedback);
 }
 
 /** The first match counts: most browsers also name Chrome and Safari. */
@@ -75,3 +84,44 @@ export function browserName(userAgent: string): string {
   if (browser === undefined) return userAgent.slice(0, 40) || 'Unknown';
   return system === undefined ? browser : `${browser} on ${system}`;
 }
+
+const lifetimes: readonly (readonly [string, string])[] = [
+  ['7', '7 days'],
+  ['30', '30 days'],
+  ['90', '90 days'],
+  ['365', 'a year'],
+  ['never', 'never'],
+];
+
+const tokenList: Page = async ({ person, call, query }) => {
+  const filters = filtersOf(query, ['all', 'user_id', 'cursor']);
+  const list = await call('listTokens', { query: filters });
+  if (list.kind === 'problem') return list;
+  const page = list.kind === 'done' ? list.body : { items: [], next_cursor: null };
+  const isOwn = filters.all !== 'true' && (filters.user_id ?? person.id) === person.id;
+  const errors = list.kind === 'invalid' ? Object.values(list.errors) : [];
+  return view('tokens/list', 'Tokens', { filters, page, isOwn, errors });
+};
+
+const newToken: Page = async ({ person }) =>
+  tokenForm(person.role, { name: '', role: 'viewer', expires: '90' }, noErrors);
+
+const createToken: Page = async ({ person, call, form }) => {
+  const given = textsOf(form, ['name', 'role', 'expires']);
+  const days = given.expires === 'never' ? null : Number(given.expires);
+  const input = { name: given.name, role: given.role, expires_in_days: days, ...confirmation(form) };
+  const made = await call('createToken', { input });
+  if (made.kind === 'done') return view('tokens/made', 'New token', { token: made.body }, { status: 201, once: true });
+  return tokenForm(person.role, given, formErrors(made, confirmationError()));
+};
+
+function tokenForm(role: Role, given: object, feedback: FormFeedback) {
+  const offered = roles.filter((candidate) => allows(role, candidate));
+  return formView('tokens/new', 'New token', { given, roles: offered, lifetimes }, feedback);
+}
+
+const showToken = action('showToken', ({ body: token }) => view('tokens/show', token.name, { token }));
+
+const revokeToken = action('revokeToken', (_, { id }) => redirect(`/account/tokens/${id}`, 'token-revoked'));
+
+export const tokenPages = { tokenList, newToken, createToken, showToken, revokeToken };

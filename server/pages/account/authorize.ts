@@ -6,10 +6,9 @@ import { personActor } from '../../manage/auth/person.ts';
 import { answerTo, grant, readRequest } from '../../manage/oauth/authorize.ts';
 import { type OAuth, oauthPolicy } from '../../manage/oauth/oauth.ts';
 import { allows, roles } from '../../model/users.ts';
-import { type FormFeedback, fieldError, formErrors, noErrors } from '../forms/errors.ts';
-import { confirmation, confirmationError, field } from '../forms/form.ts';
+import { confirmation, confirmationError, field, fieldError, formErrors, noErrors } from '../forms/form.ts';
 import { choicesOf, idsOf } from '../names.ts';
-import { type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
+import { type FormFeedback, formView, type Page, type PageReply, type PageRequest, redirect } from '../page.ts';
 
 type Known = Extract<Awaited<ReturnType<typeof readRequest>>, { kind: 'request' }>;
 
@@ -68,22 +67,13 @@ async function consent(
   { person, call, form }: PageRequest,
   { client, redirectUri }: Known,
   text: string,
-  { errors, ...feedback }: FormFeedback,
+  feedback: FormFeedback,
 ): Promise<PageReply> {
   const { origin, host } = new URL(redirectUri);
   const mayChoose = allows(person.role, 'operator');
   const choices = mayChoose ? await choicesOf(call, 'agents', [], { active: true }) : null;
   const offered = roles.filter((role) => allows(person.role, role));
   const given = { access: form.get('access') ?? (mayChoose ? 'agent' : 'viewer'), agentId: form.get('agent_id') ?? '' };
-  const data = {
-    client,
-    host,
-    request: text,
-    back: `/oauth/authorize?${text}`,
-    choices,
-    roles: offered,
-    given,
-    errors,
-  };
-  return view('authorize', `Connect ${client.name}`, data, { ...feedback, formTo: origin });
+  const data = { client, host, request: text, back: `/oauth/authorize?${text}`, choices, roles: offered, given };
+  return { ...formView('authorize', `Connect ${client.name}`, data, feedback), formTo: origin };
 }

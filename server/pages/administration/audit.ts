@@ -2,9 +2,8 @@
 
 import { problem } from '../../base/http/problem.ts';
 import { auditKinds } from '../../store/audit/record.ts';
-import { verbOf } from '../charts/changes.ts';
-import { differences } from '../forms/differences.ts';
-import { filtersOf } from '../forms/filters.ts';
+import { verbOf } from '../charts/traffic.ts';
+import { differences, filtersOf } from '../forms/form.ts';
 import { asProblem, itemsOf, listOf, type Page, view } from '../page.ts';
 
 /** Actions by prefix, as tabs of the list. Sign-ins are as many as all changes, so they are apart. */

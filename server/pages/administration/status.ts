@@ -11,11 +11,10 @@ import type { Call } from '../call.ts';
 import { chart } from '../charts/chart.ts';
 import { ownPage } from '../overview/issues.ts';
 import { asProblem, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
-import { bytes, plural } from '../show.ts';
+import { plural } from '../show.ts';
 
 /** Below REFRESH_TIMEOUT_MS of live.js. */
 const WAIT_SECONDS = '3';
-/** Alerts on the page. */
 const ALERTS_SHOWN = '50';
 const ENDED_SHOWN = '10';
 const frame = { width: 400, height: 112 };
@@ -40,34 +39,30 @@ export function statusPages(history: History): { status: Page; testAlert: Page }
     if (shown.kind !== 'done') return asProblem(shown);
     const status = shown.body;
     const { seconds, latest } = history;
+    const lines = (values: Record<string, (second: Second) => number | null>) =>
+      chart(
+        Object.fromEntries(Object.entries(values).map(([name, of]) => [name, seconds.map(of)])),
+        HISTORY_SECONDS,
+        frame,
+      );
     const data = {
       weir: weirCommand(),
       status,
       test,
       alerts,
       cells: cells?.items ?? [],
-      alertUrlIsSet: status.settings.some(({ name, is_set }) => name === 'ALERT_URL' && is_set),
       processes: processesText(status),
       deathFix: conditionTable.process_died.fix,
       diagnosis: diagnosisText(status),
       changed: status.settings.filter(isChanged),
       live: latest,
-      // A primary of an older build does not collect them.
-      unknownUrls: latest?.unknown_urls ?? [],
-      requests: chart(
-        Object.fromEntries(lines.map(([name, member]) => [name, seconds.map((second) => perSecond(second, member))])),
-        HISTORY_SECONDS,
-        frame,
-      ),
-      commit: chart(
-        {
-          median: seconds.map((second) => second.commit_p50_ms),
-          '99th percentile': seconds.map((second) => second.commit_p99_ms),
-        },
-        HISTORY_SECONDS,
-        frame,
-      ),
-      queue: chart({ waiting: seconds.map((second) => second.queue_events) }, HISTORY_SECONDS, frame),
+      requests: lines({
+        accepted: (second) => perSecond(second, second.accepted),
+        rejected: (second) => perSecond(second, second.rejected),
+        'rate limited': (second) => perSecond(second, second.limited),
+      }),
+      commit: lines({ median: (second) => second.commit_p50_ms, '99th percentile': (second) => second.commit_p99_ms }),
+      queue: lines({ waiting: (second) => second.queue_events }),
     };
     return view('status', 'Status', data, feedback);
   };
@@ -90,14 +85,8 @@ async function alertsOf(call: Call) {
   return all?.map((alert) => ({ ...alert, ...ownPage(alert.url) }));
 }
 
-const lines = [
-  ['accepted', 'accepted'],
-  ['rejected', 'rejected'],
-  ['rate limited', 'limited'],
-] as const;
-
-function perSecond(second: Second, member: 'accepted' | 'rejected' | 'limited'): number {
-  return (second[member] * 1_000) / Math.max(1, second.duration_ms);
+function perSecond({ duration_ms }: Second, requests: number): number {
+  return (requests * 1_000) / Math.max(1, duration_ms);
 }
 
 type Status = z.output<typeof statusSchema>;
@@ -107,24 +96,11 @@ export function isChanged({ secret, is_set, value, default: usual }: Status['set
   return is_set && (secret || value !== usual);
 }
 
-/** The status as text for support requests: processes, problems and changed settings. Contains no secret. */
+/** The status as text for support requests, of the settings those that are changed. Contains no secret. */
 export function diagnosisText(status: Status): string {
-  const { versions, database, schema, partitions, rate_limit_store: store, doctor } = status;
-  const notes = doctor.checks.filter(({ state }) => state !== 'ok');
-  const changed = status.settings.filter((one) => !one.secret && isChanged(one));
-  return [
-    `Weir ${versions.weir} (${versions.commit}), Node.js ${versions.node}, uWebSockets.js ${versions.uwebsockets}, Postgres ${versions.postgres} (${database.kind})`,
-    `Since ${status.started_at}: ${processesText(status)}, ${status.process_deaths.total} died`,
-    ...status.process_deaths.newest.map(({ at, pid, reason }) => `  ${at}, process ${pid}: ${reason}`),
-    `Database: ${bytes(database.bytes)}, ${database.connections} of ${database.connections_max} connections`,
-    `Schema: version ${schema.version}${schema.pending.map((name) => `, missing ${name}`).join('')}`,
-    `Days: ${partitions === null ? 'none' : `${partitions.first} to ${partitions.last}`}, kept for ${status.retention_days}`,
-    `Rate limits: ${store.backend}, ${store.state}`,
-    `Doctor: ${doctor.state}, ${plural(doctor.checks.length, 'check')}, ${notes.length} not ok`,
-    ...notes.map(({ name, state, finding, fix }) => `  ${state}, ${name}: ${finding}${fix ? `. Fix: ${fix}` : ''}`),
-    'Settings changed from the default:',
-    ...changed.map(({ name, value }) => `  ${name}=${value}`),
-  ].join('\n');
+  const changed = status.settings.filter(isChanged);
+  const settings = Object.fromEntries(changed.map(({ name, secret, value }) => [name, secret ? 'set' : value]));
+  return JSON.stringify({ ...status, settings }, null, 2);
 }
 
 /** `2 processes serving, 1 process draining` */

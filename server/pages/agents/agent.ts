@@ -1,26 +1,22 @@
 /** The page of one agent: its subscriptions, what it does, its newest deliveries, and the OAuth clients that act as it. */
 
-import type { Success } from '../../manage/api/operation.ts';
-import type { Operations } from '../../manage/api/operations.ts';
 import { allows } from '../../model/users.ts';
 import { agentActivity, webhookHistory } from '../activity.ts';
-import type { Call } from '../call.ts';
+import type { BodyOf, Call } from '../call.ts';
 import { chart } from '../charts/chart.ts';
-import { agentLamp } from '../flow/agent.ts';
-import { flowOf, readTrouble, receivingLamps } from '../flow/lamps.ts';
+import { agentLamp, flowOf, readIssues, receivingLamps } from '../flow/flow.ts';
+import { agentState } from '../flow/state.ts';
 import { choicesOf, namesOf } from '../names.ts';
 import { emptyPage, itemsOf, type PageReply, type PageRequest, partOf, view } from '../page.ts';
-import { samplesOf } from '../samples/agent.ts';
-import { agentState } from './state.ts';
+import { agentSamples } from '../samples/samples.ts';
 
 const DELIVERIES_SHOWN = 10;
-/** Webhooks whose requests the lamps are about. */
 const FLOW_WEBHOOKS = 50;
 const backlogFrame = { width: 900, height: 120 };
 /** Webhooks on the page of an agent, those with a filter first; all are on a page of their own. */
 const WEBHOOKS_SHOWN = 50;
 
-type Agent = Success<Operations['showAgent']['answers']>['body'];
+type Agent = BodyOf<'showAgent'>;
 
 type Work = Awaited<ReturnType<typeof readWork>>;
 
@@ -39,7 +35,7 @@ export async function readWork(call: Call, id: string) {
     if (hasNone && (counted.body.exact || !(await acting)?.working)) return emptyPage;
     return itemsOf(await deliveriesIn('leased'));
   });
-  const [filtered, others, counted, pending, leased, dead, activity, conditions, backlog] = await Promise.all([
+  const [filtered, others, counted, pending, leased, dead, activity, issues, backlog] = await Promise.all([
     webhooksWith('true'),
     webhooksWith('false'),
     counting,
@@ -47,7 +43,7 @@ export async function readWork(call: Call, id: string) {
     leasing,
     deliveriesIn('dead'),
     acting,
-    readTrouble(call),
+    readIssues(call),
     partOf(call('showBacklog', { id })),
   ]);
   const subscriptions = [...itemsOf(filtered).items, ...itemsOf(others).items].slice(0, WEBHOOKS_SHOWN);
@@ -59,8 +55,8 @@ export async function readWork(call: Call, id: string) {
   return {
     now,
     subscriptions,
-    conditions,
-    lamps: receiving.length === 0 ? [] : receivingLamps(receiving, conditions ?? [], now),
+    issues,
+    lamps: receiving.length === 0 ? [] : receivingLamps(receiving, issues ?? [], now),
     backlog: backlog && { ...backlog, ...backlogChart(backlog) },
     counts: counted.kind === 'done' ? counted.body : null,
     deliveries: { pending: itemsOf(pending), leased, dead: itemsOf(dead) },
@@ -99,17 +95,16 @@ export async function agentView(
     allows(person.role, 'operator') ? call('listTokens', { query: { agent_id: agent.id } }).then(itemsOf) : emptyPage,
   ]);
   const hasAccess = ({ state }: { state: string }) => state === 'active' || state === 'suspended';
-  const state = agentState(work.activity, work.now);
-  const own = agentLamp({ ...agent, does: work.activity, state }, work.conditions ?? [], work.now);
+  const own = agentLamp(agent, work.activity, work.issues ?? [], work.now);
   const shown = {
     ...work,
     agent,
     webhooks,
     targets,
     clients: clients.items.filter(hasAccess),
-    samplesOf,
-    state,
-    flow: agent.revoked ? null : flowOf([...work.lamps, own], work.conditions !== null),
+    agentSamples,
+    state: agentState(work.activity, work.now),
+    flow: agent.revoked ? null : flowOf([...work.lamps, own], work.issues !== null),
     errors: {},
   };
   return view('agents/show', agent.name, { ...shown, ...more }, feedback);

@@ -1,12 +1,10 @@
 /** The subscriptions of an agent: /agents/ID/webhooks lists and changes them; /agents/ID/filter is the form of one, with filter and order tried on stored events. */
-import type { Success } from '../../manage/api/operation.ts';
-import type { Operations } from '../../manage/api/operations.ts';
-import { fieldError, formErrors } from '../forms/errors.ts';
-import { filtersOf } from '../forms/filters.ts';
-import { basis, field, list, withVersion } from '../forms/form.ts';
+import type { BodyOf } from '../call.ts';
+import { basis, field, fieldError, filtersOf, formErrors, list, noErrors, withVersion } from '../forms/form.ts';
 import { choicesOf, idsOf, isId, namesOf } from '../names.ts';
 import {
   asProblem,
+  formView,
   itemsOf,
   listOf,
   type Page,
@@ -18,8 +16,7 @@ import {
 } from '../page.ts';
 import { address } from '../show.ts';
 
-type Agent = Success<Operations['showAgent']['answers']>['body'];
-type Tried = Success<Operations['testFilter']['answers']>['body'];
+type Agent = BodyOf<'showAgent'>;
 
 const agentWebhooks: Page = (request) => listView(request);
 
@@ -58,7 +55,7 @@ async function listView({ call, id, query, form }: PageRequest, refused?: { add:
 
 const editFilter: Page = async (request) => {
   const webhookId = request.query.get('webhook_id') ?? '';
-  return withSubscription(request, webhookId, (agent, stored) => formView(request, agent, webhookId, stored));
+  return withSubscription(request, webhookId, (agent, stored) => filterView(request, agent, webhookId, stored));
 };
 
 /** The button Try shows the form again, with what the filter would do. */
@@ -70,25 +67,27 @@ const updateFilter: Page = async (request) => {
     const given = { filter, order_by, was: form.get('was') };
     // The expression for the chosen types, which is then tried, edited or saved.
     if (form.has('write'))
-      return formView(request, agent, webhookId, { ...given, filter: filterOfTypes(list(form, 'type')) });
+      return filterView(request, agent, webhookId, { ...given, filter: filterOfTypes(list(form, 'type')) });
     if (form.has('try')) {
-      if (filter.trim() === '' && order_by === '') {
-        const { errors, ...status } = fieldError('filter', 'Enter an expression or a key to try.');
-        return formView(request, agent, webhookId, { ...given, errors }, status);
-      }
+      if (filter.trim() === '' && order_by === '')
+        return filterView(
+          request,
+          agent,
+          webhookId,
+          given,
+          fieldError('filter', 'Enter an expression or a key to try.'),
+        );
       const input = { webhook_id: webhookId, ...(filter.trim() && { filter }), ...(order_by && { order_by }) };
       const tried = await call('testFilter', { input });
-      if (tried.kind === 'done') return formView(request, agent, webhookId, { ...given, tried: tried.body });
-      const { errors, ...status } = formErrors(tried);
-      return formView(request, agent, webhookId, { ...given, errors }, status);
+      if (tried.kind === 'done') return filterView(request, agent, webhookId, { ...given, tried: tried.body });
+      return filterView(request, agent, webhookId, given, formErrors(tried));
     }
     // A form without the field leaves the order as it is.
     const input = { filter: filter || null, ...(form.has('order_by') && { order_by: order_by || null }) };
     const saved = await call('setSubscription', { id, innerId: webhookId, input, ...basis(form) });
     if (saved.kind === 'done') return redirect(`/agents/${id}`, 'saved');
     const next = await withVersion(form, saved, () => call('showAgent', { id }));
-    const { errors, ...status } = formErrors(next.refused);
-    return formView(request, agent, webhookId, { ...given, was: next.was, errors }, status);
+    return filterView(request, agent, webhookId, { ...given, was: next.was }, formErrors(next.refused));
   });
 };
 
@@ -136,22 +135,21 @@ interface Shown {
   order_by: string;
   /** Version of the agent that the form was rendered from. */
   was: string | null;
-  tried?: Tried;
-  errors?: Record<string, string>;
+  tried?: BodyOf<'testFilter'>;
 }
 
-async function formView(
+async function filterView(
   { call }: PageRequest,
   agent: Agent,
   webhookId: string,
-  { errors = {}, ...given }: Shown,
-  status: { status?: number } = {},
+  given: Shown,
+  feedback = noErrors,
 ): Promise<PageReply> {
   const [webhooks, types] = await Promise.all([
     namesOf(call, 'webhooks', [webhookId]),
     partOf(call('listEventTypes', { id: webhookId })),
   ]);
   const webhook = webhooks[webhookId] ?? webhookId;
-  const shown = { ...given, agent, webhookId, webhook, errors, types, chosen: typesOfFilter(given.filter) };
-  return view('agents/filter', `Filter and order of ${webhook} for ${agent.name}`, shown, status);
+  const shown = { ...given, agent, webhookId, webhook, types, chosen: typesOfFilter(given.filter) };
+  return formView('agents/filter', `Filter and order of ${webhook} for ${agent.name}`, shown, feedback);
 }

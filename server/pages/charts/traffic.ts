@@ -1,17 +1,17 @@
-/** Requests to all webhooks or to one over time: the chart, its totals, and the share that was not accepted. */
+/** Requests to all webhooks or to one over time: the chart, its totals, the share that was not accepted, and what happened beside them: outages of the database, and changes by users for those who may read the audit log. */
 import { type HistoryCounts, historyColumns, noCounts } from '../../model/history.ts';
 import type { Outage } from '../../model/outages.ts';
-import { address, count } from '../show.ts';
-import { type Change, marksOf } from './changes.ts';
+import type { Call } from '../call.ts';
+import { partOf } from '../page.ts';
+import { address, count, utc } from '../show.ts';
 import { chart } from './chart.ts';
-import { bandsOf, isFelt } from './outage-list.ts';
 
 const chartFrame = { width: 900, height: 182 };
 
 /** `refused`: for another reason than the signature or the rate limit. */
 type Counts = HistoryCounts & { refused: number };
-const shown = ['accepted', 'rejected', 'limited', 'refused'] as const;
-const words = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited', refused: 'refused' };
+export const answerWords = { accepted: 'accepted', rejected: 'rejected', limited: 'rate limited', refused: 'refused' };
+export const answers = Object.keys(answerWords) as (keyof typeof answerWords)[];
 
 /** Smallest share of the height at which a value above 0 is drawn: 3 of 10,000 requests would not be seen. */
 const DRAWN_SHARE_MIN = 0.02;
@@ -39,8 +39,8 @@ export function trafficOf(
     const at = { webhook_id: webhookId, from: point.at, to: new Date(Date.parse(point.at) + stepMs).toISOString() };
     return { ...withRefused(point), events: address('/events', at), rejections: address('/rejections', at) };
   });
-  const greatest = Math.max(...points.flatMap((point) => shown.map((name) => point[name])));
-  const totals = shown.map((name) => points.reduce((sum, point) => sum + point[name], 0));
+  const greatest = Math.max(...points.flatMap((point) => answers.map((name) => point[name])));
+  const totals = answers.map((name) => points.reduce((sum, point) => sum + point[name], 0));
   const busiest = points.reduce((most, point) => (point.accepted > most.accepted ? point : most), points[0]!);
   const peak = busiest.accepted === 0 ? '' : `; most accepted at ${busiest.at.slice(0, 16).replace('T', ' ')} UTC`;
   const ends: [number, number] = [Date.parse(points[0]!.at), Date.parse(points.at(-1)!.at)];
@@ -52,12 +52,14 @@ export function trafficOf(
     outages: outages.filter(isFelt),
     bands: [...bandsOf(outages, ends), { from: (points.length - 2) / (points.length - 1), to: 1, running: true }],
     chart: chart(
-      Object.fromEntries(shown.map((name) => [words[name], points.map((point) => drawn(point[name], greatest))])),
+      Object.fromEntries(
+        answers.map((name) => [answerWords[name], points.map((point) => drawn(point[name], greatest))]),
+      ),
       points.length,
       chartFrame,
     ),
-    legend: shown.map((name, i) => ({ name: words[name], total: totals[i]! })),
-    label: `Requests in ${text}: ${shown.map((name, i) => `${count(totals[i]!)} ${words[name]}`).join(', ')}${peak}`,
+    legend: answers.map((name, i) => ({ name: answerWords[name], total: totals[i]! })),
+    label: `Requests in ${text}: ${answers.map((name, i) => `${count(totals[i]!)} ${answerWords[name]}`).join(', ')}${peak}`,
   };
 }
 
@@ -77,4 +79,104 @@ export function errorShare(counts: HistoryCounts): string {
   const percent = (100 * (rejected + limited + refused)) / all;
   if (all === 0) return '–';
   return percent === 0 ? '0 %' : percent < 0.1 ? '< 0.1 %' : `${percent.toFixed(percent < 10 ? 1 : 0)} %`;
+}
+
+const OUTAGES_MAX = '20';
+
+/** Reads the newest outages since a time; none when they cannot be read. @param fromMs Unix milliseconds. */
+export async function readOutagesSince(call: Call, fromMs: number): Promise<Outage[]> {
+  const query = { from: new Date(fromMs).toISOString(), limit: OUTAGES_MAX };
+  return (await partOf(call('listOutages', { query })))?.items ?? [];
+}
+
+/** An outage during which requests came. */
+export function isFelt({ refused, spooled }: Outage): boolean {
+  return refused + spooled > 0;
+}
+
+/**
+ * Shares of the width of a chart that outages take, from 0 to 1. One after the last point is at the right edge.
+ * @param times Unix milliseconds of the first and the last point
+ */
+export function bandsOf(outages: readonly Outage[], [first, last]: [number, number]): { from: number; to: number }[] {
+  const share = (iso: string) => Math.min(1, Math.max(0, (Date.parse(iso) - first) / (last - first)));
+  return outages
+    .map(({ began_at, ended_at }) => ({ from: share(began_at), to: share(ended_at) }))
+    .filter(({ to }) => to > 0);
+}
+
+const CHANGES_MAX = '50';
+/** Changes of what traffic depends on. A test request, or the look at a rejection, changes nothing. */
+const KINDS = ['webhook.', 'agent.'];
+const NO_CHANGE = new Set(['webhook.test']);
+
+export interface Change {
+  at: string;
+  text: string;
+  href: string;
+}
+
+/** Reads the newest changes since a time; none for users who may not read them. @param targetId null: of all webhooks and agents */
+export async function readChanges(call: Call, fromMs: number, targetId: string | null): Promise<Change[]> {
+  const from = new Date(fromMs).toISOString();
+  const lists = await Promise.all(
+    (targetId === null ? KINDS : ['']).map((action) =>
+      partOf(call('listAudit', { query: { from, action, target_id: targetId ?? undefined, limit: CHANGES_MAX } })),
+    ),
+  );
+  return lists
+    .flatMap((list) => list?.items ?? [])
+    .flatMap(({ number, at, action, actor, target }) =>
+      at === null || action === null || NO_CHANGE.has(action)
+        ? []
+        : [
+            {
+              at,
+              text: `${actor?.name ?? 'Weir'} ${verbOf(action)} ${target?.name ?? ''}`.trim(),
+              href: `/audit/${number}`,
+            },
+          ],
+    );
+}
+
+/** Where they are in a chart: shares of its width, from 0 to 1. @param times Unix milliseconds of the first and the last point */
+export function marksOf(changes: readonly Change[], [first, last]: [number, number]) {
+  return changes.flatMap(({ at, text }) => {
+    const share = (Date.parse(at) - first) / (last - first);
+    return share < 0 ? [] : [{ at: Math.min(1, share), text: `${text}, ${utc(at)}` }];
+  });
+}
+
+/** What an actor did, before the kind and the name of the target; other verbs are their past form. */
+const verbs: Readonly<Record<string, string>> = {
+  accept_invitation: 'accepted the invitation of',
+  began: 'reported',
+  cancel: 'cancelled',
+  dismiss: 'dismissed',
+  end_previous_secret: 'ended the old secret of',
+  expire: 'removed the temporary',
+  extend: 'extended the lease of',
+  fix: 'fixed',
+  link: 'linked to the identity provider',
+  password: 'changed the password of',
+  recheck: 'checked again',
+  reset_password: 'reset the password of',
+  revoke_invitation: 'revoked the invitation of',
+  role_ended: 'ended the role of',
+  rotate: 'rotated the credential of',
+  rotate_secret: 'rotated the secret of',
+  sign_in: 'signed in',
+  sign_in_failed: 'failed to sign in as',
+  sign_out: 'signed out',
+  sign_out_everywhere: 'signed out everywhere',
+  test: 'tested',
+  undo: 'undid an action on',
+  update: 'changed',
+  wake: 'ended the snooze of',
+};
+
+/** `rotated the secret of`, from `webhook.rotate_secret`. */
+export function verbOf(action: string): string {
+  const verb = action.slice(action.indexOf('.') + 1);
+  return verbs[verb] ?? verb.replace(/(e|ed)?$/, 'ed').replaceAll('_', ' ');
 }

@@ -7,10 +7,9 @@ import type { Database } from '../../store/connect/pool.ts';
 import { findEvent } from '../../store/queries/events/events.ts';
 import type { Call } from '../call.ts';
 import { showBody } from '../events/body/view.ts';
-import { filtersOf } from '../forms/filters.ts';
-import { field, list } from '../forms/form.ts';
+import { field, filtersOf, jsonOf, list } from '../forms/form.ts';
 import { choicesOf, listBy, namesOf } from '../names.ts';
-import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
+import { action, asProblem, listOf, type Page, type PageRequest, redirect, view } from '../page.ts';
 import { address } from '../show.ts';
 
 const filterNames = ['state', 'held', 'agent_id', 'webhook_id', 'event_id', 'from', 'to', 'cursor'] as const;
@@ -101,54 +100,51 @@ function bodyOf(event: NonNullable<Awaited<ReturnType<typeof findEvent>>>, query
   return { ...shown, views: shown.views.filter((name) => name !== 'diff') };
 }
 
-const replayDelivery: Page = async ({ call, id }) => {
-  const replayed = await call('replayDelivery', { id });
-  return replayed.kind === 'done' ? redirect(`/deliveries/${id}`, 'replayed') : asProblem(replayed);
-};
+const replayDelivery = action('replayDelivery', (_, { id }) => redirect(`/deliveries/${id}`, 'replayed'));
+const dismissDelivery = action('dismissDelivery', (_, { id }) => redirect(`/deliveries/${id}`, 'dismissed'));
 
-const dismissDelivery: Page = async ({ call, id }) => {
-  const dismissed = await call('dismissDelivery', { id });
-  return dismissed.kind === 'done' ? redirect(`/deliveries/${id}`, 'dismissed') : asProblem(dismissed);
-};
+/** Changes the rows that are chosen in the list, or all of its scope. The filters of the list stay. */
+const changeMany =
+  (change: (call: Call, input: object, state: string) => Promise<Changed>): Page =>
+  async ({ call, form }) => {
+    const isChosen = form.has('chosen');
+    const delivery_ids = list(form, 'id');
+    const shown = filtersOf(form, ['agent_id', 'webhook_id', 'event_id', 'from', 'to', 'state']);
+    if (isChosen && delivery_ids.length === 0) return redirect(address('/deliveries', shown), 'none-chosen');
+    const state = isChosen ? '' : field(form, 'state') || 'dead';
+    const changed = await change(call, isChosen ? { delivery_ids } : scopeOf(form), state);
+    if ('kind' in changed) return asProblem(changed);
+    const { notice, count, more, action_id } = changed;
+    const to = address('/deliveries', { ...shown, state: changed.state ?? shown.state, count, action: action_id });
+    return redirect(to, more ? `${notice}-in-part` : notice);
+  };
 
-const replayDeliveries: Page = async ({ call, form }) => {
-  if (form.has('chosen')) return replayChosen(call, form);
-  const state = field(form, 'state') || 'dead';
-  const replayed = await call('replayDeliveries', { input: { ...scopeOf(form), state } });
-  if (replayed.kind !== 'done') return asProblem(replayed);
+type Changed =
+  | { notice: string; state?: string; count: number; more: boolean; action_id: string | null }
+  | Parameters<typeof asProblem>[0];
+
+/** Chosen rows are replayed whatever their state. */
+const replayDeliveries = changeMany(async (call, input, state) => {
+  const replayed = await call('replayDeliveries', { input: state === '' ? input : { ...input, state } });
+  if (replayed.kind !== 'done') return replayed;
   const notice = state === 'dead' ? 'dead-replayed' : 'many-replayed';
-  return afterAction(form, notice, { ...replayed.body, state, count: replayed.body.replayed });
-};
+  return { ...replayed.body, count: replayed.body.replayed, notice, ...(state === '' ? {} : { state }) };
+});
 
-/** Replays the rows that are chosen in the list, whatever their state. */
-async function replayChosen(call: Call, form: PageRequest['form']): Promise<PageReply> {
-  const delivery_ids = list(form, 'id');
-  if (delivery_ids.length === 0) return redirect(address('/deliveries', shownBy(form)), 'none-chosen');
-  const replayed = await call('replayDeliveries', { input: { delivery_ids } });
-  if (replayed.kind !== 'done') return asProblem(replayed);
-  return afterAction(form, 'many-replayed', {
-    ...replayed.body,
-    state: field(form, 'state'),
-    count: replayed.body.replayed,
-  });
-}
+const dismissDeadLetters = changeMany(async (call, input) => {
+  const dismissed = await call('dismissDeliveries', { input });
+  if (dismissed.kind !== 'done') return dismissed;
+  return { ...dismissed.body, count: dismissed.body.dismissed, notice: 'dead-dismissed', state: 'dead' };
+});
 
-const dismissDeadLetters: Page = async ({ call, form }) => {
-  const isChosen = form.has('chosen');
-  const delivery_ids = list(form, 'id');
-  if (isChosen && delivery_ids.length === 0) return redirect(address('/deliveries', shownBy(form)), 'none-chosen');
-  const dismissed = await call('dismissDeliveries', { input: isChosen ? { delivery_ids } : scopeOf(form) });
-  if (dismissed.kind !== 'done') return asProblem(dismissed);
-  return afterAction(form, 'dead-dismissed', { ...dismissed.body, state: 'dead', count: dismissed.body.dismissed });
-};
-
-const undoDeliveries: Page = async ({ call, form }) => {
-  const undone = await call('undoDeliveries', { input: { action_id: field(form, 'action_id') } });
-  if (undone.kind !== 'done') return asProblem(undone);
-  const { restored, others } = undone.body;
-  const shown = { state: field(form, 'state') || 'dead', count: restored };
-  return redirect(address('/deliveries', shown), others === 0 ? 'undone' : 'undone-in-part');
-};
+const undoDeliveries = action(
+  'undoDeliveries',
+  ({ body: { restored, others } }, { form }) => {
+    const shown = { state: field(form, 'state') || 'dead', count: restored };
+    return redirect(address('/deliveries', shown), others === 0 ? 'undone' : 'undone-in-part');
+  },
+  ({ form }) => ({ input: { action_id: field(form, 'action_id') } }),
+);
 
 export const deliveryPages = (database: Database) => ({
   deliveryList,
@@ -163,30 +159,8 @@ export const deliveryPages = (database: Database) => ({
 /** The reason is JSON, because a form changes the line ends of text, and because no reason is a group too. */
 function scopeOf(form: PageRequest['form']) {
   const reason = form.get('reason');
-  return { ...filtersOf(form, ['agent_id', 'webhook_id']), ...(reason === null ? {} : { reason: parsed(reason) }) };
-}
-
-/** Text that is not JSON is not from the form. It must not mean every reason: the operation refuses false. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return false;
-  }
-}
-
-/** The filters of the list that the form belongs to. */
-function shownBy(form: PageRequest['form']) {
-  return filtersOf(form, ['agent_id', 'webhook_id', 'event_id', 'from', 'to', 'state']);
-}
-
-function afterAction(
-  form: PageRequest['form'],
-  notice: string,
-  { state, count, more, action_id }: { state: string; count: number; more: boolean; action_id: string | null },
-) {
-  return redirect(
-    address('/deliveries', { ...shownBy(form), state, count, action: action_id }),
-    more ? `${notice}-in-part` : notice,
-  );
+  const value = reason === null ? undefined : jsonOf(reason);
+  // What is not JSON is not from the form. It must not mean every reason: the operation refuses false.
+  const given = reason === null ? {} : { reason: value === undefined ? false : value };
+  return { ...filtersOf(form, ['agent_id', 'webhook_id']), ...given };
 }

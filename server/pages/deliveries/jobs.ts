@@ -1,15 +1,24 @@
 /** /events/replay asks before many events are replayed; /jobs lists the jobs that do it, with their progress. */
 import { chipsOf, type FilterName, filterLabels } from '../events/events.ts';
-import { formErrors, noErrors } from '../forms/errors.ts';
-import { filtersOf } from '../forms/filters.ts';
-import { list } from '../forms/form.ts';
+import { fieldError, filtersOf, formErrors, list, noErrors } from '../forms/form.ts';
 import { choicesOf, idsOf, listBy, namesOf } from '../names.ts';
-import { asProblem, listOf, type Page, type PageRequest, partOf, redirect, view } from '../page.ts';
+import {
+  action,
+  asProblem,
+  type FormFeedback,
+  formView,
+  listOf,
+  type Page,
+  type PageRequest,
+  partOf,
+  redirect,
+  view,
+} from '../page.ts';
 
 const names = Object.keys(filterLabels) as FilterName[];
 type Filters = Partial<Record<FilterName, string>>;
 
-const replayForm: Page = (request) => formView(request, filtersOf(request.query, names), noRecipients, noErrors);
+const replayForm: Page = (request) => replayView(request, filtersOf(request.query, names), noRecipients, noErrors);
 
 const noRecipients = { agentIds: [] as string[], beyond: false };
 
@@ -18,14 +27,13 @@ const replayEvents: Page = async (request) => {
   const filters = filtersOf(form, names);
   const chosen = { agentIds: list(form, 'agent_ids'), beyond: form.has('beyond') };
   const agents = await idsOf(call, 'agents', chosen.agentIds);
-  if ('error' in agents)
-    return formView(request, filters, chosen, formErrors({ kind: 'invalid', errors: { agent_ids: agents.error } }));
-  if (form.has('preview')) return formView(request, filters, { ...chosen, agentIds: agents.ids }, noErrors);
+  if ('error' in agents) return replayView(request, filters, chosen, fieldError('agent_ids', agents.error));
+  if (form.has('preview')) return replayView(request, filters, { ...chosen, agentIds: agents.ids }, noErrors);
   const created = await call('replayEvents', { input: inputOf(filters, { ...chosen, agentIds: agents.ids }) });
   if (created.kind === 'done' && created.status === 202)
     return redirect(`/events/replays/${created.body.job_id}`, 'job-created');
   if (created.kind === 'done') throw new Error('a replay without preview was answered by a preview');
-  return formView(request, filters, chosen, formErrors(created));
+  return replayView(request, filters, chosen, formErrors(created));
 };
 
 function inputOf(filters: Filters, { agentIds, beyond }: typeof noRecipients) {
@@ -39,35 +47,24 @@ const jobList: Page = async ({ call, query }) => {
   return view('jobs/list', 'Replays', { filters, ...listOf(listed) });
 };
 
-const showJob: Page = async ({ call, id }) => {
-  const shown = await call('showJob', { id });
-  if (shown.kind !== 'done') return asProblem(shown);
-  const job = shown.body;
+const showJob = action('showJob', async ({ body: job }, { call }) => {
   const filters = job.filter as Filters;
   const [webhooks, agents] = await Promise.all([
     namesOf(call, 'webhooks', [filters.webhook_id]),
     namesOf(call, 'agents', job.agent_ids ?? []),
   ]);
   return view('jobs/show', 'Replay of events', { job, agents, chips: chipsOf(filters, webhooks) });
-};
+});
 
-const cancelJob: Page = async ({ call, id }) => {
-  const cancelled = await call('cancelJob', { id });
-  return cancelled.kind === 'done' ? redirect(`/events/replays/${id}`, 'job-cancelled') : asProblem(cancelled);
-};
+const cancelJob = action('cancelJob', (_, { id }) => redirect(`/events/replays/${id}`, 'job-cancelled'));
 
 export const jobPages = { replayForm, replayEvents, jobList, showJob, cancelJob };
 
-async function formView(
-  { call }: PageRequest,
-  given: Filters,
-  chosen: typeof noRecipients,
-  { errors, ...status }: ReturnType<typeof formErrors>,
-) {
+async function replayView({ call }: PageRequest, given: Filters, chosen: typeof noRecipients, feedback: FormFeedback) {
   const { filters, listed } = await listBy(call, 'listEvents', { ...given, limit: '1' });
   if (listed.kind !== 'done' && listed.kind === 'invalid') return asProblem(listed);
   const { limit: _, ...shown } = filters;
-  const isUnknown = errors.agent_ids !== undefined;
+  const isUnknown = feedback.errors.agent_ids !== undefined;
   const { webhook_id: webhookId } = shown;
   const [previewed, webhooks, agents, counted] = await Promise.all([
     call('replayEvents', {
@@ -82,6 +79,6 @@ async function formView(
   const { type: _type, ...others } = shown;
   const chipped = types === null ? shown : others;
   const preview = previewed.kind === 'done' && previewed.status === 200 ? previewed.body : null;
-  const data = { filters: shown, preview, chips: chipsOf(chipped, webhooks), agents, chosen, types, errors };
-  return view('events/replay', 'Replay events', data, status);
+  const data = { filters: shown, preview, chips: chipsOf(chipped, webhooks), agents, chosen, types };
+  return formView('events/replay', 'Replay events', data, feedback);
 }

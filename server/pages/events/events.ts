@@ -16,19 +16,15 @@ import type { Database } from '../../store/connect/pool.ts';
 import { isTimedId, uuidv7Time } from '../../store/ids.ts';
 import { readAttempts } from '../../store/queries/deliveries/history.ts';
 import { findEvent } from '../../store/queries/events/events.ts';
-import { readOldestTime } from '../../store/queries/events/lists.ts';
 import { findNeighbours, findPreviousOfType } from '../../store/queries/events/neighbours.ts';
 import { eventDeliveries } from '../activity.ts';
 import type { Call } from '../call.ts';
-import { formErrors, noErrors } from '../forms/errors.ts';
-import { filtersOf } from '../forms/filters.ts';
-import { list } from '../forms/form.ts';
+import { filtersOf, formErrors, list, noErrors } from '../forms/form.ts';
 import { choicesOf, idsOf, listBy, namesOf } from '../names.ts';
 import { asProblem, type Page, partOf, redirect, view } from '../page.ts';
 import { commandDefinition, type SignedTarget, signedCurl } from '../samples/curl.ts';
 import { address } from '../show.ts';
-import { diffOf } from './body/diff.ts';
-import { showBody } from './body/view.ts';
+import { diffOf, showBody } from './body/view.ts';
 import { lifeOf } from './life.ts';
 import { isEditable, sendAgainPages } from './send-again.ts';
 
@@ -76,25 +72,19 @@ export function eventPages(database: Database, judge: FilterJudge, reachMs: numb
     const { errors, ...feedback } = listed.kind === 'done' || waits ? noErrors : formErrors(listed);
     const ids = page.items.map((event) => event.webhook_id);
     const isWhole = page.next_cursor === null && filters.cursor === undefined;
-    const { searched_to } = page;
-    const [webhooks, deliveries, counted, oldest, types] = await Promise.all([
+    const [webhooks, deliveries, counted, types] = await Promise.all([
       choicesOf(call, 'webhooks', [...ids, filters.webhook_id]),
       eventDeliveries(
         call,
         page.items.map(({ id }) => id),
       ),
       isWhole ? null : countOf(call, filters),
-      searched_to === null ? null : readOldestTime(database),
       typesOf(call, filters.webhook_id, page.items),
     ]);
     const count = counted ?? { count: page.items.length, exact: page.complete };
-    const search =
-      searched_to === null
-        ? null
-        : {
-            ...progressOf(searched_to, filters, oldest ?? searched_to, Date.now()),
-            delay: waits ? BUSY_MS : CONTINUE_MS,
-          };
+    // A search that is continued keeps the end of its range.
+    const end = filters.to ?? new Date().toISOString();
+    const search = page.searched_to !== null && { to: end, delay: waits ? BUSY_MS : CONTINUE_MS };
     return view(
       'events/list',
       'Events',
@@ -183,7 +173,6 @@ function listFilters(query: URLSearchParams) {
   return given.success && Object.keys(given.data).length > 0 ? given.data : null;
 }
 
-/** Header fields, those of the sender before the common ones. */
 function sendersFirst(headers: Record<string, string>): [string, string][] {
   const all = Object.entries(headers);
   const isOwn = ([name]: [string, string]) => name.startsWith('x-') && !name.startsWith('x-forwarded');
@@ -192,24 +181,12 @@ function sendersFirst(headers: Record<string, string>): [string, string][] {
 
 type Filters = Partial<Record<FilterName | 'cursor', string>>;
 
-/** Each active filter: its label and its value. */
 export function chipsOf({ cursor: _, ...filters }: Filters, webhooks: Record<string, string>): [string, string][] {
   return (Object.keys(filterLabels) as FilterName[]).flatMap((name) => {
     const value = filters[name];
     if (value === undefined) return [];
     return [[filterLabels[name], name === 'webhook_id' ? (webhooks[value] ?? value) : value] as [string, string]];
   });
-}
-
-/**
- * How far a search has looked.
- * @param searchedTo ISO, like `oldest`, the time of the oldest event
- */
-export function progressOf(searchedTo: string, { from, to }: Filters, oldest: string, nowMs: number) {
-  const end = to ?? new Date(nowMs).toISOString();
-  const hours = (since: string) => Math.max(0, Math.round((Date.parse(end) - Date.parse(since)) / HOUR_MS));
-  const start = from !== undefined && from > oldest ? from : oldest;
-  return { searchedTo, to: end, done: hours(searchedTo), all: Math.max(hours(searchedTo), hours(start)) };
 }
 
 /** Types to choose from, and what several of them begin with: those of the webhook, or without one those of the page. */
@@ -220,7 +197,6 @@ async function typesOf(call: Call, webhookId: string | undefined, events: readon
   return [...new Set([...types, ...starts.filter((start, at) => starts.indexOf(start) !== at)])].sort();
 }
 
-/** Number of matching events; null if it is not known now. */
 async function countOf(call: Call, { cursor: _, ...query }: Filters) {
   const counted = await call('countEvents', { query });
   return counted.kind === 'done' ? counted.body : null;

@@ -1,10 +1,9 @@
 /** /latency: how long events take, for each webhook and agent, the slowest first. */
 import { LATENCY_SUBJECTS_MAX, type LatencyDays, latencySpans } from '../../model/latency.ts';
-import { filtersOf } from '../forms/filters.ts';
+import { filtersOf } from '../forms/form.ts';
 import { namesOf } from '../names.ts';
 import { type Page, view } from '../page.ts';
 
-/** Days of the tabs, and what they are called. */
 const spans: Record<LatencyDays, string> = { 1: '24 hours', 7: '7 days', 30: '30 days' };
 
 const latency: Page = async ({ call, query }) => {

@@ -7,10 +7,9 @@ import { readableBody } from '../../model/signatures/gzip.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isTimedId } from '../../store/ids.ts';
 import { findEvent } from '../../store/queries/events/events.ts';
-import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
-import { field } from '../forms/form.ts';
-import { asProblem, type Page, type PageReply, redirect, view } from '../page.ts';
-import { prettyJson } from './body/pretty-json.ts';
+import { field, fieldError, formErrors, noErrors } from '../forms/form.ts';
+import { asProblem, type FormFeedback, formView, type Page, redirect } from '../page.ts';
+import { prettyJson } from './body/json.ts';
 
 /** Largest body that can be edited; the operation has the same limit in characters. */
 const EDITED_BYTES_MAX = 65_536;
@@ -24,13 +23,6 @@ export function isEditable(body: Buffer): boolean {
 function editedText(body: Buffer): string {
   const pretty = prettyJson(body, EDITED_BYTES_MAX);
   return pretty?.complete && pretty.text.length <= EDITED_BYTES_MAX ? pretty.text : body.toString('utf8');
-}
-
-interface Values {
-  body: string;
-  content_type: string;
-  /** `name: value` lines. */
-  headers: string;
 }
 
 export function sendAgainPages(database: Database) {
@@ -49,7 +41,7 @@ export function sendAgainPages(database: Database) {
       content_type: content_type ?? 'application/octet-stream',
       headers: lines.map(([name, value]) => `${name}: ${value}`).join('\n'),
     };
-    return formView(id, values, noErrors);
+    return editView(id, values, noErrors);
   };
 
   const sendEvent: Page = async ({ call, id, form }) => {
@@ -61,23 +53,21 @@ export function sendAgainPages(database: Database) {
       headers: field(form, 'headers'),
     };
     const headers = headersOf(values.headers);
-    if (headers === null)
-      return formView(id, values, { errors: { headers: 'Give one header a line: NAME: VALUE.' }, status: 422 });
+    if (headers === null) return editView(id, values, fieldError('headers', 'Give one header a line: NAME: VALUE.'));
     const sent = await call('testWebhook', { id: stored.webhook_id, input: { ...values, headers } });
-    if (sent.kind !== 'done') return formView(id, values, formErrors(sent));
+    if (sent.kind !== 'done') return editView(id, values, formErrors(sent));
     const { status, answer, event_id: newId } = sent.body;
     if (newId !== null) return redirect(`/events/${newId}`, 'sent-again');
     const { detail } = (answer ?? {}) as { detail?: unknown };
     const why = `${status === null ? 'It was not sent.' : `The response was ${status}.`} ${typeof detail === 'string' ? detail : ''}`;
-    return formView(id, values, { errors: { '': why.trim() }, status: 422 });
+    return editView(id, values, fieldError('', why.trim()));
   };
 
   return { editEvent, sendEvent };
 }
 
-function formView(id: string, values: Values, { errors, ...feedback }: FormFeedback): PageReply {
-  return view('events/edit', 'Edit and send again', { id, values, errors }, feedback);
-}
+const editView = (id: string, values: object, feedback: FormFeedback) =>
+  formView('events/edit', 'Edit and send again', { id, values }, feedback);
 
 /** Null when a line is not a header. */
 function headersOf(text: string): Record<string, string> | null {

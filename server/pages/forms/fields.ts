@@ -1,7 +1,7 @@
 /** Form fields of a resource, from its table: what partials/field shows, and the input that a submitted form has. */
 import { z } from 'zod';
 import { bare, type Field, type FormColumn, kindOf, type Table } from '../../model/table.ts';
-import { field, list, number, optional } from './form.ts';
+import { field, jsonOf, list, number, optional } from './form.ts';
 
 /** The data of partials/field. */
 interface ShownField {
@@ -92,19 +92,12 @@ export function inputOf<Name extends string>(
 
 function memberOf(name: string, { input, form: { type }, initial }: FormField, form: URLSearchParams): unknown {
   if (type === 'password') return field(form, name) || undefined;
-  if (type === 'json') return parsed(field(form, name));
+  if (type === 'json') {
+    const text = field(form, name);
+    return text === '' ? null : (jsonOf(text) ?? text);
+  }
   const kind = kindOf(input);
   if (kind === 'list') return list(form, name);
   if (kind === 'number') return number(form, name);
   return input instanceof z.ZodNullable ? optional(form, name) : field(form, name) || (initial ?? '');
-}
-
-/** Null for an empty text. Text that is not JSON stays text, which the operation refuses. */
-function parsed(text: string): unknown {
-  if (text === '') return null;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }

@@ -1,14 +1,19 @@
-/** Converts form fields to API input. Values that cannot be parsed are passed unchanged, so that the schema rejects them. */
-
+/** Forms and filters: converts fields to API input, and refusals to errors of fields. Values that cannot be parsed are passed unchanged, so that the schema rejects them. */
 import type { Problem } from '../../base/http/problem.ts';
 import { etagOf } from '../../manage/api/precondition.ts';
-import type { ProblemCode } from '../../model/errors.ts';
+import { type ProblemCode, problems } from '../../model/errors.ts';
 import type { CallArguments, Called, Invalid } from '../call.ts';
-import { differences } from './differences.ts';
+import type { FormFeedback } from '../page.ts';
+import { plural, utc } from '../show.ts';
 
 export function field(form: URLSearchParams, name: string): string {
   // Browsers send line ends of text areas as CR LF.
   return (form.get(name) ?? '').replaceAll('\r\n', '\n');
+}
+
+/** The texts of these fields as they were typed; '' for one that the form does not have. */
+export function textsOf<Name extends string>(form: URLSearchParams, names: readonly Name[]): Record<Name, string> {
+  return Object.fromEntries(names.map((name) => [name, form.get(name) ?? ''])) as Record<Name, string>;
 }
 
 /** Null when the field is empty. */
@@ -68,7 +73,7 @@ const VALUE_CHARACTERS_MAX = 60;
 
 /** What differs between two versions, each a JSON document, in words. */
 function changesOf(was: string, now: string): string {
-  const [before, after] = [membersOf(was), membersOf(now)];
+  const [before, after] = [was, now].map((text) => (jsonOf(text) ?? null) as object | null) as [object, object];
   const changed = differences(before, after).filter(({ name, changed }) => changed && name !== 'updated_at');
   const shown = (value: string | null) =>
     value === null
@@ -79,12 +84,86 @@ function changesOf(was: string, now: string): string {
     .join('; ');
 }
 
-/** Null: the text is not a version, because an older release rendered the form. */
-function membersOf(text: string): object | null {
+/** The value of a JSON text; undefined: it is not JSON. */
+export function jsonOf(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' ? value : null;
+    return JSON.parse(text);
   } catch {
-    return null;
+    return undefined;
   }
+}
+
+/** For a form that is shown for the first time. */
+export const noErrors: FormFeedback = { errors: {}, status: 200 };
+
+/** For a field that the page itself validates. */
+export function fieldError(field: string, sentence: string): FormFeedback {
+  return { errors: { [field]: sentence }, status: 422 };
+}
+
+/** @param fieldOf maps a problem code to its field; any other problem concerns the form as a whole. */
+export function formErrors(
+  refused: Exclude<Called, { kind: 'done' }>,
+  fieldOf: Partial<Record<ProblemCode, string>> = {},
+): FormFeedback {
+  if (refused.kind === 'invalid') return { ...noErrors, errors: refused.errors, status: 422 };
+  const { code, retryAfterSeconds } = refused;
+  const { status, detail: usual } = problems[code];
+  const detail = refused.detail ?? usual;
+  const wait = retryAfterSeconds === undefined ? '' : ` Try again in ${plural(retryAfterSeconds, 'second')}.`;
+  return { errors: { [fieldOf[code] ?? '']: detail + wait }, status, retryAfterSeconds };
+}
+
+/** Returns the named parameters that are present. */
+export function filtersOf<Name extends string>(
+  query: URLSearchParams,
+  names: readonly Name[],
+): Partial<Record<Name, string>> {
+  const given = names.flatMap((name) => {
+    const value = query.get(name)?.trim();
+    return value ? [[name, value] as const] : [];
+  });
+  return Object.fromEntries(given) as Partial<Record<Name, string>>;
+}
+
+const EMPTY_PARAMETER = /(?:^|&)[^&=]*=(?:&|$)/;
+
+/**
+ * The address without empty parameters; null if it has none. A browser without JavaScript sends each empty field of a filter, but the
+ * URL is what users bookmark and share.
+ */
+export function tidyAddress({ path, query }: { path: string; query: string }): string | null {
+  if (!EMPTY_PARAMETER.test(query)) return null;
+  const given = query.split('&').filter((pair) => !EMPTY_PARAMETER.test(pair));
+  return given.length === 0 ? path : `${path}?${given.join('&')}`;
+}
+
+interface Difference {
+  name: string;
+  /** As text; null when the member did not exist. */
+  before: string | null;
+  after: string | null;
+  changed: boolean;
+}
+
+/** Returns the members that have a value in one of the two states, changed members first. */
+export function differences(before: object | null, after: object | null): Difference[] {
+  const [old, now] = [before ?? {}, after ?? {}] as Record<string, unknown>[];
+  const names = [...new Set([...Object.keys(old!), ...Object.keys(now!)])];
+  const all = names
+    .map((name): Difference => {
+      const [was, is] = [text(old![name]), text(now![name])];
+      return { name, before: was, after: is, changed: was !== is };
+    })
+    .filter(({ before, after }) => (before ?? after) !== null);
+  return [...all.filter(({ changed }) => changed), ...all.filter(({ changed }) => !changed)];
+}
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
+
+/** Strings stay as they are, except times, which are written as everywhere, and blank strings, which are shown quoted. */
+function text(value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value === 'string' && TIME.test(value)) return utc(value);
+  return typeof value === 'string' && value.trim() !== '' ? value : JSON.stringify(value);
 }

@@ -3,12 +3,10 @@ import { DAY_MS, HOUR_MS } from '../../base/time/durations.ts';
 import { conditionTable } from '../../model/conditions.ts';
 import { type Issue, issueStates } from '../../model/issues.ts';
 import type { Role } from '../../model/users.ts';
-import { sparkFrame, sparkOf } from '../charts/spark.ts';
-import { filtersOf } from '../forms/filters.ts';
-import { field, optional } from '../forms/form.ts';
+import { sparkFrame, sparkOf } from '../charts/chart.ts';
+import { field, filtersOf, optional } from '../forms/form.ts';
 import { asProblem, listOf, type Page, redirect, view } from '../page.ts';
 
-/** Spans of a snooze, in the form. */
 const spans: Readonly<Record<string, { text: string; ms: number }>> = {
   '1h': { text: '1 hour', ms: HOUR_MS },
   '1d': { text: '1 day', ms: DAY_MS },
@@ -21,7 +19,6 @@ export function ownPage(url: string): { href: string; role: Role } {
   return { href: `${pathname}${search}${hash}`, role: pathname === '/status' ? 'operator' : 'viewer' };
 }
 
-/** An issue with what its row shows besides. */
 function shownIssue(issue: Issue) {
   return {
     ...issue,
@@ -33,7 +30,6 @@ function shownIssue(issue: Issue) {
   };
 }
 
-/** Sorts stably: the worst first. */
 export function worstFirst(issues: readonly Issue[]) {
   return issues.map(shownIssue).sort((one, other) => rank(other) - rank(one));
 }

@@ -1,11 +1,11 @@
-/** GET /: whether anything is wrong, requests over time, and webhooks. A part that is not read in time says so. */
+/** GET /: whether anything is wrong, requests over time, webhooks, and the first steps of a new installation. A part that is not read in time says so. */
 import { DAY_MS } from '../../base/time/durations.ts';
 import { within } from '../../base/time/within.ts';
 import type { HistoryCounts } from '../../model/history.ts';
-import { readChanges } from '../charts/changes.ts';
-import { readOutagesSince } from '../charts/outage-list.ts';
-import { sparkFrame, sparkOf } from '../charts/spark.ts';
-import { errorShare, sumOf, trafficOf, withRefused } from '../charts/traffic.ts';
+import type { Database } from '../../store/connect/pool.ts';
+import { type FirstSteps, readFirstSteps } from '../../store/queries/start.ts';
+import { sparkFrame, sparkOf } from '../charts/chart.ts';
+import { errorShare, readChanges, readOutagesSince, sumOf, trafficOf, withRefused } from '../charts/traffic.ts';
 import { namesOf } from '../names.ts';
 import { PART_MS_MAX, type Page, partOf, view } from '../page.ts';
 import { worstFirst } from './issues.ts';
@@ -62,10 +62,31 @@ export const overview: Page = async ({ call, query }) => {
 /** From this share of requests that were not accepted on, a page without issues is not good. */
 const UNACCEPTED_SHARE_MAX = 0.05;
 
-/** The requests that were not accepted. */
 function unacceptedOf(points: readonly HistoryCounts[]) {
   const { accepted, duplicates, rejected, limited, refused } = withRefused(sumOf(points));
   const all = rejected + limited + refused;
   const isMany = all > UNACCEPTED_SHARE_MAX * (accepted + duplicates + all);
   return { all, isMany, share: errorShare(sumOf(points)), rejected, limited, refused };
+}
+
+/** The steps, or null once webhook, event, agent and acknowledged delivery are there: the steps are not read again after that. */
+type Start = () => Promise<FirstSteps | null>;
+
+/** A colleague is optional: an installation of one person is complete without one. */
+export function createStart(database: Database): Start {
+  let isDone = false;
+  return async () => {
+    if (isDone) return null;
+    const steps = await readFirstSteps(database);
+    isDone = steps.webhook !== null && steps.event && steps.agent !== null && steps.acknowledged;
+    return isDone ? null : steps;
+  };
+}
+
+/** The page with the first steps in its data; without them when reading them takes long. */
+export function withStart(page: Page, start: Start): Page {
+  return async (request) => {
+    const [reply, steps = null] = await Promise.all([page(request), within(PART_MS_MAX, start())]);
+    return reply.kind === 'view' ? { ...reply, data: { ...reply.data, start: steps } } : reply;
+  };
 }

@@ -1,13 +1,12 @@
 /**
- * Signed requests as shell commands: curl, and openssl with the secret in $WEIR_SECRET or, for a scheme with a public key, the private key
- * in the file $WEIR_PRIVATE_KEY. signRequest of the server does the same, and signs also by the schemes that no command is written for.
+ * Signed requests as shell commands: curl, and openssl with the secret in $WEIR_SECRET. signRequest of the server does the same, and signs
+ * also by the schemes that no command is written for.
  */
 import { isDefinable, type SchemeDefinition } from '../../model/signatures/definition.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
 import { fieldOf, headerOf, pointerOf } from '../../model/signatures/sources.ts';
 import { selectedDefinition } from '../../model/webhook-schemes.ts';
-import { type ShellPart, shellText, shellWord } from './shell.ts';
 
 /** The members of a webhook that say how its requests are signed. */
 export type SignedTarget = Parameters<typeof selectedDefinition>[0] & { has_secret: boolean };
@@ -34,7 +33,7 @@ interface SignedCurl {
 
 /**
  * A command that sends a body, signed. Null when no shell can represent the body, and for a scheme that is code (twilio, mailgun,
- * microsoft-graph) or has its time in the body: `weir send` signs by them.
+ * microsoft-graph), has its time in the body, or has a private key: `weir send` signs by them.
  */
 export function signedCurl(wanted: SignedCurl): string | null {
   const { url, body, contentType, definition, headers = {}, idHeader = null } = wanted;
@@ -76,7 +75,8 @@ interface Signing {
 
 function signingOf(definition: SchemeDefinition, url: string): Signing | null {
   const { algorithm, header, prefix = '', timestamp } = definition;
-  if (header === undefined || !isDefinable(algorithm) || pointerOf(timestamp?.from) !== null) return null;
+  if (header === undefined || !isDefinable(algorithm) || isAsymmetric(algorithm)) return null;
+  if (pointerOf(timestamp?.from) !== null) return null;
   const before: string[] = [];
   const headers: Signing['headers'] = [];
   const idHeader = headerOf(definition.id);
@@ -103,10 +103,7 @@ function signingOf(definition: SchemeDefinition, url: string): Signing | null {
 /** Lines that set SIGNATURE. */
 function signed(definition: SchemeDefinition, content: readonly ShellPart[]): string[] {
   const set = `SIGNATURE=${digest(definition, content)}`;
-  // OpenSSL 3.0 signs with Ed25519 only what is in a file.
-  if (definition.algorithm === 'ed25519')
-    return ['FILE=$(mktemp)', `printf %s ${shellText(content)} > "$FILE"`, set, 'rm "$FILE"'];
-  if (definition.secret !== 'base64' || isAsymmetric(definition.algorithm)) return [set];
+  if (definition.secret !== 'base64') return [set];
   return [`KEY=$(printf %s "\${WEIR_SECRET#whsec_}" | openssl base64 -d -A | od -An -v -tx1 | tr -d ' \\n')`, set];
 }
 
@@ -116,10 +113,7 @@ function digest({ algorithm, secret, encoding = 'hex' }: SchemeDefinition, conte
     base64: 'openssl base64 -A',
     base64url: `openssl base64 -A | tr '+/' '-_' | tr -d =`,
   }[encoding];
-  if (algorithm === 'ed25519')
-    return `$(openssl pkeyutl -sign -rawin -inkey "$WEIR_PRIVATE_KEY" -in "$FILE" | ${encode})`;
   const message = `printf %s ${shellText(content)} | openssl dgst`;
-  if (algorithm === 'ecdsa-p256') return `$(${message} -sha256 -sign "$WEIR_PRIVATE_KEY" -binary | ${encode})`;
   const key = {
     text: '-hmac "$WEIR_SECRET"',
     hex: '-mac HMAC -macopt "hexkey:$WEIR_SECRET"',
@@ -145,4 +139,48 @@ function headerValue({ timestamp, items = '', pair = '', key = '', prefix = '' }
   const field = fieldOf(timestamp?.from);
   const item = [{ text: `${pair === '' ? '' : key + pair}${prefix}` }, { name: 'SIGNATURE' }];
   return field === null ? item : [{ text: `${field}${pair}` }, time, { text: items }, ...item];
+}
+
+/** Characters that terminals do not show or that control them: controls, formats such as bidirectional overrides, line separators. */
+const invisible = /[\p{C}\p{Zl}\p{Zp}]/u;
+/** Escaped in `$'...'`: invisible characters, quote, backslash, and `!`, which an interactive shell may expand there. */
+const escapedInAnsi = /[\p{C}\p{Zl}\p{Zp}'\\!]/gu;
+
+/**
+ * Quotes any text as one word of bash, zsh or ksh; without invisible characters, of any POSIX shell. Invisible characters are escaped as
+ * `$'\x1b'`: a terminal acts on some control characters of a pasted line even within quotes. A word cannot contain NUL.
+ */
+export function shellWord(text: string): string {
+  // `=` needs quotes: zsh replaces a word `=ls` with the path of ls.
+  if (/^[A-Za-z0-9_./:@%+-]+$/.test(text)) return text;
+  if (!invisible.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
+  return `$'${text.replace(escapedInAnsi, escapedBytes)}'`;
+}
+
+/** Escapes the UTF-8 bytes of one character: `\xNN` means a byte in every locale, `\u` does not. */
+function escapedBytes(character: string): string {
+  if (character === '\n') return '\\n';
+  return [...Buffer.from(character)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
+}
+
+/** A literal, or the value of a variable. */
+export type ShellPart = { text: string } | { name: string };
+
+/** Characters that a shell reads between double quotes as they are. */
+const plain = /^[ #%&()*+,\-./0-9:;<=>?@A-Z[\]^_a-z{|}~]*$/;
+/** Would be read as a part of the variable before it; zsh has `$A:h` and `$A[1]`. */
+const continues = /^[\w:[]/;
+
+/** Writes parts as one word. */
+export function shellText(parts: readonly ShellPart[]): string {
+  if (!parts.some((part) => 'name' in part))
+    return shellWord(parts.map((part) => ('text' in part ? part.text : '')).join(''));
+  if (!parts.every((part) => 'name' in part || plain.test(part.text)))
+    return parts.map((part) => ('name' in part ? `"$${part.name}"` : shellWord(part.text))).join('');
+  const written = parts.map((part, i) => {
+    if ('text' in part) return part.text;
+    const next = parts[i + 1];
+    return next !== undefined && 'text' in next && continues.test(next.text) ? `\${${part.name}}` : `$${part.name}`;
+  });
+  return `"${written.join('')}"`;
 }

@@ -29,21 +29,14 @@ export interface PageAnswerParts {
   client: ClientPackage;
   notices: Notices;
   settings: Settings;
-  /** The last minutes, for outages. */
   history: History;
-  /** Counts open issues for the navigation. */
   countIssues: () => Promise<number>;
 }
 
 export class PageAnswers {
   readonly #parts: PageAnswerParts;
   readonly #securityHeaders: readonly (readonly [string, string])[];
-  readonly #limitedPages = {
-    fragment: new StoredText(HTML, () => this.#limitedPage('fragment')),
-    layout: new StoredText(HTML, () => this.#limitedPage('layout')),
-  };
-
-  /** Pages that are the same for every client without a person, by name, frame and appearance. */
+  /** Pages that are the same for every client without a person, by name, frame and appearance: each is rendered and compressed once. */
   readonly #storedPages = new Map<string, StoredText<() => string>>();
 
   constructor(parts: PageAnswerParts) {
@@ -51,7 +44,6 @@ export class PageAnswers {
     this.#securityHeaders = securityHeaders(parts.settings);
   }
 
-  /** What is not available at present. */
   get outages() {
     return outagesOf(this.#parts.history.latest);
   }
@@ -92,7 +84,11 @@ export class PageAnswers {
       return renderer.render(isFragment(exchange) ? 'fragment' : 'layout', { ...common, once, main });
     };
     const isUsual = person === null && common.notice === null && Object.values(common.outages).every((one) => !one);
-    if (stored !== undefined && isUsual) return this.#sendStored(exchange, stored, common, html);
+    if (stored !== undefined && isUsual) {
+      const { theme, density } = common.frame;
+      const frame = isFragment(exchange) ? `fragment ${common.boosted}` : `layout ${theme} ${density}`;
+      return this.#sendStored(exchange, `${stored} ${frame}`, html);
+    }
     // A form's path cannot be opened with GET: the URL stays that of the page, or becomes that of the created resource.
     if (exchange.method === 'POST') exchange.setHeader('hx-push-url', shown.address ?? 'false');
     if (reply.retryAfterSeconds !== undefined) exchange.setHeader('retry-after', String(reply.retryAfterSeconds));
@@ -131,28 +127,19 @@ export class PageAnswers {
    * dear as what it refuses.
    */
   #sendLimited(exchange: Exchange, { retryAfterSeconds }: Problem): Promise<void> {
-    for (const [name, value] of this.#securityHeaders) exchange.setHeader(name, value);
     if (exchange.method === 'POST') exchange.setHeader('hx-push-url', 'false');
     exchange.setHeader('retry-after', String(retryAfterSeconds));
-    exchange.setHeader('vary', 'hx-request');
-    const { fragment, layout } = this.#limitedPages;
-    return (isFragment(exchange) ? fragment : layout).answer(exchange, undefined, problems.rate_limited.status);
+    const frame = isFragment(exchange) ? 'fragment' : 'layout';
+    return this.#sendStored(exchange, `limited ${frame}`, () => this.#limitedPage(frame), problems.rate_limited.status);
   }
 
   /** Rendering and compressing a guide takes up to 7 ms, which anyone could ask for. */
-  #sendStored(
-    exchange: Exchange,
-    name: string,
-    { boosted, frame: { theme, density } }: { boosted: boolean; frame: ReturnType<typeof frameOf> },
-    html: () => string,
-  ): Promise<void> {
-    const frame = isFragment(exchange) ? `fragment ${boosted}` : `layout ${theme} ${density}`;
-    const key = `${name} ${frame}`;
-    const page = this.#storedPages.get(key) ?? new StoredText(HTML, (make: () => string) => make());
-    this.#storedPages.set(key, page);
+  #sendStored(exchange: Exchange, name: string, html: () => string, status = 200): Promise<void> {
+    const page = this.#storedPages.get(name) ?? new StoredText(HTML, (make: () => string) => make());
+    this.#storedPages.set(name, page);
     for (const [header, value] of this.#securityHeaders) exchange.setHeader(header, value);
     exchange.setHeader('vary', 'hx-request, cookie');
-    return page.answer(exchange, html);
+    return page.answer(exchange, html, status);
   }
 
   #limitedPage(frame: 'fragment' | 'layout'): string {

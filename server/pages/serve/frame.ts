@@ -2,18 +2,10 @@
 import type { Exchange } from '../../base/http/exchange.ts';
 import { type Page, redirect } from '../page.ts';
 
-const themes = ['system', 'light', 'dark'] as const;
-const densities = ['comfortable', 'compact'] as const;
-
-interface Appearance {
-  theme: (typeof themes)[number];
-  density: (typeof densities)[number];
-}
-
-export const usualAppearance: Appearance = { theme: 'system', density: 'comfortable' };
+export const usualAppearance = { theme: 'system', density: 'comfortable' };
+type Appearance = typeof usualAppearance;
 
 interface Frame extends Appearance {
-  /** Open issues. */
   issues: number;
   /** Text before the title of a page; '' without problems. */
   badge: string;
@@ -22,7 +14,6 @@ interface Frame extends Appearance {
 /** Read by frame.js as well. It holds no secret and is not authentication. */
 const COOKIE = 'weir_appearance';
 const YEAR_SECONDS = 31_536_000;
-/** The greatest count that is shown as it is. */
 const COUNT_MAX = 999;
 
 /** @param issues open issues; 0 for a client that is not signed in */
@@ -31,20 +22,22 @@ export function frameOf(appearance: Appearance, issues = 0, isDown = false): Fra
   return { ...appearance, issues, badge };
 }
 
-/** `THEME.DENSITY` of the cookie; unknown values count as the first of the list. */
+/** `THEME.DENSITY` of the cookie; unknown values count as the usual ones. */
 export function appearanceOf(exchange: Exchange): Appearance {
   const [theme, density] = (exchange.cookie(COOKIE) ?? '').split('.');
+  return changed(usualAppearance, theme, density);
+}
+
+function changed(appearance: Appearance, theme: string | null | undefined, density: string | null | undefined) {
   return {
-    theme: oneOf(themes, theme) ?? usualAppearance.theme,
-    density: oneOf(densities, density) ?? usualAppearance.density,
+    theme: ['system', 'light', 'dark'].find((value) => value === theme) ?? appearance.theme,
+    density: ['comfortable', 'compact'].find((value) => value === density) ?? appearance.density,
   };
 }
 
 /** POST /account/appearance: stores the choice in a cookie of this browser, and returns to the page of the form. */
 const setAppearance: Page = async ({ exchange, form }) => {
-  const current = appearanceOf(exchange);
-  const theme = oneOf(themes, form.get('theme')) ?? current.theme;
-  const density = oneOf(densities, form.get('density')) ?? current.density;
+  const { theme, density } = changed(appearanceOf(exchange), form.get('theme'), form.get('density'));
   const cookie = `${COOKIE}=${theme}.${density}; Path=/; Max-Age=${YEAR_SECONDS}; SameSite=Lax`;
   return redirect(pathOf(exchange.header('referer')), undefined, { 'set-cookie': cookie });
 };
@@ -56,8 +49,4 @@ function pathOf(url: string | undefined): string {
   if (url === undefined || !URL.canParse(url)) return '/account';
   const { pathname, search } = new URL(url);
   return pathname.startsWith('//') ? '/account' : `${pathname}${search}`;
-}
-
-function oneOf<Value extends string>(values: readonly Value[], given: string | null | undefined): Value | undefined {
-  return values.find((value) => value === given);
 }

@@ -10,33 +10,34 @@ import { sameText } from '../../manage/auth/csrf.ts';
 import { isId } from '../names.ts';
 import { plural } from '../show.ts';
 
+type Sentence = string | ((count: number) => string);
+
+/** Messages of an action that changes the oldest first and only so many: all are changed, or there are more. */
+const inParts = (name: string, [one, several]: [string, string], done: string, verb: string) => ({
+  [name]: (count: number) => `${plural(count, one, several)} ${done}.`,
+  [`${name}-in-part`]: (count: number) =>
+    `The oldest ${plural(count, one, several)} ${done}. ${verb} again for the rest.`,
+});
+const deliveries: [string, string] = ['delivery is', 'deliveries are'];
+const deadLetters: [string, string] = ['dead letter is', 'dead letters are'];
+
 /** Messages by the name in the URL: `?notice=…`. */
-const sentences: Readonly<Record<string, string | ((count: number) => string)>> = {
+const sentences: Readonly<Record<string, Sentence>> = {
+  ...inParts('undelivered-dismissed', deliveries, 'dismissed', 'Dismiss'),
+  ...inParts('undelivered-moved', deliveries, 'moved', 'Move'),
+  ...inParts('dead-replayed', deadLetters, 'pending again', 'Replay'),
+  ...inParts('dead-dismissed', deadLetters, 'dismissed', 'Dismiss'),
+  ...inParts('many-replayed', deliveries, 'pending again', 'Replay'),
+  ...inParts('accepted-many', ['rejected request is an event', 'rejected requests are events'], 'now', 'Accept'),
+  undone: (count) => `${plural(count, ...deliveries)} restored.`,
+  'undone-in-part': (count) => `${plural(count, ...deliveries)} restored. The others were claimed or changed since.`,
   'signed-out': 'You are signed out.',
-  'undelivered-dismissed': (count) => `${plural(count, 'delivery is', 'deliveries are')} dismissed.`,
-  'undelivered-dismissed-in-part': (count) =>
-    `The oldest ${plural(count, 'delivery is', 'deliveries are')} dismissed. Dismiss again for the rest.`,
-  'undelivered-moved': (count) => `${plural(count, 'delivery is', 'deliveries are')} moved.`,
-  'undelivered-moved-in-part': (count) =>
-    `The oldest ${plural(count, 'delivery is', 'deliveries are')} moved. Move again for the rest.`,
   replayed: 'Replayed: pending again.',
-  'dead-replayed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} pending again.`,
-  'dead-replayed-in-part': (count) =>
-    `The oldest ${plural(count, 'dead letter is', 'dead letters are')} pending again. Replay again for the rest.`,
-  'many-replayed': (count) => `${plural(count, 'delivery is', 'deliveries are')} pending again.`,
-  'many-replayed-in-part': (count) =>
-    `The oldest ${plural(count, 'delivery is', 'deliveries are')} pending again. Replay again for the rest.`,
   'none-chosen': 'No delivery was chosen. Choose rows of the list first.',
   'job-created': 'Created. This page shows its progress.',
   'job-cancelled': 'Cancelled. What the job has created stays.',
   'sent-again': 'Sent. This is the new event.',
   dismissed: 'Dismissed. It stays visible and can be replayed.',
-  'dead-dismissed': (count) => `${plural(count, 'dead letter is', 'dead letters are')} dismissed.`,
-  'dead-dismissed-in-part': (count) =>
-    `The oldest ${plural(count, 'dead letter is', 'dead letters are')} dismissed. Dismiss again for the rest.`,
-  undone: (count) => `${plural(count, 'delivery is', 'deliveries are')} restored.`,
-  'undone-in-part': (count) =>
-    `${plural(count, 'delivery is', 'deliveries are')} restored. The others were claimed or changed since.`,
   'webhook-moved': 'New events go to the other cell.',
   'secret-active': 'The new secret is active.',
   'previous-ended': 'The old secret has ended.',
@@ -46,9 +47,6 @@ const sentences: Readonly<Record<string, string | ((count: number) => string)>> 
   resumed: 'Resumed.',
   revoked: 'Revoked.',
   accepted: 'The rejected request is stored as this event.',
-  'accepted-many': (count) => `${plural(count, 'rejected request is an event', 'rejected requests are events')} now.`,
-  'accepted-many-in-part': (count) =>
-    `The oldest ${plural(count, 'rejected request is an event', 'rejected requests are events')} now. Accept again for the rest.`,
   'rejection-fixed': (count) =>
     count === 0
       ? 'The webhook is changed, but no stored request verifies yet.'
@@ -82,22 +80,12 @@ interface Notice {
   undo: { path: string; fields: Record<string, string> } | null;
 }
 
-/** The changes that another form of the same page undoes. */
-const undoings = recordOf<NonNullable<Notice['undo']>>([
-  ['disabled', { path: '/switch', fields: { enabled: 'true' } }],
-  ['paused', { path: '/pause', fields: { paused: 'false' } }],
-]);
-
-/** The changes of many deliveries, each of which has an id in the URL: `?action=…`. */
-const undoableActions = new Set(
-  ['dead-replayed', 'dead-dismissed', 'many-replayed'].flatMap((name) => [name, `${name}-in-part`]),
-);
-
 function undoOf(name: string, query: URLSearchParams): Notice['undo'] {
+  if (name === 'disabled') return { path: '/switch', fields: { enabled: 'true' } };
+  if (name === 'paused') return { path: '/pause', fields: { paused: 'false' } };
   const action = query.get('action') ?? '';
-  if (undoableActions.has(name) && isId(action))
-    return { path: '/undo', fields: { action_id: action, state: query.get('state') ?? '' } };
-  return undoings[name] ?? null;
+  if (!/^(dead-replayed|dead-dismissed|many-replayed)(-in-part)?$/.test(name) || !isId(action)) return null;
+  return { path: '/undo', fields: { action_id: action, state: query.get('state') ?? '' } };
 }
 
 /** How long after the change its message is shown, also when the page is reloaded. */

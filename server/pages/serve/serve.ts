@@ -13,7 +13,7 @@ import type { Person } from '../../manage/auth/person.ts';
 import { problems } from '../../model/errors.ts';
 import { allows, type Role } from '../../model/users.ts';
 import { createCall, type Names } from '../call.ts';
-import { tidyAddress } from '../forms/filters.ts';
+import { tidyAddress } from '../forms/form.ts';
 import { type Page, type PageReply, redirect } from '../page.ts';
 import { type PageAnswerParts, PageAnswers } from './answers.ts';
 import { addressOf, formAddress, isPageLoad, prefersHtml, redirectBrowser } from './navigation.ts';

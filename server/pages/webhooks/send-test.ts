@@ -1,4 +1,4 @@
-/** /webhooks/{id}/test: the form that asks which event a test request carries, says which agents get it, and sends it. */
+/** /webhooks/{id}/test: the form that asks which event a test request carries, and sends it. */
 import { describeEvent } from '../../manage/api/events/filter.ts';
 import { isTestHeader } from '../../manage/api/webhooks/test-request.ts';
 import { eventTypeFromOf, typedRequest } from '../../model/signatures/event-type.ts';
@@ -7,17 +7,12 @@ import { presetNamed } from '../../model/signatures/presets.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isTimedId } from '../../store/ids.ts';
 import { findEvent } from '../../store/queries/events/events.ts';
-import type { Call } from '../call.ts';
 import { isEditable } from '../events/send-again.ts';
-import { type FormFeedback, fieldError, formErrors, noErrors } from '../forms/errors.ts';
-import { field } from '../forms/form.ts';
-import { namesOf } from '../names.ts';
-import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
-import { plural, sentence } from '../show.ts';
+import { field, fieldError, formErrors, noErrors } from '../forms/form.ts';
+import { action, type FormFeedback, formView, type PageReply, type PageRequest, partOf } from '../page.ts';
+import { plural } from '../show.ts';
 import { type Webhook, webhookView } from './tabs.ts';
 
-/** Maximum agents that the form names. */
-const AGENTS_SHOWN_MAX = 10;
 /** Maximum event types for which the form offers the newest event. */
 const TYPES_SHOWN_MAX = 20;
 
@@ -52,30 +47,25 @@ export function webhookTestPages(database: Database) {
     };
   }
 
-  const newTest: Page = async (request) => {
-    const webhook = await request.call('showWebhook', { id: request.id });
-    if (webhook.kind !== 'done') return asProblem(webhook);
-    return formView(request, webhook.body, { event: SMALL, type: '' }, noErrors);
-  };
+  const newTest = action('showWebhook', ({ body }, request) =>
+    testView(request, body, { event: SMALL, type: '' }, noErrors),
+  );
 
-  const testWebhook: Page = async (request) => {
+  const testWebhook = action('showWebhook', async ({ body: webhook }, request) => {
     const { call, id, form } = request;
-    const webhook = await call('showWebhook', { id });
-    if (webhook.kind !== 'done') return asProblem(webhook);
     const values = { event: field(form, 'event') || SMALL, type: field(form, 'type').trim() };
-    const refuse = (name: string, message: string) =>
-      formView(request, webhook.body, values, fieldError(name, message));
-    const chosen = await requestOf(webhook.body, values.event);
+    const refuse = (name: string, message: string) => testView(request, webhook, values, fieldError(name, message));
+    const chosen = await requestOf(webhook, values.event);
     if (chosen === null) return refuse('event', 'This event cannot be sent from here. Choose another one.');
-    const source = typeSourceOf(webhook.body);
+    const source = typeSourceOf(webhook);
     const typed = values.type === '' || source === null ? chosen : typedRequest(source, values.type, chosen);
     if (typed === null) return refuse('type', `The type is read from ${source}, and the body is not a JSON object.`);
     const input = { body: typed.body, content_type: chosen.contentType, headers: typed.headers };
     const sent = await call('testWebhook', { id, input });
     if (sent.kind === 'problem') return sent;
-    if (sent.kind === 'invalid') return formView(request, webhook.body, values, formErrors(sent));
-    return webhookView(request, 'requests', webhook.body, { test: sent.body }, { address: `/webhooks/${id}` });
-  };
+    if (sent.kind === 'invalid') return testView(request, webhook, values, formErrors(sent));
+    return webhookView(request, 'requests', webhook, { test: sent.body }, { address: `/webhooks/${id}` });
+  });
 
   return { newTest, testWebhook };
 }
@@ -83,17 +73,13 @@ export function webhookTestPages(database: Database) {
 const typeSourceOf = ({ event_type_from, signature_scheme }: Webhook) =>
   eventTypeFromOf(event_type_from, signature_scheme);
 
-async function formView(
+async function testView(
   { call }: PageRequest,
   webhook: Webhook,
   values: { event: string; type: string },
-  { errors, ...status }: FormFeedback,
+  feedback: FormFeedback,
 ): Promise<PageReply> {
-  const [types, agents] = await Promise.all([
-    partOf(call('listEventTypes', { id: webhook.id })),
-    agentsOf(call, webhook),
-  ]);
-  const items = types?.items ?? [];
+  const items = (await partOf(call('listEventTypes', { id: webhook.id })))?.items ?? [];
   const sender = presetNamed(webhook.signature_scheme)?.title;
   const events = [
     [SMALL, 'A small JSON document'],
@@ -107,23 +93,6 @@ async function formView(
   ];
   const source = typeSourceOf(webhook);
   const names = items.flatMap(({ event_type }) => event_type ?? []);
-  return view(
-    'webhooks/test',
-    sentence(`send a test to ${webhook.name}`),
-    { webhook, values, errors, events, source, names, ...agents },
-    status,
-  );
-}
-
-/** The agents that get the event, and how many more. `filter`: the event is delivered only if it is true. */
-async function agentsOf(call: Call, { id, agent_ids }: Webhook) {
-  const ids = agent_ids.slice(0, AGENTS_SHOWN_MAX);
-  const names = await namesOf(call, 'agents', ids);
-  const agents = await Promise.all(
-    ids.map(async (agentId) => {
-      const subscription = await call('listAgentWebhooks', { id: agentId, query: { webhook_id: id } });
-      return { id: agentId, name: names[agentId], filter: itemsOf(subscription).items[0]?.filter ?? null };
-    }),
-  );
-  return { agents, moreAgents: agent_ids.length - agents.length };
+  const data = { webhook, values, events, source, names };
+  return formView('webhooks/test', `Send a test to ${webhook.name}`, data, feedback);
 }

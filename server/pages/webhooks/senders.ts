@@ -5,7 +5,6 @@ import { CUSTOM, DEFAULT_SCHEME, presetNamed, presets } from '../../model/signat
 import { losesRefused, retriesText } from '../../model/signatures/retries.ts';
 import { webhookForm } from '../../model/webhooks.ts';
 
-/** The most used senders, as tiles. */
 const popular = [
   'github',
   'stripe',

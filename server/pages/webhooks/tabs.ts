@@ -1,40 +1,29 @@
 /** The page of one webhook: a head and four tabs, each with a URL of its own that loads only what it shows. */
 import { DAY_MS, MINUTE_MS } from '../../base/time/durations.ts';
-import type { Success } from '../../manage/api/operation.ts';
-import type { Operations } from '../../manage/api/operations.ts';
 import { type HistoryCounts, QUARTER_SECONDS, quarterOf, statusOfRefusal } from '../../model/history.ts';
 import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
 import { eventTypeFromOf } from '../../model/signatures/event-type.ts';
 import { DEFAULT_SCHEME, presetNamed } from '../../model/signatures/presets.ts';
 import { answersOf } from '../../model/webhook-answers.ts';
 import { agentActivity, eventDeliveries, webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
-import { agentState } from '../agents/state.ts';
-import type { Call } from '../call.ts';
-import { readChanges } from '../charts/changes.ts';
-import { readOutagesSince } from '../charts/outage-list.ts';
-import { sumOf, trafficOf } from '../charts/traffic.ts';
-import { agentLamp } from '../flow/agent.ts';
-import { flowOf, readTrouble, receivingLamps } from '../flow/lamps.ts';
-import { filtersOf } from '../forms/filters.ts';
+import type { BodyOf, Call } from '../call.ts';
+import { readChanges, readOutagesSince, sumOf, trafficOf } from '../charts/traffic.ts';
+import { agentLamp, flowOf, noAgentLamp, readIssues, receivingLamps } from '../flow/flow.ts';
+import { filtersOf, formErrors } from '../forms/form.ts';
 import { namesOf } from '../names.ts';
-import { asProblem, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
-import { samplesOf, tryItOf } from '../samples/webhook.ts';
+import { action, itemsOf, type Page, type PageReply, type PageRequest, partOf, view } from '../page.ts';
+import { tryItOf, webhookSamples } from '../samples/samples.ts';
 import { shortId, span } from '../show.ts';
 import { senderOf } from './senders.ts';
 
-export type Webhook = Success<Operations['showWebhook']['answers']>['body'];
+export type Webhook = BodyOf<'showWebhook'>;
 type WebhookTab = keyof typeof tabs;
-/** Requests of this time show which of two secrets the sender uses. */
 
 type Feedback = { address?: string; status?: number; once?: boolean };
 
 const ROWS_SHOWN = '20';
-/** Agents with a lamp. */
 const FLOW_AGENTS = 10;
-/** Subscribed agents by name on the tab Settings. */
 const AGENTS_SHOWN = 100;
-/** A webhook is new for so long after it was created, or until its first event. */
-const NEW_MS = 3_600_000;
 
 /** What each tab shows besides the webhook itself. */
 const tabs = {
@@ -43,7 +32,7 @@ const tabs = {
     const filters = filtersOf(query, ['status', 'from', 'to', 'cursor']);
     const now = Date.now();
     const agentIds = webhook.agent_ids.slice(0, FLOW_AGENTS);
-    const [listed, newest, history, outages, changes, counted, conditions, activity, names] = await Promise.all([
+    const [listed, newest, history, outages, changes, counted, issues, activity, names] = await Promise.all([
       call('listRequests', { id, query: { ...filters, limit: ROWS_SHOWN } }),
       // The accepted requests of the first page are among the newest events, which have their types.
       call('listEvents', { query: { webhook_id: id, limit: ROWS_SHOWN } }),
@@ -51,7 +40,7 @@ const tabs = {
       readOutagesSince(call, now - DAY_MS),
       readChanges(call, now - DAY_MS, id),
       webhookHistory(call, [id]),
-      readTrouble(call),
+      readIssues(call),
       agentActivity(call, agentIds),
       namesOf(call, 'agents', agentIds),
     ]);
@@ -65,27 +54,27 @@ const tabs = {
     const statuses = statusesOf(sumOf(points), requests.items);
     const isUsed = events.length > 0 || statuses.length > 0;
     const lamps = [
-      ...receivingLamps([{ ...webhook, counted: counted[id] }], conditions ?? [], now),
+      ...receivingLamps([{ ...webhook, counted: counted[id] }], issues ?? [], now),
       ...agentIds.map((agentId) => {
-        const does = activity[agentId];
-        const agent = { id: agentId, name: names[agentId] ?? shortId(agentId), paused: does?.paused ?? false };
-        return agentLamp({ ...agent, does, state: agentState(does, now) }, conditions ?? [], now);
+        const agent = { id: agentId, name: names[agentId] ?? shortId(agentId) };
+        return agentLamp(agent, activity[agentId], issues ?? [], now);
       }),
+      ...(agentIds.length === 0 ? [noAgentLamp(id)] : []),
     ];
     return {
       now,
       filters,
       requests,
+      errors: listed.kind === 'done' ? {} : formErrors(listed).errors,
       statuses,
       types: Object.fromEntries(events.map((event) => [event.id, event.event_type])),
       cellsAway: cells_away,
       isHidden,
       isUsed,
       deliveries,
-      flow: flowOf(lamps, conditions !== null),
+      flow: flowOf(lamps, issues !== null),
       traffic:
         (isUsed || isHidden) && points.length > 0 ? trafficOf(points, 'the last 24 hours', outages, id, changes) : null,
-      waiting: isHidden ? null : await waitingOf(call, webhook, events, deliveries),
     };
   },
   rejections: async (call: Call, { id }: Webhook) => {
@@ -151,17 +140,13 @@ function statusesOf(sum: HistoryCounts, listed: readonly { status: number; reaso
   return all.map(([status, title, name]) => ({ status, title, count: sum[name] })).filter(({ count }) => count > 0);
 }
 
-/** Requests of the last minutes by the secret that verified them. */
 function meterOf({ accepted, duplicates, by_previous: old }: ReturnType<typeof sumOf>, spanMs: number) {
   return { minutes: Math.ceil(spanMs / MINUTE_MS), old, now: Math.max(0, accepted + duplicates - old) };
 }
 
 /** The page of the webhook in the path, with this tab. */
 export function webhookTab(tab: WebhookTab): Page {
-  return async (request) => {
-    const webhook = await request.call('showWebhook', { id: request.id });
-    return webhook.kind === 'done' ? webhookView(request, tab, webhook.body) : asProblem(webhook);
-  };
+  return action('showWebhook', ({ body }, request) => webhookView(request, tab, body));
 }
 
 /** @param more what only this response shows, such as a new secret. */
@@ -178,7 +163,7 @@ export async function webhookView(
     webhook,
     tab,
     tryItOf,
-    samplesOf,
+    webhookSamples,
     setUp,
     sender,
     retries: sender.retries,
@@ -187,32 +172,6 @@ export async function webhookView(
     ...more,
   };
   return view('webhooks/show', webhook.name, shown, feedback);
-}
-
-/** How far the first request of a new webhook has come; null: the webhook is in use. `rejection`: the newest, while there is no event. */
-async function waitingOf(
-  call: Call,
-  webhook: Webhook,
-  events: readonly { id: string; received_at: string }[],
-  deliveries: Awaited<ReturnType<typeof eventDeliveries>>,
-) {
-  if (events.length > 0 && Date.now() - Date.parse(webhook.created_at) > NEW_MS) return null;
-  const [rejection = null] = itemsOf(
-    await call('listRejections', { query: { webhook_id: webhook.id, limit: '1' } }),
-  ).items;
-  const { title, isGeneral } = senderOf(webhook.signature_scheme);
-  const isStored = events.length > 0;
-  const fetched = Object.values(deliveries).some(({ leased, done, dead }) => leased + done + dead > 0);
-  return {
-    arrived: isStored || rejection !== null,
-    stored: isStored,
-    fetched,
-    event: events.at(-1) ?? null,
-    // Later ones are in the list.
-    rejection: isStored ? null : rejection,
-    sender: isGeneral ? 'the sender' : title,
-    titleOf: (scheme: string) => presetNamed(scheme)?.title ?? scheme,
-  };
 }
 
 /** What disabling the webhook breaks. */

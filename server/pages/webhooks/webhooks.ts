@@ -7,17 +7,24 @@ import { DEFAULT_SCHEME, presets } from '../../model/signatures/presets.ts';
 import { webhookFields, webhookForm } from '../../model/webhooks.ts';
 import { webhookActivity, webhookHistory, webhookUsage } from '../activity.ts';
 import type { Invalid } from '../call.ts';
-import { readOutagesSince } from '../charts/outage-list.ts';
-import { errorShare } from '../charts/traffic.ts';
-import { type FormFeedback, formErrors, noErrors } from '../forms/errors.ts';
+import { stripOf } from '../charts/strip.ts';
+import { answerWords, errorShare, readOutagesSince } from '../charts/traffic.ts';
 import { inputOf, shownParts } from '../forms/fields.ts';
-import { filtersOf } from '../forms/filters.ts';
-import { basis, field, list, number, withVersion } from '../forms/form.ts';
+import { basis, field, filtersOf, formErrors, list, noErrors, number, withVersion } from '../forms/form.ts';
 import { choicesOf, namesOf, withIds } from '../names.ts';
-import { asProblem, listOf, type Page, type PageReply, type PageRequest, redirect, view } from '../page.ts';
-import { NAMES_SHOWN } from '../show.ts';
+import {
+  action,
+  type FormFeedback,
+  formView,
+  listOf,
+  type Page,
+  type PageReply,
+  type PageRequest,
+  redirect,
+  view,
+} from '../page.ts';
+import { address, NAMES_SHOWN } from '../show.ts';
 import { formOf, pickerOf, schemeNamed, senderOf, showsSecret } from './senders.ts';
-import { webhookStrip } from './strip.ts';
 import { type Webhook, webhookTab, webhookView } from './tabs.ts';
 
 const webhookList: Page = async ({ call, query }) => {
@@ -38,7 +45,20 @@ const webhookList: Page = async ({ call, query }) => {
     webhookHistory(call, ids),
     readOutagesSince(call, now - DAY_MS),
   ]);
-  const strips = Object.fromEntries(ids.map((id) => [id, webhookStrip(history[id], outages, now)]));
+  const stripOfWebhook = (id: string) =>
+    stripOf({
+      quarters: history[id]?.quarters,
+      words: answerWords,
+      trouble: 'refusals',
+      hrefOf: (from, to, { rejected, refused }) => {
+        // Refusals for other reasons are counted and not kept.
+        if (rejected === 0 && refused > 0) return address(`/webhooks/${id}`, { from, to });
+        return address(rejected > 0 ? '/rejections' : '/events', { webhook_id: id, from, to });
+      },
+      outages,
+      nowMs: now,
+    });
+  const strips = Object.fromEntries(ids.map((id) => [id, stripOfWebhook(id)]));
   const shown = { filters, ...list, agents, activity, usage, history, strips, errorShare, now };
   return view('webhooks/list', 'Webhooks', shown);
 };
@@ -50,7 +70,7 @@ const newWebhook: Page = async (request) => {
   if (scheme === null)
     return view('webhooks/new', 'New webhook', pickerOf(query.get('q') ?? query.get('scheme') ?? ''));
   const { title, isGeneral } = senderOf(scheme);
-  return formView(request, 'New webhook', { signature_scheme: scheme, name: isGeneral ? '' : title }, noErrors);
+  return editView(request, 'New webhook', { signature_scheme: scheme, name: isGeneral ? '' : title }, noErrors);
 };
 
 const createWebhook: Page = async (request) => {
@@ -70,7 +90,7 @@ const createWebhook: Page = async (request) => {
   const created = await withIds(call, 'agents', 'agent_ids', webhookOf(form), (found) =>
     call('createWebhook', { input: { ...found, ...secret, ...limit } }),
   );
-  if (created.kind !== 'done') return formView(request, 'New webhook', valuesOf(form), formErrors(created));
+  if (created.kind !== 'done') return editView(request, 'New webhook', valuesOf(form), formErrors(created));
   // Shown only in this response: a redirect would have to store the secret.
   const unreachable = whyUnreachable(created.body.url);
   const more = { secret: isLater ? null : (created.body.secret ?? null), made: true, isLater, unreachable };
@@ -80,11 +100,9 @@ const createWebhook: Page = async (request) => {
   });
 };
 
-const editWebhook: Page = async (request) => {
-  const webhook = await request.call('showWebhook', { id: request.id });
-  if (webhook.kind !== 'done') return asProblem(webhook);
-  return formView(request, `Edit ${webhook.body.name}`, valuesOfWebhook(webhook.body, webhook.text), noErrors);
-};
+const editWebhook = action('showWebhook', ({ body, text }, request) =>
+  editView(request, `Edit ${body.name}`, valuesOfWebhook(body, text), noErrors),
+);
 
 const updateWebhook: Page = async (request) => {
   const { call, id, form } = request;
@@ -93,55 +111,49 @@ const updateWebhook: Page = async (request) => {
   );
   if (updated.kind === 'done') return redirect(`/webhooks/${id}/settings`, 'saved');
   const { was, refused } = await withVersion(form, updated, () => call('showWebhook', { id }));
-  return formView(request, 'Edit the webhook', { ...valuesOf(form), id, was }, formErrors(refused));
+  return editView(request, 'Edit the webhook', { ...valuesOf(form), id, was }, formErrors(refused));
 };
 
 /** Disables or enables a webhook. */
-const switchWebhook: Page = async ({ call, id, form }) => {
-  const enabled = form.get('enabled') === 'true';
-  const updated = await call('updateWebhook', { id, input: { enabled } });
-  return updated.kind === 'done' ? redirect(`/webhooks/${id}`, enabled ? 'enabled' : 'disabled') : asProblem(updated);
-};
+const switchWebhook = action(
+  'updateWebhook',
+  ({ body }, { id }) => redirect(`/webhooks/${id}`, body.enabled ? 'enabled' : 'disabled'),
+  ({ form }) => ({ input: { enabled: form.get('enabled') === 'true' } }),
+);
 
-const rotateWebhook: Page = async (request) => {
+const rotateWebhook = action('showWebhook', async ({ body: webhook }, request) => {
   const { call, id, form } = request;
-  const webhook = await call('showWebhook', { id });
-  if (webhook.kind !== 'done') return asProblem(webhook);
-  const refused = (errors: Invalid['errors']) =>
-    webhookView(request, 'secret', webhook.body, { errors }, { status: 422 });
+  const refused = (errors: Invalid['errors']) => webhookView(request, 'secret', webhook, { errors }, { status: 422 });
   const given = field(form, 'secret');
-  const { showsSecret, title } = senderOf(webhook.body.signature_scheme);
+  const { showsSecret, title } = senderOf(webhook.signature_scheme);
   if (given === '' && showsSecret) return refused({ secret: `Paste the secret that ${title} shows.` });
   const input = { overlap_seconds: number(form, 'overlap_seconds') ?? 0, ...(given === '' ? {} : { secret: given }) };
   const rotated = await call('rotateSecret', { id, input });
   if (rotated.kind === 'problem') return rotated;
   if (rotated.kind === 'invalid') return refused(rotated.errors);
   const secret = rotated.body.secret ?? null;
-  // From the panel that waits for the first request, and continues to wait.
-  if (form.has('waiting') && secret === null) return redirect(`/webhooks/${id}`, 'secret-active');
-  const changed = { ...webhook.body, has_secret: true };
+  // From the first page of a new webhook.
+  if (form.has('first') && secret === null) return redirect(`/webhooks/${id}`, 'secret-active');
+  const changed = { ...webhook, has_secret: true };
   return webhookView(request, 'secret', changed, { secret, rotated: true }, { once: secret !== null });
-};
+});
 
-const endPreviousSecret: Page = async ({ call, id }) => {
-  const ended = await call('endPreviousSecret', { id });
-  return ended.kind === 'done' ? redirect(`/webhooks/${id}/secret`, 'previous-ended') : asProblem(ended);
-};
+const endPreviousSecret = action('endPreviousSecret', (_, { id }) =>
+  redirect(`/webhooks/${id}/secret`, 'previous-ended'),
+);
 
-const moveWebhook: Page = async ({ call, id, form }) => {
-  const moved = await call('moveWebhook', { id, input: { cell: number(form, 'cell') ?? 0 } });
-  return moved.kind === 'done' ? redirect(`/webhooks/${id}/settings`, 'webhook-moved') : asProblem(moved);
-};
+const moveWebhook = action(
+  'moveWebhook',
+  (_, { id }) => redirect(`/webhooks/${id}/settings`, 'webhook-moved'),
+  ({ form }) => ({ input: { cell: number(form, 'cell') ?? 0 } }),
+);
 
-const deleteWebhook: Page = async (request) => {
-  const { call, id } = request;
-  const webhook = await call('showWebhook', { id });
-  if (webhook.kind !== 'done') return asProblem(webhook);
-  const deleted = await call('deleteWebhook', { id, name: webhook.body.name });
+const deleteWebhook = action('showWebhook', async ({ body: webhook }, request) => {
+  const deleted = await request.call('deleteWebhook', { id: request.id, name: webhook.name });
   if (deleted.kind === 'done') return redirect('/webhooks', 'deleted');
   if (deleted.kind === 'problem') return deleted;
-  return webhookView(request, 'settings', webhook.body, { errors: deleted.errors }, { status: 422 });
-};
+  return webhookView(request, 'settings', webhook, { errors: deleted.errors }, { status: 422 });
+});
 
 export const webhookPages = {
   webhookList,
@@ -162,13 +174,13 @@ export const webhookPages = {
 
 type WebhookValues = { agent_ids?: string[]; [member: string]: unknown };
 
-async function formView(
+async function editView(
   { call }: PageRequest,
   title: string,
   values: WebhookValues,
   feedback: FormFeedback,
 ): Promise<PageReply> {
-  const { errors, ...status } = feedback;
+  const { errors } = feedback;
   // List all subscribed agents: a missing checkbox would end the subscription.
   const agents = await choicesOf(call, 'agents', values.agent_ids, { active: true });
   const isNew = values.id === undefined;
@@ -187,7 +199,7 @@ async function formView(
       },
     });
   const sender = isNew ? senderOf(scheme) : null;
-  return view('webhooks/form', title, { title, values, errors, agents, schemes: presets, sender, partsOf }, status);
+  return formView('webhooks/form', title, { title, values, agents, schemes: presets, sender, partsOf }, feedback);
 }
 
 /** The fields that the create and edit forms share. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { TestApp } from '../../helpers/app.ts';
 import { startPagesApp } from '../../helpers/browser.ts';
 import { addPerson, PASSWORD, signIn, type TestPerson } from '../../helpers/people.ts';
@@ -51,4 +51,53 @@ test('an entry has no rows without a value, and times as on other pages', async 
   const page = await get('/audit/1');
   expect(page).not.toMatch(/<td class="wrap" data-label="After">(<ins>)?–/);
   expect(page).toMatch(/<ins>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC<\/ins>/);
+});
+
+describe('the list', () => {
+  const rows = (page: string) => page.match(/<td class="num"/g)?.length ?? 0;
+  beforeAll(async () => {
+    for (let each = 0; each < 51; each++)
+      await administrator.api('POST', '/api/v1/tokens', { name: `token ${each}`, role: 'viewer' });
+  });
+
+  test('is paged and keeps its filters, whose times are in UTC', async () => {
+    const path = `/audit?actor_id=${administrator.id}`;
+    const first = await get(path);
+    expect(rows(first)).toBe(50);
+    const [, older] = /href="([^"]+)" rel="next"/.exec(first)!;
+    expect(older).toMatch(new RegExp(`^/audit\\?actor_id=${administrator.id}&amp;cursor=`));
+    expect(rows(await get(older!.replaceAll('&amp;', '&')))).toBeGreaterThan(0);
+    const [soon, before] = [60_000, -3_600_000].map((ms) => new Date(Date.now() + ms).toISOString().slice(0, 16));
+    expect([rows(await get(`/audit?from=${before}`)), rows(await get(`/audit?from=${soon}`))]).toEqual([50, 0]);
+    expect(rows(await get(`/audit?to=${before}`))).toBe(0);
+    expect(await get('/audit?actor_id=somebody')).toMatch(/id="e-actor_id">Give an id/);
+  });
+
+  test('is found by a user who was deleted, and is for administrators only', async () => {
+    const gone = await addPerson(app, 'viewer');
+    await gone.api('POST', '/api/v1/tokens', { name: 'of somebody who leaves' });
+    await administrator.api('DELETE', `/api/v1/users/${gone.id}`);
+    expect(await get(`/audit?actor_id=${gone.id}`)).toMatch(new RegExp(`selected>[^<]*${gone.email}</option>`));
+    const viewer = await addPerson(app, 'viewer');
+    for (const path of ['/audit', '/audit/1']) expect((await viewer.browse('GET', path)).status).toBe(403);
+  });
+
+  test.each(['0', '01', '999', '999999999999999', 'x', '1e1'])('has no entry %s', async (number) => {
+    expect((await administrator.browse('GET', `/audit/${number}`)).status).toBe(404);
+  });
+});
+
+test('verification says how many entries are valid, checks a given head, and finds an entry that was changed', async () => {
+  const verify = (head = '') => get(`/audit/verify${head && `?head=${head}`}`);
+  const [newest] = (await administrator.api('GET', '/api/v1/audit?limit=1')).body.items;
+  expect(await verify()).toContain(newest.hash);
+  expect(await verify(newest.hash)).toContain('and the chain contains the given head');
+  expect(await verify('0'.repeat(64))).toContain('The chain does not contain the given head');
+  expect(await verify('none')).toContain('Give a hash of 64 hex digits.');
+  await app.database.query({ text: 'alter table audit_log disable trigger audit_log_append_only', values: [] });
+  await app.database.query({
+    text: `update audit_log set entry = replace(entry::text, 'token 5', 'token 6')::json where number = 10`,
+    values: [],
+  });
+  expect(await verify()).toContain('9 entries are valid; see <a href="/audit/10">');
 });

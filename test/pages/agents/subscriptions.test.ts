@@ -66,11 +66,23 @@ test('a filter that another user has changed since is not overwritten unnoticed'
   await setFilter(null);
 });
 
-test('an empty filter cannot be tried, and the page says so', async () => {
-  const fields = { webhook_id: webhook.id, filter: ' ', try: '1' };
-  const refused = await post(`/agents/${agent.id}/filter`, fields);
-  expect(refused.status).toBe(422);
-  expect(refused.text).toContain('Enter an expression or a key to try.');
+test.each([
+  [' ', 'Enter an expression or a key to try.'],
+  ['body.typ == "paid" &&', /id="e-filter">Character \d+: /],
+])('the filter %j cannot be tried, and the page says why and keeps it', async (filter, why) => {
+  const refused = await post(`/agents/${agent.id}/filter`, { webhook_id: webhook.id, filter, try: '1' });
+  expect([refused.status, refused.text]).toEqual([422, expect.stringMatching(why)]);
+  expect(refused.text).toContain(`${filter.replaceAll('"', '&quot;').replaceAll('&&', '&amp;&amp;')}</textarea>`);
+});
+
+test('a filter is saved, shown on the page of the agent, and removed', async () => {
+  const save = (filter: string) => post(`/agents/${agent.id}/filter`, { webhook_id: webhook.id, filter });
+  const add = 'aria-label="Add filter of orders"';
+  expect(await get(`/agents/${agent.id}`)).toContain(add);
+  expect((await save('bytes > 7')).status).toBe(303);
+  expect(await get(`/agents/${agent.id}`)).toContain('<code class="filter">bytes &gt; 7</code>');
+  expect((await save('')).status).toBe(303);
+  expect(await get(`/agents/${agent.id}`)).toContain(add);
 });
 
 test('the order of a subscription is tried on stored events, saved and shown; a form without the field keeps it', async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bandsOf } from '../../../server/pages/charts/outage-list.ts';
+import { bandsOf } from '../../../server/pages/charts/traffic.ts';
 
 const [from, to] = [Date.parse('2026-11-25T00:00:00Z'), Date.parse('2026-11-25T10:00:00Z')];
 const outage = (began_at: string, ended_at: string) => ({

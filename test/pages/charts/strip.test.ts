@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { QUARTER_SECONDS, QUARTERS_SHOWN, quartersSince } from '../../../server/model/history.ts';
-import { type Quarter, stripOf } from '../../../server/pages/charts/strip.ts';
+import { stripOf } from '../../../server/pages/charts/strip.ts';
 import { addOutages } from '../../../server/store/queries/alerts/issues.ts';
 import { addHistory, type HistoryRow } from '../../../server/store/queries/webhooks/history.ts';
 import { send, startAgentApp } from '../../helpers/agents.ts';
@@ -14,34 +14,25 @@ const sinceMs = Date.parse('2026-01-01T00:00:00Z');
 const iso = (place: number) => new Date(sinceMs + place * QUARTER_MS).toISOString();
 
 describe('a strip', () => {
-  const quarter = (place: number, good: number, bad: number): Quarter => ({
-    at: iso(place),
-    good,
-    bad,
-    text: `${good} good, ${bad} bad`,
-    href: `/at/${place}`,
-  });
-  const strip = (quarters: Quarter[], outages: { began_at: string; ended_at: string }[] = []) =>
+  const nowMs = sinceMs + (QUARTERS_SHOWN - 1) * QUARTER_MS;
+  const quarter = (place: number, good: number, bad: number) => ({ at: iso(place), good, bad });
+  const strip = (quarters: ReturnType<typeof quarter>[], outages: { began_at: string; ended_at: string }[] = []) =>
     stripOf({
-      sinceMs,
       quarters,
-      outages: outages.map((outage) => ({ id: randomUUID(), machine: 'm', refused: 0, spooled: 0, ...outage })),
-      quietHref: (at) => `/quiet/${at}`,
-      total: '9 good',
+      words: { good: 'good', bad: 'bad' },
       trouble: 'failures',
-    });
-  const troubled = (cells: ReturnType<typeof strip>['cells']) =>
-    cells.flatMap(({ trouble }, place) => (trouble ? [place] : []));
+      hrefOf: (from) => `/at/${from}`,
+      outages: outages.map((outage) => ({ id: randomUUID(), machine: 'm', refused: 0, spooled: 0, ...outage })),
+      nowMs,
+    })!;
+  const places = (cells: ReturnType<typeof strip>['cells']) =>
+    cells.map(({ at }) => (Date.parse(at) - sinceMs) / QUARTER_MS);
 
-  test('has a cell for each quarter of an hour, each of which leads to its time', () => {
-    const { cells, label } = strip([quarter(1, 9, 0)]);
-    expect(cells.length).toBe(QUARTERS_SHOWN);
-    expect(cells.slice(0, 2).map(({ href, text }) => [href, text])).toEqual([
-      [`/quiet/${iso(0)}`, 'nothing'],
-      ['/at/1', '9 good, 0 bad'],
-    ]);
-    expect(troubled(cells)).toEqual([]);
-    expect(label).toBe('Last 24 hours: 9 good');
+  test('has a bar for each quarter of an hour, and a link for each with trouble', () => {
+    const { cells, bars, label } = strip([quarter(1, 9, 0), quarter(2, 1_000, 7)]);
+    expect(bars.quiet.match(/M/g)?.length).toBe(QUARTERS_SHOWN - 2);
+    expect(cells).toEqual([{ x: 16, at: iso(2), text: '1,000 good, 7 bad', href: `/at/${iso(2)}` }]);
+    expect(label).toBe('Last 24 hours: 1,009 good, 7 bad, failures in 1 of 96 quarter hours');
   });
 
   test.each([
@@ -59,10 +50,14 @@ describe('a strip', () => {
   test('shows an outage in each cell that it touches, over what was counted', () => {
     const outage = { began_at: iso(2.5), ended_at: iso(4) };
     const { cells, bars, label } = strip([quarter(3, 0, 2), quarter(5, 1, 1)], [outage]);
-    expect(troubled(cells)).toEqual([2, 3, 4, 5]);
+    expect(places(cells)).toEqual([2, 3, 4, 5]);
     expect(bars.outage.match(/M/g)?.length).toBe(3);
-    expect(cells[3]).toMatchObject({ text: 'outage of the database, 0 good, 2 bad', href: '/status#outage-list' });
-    expect(label).toBe('Last 24 hours: 9 good, failures in 2 of 96 quarter hours, an outage in 3 quarter hours');
+    expect(cells[1]).toMatchObject({ text: 'outage of the database, 0 good, 2 bad', href: '/issues?state=resolved' });
+    expect(label).toBe('Last 24 hours: 1 good, 3 bad, failures in 2 of 96 quarter hours, an outage in 3 quarter hours');
+  });
+
+  test('is not drawn without counts', () => {
+    expect(stripOf({ quarters: undefined, words: {}, trouble: '', hrefOf: () => '', outages: [], nowMs })).toBeNull();
   });
 });
 

@@ -88,7 +88,8 @@ describe('while a value is shown that is shown only once', () => {
 
   test('a new token has its .env line', async () => {
     const fields = { name: 'nightly', role: 'viewer', expires: '30', current_password: PASSWORD };
-    const { text } = await post('/account/tokens/new', fields);
+    const { text, headers } = await post('/account/tokens/new', fields);
+    expect(headers.get('cache-control')).toBe('no-store');
     expect(text).toMatch(/data-copy="WEIR_TOKEN=wu_/);
     expect(text).toContain('<base target="_blank">');
   });
@@ -134,9 +135,8 @@ describe('a change that breaks something says what, before it is made', () => {
   });
 });
 
-test('the form of an agent says that its list of webhooks is cut, and finds the others by name', async () => {
-  const rare = await app.addWebhook({ name: 'Rare bird' });
-  const own = (await administrator.api('POST', '/api/v1/webhooks', { name: 'Own' })).body;
+test('the form of an agent says that its list of webhooks is cut, keeps those it has, and adds others by name', async () => {
+  const [rare, second] = [await app.addWebhook({ name: 'Rare bird' }), await app.addWebhook({ name: 'Second' })];
   await app.database.query({
     text: `insert into webhooks (id, name, created_at)
            select gen_random_uuid(), 'Shop ' || i, now() + i * interval '1 second' from generate_series(1, 250) i`,
@@ -144,15 +144,37 @@ test('the form of an agent says that its list of webhooks is cut, and finds the 
   const form = await get('/agents/new');
   expect(form).toContain('The list has the newest 200 webhooks, and not all of them.');
   expect(form).not.toContain('Rare bird');
-  const { text: found } = await administrator.submit('/agents/new', [
-    ['name', 'watcher'],
-    ['webhook_ids', own.id],
-    ['webhook_ids', 'rare'],
-    ['find', 'true'],
-  ]);
-  expect(found).toContain('1 webhook has “rare” in the name.');
-  expect(found).toContain(`value="${rare.id}"`);
-  expect(found).toContain(`value="${own.id}" checked`);
-  expect(found).toContain('value="watcher"');
-  expect((await administrator.api('GET', '/api/v1/agents?q=watcher')).body.items).toEqual([]);
+  const { id } = (await administrator.api('POST', '/api/v1/agents', { name: 'bot', webhook_ids: [rare.id] })).body;
+  expect(await get(`/agents/${id}/edit`)).toContain(`value="${rare.id}" checked`);
+  const save = (added: string) =>
+    administrator.submit(`/agents/${id}/edit`, [
+      ['name', 'bot'],
+      ['webhook_ids', rare.id],
+      ['webhook_ids', added],
+    ]);
+  const refused = await save('Shop');
+  expect(refused.text).toContain('Many webhooks have “Shop” in their name.');
+  expect(refused.text).toMatch(/name="webhook_ids" type="text" value="Shop"/);
+  expect((await save('second')).status).toBe(303);
+  const { first_webhook_ids } = (await administrator.api('GET', `/api/v1/agents/${id}`)).body;
+  expect(first_webhook_ids).toEqual([rare.id, second.id].sort());
+
+  // A filter of a list takes names too.
+  const filter = (name: string) => get(`/events?webhook_id=${encodeURIComponent(name)}`);
+  expect(await filter('RARE')).toContain('name="webhook_id" type="text" value="Rare bird"');
+  expect(await filter('nowhere')).toContain('No webhook has “nowhere” in its name.');
+});
+
+test('a change of another user is not overwritten silently, and the form says what changed', async () => {
+  const made = await app.addWebhook({ name: 'of two people' });
+  const wasIn = (page: string) => /name="was" value="([^"]+)"/.exec(page)![1]!.replaceAll('&quot;', '"');
+  const was = wasIn(await get(`/webhooks/${made.id}/edit`));
+  await administrator.api('PATCH', `/api/v1/webhooks/${made.id}`, { name: 'by the other' });
+  const save = (was: string) => post(`/webhooks/${made.id}/edit`, { name: 'by me', signature_scheme: 'sha256', was });
+  const refused = await save(was);
+  expect(refused.text).toContain(
+    'It was changed after you opened this form: name from “of two people” to “by the other”. Save again',
+  );
+  expect(refused.text).toContain('value="by me"');
+  expect((await save(wasIn(refused.text))).status).toBe(303);
 });

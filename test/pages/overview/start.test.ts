@@ -1,6 +1,6 @@
 /** The checklist of first steps, from an empty installation to the first acknowledged delivery. */
 import { expect, test } from 'vitest';
-import { createStart } from '../../../server/pages/overview/start.ts';
+import { createStart } from '../../../server/pages/overview/overview.ts';
 import { readFirstSteps } from '../../../server/store/queries/start.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';

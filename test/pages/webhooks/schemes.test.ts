@@ -50,7 +50,7 @@ test.each([
   expect((await open(`/webhooks/new?scheme=${scheme}`)).text).toContain(`value="${choice}" checked`);
 });
 
-test('without the secret of the sender, the webhook waits for it and shows none', async () => {
+test('without the secret of the sender, the page of the webhook asks for it and shows none', async () => {
   const fields = { name: 'waits', signature_scheme: 'Stripe', secret_choice: 'given', secret: '' };
   const { status, text } = await open('/webhooks/new', fields);
   expect(status).toBe(200);
@@ -61,14 +61,14 @@ test('without the secret of the sender, the webhook waits for it and shows none'
   expect(webhook).toMatchObject({ signature_scheme: 'stripe', has_secret: true });
 
   const pasted = await open(`/webhooks/${webhook.id}/rotate`, {
-    waiting: 'true',
+    first: 'true',
     confirmed: 'yes',
     secret: 'whsec_a good secret',
   });
   expect(pasted.status).toBe(303);
   const { text: page } = await open(pasted.headers.get('location')!);
   expect(page).toContain('The new secret is active.');
-  expect(page).toContain('Waiting for a request to the URL.');
+  expect(page).toContain('Set up Stripe');
 });
 
 test('a rotation generates a secret only for a sender that takes one', async () => {

@@ -43,9 +43,17 @@ test('the page of a webhook has a chart per hour, and its tabs', async () => {
   ).toBe('RequestsRejectionsSettingsSecret');
 });
 
-test('the page of a new webhook names the sender of a general scheme', async () => {
-  const { id } = await app.addWebhook({ name: 'First' });
-  expect(await get(`/webhooks/${id}`)).toContain('Set up the sender, or run the command below.');
+test('an invalid filter of the requests is named, with the way back', async () => {
+  const { id } = await app.addWebhook({ name: 'Filtered' });
+  const page = await get(`/webhooks/${id}?status=none&from=yesterday`);
+  for (const name of ['status', 'from'])
+    expect(page).toMatch(
+      new RegExp(
+        `The filter <code>${name}</code> in the URL is not valid\\. .+ <a href="/webhooks/${id}">Show all requests`,
+      ),
+    );
+  expect(page).not.toContain('No matching requests');
+  expect(await get(`/webhooks/${id}?cursor=none`)).toContain('The URL contains an invalid cursor.');
 });
 
 test('the values of a chart lead to the events and rejections of their time', async () => {

@@ -50,6 +50,17 @@ test('a user signs in wrongly, then correctly, reaches the requested page, and s
   expect(visitor.path).toBe('/sign-in');
 });
 
+test('after failed sign-ins the page shows how long to wait', async () => {
+  const viewer = await addPerson(app, 'viewer');
+  await givePassword(app, viewer);
+  for (let each = 0; each < 30; each++) if ((await signIn(app, viewer.email, 'a guess')).status === 429) break;
+  const visitor = new Visitor(app, null);
+  await visitor.open('/sign-in');
+  await visitor.press('Sign in', { Email: viewer.email, Password: PASSWORD });
+  expect([visitor.status, visitor.text]).toEqual([429, expect.stringMatching(/Try again in [1-9]\d* second/)]);
+  await app.database.query({ text: 'delete from sign_in_failures' });
+});
+
 test('a user changes the password; other browsers are signed out, this one is not', async () => {
   const viewer = await addPerson(app, 'viewer');
   await givePassword(app, viewer);

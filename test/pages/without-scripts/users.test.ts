@@ -144,6 +144,20 @@ test('a user creates a token, sees it once, uses it and revokes it', async () =>
   expect((await withToken(token)).status).toBe(401);
 });
 
+test('an administrator sees the tokens of all users, other roles only their own', async () => {
+  const viewer = await addPerson(app, 'viewer');
+  const { body: made } = await viewer.api('POST', '/api/v1/tokens', { name: 'of the viewer' });
+  await visitor.open('/account/tokens');
+  expect(visitor.html).not.toContain(made.id);
+  await visitor.follow('All users');
+  await visitor.follow(viewer.email);
+  await visitor.follow('of the viewer');
+  expect(visitor.path).toBe(`/account/tokens/${made.id}`);
+  const other = await addPerson(app, 'operator');
+  expect((await other.browse('GET', '/account/tokens?all=true')).status).toBe(403);
+  expect((await other.browse('GET', `/account/tokens/${made.id}`)).status).toBe(404);
+});
+
 test('an error of a token is shown beside its field, and the input is kept', async () => {
   const theirs = new Visitor(app, await addPerson(app, 'viewer', PASSWORD));
   await theirs.open('/account/tokens/new');

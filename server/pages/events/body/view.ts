@@ -1,7 +1,9 @@
-/** Views of a stored body: JSON as a tree or formatted, fields of a form, indented XML, text, or hex. */
+/** Views of a stored body: JSON as a tree or formatted, fields of a form, indented XML, text, hex, or its difference to another body. */
+
 import { isUtf8 } from 'node:buffer';
-import { jsonTree, TREE_VALUES_MAX, WHOLE_TREE_VALUES_MAX } from './json-tree.ts';
-import { formatted, prettyJson, validJson, visible } from './pretty-json.ts';
+import { structuredPatch } from 'diff';
+import type { PreviousEvent } from '../../../store/queries/events/neighbours.ts';
+import { formatted, jsonTree, prettyJson, TREE_VALUES_MAX, validJson, visible, WHOLE_TREE_VALUES_MAX } from './json.ts';
 
 type BodyView = 'tree' | 'pretty' | 'form' | 'xml' | 'raw' | 'hex' | 'diff';
 
@@ -23,7 +25,6 @@ interface ShownBody {
   text: string;
   /** Escaped HTML, for the view tree. */
   tree: string | null;
-  /** The fields, for the view form. */
   form: FormFields | null;
   /** Null when the whole body is shown, or the view says what is missing. */
   shownBytes: number | null;
@@ -112,7 +113,6 @@ function wholeCharacters(bytes: Buffer): Buffer {
   return bytes.length - end + 1 < characterBytes ? bytes.subarray(0, end - 1) : bytes;
 }
 
-/** Formats bytes sixteen a line: offset, hex, and printable ASCII. */
 function hexDump(bytes: Uint8Array): string {
   const lines: string[] = [];
   for (let at = 0; at < bytes.length; at += 16) {
@@ -125,13 +125,11 @@ function hexDump(bytes: Uint8Array): string {
   return lines.join('\n');
 }
 
-/** Fields shown. */
 export const FIELDS_MAX = 200;
 const VALUE_CHARACTERS_MAX = 16_384;
 
 interface FormFields {
   fields: { name: string; value: string }[];
-  /** Fields that are not shown. */
   more: number;
 }
 
@@ -152,59 +150,67 @@ function readable(value: string): string {
 /** Deeper levels have no more indent. */
 const INDENTS_MAX = 40;
 
+/** A comment, CDATA section, tag or text. What has no end is up to the end of the text, so that the time is linear. */
+const xmlPart = /<!--[\s\S]*?(?:-->|$)|<!\[CDATA\[[\s\S]*?(?:\]\]>|$)|<[^>]*(?:>|$)|[^<]+/g;
+
 /**
  * Indents XML: each tag on a line of its own, an element with nothing but text on one. Text that is not XML is only broken at its angle
- * brackets. Linear in the length: a comment or CDATA section without an end is text up to the end.
+ * brackets.
  */
 export function prettyXml(text: string): string {
+  const parts = [...text.matchAll(xmlPart)].map(([part]) => part.trim()).filter((part) => part !== '');
   const lines: string[] = [];
   let depth = 0;
-  const add = (line: string) => lines.push('  '.repeat(Math.min(depth, INDENTS_MAX)) + line);
-  let held: string | null = null;
-  const release = () => {
-    if (held !== null) {
-      add(held);
-      depth++;
-    }
-    held = null;
-  };
-  for (let at = 0; at < text.length; ) {
-    const end = endOf(text, at);
-    const part = text.slice(at, end).trim();
-    at = end;
-    if (part === '') continue;
-    if (part.startsWith('</')) {
-      const name = part.slice(2, -1).trim();
-      if (held?.startsWith(`<${name}`) && /^[\s>]/.test(held.slice(name.length + 1))) {
-        add(held + part);
-        held = null;
-        continue;
-      }
-      release();
-      depth = Math.max(0, depth - 1);
-      add(part);
-    } else if (/^<[^!?/]/.test(part) && part.endsWith('>') && !part.endsWith('/>')) {
-      release();
-      held = part;
-    } else if (held !== null && !part.startsWith('<') && text.startsWith('</', at)) held += part;
-    else {
-      release();
-      add(part);
-    }
+  for (let at = 0; at < parts.length; at++) {
+    const part = parts[at]!;
+    if (part.startsWith('</')) depth = Math.max(0, depth - 1);
+    const isOpening = /^<[^!?/]/.test(part) && part.endsWith('>') && !part.endsWith('/>');
+    const [, name] = /^<([^\s>]*)/.exec(part) ?? [];
+    const texts = isOpening && !parts[at + 1]?.startsWith('<') ? 1 : 0;
+    const end = parts[at + 1 + texts];
+    const isWhole = isOpening && end !== undefined && end.replace(/\s*>$/, '') === `</${name}`;
+    const line = isWhole ? parts.slice(at, at + 2 + texts).join('') : part;
+    lines.push('  '.repeat(Math.min(depth, INDENTS_MAX)) + line);
+    if (isWhole) at += 1 + texts;
+    else if (isOpening) depth++;
   }
-  if (held !== null) add(held);
   return lines.join('\n');
 }
 
-/** End of the tag, comment, CDATA section or text that begins at `at`. */
-function endOf(text: string, at: number): number {
-  const until = (closing: string) => {
-    const found = text.indexOf(closing, at);
-    return found < 0 ? text.length : found + closing.length;
-  };
-  if (text.startsWith('<!--', at)) return until('-->');
-  if (text.startsWith('<![CDATA[', at)) return until(']]>');
-  if (text[at] === '<') return until('>');
-  const next = text.indexOf('<', at);
-  return next < 0 ? text.length : next;
+/** Lines added and removed. This many in JSON of 94 KB take 20 ms, twice as many 40 ms; in 60,000 lines of one character 100 ms. */
+const EDITS_MAX = 200;
+const CONTEXT_LINES = 3;
+
+interface DiffLine {
+  kind: 'same' | 'added' | 'removed';
+  text: string;
+}
+
+interface BodyDiff {
+  /** Null: no earlier event was found near in time. */
+  previous: { id: string; received_at: string } | null;
+  /** Groups of changed lines with the lines around them; empty if the bodies are equal. Null: they cannot be compared, or differ too much. */
+  groups: DiffLine[][] | null;
+  /** False: only the beginnings were compared. */
+  complete: boolean;
+}
+
+/** @param previous undefined when no earlier event was found */
+export function diffOf(body: Buffer, previous: PreviousEvent | undefined): BodyDiff {
+  if (previous === undefined) return { previous: null, groups: null, complete: true };
+  const { body: oldBody, ...named } = previous;
+  const [before, after] = [comparable(oldBody), comparable(body)];
+  if (before === null || after === null) return { previous: named, groups: null, complete: true };
+  const patch = structuredPatch('', '', before.text, after.text, '', '', {
+    context: CONTEXT_LINES,
+    maxEditLength: EDITS_MAX,
+  });
+  const groups = patch?.hunks.map(({ lines }) => lines.filter((line) => !line.startsWith('\\')).map(lineOf)) ?? null;
+  return { previous: named, groups, complete: before.complete && after.complete };
+}
+
+const kinds: Record<string, DiffLine['kind']> = { '+': 'added', '-': 'removed', ' ': 'same' };
+
+function lineOf(line: string): DiffLine {
+  return { kind: kinds[line[0]!]!, text: line.slice(1) };
 }

@@ -5,7 +5,7 @@ import { eventDeliveriesSchema } from '../../../model/events.ts';
 import { concatenated, newest } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
 import { isTimedId, uuidv7Time } from '../../ids.ts';
-import { arrayOf, isoText } from '../../sql.ts';
+import { arrayOf } from '../../sql.ts';
 import { type NewEvent, newEventColumns } from './events.ts';
 
 type EventDeliveries = z.output<typeof eventDeliveriesSchema>;
@@ -59,17 +59,6 @@ export async function eventsByIdStart(database: Database, digits: string, limit:
 
 function uuidOf(digits: string): string {
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
-}
-
-/** The time of the oldest event; null: there are no events. */
-export async function readOldestTime({ query }: Pick<Database, 'query'>): Promise<string | null> {
-  const rows = await query<{ at: string }>({
-    name: 'read-oldest-time',
-    text: `select ${isoText('e.received_at')} as at from events e order by e.received_at limit 1`,
-    values: [],
-    place: { each: (byCell) => byCell.flat().sort((a, b) => (a.at < b.at ? -1 : 1)), lenient: true },
-  });
-  return rows[0]?.at ?? null;
 }
 
 /** Rejects when a cell is away. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { diffOf } from '../../../../server/pages/events/body/diff.ts';
+import { diffOf } from '../../../../server/pages/events/body/view.ts';
 
 const named = { id: 'previous', received_at: '2026-01-01T00:00:00.000Z' };
 const diff = (before: string | Buffer, after: string | Buffer) =>

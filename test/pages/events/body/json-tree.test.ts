@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { jsonTree, TREE_DEPTH_MAX, TREE_VALUES_MAX } from '../../../../server/pages/events/body/json-tree.ts';
-import { validJson } from '../../../../server/pages/events/body/pretty-json.ts';
+import { jsonTree, TREE_DEPTH_MAX, TREE_VALUES_MAX, validJson } from '../../../../server/pages/events/body/json.ts';
 
 const treeOf = (text: string) => jsonTree(validJson(Buffer.from(text))!);
 const tree = (value: unknown) => treeOf(JSON.stringify(value));

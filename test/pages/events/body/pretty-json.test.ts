@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { prettyJson } from '../../../../server/pages/events/body/pretty-json.ts';
+import { prettyJson } from '../../../../server/pages/events/body/json.ts';
 
 const pretty = (text: string) => prettyJson(Buffer.from(text))?.text ?? null;
 

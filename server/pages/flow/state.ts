@@ -1,10 +1,9 @@
 /** What an agent does, in a word, for the list of agents and its page. */
 import { HOUR_MS } from '../../base/time/durations.ts';
-import type { Success } from '../../manage/api/operation.ts';
-import type { Operations } from '../../manage/api/operations.ts';
 import { PENDING_SECONDS } from '../../model/conditions.ts';
+import type { BodyOf } from '../call.ts';
 
-type Activity = Success<Operations['listAgentActivity']['answers']>['body']['items'][number];
+type Activity = BodyOf<'listAgentActivity'>['items'][number];
 
 /** An agent without a request for this long has stopped: a claim waits for 30 s at most, and Weir notes requests to the minute. */
 const STOPPED_MS = 180_000;
@@ -17,15 +16,20 @@ const FAILING_MS = 1_800_000;
 const FAILED_SHARE_MIN = 0.1;
 const ATTEMPTS_MIN = 20;
 
-/** Attempts in the quarters of an hour that began in a time. */
 function attemptsIn({ quarters = [] }: Activity, spanMs: number, nowMs: number) {
   const recent = quarters.filter(({ at }) => nowMs - Date.parse(at) < spanMs);
   const sum = (name: 'acknowledged' | 'failed') => recent.reduce((total, one) => total + one[name], 0);
   return { acknowledged: sum('acknowledged'), failed: sum('failed') };
 }
 
+export type Tone = 'good' | 'warn' | 'bad' | '';
+interface State {
+  word: string;
+  tone: Tone;
+}
+
 /** How an agent fails; null: it does not. A new dead letter is one of an agent with a failed attempt in the hour. */
-function failureOf(does: Activity, nowMs: number): { word: string; tone: string } | null {
+function failureOf(does: Activity, nowMs: number): State | null {
   const newest = attemptsIn(does, FAILING_MS, nowMs);
   if (newest.failed > 0 && newest.acknowledged === 0) return { word: 'failing', tone: 'bad' };
   const { acknowledged, failed } = attemptsIn(does, HOUR_MS, nowMs);
@@ -39,7 +43,7 @@ function failureOf(does: Activity, nowMs: number): { word: string; tone: string 
  * What an agent does, in a word, and the tones of its age and of its oldest pending delivery.
  * @param does null: its activity could not be read
  */
-export function agentState(does: Activity | undefined, nowMs: number) {
+export function agentState(does: Activity | undefined, nowMs: number): State & { late: '' | 'bad' } {
   const ageMs = (iso: string | null | undefined) => (iso == null ? 0 : nowMs - Date.parse(iso));
   const late = ageMs(does?.waiting_since) > LATE_MS ? 'bad' : '';
   if (does === undefined) return { word: 'active', tone: '', late };

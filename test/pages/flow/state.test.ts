@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { agentState } from '../../../server/pages/agents/state.ts';
+import { agentState } from '../../../server/pages/flow/state.ts';
 
 const NOW_MS = Date.UTC(2026, 0, 31, 12, 0, 0);
 const ago = (seconds: number) => new Date(NOW_MS - seconds * 1_000).toISOString();

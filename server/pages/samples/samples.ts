@@ -1,8 +1,9 @@
-/** Code on the page of an agent: the start of an agent in several languages, from the templates of views/samples/. */
+/** Code on the pages: commands that send a signed request to a webhook, and the start of an agent from the templates of views/samples/. */
 import { Eta } from 'eta';
 import { builtFile } from '../../base/files/build.ts';
 import type { ClientPackage } from '../../base/http/client-package.ts';
-import { shellWord } from './shell.ts';
+import { CUSTOM, DEFAULT_SCHEME } from '../../model/signatures/presets.ts';
+import { commandDefinition, type SignedTarget, shellWord, signedCurl } from './curl.ts';
 
 export interface Sample {
   /** Label of its tab. */
@@ -28,7 +29,7 @@ function mcpConfiguration(api: string): string {
  * WEIR_CREDENTIAL.
  * @param api URL of the API, FRONTEND_PUBLIC_API_URL
  */
-export function samplesOf(api: string, { command, install }: Pick<ClientPackage, 'command' | 'install'>): Sample[] {
+export function agentSamples(api: string, { command, install }: Pick<ClientPackage, 'command' | 'install'>): Sample[] {
   const views = builtFile('views/samples');
   return [
     {
@@ -43,5 +44,32 @@ export function samplesOf(api: string, { command, install }: Pick<ClientPackage,
       return { language, code: eta.render(`./${template}`, { api, install }).trimEnd() };
     }),
     { language: 'AI agent (MCP)', code: mcpConfiguration(api) },
+  ];
+}
+
+const EXAMPLE_BODY = '{"hello":"world"}';
+
+type Target = SignedTarget & { url: string };
+
+/** The first of webhookSamples, for the page that shows a new secret. */
+export function tryItOf(webhook: Target, weir: string): string {
+  return webhookSamples(webhook, weir)[0]?.code ?? '';
+}
+
+/**
+ * Returns a Weir command that signs as the sender does, and a curl command where a shell can sign.
+ * @param weir how to run the command line
+ */
+export function webhookSamples(webhook: Target, weir: string): Sample[] {
+  const { url, signature_scheme: scheme, signature_header: header, public_key } = webhook;
+  const named = header === null ? '' : ` --signature-header ${header}`;
+  const key = public_key === null ? '' : ' --private-key FILE';
+  const definition = commandDefinition(webhook);
+  const curl = signedCurl({ url, body: Buffer.from(EXAMPLE_BODY), contentType: 'application/json', definition });
+  return [
+    ...(scheme === DEFAULT_SCHEME || scheme === CUSTOM
+      ? []
+      : [{ language: 'Weir', code: `${weir} send ${url} --scheme ${scheme}${named}${key}` }]),
+    ...(curl === null ? [] : [{ language: 'curl', code: curl }]),
   ];
 }
