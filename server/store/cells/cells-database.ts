@@ -148,7 +148,11 @@ class Transactions {
     });
     let running!: Promise<void>;
     const query = new Promise<Query>((begun, failed) => {
+      let isRepeated = false;
       running = database.transaction(async (within) => {
+        // Only all of them together can be repeated.
+        if (isRepeated) throw rolledBack;
+        isRepeated = true;
         for (const setting of this.#settings) await within(setting);
         begun(within);
         if (!(await ended)) throw rolledBack;

@@ -22,11 +22,11 @@ const LISTENING_IDLE_MS = 5_000;
 
 /**
  * Runs one statement. Rows are plain objects; bytea and timestamps are parsed by node-postgres. Rejects with DatabaseUnavailable if the
- * connection or the server fails, otherwise with the server's error. Outside of a transaction it is repeated after a conflict with another.
+ * connection or the server fails, otherwise with the server's error.
  */
 export type Query = <Row extends object>(statement: Statement<Row>) => Promise<Row[]>;
 
-/** Runs one statement, or several in one transaction. Both methods reject like Query. */
+/** Runs one statement, or several in one transaction. Both methods reject like Query, and are repeated after a conflict with another transaction. */
 export interface Database {
   query: Query;
   transaction<T>(work: (query: Query) => Promise<T>, options?: Pick<Statement, 'plan'>): Promise<T>;
@@ -98,7 +98,7 @@ export function openDatabase(
   const listeners = sessionsOf(open({ connectionsMax: LISTENING_MAX, idleMs: LISTENING_IDLE_MS }), () => {});
   return {
     query: (statement) => runAlone(sessions, statement),
-    transaction: (work, { plan } = {}) => inTransaction(sessions, work, plan),
+    transaction: (work, { plan } = {}) => repeatConflicts(() => inTransaction(sessions, work, plan)),
     listening: (channel, onPayload, work) => whileListening(listeners, channel, onPayload, work),
     close: async () => void (await Promise.all([sessions.pool.end(), listeners.pool.end()])),
   };

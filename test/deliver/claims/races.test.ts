@@ -14,6 +14,7 @@ import {
   storeEvents,
   type TestAgent,
 } from '../../helpers/agents.ts';
+import { addPerson } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
@@ -189,4 +190,26 @@ test('an acknowledgement that Postgres aborts in a deadlock is retried', async (
   });
   await third.close();
   expect((await acknowledged.underWay).done).toHaveLength(3);
+});
+
+test('a change of the agents of a webhook that Postgres aborts in a deadlock with an extension is repeated', async () => {
+  const webhook = await app.addWebhook();
+  const agent = await addAgent(app, [webhook]);
+  made(await agentsOf(app).subscribe(agent.id, webhook.id, { order_by: '/key' }));
+  made(await agentsOf(app).update(agent.id, { max_leased: 2 }));
+  for (const key of ['a', 'b']) await send(webhook, JSON.stringify({ key }));
+  const leased = (await agent.claim()).toSorted((one, other) => (one.id < other.id ? -1 : 1));
+  const receipts = leased.map(({ receipt }) => receipt);
+  const operator = await addPerson(app, 'operator');
+  const { extending, changing } = await app.database.transaction(async (query) => {
+    await query({ text: 'select from deliveries where id = $1 for update', values: [leased[0]!.id] });
+    // Holds the agent and waits for the first delivery; the change holds the second one and waits for the agent.
+    const extending = agent.extend(receipts, 60);
+    await until(async () => (await waits()).length === 1);
+    const changing = operator.api('PATCH', `/api/v1/webhooks/${webhook.id}`, { agent_ids: [] });
+    await until(async () => (await waits('update agents')).length === 1);
+    return { extending, changing };
+  });
+  expect((await changing).status).toBe(200);
+  expect((await extending).done.toSorted()).toEqual(receipts.toSorted());
 });

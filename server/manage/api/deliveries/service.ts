@@ -5,8 +5,7 @@ import { needsOneAgent, reasonText } from '../../../model/dead-letters.ts';
 import { instant, recordId } from '../../../model/fields.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
 import { record } from '../../../store/audit/record.ts';
-import { repeatConflicts } from '../../../store/connect/conflicts.ts';
-import type { Database, Query } from '../../../store/connect/pool.ts';
+import type { Database } from '../../../store/connect/pool.ts';
 import { findAgent } from '../../../store/queries/agents/agents.ts';
 import {
   ACTED_MAX,
@@ -31,7 +30,7 @@ const changeOne = { replay: replayDelivery, dismissal: dismissDelivery };
  * @param id a valid delivery id, which contains its time
  */
 export function actOnOne(database: Database, actor: Actor, kind: ActionKind, id: string): Promise<ActedOnOne> {
-  return changing<ActedOnOne>(database, async (query) => {
+  return database.transaction(async (query): Promise<ActedOnOne> => {
     const before = await findDelivery({ query }, null, id);
     if (before === undefined) return { kind: 'unknown' };
     if (!(await changeOne[kind]({ query }, id))) return { kind: 'refused' };
@@ -54,7 +53,7 @@ export interface ActedOnMany {
 
 /** Replays or dismisses matching deliveries, oldest first, at most ACTED_MAX per call. Null: the agent does not exist. */
 export function actOnMany(database: Database, actor: Actor, order: ActionOrder): Promise<ActedOnMany | null> {
-  return changing(database, async (query) => {
+  return database.transaction(async (query) => {
     const agent = order.agentId === null ? null : await findAgent(query, order.agentId);
     if (agent === undefined) return null;
     const actionId = randomUUID();
@@ -72,18 +71,13 @@ export function actOnMany(database: Database, actor: Actor, order: ActionOrder):
 
 /** Undoes actOnMany. Null when the action does not exist, is older than a day, or was undone. */
 export function undoMany(database: Database, actor: Actor, actionId: string): Promise<Undone | null> {
-  return changing(database, async (query) => {
+  return database.transaction(async (query) => {
     const undone = await undoAction({ query }, actionId);
     if (undone === null) return null;
     const target = manyOf(actionId, undone.restored);
     await record(query, actor, { action: 'delivery.undo', target, after: undone });
     return undone;
   });
-}
-
-/** Repeats the transaction when another change has moved one of its rows to another partition. */
-function changing<T>(database: Database, work: (query: Query) => Promise<T>): Promise<T> {
-  return repeatConflicts(() => database.transaction(work));
 }
 
 function manyOf(id: string, count: number) {

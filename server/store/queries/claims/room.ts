@@ -7,7 +7,6 @@
  * alternating rounds of 5 s: 15 to 27 ms with a limit, 5 to 12 ms without.
  */
 
-import { repeatConflicts } from '../../connect/conflicts.ts';
 import { summed, summedBy } from '../../connect/place.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { arrayOf } from '../../sql.ts';
@@ -22,7 +21,7 @@ export const underLease = (agentId: string) =>
   `select from deliveries where ${byTime} and agent_id = ${agentId} and state = 'leased' and available_at > now()`;
 
 /**
- * Runs `work`, repeatedly after a conflict, in a transaction with the number of deliveries that the agent may still lease: 0 or less at its limit, Infinity without one.
+ * Runs `work` in a transaction with the number of deliveries that the agent may still lease: 0 or less at its limit, Infinity without one.
  * No other process adds a lease to the agent until the transaction ends.
  */
 export function withRoom<T>(
@@ -30,22 +29,20 @@ export function withRoom<T>(
   agentId: string,
   work: (query: Query, room: number) => Promise<T>,
 ): Promise<T> {
-  return repeatConflicts(() =>
-    database.transaction(
-      async (query) => {
-        const max = await lockMaxLeased(query, agentId);
-        if (max === null) return work(query, Number.POSITIVE_INFINITY);
-        const [row] = await query<{ leased: number }>({
-          name: 'count-leased',
-          text: `select count(*)::int as leased from (${underLease('$1')} limit $2) counted`,
-          values: [agentId, max],
-          // Leases in a cell that is away are not counted: the agent would get nothing from the others.
-          place: { each: summed, lenient: true },
-        });
-        return work(query, max - row!.leased);
-      },
-      { plan: 'keyed' },
-    ),
+  return database.transaction(
+    async (query) => {
+      const max = await lockMaxLeased(query, agentId);
+      if (max === null) return work(query, Number.POSITIVE_INFINITY);
+      const [row] = await query<{ leased: number }>({
+        name: 'count-leased',
+        text: `select count(*)::int as leased from (${underLease('$1')} limit $2) counted`,
+        values: [agentId, max],
+        // Leases in a cell that is away are not counted: the agent would get nothing from the others.
+        place: { each: summed, lenient: true },
+      });
+      return work(query, max - row!.leased);
+    },
+    { plan: 'keyed' },
   );
 }
 

@@ -1,6 +1,5 @@
 /** Settles leases, which agents name by their receipts: acknowledges, refuses, extends and releases them. */
 
-import { repeatConflicts } from '../../connect/conflicts.ts';
 import type { Database, Query } from '../../connect/pool.ts';
 import { leaseEnded } from '../deliveries/history.ts';
 import { holdsAnother } from './held.ts';
@@ -78,14 +77,12 @@ export async function settleDeliveries(
     });
   const settled =
     isLimited && settlement.kind === 'extend'
-      ? await repeatConflicts(() =>
-          database.transaction(
-            async (query) => {
-              await lockMaxLeased(query, agentId);
-              return settle(query);
-            },
-            { plan: 'keyed' },
-          ),
+      ? await database.transaction(
+          async (query) => {
+            await lockMaxLeased(query, agentId);
+            return settle(query);
+          },
+          { plan: 'keyed' },
         )
       : await settle(database.query);
   const done = new Set(settled.map(textOf));
