@@ -1,6 +1,9 @@
 /** Order by key: of the events with one key, an agent gets the next one only when the one before is finished. */
+import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
+import { insertAgent } from '../../../server/store/queries/agents/agents.ts';
+import { dismissUndelivered } from '../../../server/store/queries/alerts/undelivered.ts';
 import { readDeliveryDepths } from '../../../server/store/queries/deliveries/depths.ts';
 import {
   addAgent,
@@ -250,16 +253,9 @@ test('thousands that are held do not slow the claims of others, and are passed o
   const { webhook, agent, sent } = await ordered();
   await sent('a');
   const [poison] = await agent.claim();
-  await app.database.query({
-    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes, order_keys)
-           select overlay(id::text placing lpad(to_hex(n), 12, '0') from 25)::uuid, webhook_id, received_at, source_ip, headers, body, bytes, order_keys
-           from events, generate_series(1, 2500) n where webhook_id = $1`,
-    values: [webhook.id],
-  });
+  await storeMore(webhook, 2_500);
   const free = await sent('b');
-  // The first claim of a second sets aside what is held.
-  for (let tries = 0; (await asideOf(agent)) === 0 && tries < 100; tries++)
-    await agent.claim({ max: 1, wait_seconds: 1 });
+  await setAside(agent);
   expect(await asideOf(agent)).toBe(2_500);
   const { body } = await operator.api('GET', `/api/v1/deliveries?held=true&agent_id=${agent.id}&limit=1`);
   expect(body.items[0].available_at).toBe(body.items[0].received_at);
@@ -278,6 +274,22 @@ test('thousands that are held do not slow the claims of others, and are passed o
   expect(ids).toEqual(ids.toSorted());
 });
 
+/** Stores as many events more with the key of the only one. */
+async function storeMore(webhook: TestWebhook, count: number): Promise<void> {
+  await app.database.query({
+    text: `insert into events (id, webhook_id, received_at, source_ip, headers, body, bytes, order_keys)
+           select overlay(id::text placing lpad(to_hex(n), 12, '0') from 25)::uuid, webhook_id, received_at, source_ip, headers, body, bytes, order_keys
+           from events, generate_series(1, $2) n where webhook_id = $1`,
+    values: [webhook.id, count],
+  });
+}
+
+/** The first claim of a second sets aside what is held. */
+async function setAside(agent: TestAgent): Promise<void> {
+  for (let tries = 0; (await asideOf(agent)) === 0 && tries < 100; tries++)
+    await agent.claim({ max: 1, wait_seconds: 1 });
+}
+
 async function asideOf({ id }: TestAgent): Promise<number> {
   const [row] = await app.database.query<{ count: number }>({
     text: `select count(*)::int as count from deliveries where agent_id = $1 and available_at = 'infinity'`,
@@ -285,6 +297,42 @@ async function asideOf({ id }: TestAgent): Promise<number> {
   });
   return row!.count;
 }
+
+test('deliveries of one key are dismissed without a look at the others for each, once their agent is revoked', async () => {
+  const { webhook, agent, sent } = await ordered();
+  await sent('a');
+  await agent.claim();
+  await storeMore(webhook, 2_000);
+  made(await agentsOf(app).revoke(agent.id));
+  const entries = await app.database.transaction(async (query) => {
+    expect(await dismissUndelivered({ query }, agent.id, randomUUID())).toBe(2_001);
+    const text = `select pg_stat_get_xact_tuples_returned('deliveries_in_order'::regclass)::int as entries`;
+    return (await query<{ entries: number }>({ text }))[0]!.entries;
+  });
+  // 2 million if each looks at all others.
+  expect(entries).toBeLessThan(10_000);
+});
+
+test('nothing is held by what was moved away from an agent before it was restored', async () => {
+  const { agent, sent } = await ordered();
+  await sent('a');
+  await agent.claim();
+  const other = await addAgent(app);
+  await sent('a');
+  await setAside(agent);
+  made(await agentsOf(app).revoke(agent.id));
+  await app.database.query({
+    text: `update deliveries set agent_id = $2, order_key = null, order_lane = null, order_number = null
+           where agent_id = $1 and available_at < 'infinity'`,
+    values: [agent.id, other.id],
+  });
+  expect(await asideOf(agent)).toBe(1);
+  // As in a cell, where the subscription stays.
+  const again = { name: 'again', temporary: false, maxLeased: null, paused: false };
+  const credential = { lookupId: 'restored0000', secretHash: Buffer.alloc(32) };
+  expect(await insertAgent(app.database.query, { id: agent.id, ...again, ...credential })).toBe(true);
+  expect(await asideOf(agent)).toBe(0);
+});
 
 test('an acknowledgement wakes the claim that waits for its key', async () => {
   const { agent, sent } = await ordered();
