@@ -247,9 +247,10 @@ export function webhookInput(limits: WebhookLimits) {
       .superRefine(checkCreated),
     update: z.strictObject({
       ...updateShape(fields),
-      secret: z
-        .never('A secret is changed by POST /api/v1/webhooks/{id}/rotate-secret.')
-        .describe('not allowed here; use POST /api/v1/webhooks/{id}/rotate-secret')
+      secret: secretInput
+        .describe(
+          'only with a change from a scheme with a public key to one with a secret; else use POST /api/v1/webhooks/{id}/rotate-secret',
+        )
         .optional(),
       unverified: z
         .boolean()

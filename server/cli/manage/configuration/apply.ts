@@ -141,23 +141,26 @@ function sum(counts: readonly number[]): number {
   return counts.reduce((total, count) => total + count, 0);
 }
 
-/** Makes one change. A secret is set before the members that need it. */
+/** Makes one change. A secret is set before the members that need it, or with them where a scheme with a public key ends. */
 async function make(
   call: Call,
-  { action, kind, id, webhook_id: innerId, members, references }: Change,
+  { action, kind, id, webhook_id: innerId, members, before, references }: Change,
   { secret, verify_token }: typeof NO_SECRETS,
   unverified: boolean,
 ): Promise<{ credential?: string }> {
   const withToken = { ...members, ...(references.verify_token && { verify_token }) };
+  const withSecret = { ...withToken, ...(references.secret && { secret }) };
   switch (`${kind} ${action}` as const) {
     case 'webhook create':
-      await call('createWebhook', { input: { id, ...withToken, ...(references.secret && { secret }) } });
+      await call('createWebhook', { input: { id, ...withSecret } });
       return {};
-    case 'webhook update':
-      if (references.secret !== undefined) await call('rotateSecret', { id, input: { secret } });
-      if (Object.keys(withToken).length > 0)
-        await call('updateWebhook', { id, input: { ...withToken, ...(unverified && { unverified }) } });
+    case 'webhook update': {
+      const given = before.public_key === null ? withToken : withSecret;
+      if (references.secret !== undefined && given === withToken) await call('rotateSecret', { id, input: { secret } });
+      if (Object.keys(given).length > 0)
+        await call('updateWebhook', { id, input: { ...given, ...(unverified && { unverified }) } });
       return {};
+    }
     case 'webhook delete':
       await call('deleteWebhook', { id });
       return {};

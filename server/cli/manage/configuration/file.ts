@@ -13,7 +13,7 @@ import {
   type Members,
   type Reference,
 } from '../../../model/configuration.ts';
-import type { Current, CurrentWebhook } from './plan.ts';
+import { type Current, type CurrentWebhook, usesSecret } from './plan.ts';
 
 /** Failures of one file that are printed. */
 const SHOWN_MAX = 10;
@@ -83,7 +83,7 @@ export function documentOf({ webhooks, agents }: Current): object {
     webhooks: inOrder(webhooks.values()).map((webhook) => ({
       id: webhook.id,
       ...withoutStandard('webhook', webhook.members),
-      ...(webhook.hasSecret && { secret: { env: `WEBHOOK_SECRET_${variableOf(webhook)}` } }),
+      ...(usesSecret(webhook) && { secret: { env: `WEBHOOK_SECRET_${variableOf(webhook)}` } }),
       ...(webhook.hasVerifyToken && { verify_token: { env: `WEBHOOK_VERIFY_TOKEN_${variableOf(webhook)}` } }),
     })),
     agents: inOrder(agents.values()).map(({ id, members, subscriptions }) => ({

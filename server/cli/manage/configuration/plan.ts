@@ -21,6 +21,11 @@ export interface CurrentWebhook {
   hasVerifyToken: boolean;
 }
 
+/** A secret that was stored before the webhook got a public key verifies nothing. */
+export function usesSecret({ hasSecret, members }: CurrentWebhook): boolean {
+  return hasSecret && members.public_key === null;
+}
+
 interface CurrentAgent {
   id: string;
   name: string;
@@ -142,9 +147,10 @@ function changeOf(
   const { id } = wanted;
   const members = ownOf(kind, wanted);
   const name = String(members.name);
-  const { hasSecret = false, hasVerifyToken = false } = (before ?? {}) as Partial<CurrentWebhook>;
+  const needsSecret = before === undefined || (members.public_key === null && !usesSecret(before as CurrentWebhook));
+  const { hasVerifyToken = false } = (before ?? {}) as Partial<CurrentWebhook>;
   const references = {
-    ...(wanted.secret !== undefined && !hasSecret && { secret: wanted.secret }),
+    ...(wanted.secret !== undefined && needsSecret && { secret: wanted.secret }),
     ...(wanted.verify_token !== undefined && !hasVerifyToken && { verify_token: wanted.verify_token }),
   };
   if (before === undefined) return [{ ...nothing, action: 'create', kind, id, name, members, references }];

@@ -85,12 +85,17 @@ export class Webhooks {
 
   /** Sets the given members; the others are unchanged. */
   update(id: string, patch: WebhookPatch, expects: Expects<WebhookRecord> = asItIs): Promise<Result<WebhookRecord>> {
-    const { agent_ids, secret: _never, verify_token, unverified = false, ...columns } = patch;
+    const { agent_ids, secret, verify_token, unverified = false, ...columns } = patch;
     return this.#changer.change(id, 'update', expects, async (query, before) => {
       const has_verify_token = verify_token === undefined ? before.has_verify_token : verify_token !== null;
       // A webhook whose scheme a newer release set can still be renamed and disabled.
-      if (changesScheme(patch) || patch.answer)
-        refuseFault(before, changedBy(before, { ...columns, has_verify_token }), unverified);
+      if (changesScheme(patch) || patch.answer || secret !== undefined) {
+        const has_secret = before.has_secret || secret !== undefined;
+        const after = changedBy(before, { ...columns, has_secret, has_verify_token });
+        refuseFault(before, after, unverified);
+        if (secret !== undefined) refuseSecret(before, after, secret);
+      }
+      if (secret !== undefined) await replaceSecret(query, id, this.#seal(secret, id), 0);
       await updateWebhook(query, id, columns);
       if (verify_token !== undefined) await setVerifyToken(query, id, this.#sealedVerifyToken(verify_token, id));
       if (agent_ids !== undefined) await setAgents(query, id, agent_ids);
@@ -195,6 +200,15 @@ function refuseFault(before: WebhookRecord, after: WebhookRecord, unverified: bo
   if (fault !== null) throw new ProblemError(invalid(`/${fault.member}`, fault.detail));
   const wrong = answersProblem(after);
   if (wrong !== null) throw new ProblemError(wrong);
+}
+
+/** Throws ProblemError, unless the change is from a public key to this secret: neither can be set before the other. */
+function refuseSecret(before: WebhookRecord, after: WebhookRecord, secret: string): void {
+  const fault =
+    before.public_key === null
+      ? 'A secret is changed by POST /api/v1/webhooks/{id}/rotate-secret.'
+      : rotationFault(selectedDefinition(after)!, secret);
+  if (fault !== null) throw new ProblemError(invalid('/secret', fault));
 }
 
 function answersProblem(members: Parameters<typeof answersFault>[0]): Problem | null {

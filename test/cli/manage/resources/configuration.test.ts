@@ -165,6 +165,22 @@ test('a change shows its members, and makes only those', async () => {
   expect((await apply({ version: 1, webhooks: [{ id, name: 'orders' }] })).out).toContain('rate_limit_max: 5 -> null');
 });
 
+test('a webhook gets a secret in place of its public key, and back', async () => {
+  const byKey = { signature_scheme: 'discord', public_key: 'ab'.repeat(32) };
+  const { id, url } = await app.addWebhook({ name: 'keys', secret: null, ...byKey });
+  const file = (members: object) => ({ version: 1, webhooks: [{ id, name: 'keys', ...members }] });
+  const bySecret = file({ signature_scheme: 'github', secret: { env: 'SECRET' } });
+  for (const SECRET of ['first', 'second']) {
+    expect(await apply(bySecret, [], { SECRET })).toMatchObject({ code: 0, err: '' });
+    expect((await fetch(url, signedRequest({ secret: SECRET }))).status).toBe(202);
+    expect((await apply(file(byKey))).code).toBe(0);
+    // The secret that stays is not asked for.
+    const own = (await weirJson(app, 'export')).webhooks.find((one: { id: string }) => one.id === id);
+    expect(own).toEqual({ id, name: 'keys', ...byKey });
+    expect((await apply(file(byKey))).out).toBe(NOTHING);
+  }
+});
+
 test('a new subscription begins with its filter, and one that is absent ends', async () => {
   const [one, other] = [await app.addWebhook({ name: 'one' }), await app.addWebhook({ name: 'other' })];
   const agent = await addAgent(app, [one]);

@@ -208,6 +208,16 @@ describe('a change', () => {
     expect((await patch(id, { verify_token: null })).body.has_verify_token).toBe(false);
   });
 
+  test('from a public key to a secret takes both at once', async () => {
+    const { id } = (await create({ signature_scheme: 'discord', public_key: KEY })).body;
+    const change = { signature_scheme: 'svix', public_key: null };
+    for (const given of [change, { ...change, secret: 'no base64!' }])
+      expect(await patch(id, given)).toMatchObject({ status: 422, body: { errors: [{ pointer: '/secret' }] } });
+    const { body } = await patch(id, { ...change, secret: 'whsec_AAAA' });
+    expect(body).toMatchObject({ signature_scheme: 'svix', has_secret: true });
+    expect((await operator.api('POST', `${PATH}/${id}/test`, {})).body).toMatchObject({ status: 202 });
+  });
+
   test('of the secret takes only what the scheme takes', async () => {
     const rotate = (id: string, body: object) => operator.api('POST', `${PATH}/${id}/rotate-secret`, body);
     const svix = (await create({ signature_scheme: 'svix', generate_secret: true })).body;
