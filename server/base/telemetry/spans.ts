@@ -43,7 +43,6 @@ interface Begun extends SpanContext {
 
 /** The parts of an Exchange that are used. */
 interface TracedExchange {
-  readonly requestId: string;
   readonly method: string;
   readonly route: string;
   readonly parameters: readonly string[];
@@ -69,8 +68,10 @@ export class Spans {
   /** Share of the traces without a parent that is believed. */
   readonly #share: number;
   readonly #secondMax: number;
-  /** By request id. */
-  readonly #begun = new Map<string, Begun>();
+  /** By request. A request id may be that of several: a sender gives it. */
+  readonly #begun = new Map<TracedExchange, Begun>();
+  /** By the id of the event, the same bytes in its row. */
+  readonly #made = new WeakMap<Uint8Array, Begun>();
   #second = 0;
   #inSecond = 0;
   /** Whether requests to this webhook are verified. */
@@ -94,18 +95,16 @@ export class Spans {
     const hex = Buffer.from(id).toString('hex');
     const context = contextOf(hex, parent);
     exchange.traceId = context.traceId;
-    this.#begun.set(exchange.requestId, { ...context, parentSpanId: spanIdOf(parent), webhook, commit: null });
+    const begun = { ...context, parentSpanId: spanIdOf(parent), webhook, commit: null };
+    this.#begun.set(exchange, begun);
+    this.#made.set(id, begun);
   }
 
   /** Rows of requests were committed. @param ms duration */
-  committed(rows: readonly { requestId?: string | null }[], ms: number, cell: number): void {
+  committed(rows: readonly { id: Uint8Array }[], ms: number, cell: number): void {
     if (this.#begun.size === 0) return;
-    const linked = new Set<Begun>();
-    for (const { requestId } of rows) {
-      const begun = requestId ? this.#begun.get(requestId) : undefined;
-      if (begun !== undefined) linked.add(begun);
-    }
-    if (linked.size === 0) return;
+    const linked = rows.flatMap(({ id }) => this.#made.get(id) ?? []);
+    if (linked.length === 0) return;
     const context = newContext();
     for (const begun of linked) begun.commit = context;
     const endMs = Date.now();
@@ -117,17 +116,17 @@ export class Spans {
       startMs: endMs - ms,
       endMs,
       attributes: { 'weir.events': rows.length, 'weir.cell': cell },
-      links: [...linked].slice(0, LINKS_MAX),
+      links: linked.slice(0, LINKS_MAX),
       error: null,
     });
   }
 
   /** A request to a webhook has ended. Call it before it is logged. */
   finished(exchange: TracedExchange): void {
-    const { requestId, status, problemCode, eventId } = exchange;
-    const begun = (this.#begun.size > 0 && this.#begun.get(requestId)) || this.#refused(exchange);
+    const { status, problemCode, eventId } = exchange;
+    const begun = (this.#begun.size > 0 && this.#begun.get(exchange)) || this.#refused(exchange);
     if (begun === null) return;
-    this.#begun.delete(requestId);
+    this.#begun.delete(exchange);
     const endMs = Date.now();
     this.#record({
       traceId: begun.traceId,

@@ -185,6 +185,32 @@ describe('the limits and samplers', () => {
     return { spans, sink, recorded, dropped };
   }
 
+  test('requests with one X-Request-Id are spans of their own', () => {
+    const { spans, recorded } = unit('always_on');
+    const requests = [event.id, event.id.replace('01a1', '01a2')].map((eventId) => {
+      const exchange = {
+        requestId: 'the same',
+        method: 'POST',
+        route: '/in/:webhook_id',
+        parameters: ['w'],
+        status: 202,
+      };
+      const rest = { aborted: false, problemCode: null, eventId, traceId: null, header: () => undefined };
+      return { exchange: { ...exchange, ...rest, clock: { startedMs: 0 } }, row: { id: uuidBytes(eventId) } };
+    });
+    for (const { exchange, row } of requests) spans.begin(exchange, { id: 'w', isVerified: true }, row.id);
+    spans.committed([requests[0]!.row], 1, 0);
+    for (const { exchange } of requests) spans.finished(exchange);
+    const traceIds = requests.map(({ exchange }) => exchange.eventId.replaceAll('-', ''));
+    expect(recorded.map(({ name, links }) => [name, links.length])).toEqual([
+      ['commit', 1],
+      ['receive', 1],
+      ['receive', 0],
+    ]);
+    expect(recorded.slice(1).map(({ traceId }) => traceId)).toEqual(traceIds);
+    expect(recorded[0]!.links[0]!.traceId).toBe(traceIds[0]);
+  });
+
   test('one span more than a second may have is dropped and counted', () => {
     const { spans, recorded, dropped } = unit('always_on', { secondMax: 1 });
     spans.delivered(delivery, 'a', 0);
