@@ -1,7 +1,7 @@
 /** Rolling restarts and resizing where the kernel moves connections that wait in a closing listener (tcp_migrate_req): no request fails. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { lackingForNamespaces, type Network, openNetwork } from '../helpers/namespaces.ts';
-import { missing, startSender } from '../helpers/sender.ts';
+import { DRAINING, missing, startSender } from '../helpers/sender.ts';
 import { until } from '../helpers/wait.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -33,7 +33,7 @@ describe.skipIf(lacking !== '')('with tcp_migrate_req', () => {
   }, async () => {
     const webhook = await weir.addWebhook();
     const senders = [true, false].map((keepAlive) =>
-      startSender({ port: weir.port, ...webhook, keepAlive, lanes: 16 }),
+      startSender({ port: weir.port, ...webhook, ...DRAINING, keepAlive, lanes: 16 }),
     );
     const acceptMore = () => Promise.all(senders.map((sender) => sender.acceptMore(50)));
     await acceptMore();

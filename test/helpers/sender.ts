@@ -1,4 +1,4 @@
-/** A sender with many signed requests in progress, which records every 202 and never retries. */
+/** A sender with many signed requests in progress, which records every 202, and retries nothing that may have been stored. */
 import { randomUUID } from 'node:crypto';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -19,7 +19,16 @@ export interface SenderOptions {
   keepAlive?: boolean;
   /** Sent with another value in each request. */
   keyHeader?: string;
+  /** Requests that are sent again on a new connection because the reused one was closed without an answer; by default 0. */
+  repeatsMax?: number;
 }
+
+/**
+ * For processes that drain. They announce the end of a connection with its last answer, and close it when it was idle for half a second; a
+ * request that leaves a stalled sender at that moment is reset unread, and HTTP clients repeat it (RFC 9112, sections 9.3.1 and 9.6). A process
+ * that closes connections in use resets more than these few.
+ */
+export const DRAINING = { repeatsMax: 5 };
 
 /** A response other than 202. */
 export interface Refusal {
@@ -52,7 +61,7 @@ export interface Sender {
 const PACE_MS = 50;
 
 export function startSender(options: SenderOptions): Sender {
-  const { lanes = 32, bodyBytes = 600, keepAlive = true, perSecondMax = 500 } = options;
+  const { lanes = 32, bodyBytes = 600, keepAlive = true, perSecondMax = 500, repeatsMax = 0 } = options;
   const agent = new Agent({ keepAlive, maxSockets: lanes });
   const pauseMs = (1000 * lanes) / perSecondMax;
   const accepted = new Map<string, string>();
@@ -61,11 +70,13 @@ export function startSender(options: SenderOptions): Sender {
   const answeredBy = new Set<string>();
   let stopped = false;
   let number = 0;
+  let repeats = 0;
 
   async function lane(): Promise<void> {
     while (!stopped) {
       const body = JSON.stringify({ number: number++, filling: 'æ'.repeat(bodyBytes / 2) });
-      const outcome = await sendOnce(agent, options, body);
+      let outcome = await sendOnce(agent, options, body);
+      if (isClosedIdle(outcome) && repeats++ < repeatsMax) outcome = await sendOnce(false, options, body);
       if ('status' in outcome) {
         answeredBy.add(outcome.requestId.split('-')[0]!);
         if (outcome.status === 202) accepted.set((JSON.parse(outcome.body) as { id: string }).id, body);
@@ -101,7 +112,16 @@ interface Reply {
   body: string;
 }
 
-function sendOnce(agent: Agent, { port, path, secret, keyHeader }: SenderOptions, body: string): Promise<Reply | Loss> {
+function isClosedIdle(outcome: Reply | Loss): boolean {
+  return 'reused' in outcome && outcome.reused && ['ECONNRESET', 'EPIPE'].includes(outcome.code);
+}
+
+/** @param agent false: on a new connection */
+function sendOnce(
+  agent: Agent | false,
+  { port, path, secret, keyHeader }: SenderOptions,
+  body: string,
+): Promise<Reply | Loss> {
   const headers = {
     'Content-Type': 'application/json',
     'Content-Length': Buffer.byteLength(body),

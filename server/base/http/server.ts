@@ -3,7 +3,7 @@
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import uWS from 'uWebSockets.js';
 import { rmSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { Stage } from '../telemetry/stages.ts';
 import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
@@ -117,6 +117,8 @@ export class HttpServer implements ExchangeHost {
       if (this.connections === 0) return;
       const finished = this.#finished;
       await delay(quietMs);
+      // After a stall the timer runs first: this reads what has arrived in the meantime.
+      await setImmediate();
       if (this.openRequests === 0 && this.#finished === finished) return;
     }
   }

@@ -1,12 +1,14 @@
 /** The limits of open connections: of a process, and of one client address. */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Clients } from '../../../server/base/http/clients.ts';
 import { allowedConnections, ConnectionLimit, READ_PAUSE_MS } from '../../../server/base/http/connections.ts';
 import { readPeers } from '../../../server/base/http/peers.ts';
 import { parseNetwork } from '../../../server/model/address.ts';
 import { startTestApp } from '../../helpers/app.ts';
+import { isListening } from '../../helpers/processes.ts';
 import { RawClient } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
@@ -215,4 +217,33 @@ describe('CLIENT_CONNECTIONS_MAX', () => {
     const ofName = await readPeers('localhost', port);
     expect(ofName.get('127.0.0.6')?.connections).toBe(2);
   });
+});
+
+test('a request that arrives while a draining process stands still is answered before its connection is closed', async () => {
+  const app = await startTestApp({ DRAIN_SECONDS: 60 });
+  const isStopped = new Int32Array(new SharedArrayBuffer(4));
+  // In a thread: this one stands still.
+  const client = new Worker(
+    `const { parentPort, workerData: { port, isStopped, healthz } } = require('node:worker_threads');
+     const socket = require('node:net').connect(port, '127.0.0.1', () => socket.write(healthz));
+     socket.once('data', () => {
+       parentPort.postMessage('ready');
+       Atomics.wait(isStopped, 0, 0);
+       socket.write(healthz);
+       socket.once('data', (answer) => parentPort.postMessage(String(answer)));
+       socket.once('error', ({ code }) => parentPort.postMessage(code));
+     });`,
+    { eval: true, workerData: { port: app.port, isStopped, healthz } },
+  );
+  onTestFinished(() => void client.terminate());
+  await once(client, 'message');
+  const stopped = app.stop();
+  await until(async () => !(await isListening(app.port)));
+  const answered = once(client, 'message');
+  Atomics.store(isStopped, 0, 1);
+  Atomics.notify(isStopped, 0);
+  // Longer than connections may be idle.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
+  expect(String(await answered)).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\nconnection: close\r\n/is);
+  await stopped;
 });

@@ -9,7 +9,7 @@ import { runCommands } from '../../helpers/command.ts';
 import { freePort } from '../../helpers/ports.ts';
 import { isListening, postgresPids, processesOf } from '../../helpers/processes.ts';
 import { RawClient, signatureOf } from '../../helpers/requests.ts';
-import { missing } from '../../helpers/sender.ts';
+import { DRAINING, missing } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { makeDataDir, readiness, spawnWeir } from '../../helpers/weir.ts';
 
@@ -62,7 +62,7 @@ export function restartTests(chain: Chain): void {
 
   test('HUP: every process is replaced without an error for keep-alive clients', async () => {
     const before = await chain.weir.servingPids();
-    const sender = await chain.startLoad();
+    const sender = await chain.startLoad(DRAINING);
     chain.weir.signal('SIGHUP');
     await until(() => chain.events('restarted').length === 1);
     await sender.acceptMore(300);
@@ -100,7 +100,7 @@ export function endTests(chain: Chain): void {
   }
 
   test('INT twice: accepted requests are answered, and nothing is left behind', async () => {
-    const sender = await chain.startLoad();
+    const sender = await chain.startLoad(DRAINING);
     // After the load began: uWebSockets.js ends an upload that is slow for twelve seconds.
     const upload = await beginUpload();
     chain.weir.signal('SIGINT');
@@ -120,7 +120,7 @@ export function endTests(chain: Chain): void {
   });
 
   test('TERM with a delay: readyz is 503 while all requests are served', async () => {
-    const sender = await chain.startLoad();
+    const sender = await chain.startLoad(DRAINING);
     chain.weir.signal('SIGTERM');
     const reported = await until(async () => {
       const answer = await readiness(chain.weir.port);

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Chain } from '../../helpers/chain.ts';
 import type { Installation } from '../../helpers/installation.ts';
 import { isListening, processesOf } from '../../helpers/processes.ts';
-import { missing, type Sender } from '../../helpers/sender.ts';
+import { DRAINING, missing, type Sender } from '../../helpers/sender.ts';
 import { until } from '../../helpers/wait.ts';
 import { ask, kill } from '../../helpers/weir.ts';
 
@@ -59,7 +59,7 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
 
   test('a HUP during a restart starts one more restart after it', async () => {
     const before = await chain.weir.servingPids();
-    const sender = await chain.startLoad({ first: 100 });
+    const sender = await chain.startLoad({ first: 100, ...DRAINING });
     const watch = watchProcesses();
     chain.weir.signal('SIGHUP');
     await until(async () => (await chain.weir.servingPids()).length > WORKERS);
@@ -77,7 +77,7 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
 
   test('20 HUPs with TTIN and TTOU cause few restarts and the correct number of processes', async () => {
     const before = ends();
-    const sender = await chain.startLoad({ first: 100 });
+    const sender = await chain.startLoad({ first: 100, ...DRAINING });
     for (let i = 0; i < 20; i++) {
       chain.weir.signal('SIGHUP');
       if (i % 5 > 2) await scale(i % 5 === 3 ? 'SIGTTIN' : 'SIGTTOU');
@@ -134,7 +134,7 @@ export function restartTests(chain: Chain, installation: () => Installation): vo
     const before = await chain.weir.servingPids();
     await installation().replace('server/operate/process/app.ts', hang);
     await chain.set({ PROCESS_READY_SECONDS: 2 });
-    const sender = await chain.startLoad({ first: 100 });
+    const sender = await chain.startLoad({ first: 100, ...DRAINING });
     expect(await chain.restart()).toMatchObject({
       event: 'restart_failed',
       level: 50,

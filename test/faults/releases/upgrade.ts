@@ -7,7 +7,7 @@ import type { Chain } from '../../helpers/chain.ts';
 import { runCommands } from '../../helpers/command.ts';
 import type { Installation } from '../../helpers/installation.ts';
 import { signedRequest } from '../../helpers/requests.ts';
-import { missing } from '../../helpers/sender.ts';
+import { DRAINING, missing } from '../../helpers/sender.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, webhooksOf } from '../../helpers/webhooks.ts';
@@ -149,7 +149,7 @@ export function upgradeTests(chain: Chain, releases: Releases): void {
     test('is served after HUP without a failed request', async () => {
       expect(await statusesOf()).toEqual(['ok']);
       const before = await chain.weir.servingPids();
-      const sender = await chain.startLoad();
+      const sender = await chain.startLoad(DRAINING);
       const manifest = join(releases.two.directory, 'dist/package.json');
       const facts = JSON.parse(await readFile(manifest, 'utf8'));
       await writeFile(manifest, JSON.stringify({ ...facts, commit: '0123456789ab' }));
