@@ -10,7 +10,7 @@ import { finishMoves } from '../../store/cells/move.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { fillWalPool, freeWalBytes } from '../../store/embedded/wal-pool.ts';
 import { noteMark, raiseMark } from '../../store/queries/cells/cells.ts';
-import { readCellWork } from '../../store/queries/cells/copies.ts';
+import { noteAgents, readCellWork } from '../../store/queries/cells/copies.ts';
 import { runMaintenance } from './maintenance.ts';
 import type { Serving, Shared } from './serving.ts';
 import type { PrimarySpool } from './spool.ts';
@@ -106,9 +106,13 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
         .catch(() => {});
     }
   };
+  // During an upgrade, a primary of the earlier release copies agents without the columns that it does not know. The last one that starts is of this release.
+  let isNoted = false;
   const keepUp = async () => {
     if (cells.all().length === 1) return;
     try {
+      if (!isNoted) await noteAgents(home!.database);
+      isNoted = true;
       const work = await readCellWork(home!.database);
       if (work.cells.length > 0) await copyToAll(cells, work.cells);
       if (work.moves) await finishMoves(cells);

@@ -1,7 +1,7 @@
 /** A cell whose schema is of an earlier release. */
 import { expect, onTestFinished, test } from 'vitest';
 import type { Log } from '../../../server/base/telemetry/log.ts';
-import { loggedMigrations } from '../../../server/operate/primary/work.ts';
+import { loggedMigrations, runCells } from '../../../server/operate/primary/work.ts';
 import { Cells } from '../../../server/store/cells/cells.ts';
 import { migrateCells } from '../../../server/store/cells/migrate.ts';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
@@ -94,4 +94,19 @@ test('a migration of a cell that waits for a lock is logged with its holder, and
   expect(cell.outdated).toBe(true);
   await migrateCells(cells, loggedMigrations(log, true, never));
   expect(cell.outdated).toBe(false);
+});
+
+test('what a primary of an earlier release copied without a column is copied again by the next primary that starts', async () => {
+  const agent = await app.agentOf([await app.webhookIn(1)]);
+  const pausedIn = async () => {
+    const text = 'select paused_at is not null as paused from agents where id = $1';
+    return (await app.cells[0]!.database.query<{ paused: boolean }>({ text, values: [agent.id] }))[0]?.paused;
+  };
+  await app.weir('agent', 'pause', agent.id);
+  await until(pausedIn);
+  await app.cells[0]!.database.query({ text: 'update agents set paused_at = null' });
+  const { cells } = await readCells();
+  const stop = runCells(cells, collect().log);
+  await until(pausedIn);
+  await stop();
 });

@@ -53,6 +53,15 @@ export async function noteEverything(query: Query, cell: number): Promise<void> 
   });
 }
 
+/** Notes that every cell needs all agents again, with their subscriptions. Call at home. */
+export async function noteAgents({ query }: Pick<Database, 'query'>): Promise<void> {
+  await query({
+    text: `
+      insert into cell_copies (cell, kind, id) select number, 'agent', agents.id from cells, agents
+      on conflict (cell, kind, id) do update set version = cell_copies.version + 1`,
+  });
+}
+
 /** The tables that are copied, with their columns and their key. No secret is among them. */
 const tables = {
   webhooks: {
