@@ -4,6 +4,7 @@ weak() {
   echo "POSTGRES_PASSWORD $1; choose a strong one: openssl rand -hex 24" >&2
   exit 1
 }
+[ -z "$POSTGRES_PASSWORD_FILE" ] || POSTGRES_PASSWORD=$(cat "$POSTGRES_PASSWORD_FILE")
 [ "${#POSTGRES_PASSWORD}" -ge 12 ] || weak 'has fewer than 12 characters'
 [ "$POSTGRES_PASSWORD" != "$POSTGRES_USER" ] && [ "$POSTGRES_PASSWORD" != "$POSTGRES_DB" ] || weak 'equals POSTGRES_USER or POSTGRES_DB'
 case $POSTGRES_PASSWORD in

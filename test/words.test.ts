@@ -48,6 +48,7 @@ const texts = [
   'compose.yaml',
   'compose.failover.yaml',
   'compose.scale.yaml',
+  'compose.secrets.yaml',
   'containers',
 ];
 /** Measurements of earlier releases. */

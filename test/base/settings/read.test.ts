@@ -33,7 +33,7 @@ describe('a secret in a file', () => {
     ['with a line end', `${KEY}\n`],
     ['with the line end of Windows and a byte order mark', `\uFEFF${KEY}\r\n`],
   ])('is read %s', (_how, text) => {
-    const configuration = readConfiguration({ SECRETS_KEY_FILE: write('key', text) }, empty);
+    const configuration = readConfiguration({ SECRETS_KEY: '', SECRETS_KEY_FILE: write('key', text) }, empty);
     expect(configuration.settings.SECRETS_KEY).toBe(KEY);
     expect(configuration.unknown).toEqual([]);
   });

@@ -28,23 +28,28 @@ interface Service {
   init?: boolean;
   stop_grace_period: string;
 }
-type Services<Name extends string> = Record<Name, Service & { image?: string; command?: string[]; configs?: object[] }>;
+type Services<Name extends string> = Record<
+  Name,
+  Service & { image?: string; command?: string[]; configs?: object[]; secrets?: string[] }
+>;
 
 // Services share parts by YAML's merge keys. The overrides use tags of Compose.
 const compose = <Name extends string>(file: string) =>
   parse(read(file), { merge: true, logLevel: 'silent' }) as {
     services: Services<Name>;
     configs?: Record<string, { file: string }>;
+    secrets?: Record<string, { file: string }>;
   };
 const names = ['weir', 'password', 'postgres', 'redis'] as const;
 const { services } = compose<(typeof names)[number]>('compose.yaml');
 const failover = compose<'weir' | 'postgres-one' | 'postgres-two' | 'etcd'>('compose.failover.yaml');
 const scale = compose<'weir' | 'proxy'>('compose.scale.yaml');
+const secrets = compose<'weir' | 'password' | 'postgres'>('compose.secrets.yaml');
 
 describe('compose.yaml', () => {
   const { environment } = services.weir;
 
-  test.each(['compose.yaml', 'compose.failover.yaml', 'compose.scale.yaml'])(
+  test.each(['compose.yaml', 'compose.failover.yaml', 'compose.scale.yaml', 'compose.secrets.yaml'])(
     '%s is valid by the schema of the Compose Specification',
     (path) => {
       // Its dialect and its ids have old names, which ajv does not know. No reference needs them.
@@ -69,7 +74,7 @@ describe('compose.yaml', () => {
   });
 
   test('lets the environment set all but the paths inside the container', () => {
-    const fixed = Object.entries(environment).filter(([name, value]) => !value.startsWith(`\${${name}:`));
+    const fixed = Object.entries(environment).filter(([name, value]) => !value.startsWith(`\${${name}`));
     expect(Object.fromEntries(fixed)).toEqual({
       HOST: '0.0.0.0',
       METRICS_HOST: '0.0.0.0',
@@ -79,7 +84,7 @@ describe('compose.yaml', () => {
   });
 
   test.each(['POSTGRES_PASSWORD', 'SECRETS_KEY'])('requires %s and explains how to generate one', (name) => {
-    expect(environment[name]).toMatch(/:\?.*openssl rand/);
+    expect(environment[name]).toMatch(/^\$\{\w+\?.*openssl rand/);
   });
 
   test('gives the database the name, user, port and password of Weir', () => {
@@ -156,6 +161,16 @@ describe('compose.yaml', () => {
     else expect(judged).toThrow(stderr.trimEnd());
   });
 
+  test('the check of the password reads it from a file', () => {
+    const file = join(temporaryDirectory(), 'postgres_password');
+    const judged = (password: string) => {
+      writeFileSync(file, password);
+      const own = { POSTGRES_PASSWORD: '', POSTGRES_PASSWORD_FILE: file, POSTGRES_USER: 'weir', POSTGRES_DB: 'weir' };
+      return spawnSync('sh', ['containers/password.sh'], { cwd: root, env: own }).status;
+    };
+    expect([judged('a strong one, "really"\n'), judged('short\n')]).toEqual([0, 1]);
+  });
+
   test('waits for the drain, and allows a rolling restart to move connections', () => {
     const drainSeconds =
       Number(settingTable.DRAIN_DELAY_SECONDS.fallback) + Number(settingTable.DRAIN_SECONDS.fallback);
@@ -171,6 +186,21 @@ describe('compose.failover.yaml', () => {
       etcd: { file: 'containers/etcd.py' },
     });
     expect(scale.configs).toEqual({ proxy: { file: 'containers/haproxy.cfg' } });
+  });
+});
+
+describe('compose.secrets.yaml', () => {
+  const required = Object.entries(services.weir.environment).filter(([, value]) => /^\$\{\w+\?/.test(value));
+
+  test('gives Weir and Postgres what compose.yaml requires from files', () => {
+    const place = (name: string) => `/run/secrets/${name.toLowerCase()}`;
+    const files = Object.fromEntries(required.map(([name]) => [`${name}_FILE`, place(name)]));
+    expect(secrets.services.weir.environment).toEqual(files);
+    for (const name of ['password', 'postgres'] as const)
+      expect(secrets.services[name].environment).toEqual({ POSTGRES_PASSWORD_FILE: place('POSTGRES_PASSWORD') });
+    for (const { environment, secrets: given } of Object.values(secrets.services))
+      expect(given).toEqual(Object.values(environment).map((path) => path.slice('/run/secrets/'.length)));
+    expect(Object.keys(secrets.secrets!)).toEqual(required.map(([name]) => name.toLowerCase()));
   });
 });
 
