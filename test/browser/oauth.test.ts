@@ -7,6 +7,7 @@ import { accessibilityViolations, openTab } from '../helpers/browser.ts';
 import { OAuthClient, startOAuthApp } from '../helpers/oauth.ts';
 import { addPerson, PASSWORD } from '../helpers/people.ts';
 import { shared } from '../helpers/shared.ts';
+import { until } from '../helpers/wait.ts';
 
 const app = shared(startOAuthApp);
 
@@ -65,7 +66,7 @@ test('the page is not shown in a frame of another site', async () => {
   const address = `${app.url}/oauth/authorize?${client.query()}`.replaceAll('&', '&amp;');
   const { page, complaints, close } = await openTab(app, operator);
   await page.goto(await site(`<iframe src="${address}"></iframe>`));
-  await expect.poll(() => complaints.join()).toContain('frame-ancestors');
+  await until(() => complaints.join().includes('frame-ancestors'));
   expect(await page.frames()[1]!.content()).not.toContain('Allow access');
   await close();
 });

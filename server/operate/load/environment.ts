@@ -1,6 +1,8 @@
 /** What a bench needs: a temporary folder, tables in the same state for every contestant, a free port, and a signed request. */
 
 import { createHmac, randomBytes } from 'node:crypto';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
 import { chmod, mkdtemp, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -36,8 +38,8 @@ const PORT_COUNT = 10_000;
 let next = Math.floor(Math.random() * PORT_COUNT);
 
 /**
- * Returns a port of 127.0.0.1 on which nothing listens. Each call returns another port, because the caller of an earlier one may not listen yet.
- * With `besides`, the port that many above it is free as well.
+ * Returns a port of 127.0.0.1 on which nothing listens. No other call returns it while this process runs, in any process of the machine: its
+ * caller may not listen yet. With `besides`, the port that many above it is free as well.
  */
 export async function freePort({ besides = 0 } = {}): Promise<number> {
   for (;;) {
@@ -46,11 +48,19 @@ export async function freePort({ besides = 0 } = {}): Promise<number> {
   }
 }
 
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const probe = createServer().once('error', () => resolve(false));
-    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
-  });
+/** Holds the UDP port of this number, which nothing else uses, until the process ends. */
+async function isFree(port: number): Promise<boolean> {
+  const holder = createSocket('udp4').unref();
+  const probe = createServer();
+  try {
+    await once(holder.bind({ port, address: '127.0.0.1', exclusive: true }), 'listening');
+    await once(probe.listen(port, '127.0.0.1'), 'listening');
+    await new Promise((closed) => probe.close(closed));
+    return true;
+  } catch {
+    holder.close();
+    return false;
+  }
 }
 
 /** A request that is signed once and sent repeatedly. */

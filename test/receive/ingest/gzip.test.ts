@@ -10,6 +10,7 @@ import type { TestWebhook } from '../../helpers/app.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { signatureOf } from '../../helpers/requests.ts';
 import { shared } from '../../helpers/shared.ts';
+import { until } from '../../helpers/wait.ts';
 
 const SECRET = 'a secret between friends';
 const app = shared(startAgentApp);
@@ -153,7 +154,7 @@ describe('a compressed body', () => {
     expect((await post(webhook, gzipSync(json()), gzip)).status).toBe(403);
     await app.webhooks.rotate(webhook.id, { secret: SECRET, overlap_seconds: 0 });
     const list = async () => (await operator.api('GET', `/api/v1/rejections?webhook_id=${webhook.id}`)).body.items;
-    await expect.poll(async () => (await list()).length, { timeout: 20_000 }).toBe(1);
+    await until(async () => (await list()).length === 1);
     const accepted = await operator.api('POST', `/api/v1/rejections/${(await list())[0].id}/accept`);
     expect((await storedOf(accepted.body.event_id)).event_type).toBe('order.paid');
   });

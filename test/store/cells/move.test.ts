@@ -1,6 +1,7 @@
 /** Webhooks that move between cells. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import { copyKeys, finishMoves } from '../../../server/store/cells/move.ts';
 import { uuidv7Cell } from '../../../server/store/ids.ts';
 import { beginMove, endMove } from '../../../server/store/queries/cells/webhook-moves.ts';
@@ -75,8 +76,8 @@ test('a move that was interrupted is finished by the primary, and no key is stor
 test('while a webhook moves, neither cell stores an event with a key', async () => {
   const webhook = await app.webhookIn(1, '--dedupe-header', 'x-id');
   await app.primary.numbered(2).database.transaction(async (query) => {
-    // The primary cannot copy to the target now, so the move stays open.
-    await query({ text: 'lock table webhooks in access exclusive mode' });
+    // The primary cannot copy to the target now, so the move stays open. Statements that store events do not wait.
+    await query({ text: `select pg_advisory_xact_lock(${advisoryLocks.copies})` });
     await app.database.transaction((atHome) => beginMove(atHome, webhook.id, 2, Date.now()));
     const { database } = app.primary.numbered(1);
     await until(async () => {
