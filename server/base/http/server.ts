@@ -117,7 +117,7 @@ export class HttpServer implements ExchangeHost {
       if (this.connections === 0) return;
       const finished = this.#finished;
       await delay(quietMs);
-      // After a stall the timer runs first: this reads what has arrived in the meantime.
+      // After a stall the timer runs first: this reads what has arrived since.
       await setImmediate();
       if (this.openRequests === 0 && this.#finished === finished) return;
     }

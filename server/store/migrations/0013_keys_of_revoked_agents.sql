@@ -30,7 +30,7 @@ end
 $$;
 comment on function pass_turn is 'A delivery is no longer pending or leased: makes the next one of its key available, unless its agent was revoked.';
 
--- Without this, a delivery that waited for one that was dismissed or moved would wait for ever, and every later event of its key with it.
+-- Without this, a delivery that waited for one that was dismissed or moved would never be claimed, and neither would later events of its key.
 create function free_keys_of_agent() returns trigger language plpgsql as $$
 begin
   update deliveries_live
