@@ -95,6 +95,7 @@ test('the client library imports only modules of Node, and these files outside o
   const outside = [...seen].filter((path) => roomOf(path) !== 'deliver/client').sort();
   expect(outside).toEqual([
     'base/files/build.ts',
+    'base/files/text.ts',
     'base/net/keep-alive.ts',
     'base/net/loopback.ts',
     'base/net/releases.ts',

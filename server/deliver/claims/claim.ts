@@ -23,7 +23,6 @@ import { type createSettle, knownReceipts, type ReceiptsAnswer, type Refusal } f
 import type { WaitingClaims } from './waiting-claims.ts';
 
 interface ClaimRequest {
-  /** Deliveries. */
   max: number;
   leaseSeconds: number;
   /** How long to wait when no delivery can be claimed. */
@@ -49,7 +48,6 @@ interface ClaimParts extends RoundParts {
   settlements: ReturnType<typeof createSettle>;
   /** The agent gets these deliveries. */
   onClaimed: (agentId: string, claimed: readonly Claimed[]) => void;
-  /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
   /** Null: nothing is traced. */
   spans: Pick<Spans, 'delivered'> | null;
@@ -156,7 +154,6 @@ function receiptOf({ id, lease }: Claimed) {
   return { deliveryId: id, lease };
 }
 
-/** The delivery as in the API. */
 function deliveryOf(claimed: Claimed) {
   const body = utf8Of(claimed.body);
   const event = {

@@ -13,7 +13,6 @@ const NOTIFY_GAP_MS = 5;
 const CONCERNED_MAX = 200;
 
 export class CommitNotifier {
-  /** Names this process to the others. */
   readonly #name = randomUUID();
   readonly #database: Database;
   readonly #waiting: WaitingClaims;

@@ -103,7 +103,6 @@ function clampSize(size: number): number {
   return Math.min(SLICE_MAX, Math.max(SLICE_MIN, size));
 }
 
-/** Number of bytes of the bodies. */
 export function bytesOf(claimed: readonly Claimed[]): number {
   return claimed.reduce((bytes, { body }) => bytes + body.length, 0);
 }

@@ -27,7 +27,6 @@ interface SettleParts {
   /** Called when an agent with `max_leased` may claim again, or a delivery is no longer held by another one with its key. */
   freed: (agentId: string) => void;
   onAcknowledged: (agentId: string, acknowledged: readonly Acknowledged[]) => void;
-  /** DELIVERY_MAX_ATTEMPTS */
   attemptsMax: number;
 }
 
@@ -89,7 +88,6 @@ export interface ReceiptsAnswer {
   away?: string[];
 }
 
-/** The receipts as the agent sent them. */
 function receiptsAnswer(receipts: readonly string[], { done, away }: Pick<Settled, 'done' | 'away'>): ReceiptsAnswer {
   const kindOf = (text: string) => (done.has(text) ? 'done' : away.has(text) ? 'away' : 'gone');
   const answer = { done: [] as string[], gone: [] as string[], away: [] as string[] };
@@ -97,7 +95,6 @@ function receiptsAnswer(receipts: readonly string[], { done, away }: Pick<Settle
   return joinedAnswer([answer]);
 }
 
-/** One answer for several settlements. */
 function joinedAnswer(answers: readonly ReceiptsAnswer[]): ReceiptsAnswer {
   const away = answers.flatMap((answer) => answer.away ?? []);
   return {

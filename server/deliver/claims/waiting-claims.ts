@@ -39,7 +39,6 @@ export class WaitingClaims {
   readonly #database: Database;
   readonly #marks: Pick<ClaimMarks, 'oldestFrom'>;
   readonly #agents = new Map<string, ClaimsOfAgent>();
-  /** Number of waiting claims. */
   #size = 0;
   /** Webhooks with new deliveries, and agents that have room again. */
   readonly #concerned = new IdBatch(GAP_MS, CONCERNED_MAX, (ids) =>
@@ -62,7 +61,6 @@ export class WaitingClaims {
     this.#marks = marks;
   }
 
-  /** Number of waiting claims. */
   get size(): number {
     return this.#size;
   }
@@ -108,7 +106,6 @@ export class WaitingClaims {
     if (this.#agents.size > 0 && !this.#isAway) this.#concerned.add(id);
   }
 
-  /** Any agent may have work. */
   concernsAll(): void {
     if (this.#agents.size > 0) this.#lookWithin(GAP_MS + GAP_MS_PER_AGENT * this.#agents.size);
   }

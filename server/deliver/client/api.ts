@@ -30,7 +30,6 @@ interface ClaimRequest {
   webhook_ids: readonly string[] | undefined;
 }
 
-/** A claim that was sent. */
 export interface Claim {
   max: number;
   startMs: number;
@@ -49,10 +48,12 @@ export class DeliveryApi {
 
   /** @param signal ends every request except claims; outcomes are then `stopped` */
   constructor(session: AgentSession, signal: AbortSignal) {
+    const lane = (name: string) =>
+      new Lane((body) => session.call({ path: `${PATH}/${name}`, body, understand: settledOf }, signal));
     this.#session = session;
-    this.#acks = new Lane('ack', session, signal);
-    this.#nacks = new Lane('nack', session, signal);
-    this.#extensions = new Lane('extend', session, signal);
+    this.#acks = lane('ack');
+    this.#nacks = lane('nack');
+    this.#extensions = lane('extend');
   }
 
   /** Sends a claim with the acknowledgements that wait to be sent. Nacks are few, and have a request of their own. */
@@ -90,7 +91,6 @@ export class DeliveryApi {
     return this.#nacks.add(receipt, { reason: verdict.reason, delay_seconds: verdict.delaySeconds });
   }
 
-  /** Extends the lease to `seconds` from now. */
   extend(receipt: string, seconds: number): Promise<Outcome> {
     return this.#extensions.add(receipt, { lease_seconds: seconds });
   }
@@ -105,19 +105,15 @@ interface Entry {
 
 /** The requests to one path, one at a time. Entries with equal fields share a request. */
 class Lane {
-  readonly #name: string;
-  readonly #session: AgentSession;
-  readonly #signal: AbortSignal;
+  readonly #call: (body: object) => Promise<Settled | null>;
   /** Entries by their fields as JSON, ordered by the first entry. */
   readonly #waiting = new Map<string, Entry[]>();
   #busy = false;
   /** Nothing is sent before this time, as performance.now(). */
   keptUntilMs = 0;
 
-  constructor(name: string, session: AgentSession, signal: AbortSignal) {
-    this.#name = name;
-    this.#session = session;
-    this.#signal = signal;
+  constructor(call: (body: object) => Promise<Settled | null>) {
+    this.#call = call;
   }
 
   add(receipt: string, fields: object): Promise<Outcome> {
@@ -161,10 +157,8 @@ class Lane {
   }
 
   async #send(entries: readonly Entry[]): Promise<void> {
-    const path = `${PATH}/${this.#name}`;
-    const body = { receipts: entries.map(({ receipt }) => receipt), ...entries[0]!.fields };
     try {
-      const settled = await this.#session.call({ path, body, understand: settledOf }, this.#signal);
+      const settled = await this.#call({ receipts: entries.map(({ receipt }) => receipt), ...entries[0]!.fields });
       if (settled !== null) return this.answered(entries, settled);
       for (const { resolve } of entries) resolve('stopped');
     } catch (error) {

@@ -1,13 +1,12 @@
 /** The agent's credential: a text, a function, or a file. Messages never include any part of it. */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { whyUnreadable } from '../../base/files/text.ts';
 import { type CredentialKind, parseCredential } from '../../model/credential.ts';
 import { WeirError } from './http.ts';
 
-/** Far more than the length of a credential. */
 const FILE_BYTES_MAX = 4_096;
 
-/** Permission bits: readable by the group or by others. */
 const READABLE_BY_OTHERS = 0o044;
 
 interface CredentialFile {
@@ -100,12 +99,9 @@ function noCredential(name: string): WeirError {
   );
 }
 
-const causes: Record<string, string> = { ENOENT: 'there is no such file', EISDIR: 'it is a directory' };
-
 function unreadable(name: string): (error: NodeJS.ErrnoException) => never {
-  return ({ code = '', message }) => {
-    const why = causes[code] ?? (code || message);
+  return (error) => {
     const fix = 'Give the path of a readable file.';
-    throw new WeirError('credential_unreadable', `${name} cannot be read: ${why}.`, fix);
+    throw new WeirError('credential_unreadable', `${name} cannot be read: ${whyUnreadable(error)}.`, fix);
   };
 }

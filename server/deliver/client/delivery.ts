@@ -40,37 +40,22 @@ export function isClaimedDelivery(value: unknown): value is ClaimedDelivery {
 }
 
 /** A stored webhook request. */
-export class DeliveredEvent implements EventFields {
-  readonly id: string;
-  readonly webhook_id: string;
-  readonly webhook_name: string;
-  readonly received_at: string;
-  readonly event_type: string | null;
-  readonly content_type: string | null;
-  readonly headers: EventHeaders;
+export interface DeliveredEvent extends EventFields {
   /** The body, byte for byte as the sender sent it. */
   readonly body: Buffer;
-
-  constructor(event: ClaimedDelivery['event']) {
-    this.id = event.id;
-    this.webhook_id = event.webhook_id;
-    this.webhook_name = event.webhook_name;
-    this.received_at = event.received_at;
-    this.event_type = event.event_type ?? null;
-    this.content_type = event.content_type ?? null;
-    this.headers = event.headers ?? {};
-    this.body =
-      event.body === undefined ? Buffer.from(event.body_base64 ?? '', 'base64') : Buffer.from(event.body, 'utf8');
-  }
-
-  text(): string {
-    return this.body.toString('utf8');
-  }
-
+  text(): string;
   /** The body as JSON, without a byte order mark before it. Throws SyntaxError when it is not JSON. The sender chose the content: check it before use. */
-  json(): unknown {
-    return JSON.parse(this.text().replace(/^\ufeff/, ''));
-  }
+  json(): unknown;
+}
+
+function deliveredEvent({ body: text, body_base64 = '', ...fields }: ClaimedDelivery['event']): DeliveredEvent {
+  const body = text === undefined ? Buffer.from(body_base64, 'base64') : Buffer.from(text, 'utf8');
+  return {
+    ...fields,
+    body,
+    text: () => body.toString('utf8'),
+    json: () => JSON.parse(body.toString('utf8').replace(/^\ufeff/, '')),
+  };
 }
 
 /** `done`, or `gone`: the lease was lost before, so the delivery is delivered again. */
@@ -109,7 +94,7 @@ export class Delivery {
     this.id = claimed.id;
     this.receipt = claimed.receipt;
     this.attempt = claimed.attempt;
-    this.event = new DeliveredEvent(claimed.event);
+    this.event = deliveredEvent(claimed.event);
     this.traceparent = claimed.traceparent;
     this.#claimed = claimed;
     this.#work = work;
@@ -143,7 +128,6 @@ export class Delivery {
     return this.#work.extend(seconds);
   }
 
-  /** The delivery as the API returned it. */
   toJSON(): ClaimedDelivery {
     return this.#claimed;
   }

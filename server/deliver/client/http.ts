@@ -27,7 +27,6 @@ export type WeirErrorCode =
   | 'closed';
 
 interface WeirErrorDetails {
-  /** HTTP status of the answer. */
   status?: number;
   /** `code` of the problem document (RFC 9457) that Weir answered; /docs/reference#errors of the server lists these codes. */
   problemCode?: string;
@@ -71,7 +70,6 @@ interface ApiCall {
   method: Method;
   /** Path relative to the base address, such as `api/v1/agent/session`. */
   path: string;
-  /** Sent in the Authorization header only. */
   token: string;
   body?: object;
   /** A successful answer is bytes: `document` is a Buffer. */
@@ -82,23 +80,20 @@ interface ApiCall {
   onEvents?: (chunk: Buffer) => void;
   /** A request without a response in this time fails with ETIMEDOUT. */
   timeoutMs: number;
-  /** Cancels the request, which then fails. */
   signal: AbortSignal;
 }
 
 export interface ApiClient {
-  /** Base address of the calls, as shown in messages. */
   base: string;
   /** Never rejects. */
   send: (call: ApiCall) => Promise<Answer>;
   /** Says how to install the client of the server; null unless the last answer came from another release, which may not know the request. */
   update: (status: number) => string | null;
-  /** Closes every connection; requests in flight fail. */
   close: () => void;
 }
 
-/** @param url base URL of the API; may have a path */
-export function openApiClient(url: URL): ApiClient {
+/** @param url base URL of the API; may have a path @param socketPath connects to this Unix socket instead */
+export function openApiClient(url: URL, socketPath?: string): ApiClient {
   const { agent, request } = keepAlive(url, CONNECTIONS_MAX);
   const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}/`;
   let serverClient: string | undefined;
@@ -114,7 +109,7 @@ export function openApiClient(url: URL): ApiClient {
         ...added,
         ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
       };
-      const options = { method, agent, headers, timeout: timeoutMs, signal };
+      const options = { method, agent, headers, timeout: timeoutMs, signal, socketPath };
       const failed = (error: NodeJS.ErrnoException) => settle({ kind: 'failed', name: errorName(error) });
       // By events: an async iterator of the response takes 0.1 ms more.
       const call = request(new URL(path, base), options, (response) => {
@@ -144,7 +139,6 @@ export function openApiClient(url: URL): ApiClient {
   return { base, send, update, close: () => agent.destroy() };
 }
 
-/** Null: it is not JSON. */
 function jsonOf(whole: Buffer): unknown {
   try {
     return JSON.parse(whole.toString('utf8'));
@@ -157,17 +151,14 @@ function fault(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(code), { code });
 }
 
-/** Delay between attempts without Retry-After. */
 const backoff: Backoff = { firstMs: 200, maxMs: 10_000 };
 
 interface Repetition {
-  /** Address of the requests, for messages. */
   base: string;
   /** Maximum attempts that end in a lost connection or a 5xx, including the first. */
   attemptsMax: number;
   /** Gets one notice for each outage, which may have many attempts, and one when it ends. */
   notify?: Notify;
-  /** Waits between attempts; tests pass their own clock. */
   wait?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 

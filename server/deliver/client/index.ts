@@ -25,7 +25,6 @@ export {
 export { WeirError, type WeirErrorCode } from './http.ts';
 export type { AgentNotice, Notify, RunCounts, RunOptions } from './options.ts';
 
-/** The agent, as `GET /api/v1/agent/me` returns it. */
 export interface AgentStatus {
   readonly id: string;
   readonly name: string;
@@ -182,7 +181,6 @@ function statusOf(document: Partial<AgentStatus>): AgentStatus | undefined {
   return typeof document.id === 'string' ? (document as AgentStatus) : undefined;
 }
 
-/** Prints a warning of the process, for agents without an own `notify`. */
 function warn({ message }: AgentNotice): void {
   process.emitWarning(message, 'WeirWarning');
 }

@@ -5,7 +5,6 @@
 const BEGIN_MS = 100;
 const AHEAD_MAX = 300;
 
-/** Maximum deliveries in one claim, as in the API. */
 const CLAIM_MAX = 1_000;
 
 export class Pace {
@@ -15,12 +14,10 @@ export class Pace {
   /** When a handler ended, or began while none ran. */
   #leftMs = 0;
 
-  /** @param slots number of handlers that may run at a time */
   constructor(slots: number) {
     this.#slots = slots;
   }
 
-  /** @param running number of handlers that run already */
   began(running: number): void {
     if (running === 0) this.#leftMs = performance.now();
   }

@@ -16,7 +16,6 @@ const UNSETTLED_MAX = 10_000;
 /** A delivery that still waits for a slot after this time is released, so that slow work takes nothing from an idle consumer. */
 const WAIT_MS_MAX = 1_000;
 
-/** How often deliveries that wait and leases that end are looked for. */
 const TICK_MS = 250;
 
 /** Maximum time to settle after the last work of a drain has ended. */
@@ -32,9 +31,7 @@ export class Run {
   readonly #options: CompleteOptions;
   readonly #shop: Shop;
   readonly #pace: Pace;
-  /** Ends claims. */
   readonly #stop = new AbortController();
-  /** Ends every request. */
   readonly #cut = new AbortController();
   /** All work that was claimed and is not settled: it waits for a slot, runs in one, or is being settled. */
   readonly #unsettled = new Set<Work>();
@@ -121,7 +118,6 @@ export class Run {
     for (const delivery of (await next?.deliveries) ?? []) this.#begin(delivery);
   }
 
-  /** Number of deliveries that are still to be settled. */
   #wanted(): number {
     const { max, counts } = this.#options;
     return max - counts.done - counts.failed;

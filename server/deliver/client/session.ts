@@ -10,7 +10,6 @@ const ANSWER_TIMEOUT_MS = 30_000;
 
 /** How long an agent whose credential was rotated waits for the new one to be stored. */
 export const CREDENTIAL_WAIT_MS = 300_000;
-/** Delay between two looks whether another credential is stored. */
 const look: Backoff = { firstMs: 1_000, maxMs: 10_000 };
 
 /** Delay between sign-ins while new sessions are refused. Causes: a wrong clock, or a process that does not know the agent yet. */
@@ -25,7 +24,6 @@ interface SessionParts {
   repeat: Repeat;
   /** Gets the wait for another credential, and its end. Null: no other one is waited for. */
   notify: Notify | null;
-  /** Waits; tests pass their own clock. */
   wait?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
@@ -33,7 +31,6 @@ interface AgentCall<T> {
   path: string;
   /** Sent by POST; without it the call is a GET. */
   body?: object;
-  /** How long the server may wait before it answers. */
   waitSeconds?: number;
   /** Undefined: not the document of the API. */
   understand: (document: object) => T | undefined;
@@ -169,7 +166,6 @@ export class AgentSession {
   }
 }
 
-/** Waits for the promise or for the signal, whichever comes first. */
 function unless(signal: AbortSignal, promise: Promise<void>): Promise<void> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => resolve(), { once: true });

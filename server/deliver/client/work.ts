@@ -13,7 +13,6 @@ import {
 } from './delivery.ts';
 import { WeirError } from './http.ts';
 import type { CompleteOptions, Notify } from './options.ts';
-import { traced } from './trace.ts';
 
 /**
  * Works on a delivery. Returns: ack. Throws: nack, or release for NotBegun.
@@ -21,7 +20,6 @@ import { traced } from './trace.ts';
  */
 export type WorkHandler = (delivery: Delivery, onSettled: (settled: () => void) => void) => unknown;
 
-/** What the work of a run has in common. */
 export interface Shop {
   options: CompleteOptions;
   api: DeliveryApi;
@@ -71,7 +69,6 @@ export class Work implements DeliveryWork {
     this.#controller?.abort(reason);
   }
 
-  /** Ends the wait for the handler. */
   abandon(): void {
     this.#abandoned();
   }
@@ -147,7 +144,6 @@ export class Work implements DeliveryWork {
     return outcome;
   }
 
-  /** The first verdict counts. */
   #settleOnce(verdict: Verdict): Promise<Outcome> {
     this.#settling ??= this.#send(verdict).finally(() => this.#onSettled());
     return this.#settling;
@@ -181,7 +177,6 @@ export class Work implements DeliveryWork {
   }
 }
 
-/** Throws WeirError `closed` when the outcome is unknown. */
 function settlementOf(outcome: Outcome): Settlement {
   if (outcome !== 'stopped') return outcome;
   throw new WeirError(
@@ -189,4 +184,53 @@ function settlementOf(outcome: Outcome): Settlement {
     'The agent stopped before the server answered, so the outcome is unknown.',
     'Expect the delivery again when its lease expires.',
   );
+}
+
+interface Context {
+  setValue(key: symbol, value: unknown): Context;
+}
+interface Span {
+  setStatus(status: { code: number; message?: string }): unknown;
+  end(): void;
+}
+interface Api {
+  trace?: { getTracer(name: string): { startSpan(name: string, options: object, context: Context): Span } };
+  context?: { active(): Context; with<T>(context: Context, work: () => T): T };
+  propagation?: { extract(context: Context, carrier: object, getter: object): Context };
+}
+
+const API = Symbol.for('opentelemetry.js.api.1');
+/** Key of the active span, the same in all copies of the API. */
+const SPAN = Symbol.for('OpenTelemetry Context Key SPAN');
+const CONSUMER = 4;
+const ERROR = 2;
+const getter = {
+  get: (carrier: Record<string, string>, name: string) => carrier[name],
+  keys: (carrier: object) => Object.keys(carrier),
+};
+
+/**
+ * Runs the work, inside of a span of the trace that Weir continues if the program has set up OpenTelemetry: by the API object that
+ * `@opentelemetry/api` 1.x registers for all its copies. This package does not depend on it.
+ */
+async function traced(delivery: ClaimedDelivery, work: () => unknown): Promise<void> {
+  const { trace, context, propagation } = ((globalThis as Record<symbol, unknown>)[API] ?? {}) as Api;
+  const { traceparent } = delivery;
+  if (traceparent === undefined || !trace || !context || !propagation) return void (await work());
+  const parent = propagation.extract(context.active(), { traceparent }, getter);
+  const attributes = {
+    'weir.delivery.id': delivery.id,
+    'weir.delivery.attempt': delivery.attempt,
+    'weir.event.id': delivery.event.id,
+    'weir.webhook.name': delivery.event.webhook_name,
+  };
+  const span = trace.getTracer('weir/client').startSpan('handle', { kind: CONSUMER, attributes }, parent);
+  try {
+    await context.with(parent.setValue(SPAN, span), work);
+  } catch (error) {
+    span.setStatus({ code: ERROR, message: error instanceof Error ? error.name : 'Error' });
+    throw error;
+  } finally {
+    span.end();
+  }
 }

@@ -29,7 +29,6 @@ interface JobParts {
   /** A job takes two connections: one for the lock, one for its batches. */
   database: Database;
   log: (...line: Parameters<Log>) => void;
-  /** REPLAY_DELIVERIES_PER_SECOND */
   perSecond: () => number;
   /** Called with the events of each committed batch. */
   onReplayed: (events: number) => void;

@@ -306,15 +306,6 @@ test('a server that never answers fails after attemptsMax, with a code and the f
   });
 });
 
-test('a refused credential ends a loop with an error that names the code and the fix', async () => {
-  weir.credential = createCredential('wa').text;
-  await expect(agent.deliveries().next()).rejects.toMatchObject({
-    code: 'credential_refused',
-    fix: 'Print a new credential with `weir agent rotate ID`, and give it to this agent.',
-  });
-  expect(weir.calls('session')).toHaveLength(1);
-});
-
 describe('a credential that is rotated while the agent runs', () => {
   const rotated = () => {
     weir.credential = createCredential('wa').text;
