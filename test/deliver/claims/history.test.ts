@@ -142,6 +142,26 @@ describe('an attempt', () => {
 });
 
 describe('a replay', () => {
+  test('of a done delivery: it is pending again, with zero attempts and a new receipt', async () => {
+    const agent = await agentWithEvent();
+    const before = await agent.claimOne();
+    await agent.ack([before.receipt]);
+    expect(await replayDelivery(app.database, before.id)).toBe(true);
+    const again = await agent.claimOne();
+    expect(again).toMatchObject({ id: before.id, attempt: 1 });
+    expect(again.receipt).not.toBe(before.receipt);
+    expect(await agent.ack([before.receipt])).toEqual({ done: [], gone: [before.receipt] });
+    expect(await rowOf(app.database, before.id)).toMatchObject({ state: 'leased' });
+    expect(await agent.ack([again.receipt])).toEqual({ done: [again.receipt], gone: [] });
+  });
+
+  test('of a leased delivery changes nothing', async () => {
+    const agent = await agentWithEvent();
+    const leased = await agent.claimOne();
+    expect(await replayDelivery(app.database, leased.id)).toBe(false);
+    expect(await agent.ack([leased.receipt])).toEqual({ done: [leased.receipt], gone: [] });
+  });
+
   test('is a mark, and erases neither attempts nor the reason', async () => {
     const { agent, id } = await dead();
     expect(await replayDelivery(app.database, id)).toBe(true);

@@ -39,18 +39,6 @@ test('a delivery whose last lease expired is a dead letter, and its receipt is g
   expect(await agent.nack([receipt])).toEqual({ done: [], gone: [receipt] });
 });
 
-test('deliveries with attempts left remain claimable after an expired lease', async () => {
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
-  await storeEvents(app.database, webhook.id, 3);
-  await agent.claim();
-  await letPass(app.database, 3_600);
-  expect(await endLastLeases(app.database, ATTEMPTS_MAX)).toBe(0);
-  const again = await agent.claim();
-  expect(again).toHaveLength(3);
-  await agent.ack(again.map(({ receipt }) => receipt));
-});
-
 test('a delivery whose last lease expired is claimable again if DELIVERY_MAX_ATTEMPTS was raised', async () => {
   await withLastLease(1);
   await letPass(app.database, 3_600);

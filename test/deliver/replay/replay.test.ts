@@ -299,12 +299,6 @@ describe('POST /api/v1/events/replay', () => {
   });
 });
 
-test('an unknown job is answered 404', async () => {
-  const path = `/api/v1/jobs/${randomUUID()}`;
-  for (const answer of [await operator.api('GET', path), await operator.api('POST', `${path}/cancel`)])
-    expect(answer).toMatchObject({ status: 404, body: { code: 'job_unknown' } });
-});
-
 test('finished jobs are deleted after 30 days, unfinished ones are kept', async () => {
   const ids = [await create(), await create(), await create()];
   for (const [id, days] of [
