@@ -46,7 +46,8 @@ test('every command that calls one has --yes', async () => {
   // `weir apply`, which asks about all deletions together, has no name of its own.
   const rows = (await Promise.all(modules))
     .flatMap((module) => Object.values(module).filter(Array.isArray).flat() as Row[])
-    .filter(({ name }) => name !== '');
+    // What act() makes asks by this table.
+    .filter(({ name, run }) => name !== '' && !String(run).includes('call(operation'));
   const inputs = /enabled: false|disabled: true|enabled:!1|disabled:!0/;
   const asking = rows.filter(({ run }) =>
     calledIn(String(run)).some((name) => !name.startsWith('update') || inputs.test(String(run))),
@@ -57,7 +58,7 @@ test('every command that calls one has --yes', async () => {
       .map(({ name }) => name)
       .sort(),
   );
-  expect(asking.length).toBeGreaterThan(10);
+  expect(asking.length).toBeGreaterThan(4);
 });
 
 test('a tool for AI agents that runs one says that it is destructive', () => {

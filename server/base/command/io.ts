@@ -1,5 +1,7 @@
 /** Input and output of commands. Commands write output only here. */
-import { withoutByteOrderMark } from '../files/text.ts';
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { whyUnreadable, withoutByteOrderMark } from '../files/text.ts';
 import { visible, visibleJson, visibleLine } from '../telemetry/visible.ts';
 
 /** Tests pass their own implementation. */
@@ -74,6 +76,13 @@ export async function readLine({ stdin }: Pick<CommandIo, 'stdin'>): Promise<str
   return withoutByteOrderMark(text).replace(/\r?\n$/, '');
 }
 
+/** Reads a text file that an argument or an option names. Rejects with CommandError (usage). */
+export function readGiven({ directory }: Pick<CommandIo, 'directory'>, file: string): Promise<string> {
+  return readFile(resolve(directory, file), 'utf8').then(withoutByteOrderMark, (error) => {
+    throw new CommandError(`${file} cannot be read: ${whyUnreadable(error)}.`, 2);
+  });
+}
+
 /** Prints the `--json` document on one line. */
 export function printJson({ stdout }: CommandIo, value: unknown): void {
   stdout.write(jsonLine(value));
@@ -100,6 +109,11 @@ export function watchOutputs({ stdout, stderr }: Pick<CommandIo, 'stdout' | 'std
     });
 }
 
+/** `12,345` */
+export function whole(value: number): string {
+  return Math.round(value).toLocaleString('en-GB');
+}
+
 /** A failure that is reported in one sentence; the process exits with `exitCode` (1 failure, 2 usage). */
 export class CommandError extends Error {
   readonly exitCode: number;
@@ -111,18 +125,39 @@ export class CommandError extends Error {
 
 /**
  * Formats rows as columns for people: two spaces between columns, header first. Control characters, including line feeds,
- * are made visible.
+ * are made visible. A cell without a value is empty.
  */
-export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [header, ...rows].map((row) => row.map((cell) => visibleLine(cell)));
+export function table(header: readonly string[], rows: readonly (readonly unknown[])[]): string {
+  const all = [header, ...rows].map((row) => row.map((cell) => visibleLine(String(cell ?? ''))));
   const widths = header.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
-  return all
-    .map(
-      (row) =>
-        `${row
-          .map((cell, column) => cell.padEnd(widths[column]!))
-          .join('  ')
-          .trimEnd()}\n`,
-    )
-    .join('');
+  const line = (row: string[]) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd();
+  return all.map((row) => `${line(row)}\n`).join('');
+}
+
+/** A cell of an item: a member of it, a member with the text that replaces null, or what a function makes of it. */
+export type Cell<Item, Context = undefined> =
+  | keyof Item
+  | readonly [member: keyof Item, whenNull: string]
+  | ((item: Item, context: Context) => unknown);
+
+/** A table with a row for each item. */
+export function itemsTable<Item, Context = undefined>(
+  header: readonly string[],
+  cells: readonly Cell<Item, Context>[],
+  items: readonly Item[],
+  context?: Context,
+): string {
+  const shown = (item: Item, cell: Cell<Item, Context>) => {
+    if (typeof cell === 'function') return cell(item, context as Context);
+    const [member, whenNull] = (typeof cell === 'object' ? cell : [cell]) as readonly [keyof Item, string?];
+    return item[member] ?? whenNull;
+  };
+  return table(
+    header,
+    items.map((item) => cells.map((cell) => shown(item, cell))),
+  );
 }

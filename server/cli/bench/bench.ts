@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { availableParallelism, loadavg } from 'node:os';
 import { resolve } from 'node:path';
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CommandError, type CommandIo, printJson, printText } from '../../base/command/io.ts';
 import { settingTable } from '../../base/settings/table.ts';
 import { isInMemory } from '../../operate/load/environment.ts';
@@ -10,6 +10,7 @@ import type { Run } from '../../operate/load/run.ts';
 import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
 import { wholeNumber } from '../command/arguments.ts';
 import { showBenchProgress } from '../command/progress.ts';
+import { untilSignal } from '../command/signals.ts';
 import { type CurveOrder, measureCurve } from './curve.ts';
 import { describeReport, drawReport, reportOf } from './report.ts';
 
@@ -23,19 +24,11 @@ interface BenchOptions {
   json?: true;
 }
 
-const WORKERS_MAX = 256;
-const SECONDS_MAX = 3_600;
 /** The smallest JSON body of the load does not fit below this size. */
 const BODY_BYTES_MIN = 32;
-const CONNECTIONS_MAX = 10_000;
-const SENDERS_MAX = 64;
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/**
- * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when a request was not
- * answered 202, when the stored rows do not match the 202 responses, or when a signal ended the run early.
- */
-export function defineBench(command: Command, io: CommandIo): void {
+/** Exit code 1 when a request was not answered 202, when the stored rows differ from these answers, or when a signal ended the run early. */
+export function define(command: Command, io: CommandIo): void {
   const cores = availableParallelism();
   command
     .addOption(
@@ -43,15 +36,15 @@ export function defineBench(command: Command, io: CommandIo): void {
         .argParser(parseWorkers)
         .default(doublings(cores), doublings(cores).join()),
     )
-    .option('--seconds <n>', 'length of each measurement', wholeNumber('--seconds', SECONDS_MAX), 10)
+    .option('--seconds <n>', 'length of each measurement', wholeNumber(3_600), 10)
     .option(
       '--size <bytes>',
       'body size of a request',
-      wholeNumber('--size', Number(settingTable.WEBHOOK_MAX_PAYLOAD_BYTES.fallback), BODY_BYTES_MIN),
+      wholeNumber(Number(settingTable.WEBHOOK_MAX_PAYLOAD_BYTES.fallback), BODY_BYTES_MIN),
       1024,
     )
-    .option('--connections <n>', 'concurrent requests', wholeNumber('--connections', CONNECTIONS_MAX), 256)
-    .option('--senders <n>', 'sender threads', wholeNumber('--senders', SENDERS_MAX), Math.ceil(cores / 4))
+    .option('--connections <n>', 'concurrent requests', wholeNumber(10_000), 256)
+    .option('--senders <n>', 'sender threads', wholeNumber(64), Math.ceil(cores / 4))
     .option('--svg <file>', 'also draw the curve as an SVG file')
     .option('--json', 'print one JSON document')
     .action((options: BenchOptions) => bench(options, cores, io));
@@ -61,25 +54,18 @@ async function bench({ size, svg, json, ...given }: BenchOptions, cores: number,
   const order: CurveOrder = { ...given, senders: Math.min(given.senders, given.connections), bodyBytes: size };
   const machine = { cores, load_before: Number(loadavg()[0]!.toFixed(2)), in_memory: await isInMemory() };
   const runs: Run[] = [];
-  const stop = new AbortController();
-  // The second signal arrives during cleanup: npm forwards the terminal's Ctrl-C a second time.
-  const onSignal = () => stop.abort();
-  for (const name of SIGNALS) process.on(name, onSignal);
   const progress = showBenchProgress(order.workers.length, WARM_UP_SECONDS + order.seconds, io.stderr);
-  try {
-    await measureCurve(order, io, progress, stop.signal, (run) => runs.push(run));
-  } catch (error) {
-    if (!stop.signal.aborted) throw error;
-  } finally {
-    progress.stop();
-    for (const name of SIGNALS) process.off(name, onSignal);
-  }
-
+  const isStopped = await untilSignal(async (stop) => {
+    await measureCurve(order, io, progress, stop, (run) => runs.push(run)).catch((error) => {
+      if (!stop.aborted) throw error;
+    });
+    return stop.aborted;
+  }).finally(progress.stop);
   const report = reportOf(order, runs, machine);
   if (json) printJson(io, report);
   else if (runs.length > 0) printText(io, describeReport(report));
   if (svg !== undefined && runs.length > 0) await writeFile(resolve(io.directory, svg), drawReport(report));
-  if (stop.signal.aborted)
+  if (isStopped)
     throw new CommandError(
       `Stopped after ${runs.length} of ${order.workers.length} measurements; their temporary files are deleted.`,
     );
@@ -96,8 +82,8 @@ function doublings(cores: number): number[] {
 }
 
 function parseWorkers(given: string): number[] {
-  const parse = wholeNumber('--workers', WORKERS_MAX);
+  const parse = wholeNumber(256);
   const list = given.split(',').map((each) => parse(each.trim()));
   if (new Set(list).size === list.length) return list;
-  throw new CommandError(`--workers is ${JSON.stringify(given)}; allowed: each number once, e.g. 1,2,4.`, 2);
+  throw new InvalidArgumentError('Give each number once, e.g. 1,2,4.');
 }

@@ -10,7 +10,6 @@ import { builtFile } from '../../base/files/build.ts';
 import { settingTable } from '../../base/settings/table.ts';
 import { nodeChildren, startChild } from '../../operate/load/child.ts';
 import {
-  type BenchRequest,
   benchBody,
   emptyTable,
   freePort,
@@ -25,117 +24,82 @@ import { type CommandSession, withDatabase } from '../command/session.ts';
 import { openLocal } from '../manage/socket.ts';
 
 export interface CurveOrder {
-  /** Numbers of serving processes, in measuring order. */
   workers: readonly number[];
-  /** Length of one measured window. */
   seconds: number;
   bodyBytes: number;
   connections: number;
-  /** Number of sender threads. */
   senders: number;
 }
 
-/**
- * Measures each number of processes and reports each run when it is complete. Rejects with AbortError when `stop` aborts. In
- * every case, all started processes have ended and the folder is removed before the promise settles.
- */
+/** Rejects with AbortError when `stop` aborts. Before the promise settles, all started processes have ended and the folder is removed. */
 export async function measureCurve(
   order: CurveOrder,
-  io: CommandIo,
+  given: CommandIo,
   progress: BenchProgress,
   stop: AbortSignal,
   onRun: (run: Run) => void,
 ): Promise<void> {
   const directory = await makeDirectory();
+  const environment = {
+    ...withoutSettings(given.environment),
+    DATA_DIR: directory,
+    // Postgres reserves connections for the largest number of processes.
+    WORKERS: String(Math.max(...order.workers)),
+    RATE_LIMIT_INGEST_MAX: '1000000000',
+  };
+  const io = { ...given, environment, directory };
+  const secret = randomBytes(24).toString('base64url');
+  const signed = signedRequest(secret, benchBody(order.bodyBytes));
+
+  /** One window on a Weir with this number of processes. */
+  async function measureWeir({ database }: CommandSession, workers: number): Promise<Window> {
+    const [port, metricsPort] = [await freePort(), await freePort()];
+    const weir = await startChild({
+      name: `Weir with WORKERS=${workers}`,
+      args: [builtFile('server/cli/weir.js'), 'start'],
+      environment: { ...environment, WORKERS: String(workers), PORT: String(port), METRICS_PORT: String(metricsPort) },
+      directory,
+      readyText: '"event":"listening"',
+    });
+    try {
+      const { call } = await openLocal(io);
+      const { id } = await call('createWebhook', { input: { name: 'bench', secret } });
+      const { senders, seconds, connections } = order;
+      const backends = { text: 'select pid from pg_stat_activity' };
+      const window = {
+        load: { port, request: requestBytes(port, `/in/${id}`, signed), connections },
+        senders,
+        seconds,
+        weirPids: nodeChildren(weir.pid),
+        postgresPids: async () => (await database.query<{ pid: number }>(backends)).map(({ pid }) => pid),
+        onSecond: progress.second,
+      };
+      return await measureWindow(window, stop);
+    } finally {
+      await weir.stop();
+    }
+  }
+
+  const measure = async (session: CommandSession) => {
+    const { database } = session;
+    for (const workers of order.workers) {
+      stop.throwIfAborted();
+      progress.phase(`WORKERS=${workers}`);
+      await emptyTable(database, 'events');
+      const window = await measureWeir(session, workers);
+      // Weir has exited, so no more rows can follow.
+      const [row] = await database.query<{ count: number }>({ text: 'select count(*)::int as count from events' });
+      onRun(runOf(workers, window, row!.count));
+    }
+  };
   try {
-    const environment = {
-      ...withoutSettings(io.environment),
-      DATA_DIR: directory,
-      // Postgres reserves connections for the largest number of processes.
-      WORKERS: String(Math.max(...order.workers)),
-      RATE_LIMIT_INGEST_MAX: '1000000000',
-    };
-    const measure = async (session: CommandSession) => {
-      const secret = randomBytes(24).toString('base64url');
-      const signed = signedRequest(secret, benchBody(order.bodyBytes));
-      for (const workers of order.workers) {
-        stop.throwIfAborted();
-        progress.phase(`WORKERS=${workers}`);
-        await emptyTable(session.database, 'events');
-        const window = await measureWeir(
-          { ...order, workers, secret, signed, environment, io },
-          session,
-          progress,
-          stop,
-        );
-        onRun(runOf(workers, window, await countEvents(session)));
-      }
-    };
-    await withDatabase({ ...io, environment, directory }, measure, { migrates: true });
+    await withDatabase(io, measure, { migrates: true });
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
 }
 
-type WeirOrder = Omit<CurveOrder, 'workers' | 'bodyBytes'> & {
-  workers: number;
-  secret: string;
-  signed: BenchRequest;
-  environment: NodeJS.ProcessEnv;
-  io: CommandIo;
-};
-
-/** Starts a Weir with the given number of processes, measures one window, and stops it. */
-async function measureWeir(
-  { workers, seconds, connections, senders, secret, signed, environment, io }: WeirOrder,
-  { database, settings }: CommandSession,
-  progress: BenchProgress,
-  stop: AbortSignal,
-): Promise<Window> {
-  const [port, metricsPort] = [await freePort(), await freePort()];
-  const weir = await startChild({
-    name: `Weir with WORKERS=${workers}`,
-    args: [builtFile('server/cli/weir.js'), 'start'],
-    environment: { ...environment, WORKERS: String(workers), PORT: String(port), METRICS_PORT: String(metricsPort) },
-    directory: settings.DATA_DIR,
-    readyText: '"event":"listening"',
-  });
-  try {
-    const path = await createWebhook({ ...io, environment, directory: settings.DATA_DIR }, secret);
-    return await measureWindow(
-      {
-        load: { port, request: requestBytes(port, path, signed), connections },
-        senders,
-        seconds,
-        weirPids: nodeChildren(weir.pid),
-        postgresPids: async () =>
-          (await database.query<{ pid: number }>({ text: 'select pid from pg_stat_activity' })).map(({ pid }) => pid),
-        onSecond: progress.second,
-      },
-      stop,
-    );
-  } finally {
-    await weir.stop();
-  }
-}
-
-/** Counts committed rows. Weir has exited, so no more rows can follow. */
-async function countEvents({ database }: CommandSession): Promise<number> {
-  const [row] = await database.query<{ count: number }>({ text: 'select count(*)::int as count from events' });
-  return row!.count;
-}
-
-/** Creates a webhook that verifies with `secret`; resolves with its path. */
-async function createWebhook(io: CommandIo, secret: string): Promise<string> {
-  const { call } = await openLocal(io);
-  const { id } = await call('createWebhook', { input: { name: 'bench', secret } });
-  return `/in/${id}`;
-}
-
-/**
- * Removes Weir's settings from the environment, so that the bench neither touches the operator's database nor measures their
- * settings.
- */
+/** The bench neither touches the operator's database nor measures their settings. */
 function withoutSettings(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !(name in settingTable)));
 }

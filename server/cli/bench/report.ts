@@ -1,5 +1,5 @@
 /** Formats the scaling curve as text: a table, the checks, and an interpretation. */
-import { table } from '../../base/command/io.ts';
+import { table, whole } from '../../base/command/io.ts';
 import { faultsOf, type Run } from '../../operate/load/run.ts';
 import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
 import type { CurveOrder } from './curve.ts';
@@ -19,7 +19,6 @@ interface BenchReport {
   senders: number;
   /** `times_first`: requests/s divided by the requests/s of the first run. */
   runs: (Run & { times_first: number | null })[];
-  /** Reasons why runs are invalid, one sentence each. */
   faults: string[];
 }
 
@@ -30,7 +29,6 @@ const FULL_LOAD_MIN = 0.9;
 /** Share of the cores above which other programs decide what is measured. */
 const BUSY_SHARE = 0.1;
 
-/** Conditions of the measurement. */
 type Machine = Pick<BenchReport, 'cores' | 'load_before' | 'in_memory'>;
 
 export function reportOf(order: CurveOrder, runs: readonly Run[], machine: Machine): BenchReport {
@@ -50,7 +48,6 @@ export function reportOf(order: CurveOrder, runs: readonly Run[], machine: Machi
   };
 }
 
-/** Formats the report as text. Needs at least one run. */
 export function describeReport(report: BenchReport): string {
   const { body_bytes, connections, senders, seconds, runs, faults } = report;
   const accepted = runs.reduce((sum, run) => sum + run.accepted, 0);
@@ -84,13 +81,11 @@ export function describeReport(report: BenchReport): string {
   ].join('\n');
 }
 
-/** Draws the curve as an SVG document. Needs at least one run. */
 export function drawReport({ body_bytes, connections, cores, load_before, runs }: BenchReport): string {
   const load = `${whole(body_bytes)} bytes over ${whole(connections)} connections`;
   return drawSvg(runs, `weir bench: ${load}, ${cores} cores, load before ${load_before}`);
 }
 
-/** Interprets the curve, one sentence for each finding. */
 export function interpret({ cores, in_memory, senders, runs }: BenchReport): string[] {
   const bySize = runs.toSorted((a, b) => a.workers - b.workers);
   const last = bySize.at(-1)!;
@@ -137,10 +132,6 @@ function limitOf({ workers, cores_used: { weir, postgres, senders } }: Run, core
     : `${share}: Weir also waited for the disk, for other programs, or for requests (try more --connections).`;
 }
 
-function whole(value: number): string {
-  return Math.round(value).toLocaleString('en-GB');
-}
-
 type Point = Pick<Run, 'workers' | 'requests_per_second'>;
 
 const BAR_CHARACTERS = 50;
@@ -155,44 +146,32 @@ export function drawBars(runs: readonly Point[]): string {
     const mark = Math.round((proportional(points, point) / most) * BAR_CHARACTERS);
     const bar = '█'.repeat(length).padEnd(BAR_CHARACTERS + 1);
     const marked = mark > length && mark <= BAR_CHARACTERS ? `${bar.slice(0, mark)}|${bar.slice(mark + 1)}` : bar;
-    return `${String(point.workers).padStart(width)}  ${marked} ${figure(point.requests_per_second)}\n`;
+    return `${String(point.workers).padStart(width)}  ${marked} ${whole(point.requests_per_second)}\n`;
   });
   return `Requests/s by WORKERS; | is the first figure in proportion:\n${lines.join('')}`;
 }
 
-const PLOT = { width: 640, height: 360, left: 80, right: 20, top: 40, bottom: 50 };
-const TICKS = 5;
+const [BAR_PIXELS, LEFT, TOP, LINE] = [480, 60, 40, 24];
 
-/** An SVG document that needs no style sheet, script or font of others. @param caption of the conditions, one line */
+/** The same bars as an SVG document that needs no style sheet, script or font of others. @param caption of the conditions, one line */
 export function drawSvg(runs: readonly Point[], caption: string): string {
   const points = sorted(runs);
-  const workersMax = points.at(-1)!.workers;
-  const step = niceStep(Math.max(...points.map((point) => point.requests_per_second), 1) / TICKS);
-  const top = step * TICKS;
-  const x = (workers: number) => PLOT.left + (workers / workersMax) * (PLOT.width - PLOT.left - PLOT.right);
-  const y = (rate: number) => PLOT.height - PLOT.bottom - (rate / top) * (PLOT.height - PLOT.top - PLOT.bottom);
-  const place = (workers: number, rate: number) => `${x(workers).toFixed(1)},${y(rate).toFixed(1)}`;
-  const label = (at: string, anchor: string, content: string) =>
-    `<text ${at} text-anchor="${anchor}">${content}</text>`;
-  // Up to where proportional growth leaves the plot.
-  const first = points[0]!.requests_per_second / points[0]!.workers;
-  const end = first === 0 ? workersMax : Math.min(workersMax, top / first);
-  const grid = Array.from({ length: TICKS + 1 }, (_, index) => index * step).flatMap((rate) => [
-    `<path d="M${place(0, rate)}H${PLOT.width - PLOT.right}" stroke="#ddd"/>`,
-    label(`x="${PLOT.left - 8}" y="${(y(rate) + 4).toFixed(1)}"`, 'end', figure(rate)),
-  ]);
+  const most = Math.max(...points.map((point) => point.requests_per_second), 1);
+  const x = (rate: number) => (LEFT + (rate / most) * BAR_PIXELS).toFixed(1);
+  const bars = points.map((point, row) => {
+    const y = TOP + row * LINE;
+    const [rate, mark] = [point.requests_per_second, proportional(points, point)];
+    return [
+      `<text x="${LEFT - 8}" y="${y + 13}" text-anchor="end">${point.workers}</text>`,
+      `<path d="M${LEFT},${y}H${x(rate)}v16H${LEFT}z" fill="#06c"/>`,
+      mark <= most ? `<path d="M${x(mark)},${y}v16" stroke="#888"/>` : '',
+      `<text x="${x(rate)}" dx="6" y="${y + 13}">${whole(rate)}</text>`,
+    ].join('');
+  });
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${PLOT.width} ${PLOT.height}" font-family="sans-serif" font-size="12">`,
-    `<rect width="100%" height="100%" fill="#fff"/>`,
-    label(`x="${PLOT.left}" y="20"`, 'start', escaped(caption)),
-    ...grid,
-    `<path d="M${place(0, 0)}L${place(end, end * first)}" stroke="#888" stroke-dasharray="4 4" fill="none"/>`,
-    `<polyline points="${points.map((point) => place(point.workers, point.requests_per_second)).join(' ')}" stroke="#06c" stroke-width="2" fill="none"/>`,
-    ...points.flatMap(({ workers, requests_per_second }) => [
-      `<circle cx="${x(workers).toFixed(1)}" cy="${y(requests_per_second).toFixed(1)}" r="3" fill="#06c"><title>${figure(requests_per_second)}</title></circle>`,
-      label(`x="${x(workers).toFixed(1)}" y="${PLOT.height - PLOT.bottom + 18}"`, 'middle', String(workers)),
-    ]),
-    label(`x="${PLOT.width / 2}" y="${PLOT.height - 10}"`, 'middle', 'WORKERS; requests/s; dashed: in proportion'),
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 ${TOP + points.length * LINE + 16}" font-family="sans-serif" font-size="12">`,
+    `<rect width="100%" height="100%" fill="#fff"/><text x="8" y="20">${caption}; requests/s by WORKERS</text>`,
+    ...bars,
     '</svg>\n',
   ].join('\n');
 }
@@ -204,18 +183,4 @@ function sorted(runs: readonly Point[]): Point[] {
 function proportional(points: readonly Point[], { workers }: Point): number {
   const [first] = points;
   return (first!.requests_per_second / first!.workers) * workers;
-}
-
-/** The smallest of 1, 2 and 5 times a power of ten that is at least `value`. */
-function niceStep(value: number): number {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= value)!;
-}
-
-function figure(value: number): string {
-  return Math.round(value).toLocaleString('en-GB');
-}
-
-function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 }

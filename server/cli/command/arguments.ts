@@ -9,30 +9,16 @@ export function uuid(text: string): string {
   return text.toLowerCase();
 }
 
-/** Parser for a repeatable option. Throws InvalidArgumentError. */
 export function uuids(text: string, before: string[] = []): string[] {
   return [...before, uuid(text)];
 }
 
-export function positive(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text))
-    throw new InvalidArgumentError('Give a whole number of at least 1, at most 999999999.');
-  return Number(text);
-}
-
-export function seconds(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Give a whole number of seconds, from 0 to 999999999.');
-  return Number(text);
-}
-
-/** Parses an ISO 8601 time in UTC. */
 export function time(text: string): string {
   const result = instant.safeParse(text);
   if (!result.success) throw new InvalidArgumentError(result.error.issues[0]!.message);
   return result.data;
 }
 
-/** Parses an http or https URL. */
 export function parseAddress(address: string): URL {
   const url = URL.canParse(address) ? new URL(address) : null;
   if (url === null || !/^https?:$/.test(url.protocol))
@@ -40,11 +26,10 @@ export function parseAddress(address: string): URL {
   return url;
 }
 
-/** Returns a parser for whole numbers from `min` to `max`, both inclusive. */
-export function wholeNumber(option: string, max: number, min = 1): (given: string) => number {
+export function wholeNumber(max = 999_999_999, min = 1): (given: string) => number {
   return (given) => {
     const value = /^\d{1,10}$/.test(given) ? Number(given) : -1;
     if (value >= min && value <= max) return value;
-    throw new CommandError(`${option} is ${JSON.stringify(given)}; allowed: a whole number from ${min} to ${max}.`, 2);
+    throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`);
   };
 }

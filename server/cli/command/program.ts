@@ -12,7 +12,11 @@ export interface CommandEntry {
   /** It works on the Weir of this machine only. */
   local?: true;
   /** Loads the module of the command. Only the command that runs is loaded: all together take 1 s of CPU time. */
-  load: () => Promise<Define>;
+  load: () => Promise<{ define: Define }>;
+}
+
+export function entry(name: string, description: string, load: CommandEntry['load']): CommandEntry {
+  return { name, description, load };
 }
 
 /** The program for these arguments: the command that they name is complete, the others have their name and description. */
@@ -42,7 +46,7 @@ async function assemble(
   for (const entry of commands) {
     const command = program.command(entry.name).description(entry.description);
     if (entry.local) refuseRemote(command, io);
-    if (isNeeded(entry)) (await entry.load())(command, io, () => buildWholeProgram(commands, io));
+    if (isNeeded(entry)) (await entry.load()).define(command, io, () => buildWholeProgram(commands, io));
   }
   // Set last, since commands inherit it.
   return program.configureHelp({ subcommandTerm: (command) => command.name() });

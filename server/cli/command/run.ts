@@ -5,7 +5,6 @@ import { OperatorError } from '../../model/fault.ts';
 import { DatabaseUnavailable, oneLine } from '../../store/connect/unavailable.ts';
 import { buildProgram, type CommandEntry } from './program.ts';
 
-/** Runs the command line of this process. */
 export async function runProgram(commands: readonly CommandEntry[]): Promise<void> {
   let isUnwritable = false;
   watchOutputs(process, () => {
@@ -56,7 +55,6 @@ function allCommands(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...allCommands(child)]);
 }
 
-/** The words that name a command, as `weir webhook add`. */
 function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

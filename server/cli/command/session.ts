@@ -24,13 +24,9 @@ interface SessionOptions {
   migrates?: boolean;
 }
 
-/** Exit code of a command that finds no installation. */
 const NO_INSTALLATION = 3;
 
-/**
- * Attaches the database (starts the embedded one when it is not running). The caller detaches. Throws CommandError before anything is
- * written if there is no installation.
- */
+/** Attaches the database, and starts the embedded one when it is not running. Throws CommandError, before anything is written, without an installation. */
 export async function openSession(io: CommandIo, { migrates = false }: SessionOptions = {}): Promise<CommandSession> {
   const settings = readSettings(io.environment, io.directory);
   if (!migrates && settings.database.kind === 'embedded' && !(await hasEmbeddedData(settings.DATA_DIR)))
@@ -55,7 +51,6 @@ export async function openSession(io: CommandIo, { migrates = false }: SessionOp
   return { ...attached, database: cells.database, cells, changes, detach, settings, keys };
 }
 
-/** Runs the work on the attached database, and detaches in every case. */
 export async function withDatabase<T>(
   io: CommandIo,
   work: (session: CommandSession) => Promise<T>,

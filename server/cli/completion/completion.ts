@@ -4,7 +4,7 @@ import { printText } from '../../base/command/io.ts';
 import type { Define } from '../command/program.ts';
 
 /** `weir completion SHELL`: the script contains all words, so that completing starts no process. */
-export const defineCompletion: Define = (command: Command, io, whole) => {
+export const define: Define = (command: Command, io, whole) => {
   command
     .argument('<shell>', `one of ${Object.keys(scripts).join(', ')}`, parseShell)
     .action(async (shell: Shell) => printText(io, scripts[shell](await whole())));
@@ -119,6 +119,5 @@ ${lines.join('\n')}
 `;
 }
 
-/** The script for each shell. */
 const scripts = { bash, zsh, fish } satisfies Record<string, (program: Command) => string>;
 type Shell = keyof typeof scripts;

@@ -1,5 +1,5 @@
 /** Runs an agent in a command, until a signal or a limit ends it, and shows its progress. */
-import { CommandError, type CommandIo, printJson, printMessage } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, printJson, printMessage, whole } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
 import {
   Agent,
@@ -30,15 +30,10 @@ interface AgentParts {
   reportsFailures: boolean;
   /** What a refused credential means; without it the error of the agent says it. */
   refused?: string;
-  /** Called in the end, whatever it was. */
   close: () => Promise<void> | void;
 }
 
-/**
- * Throws CommandError when the run fails, or a claimed delivery could not be settled.
- * @param open prepares the run; nothing is claimed before it has resolved
- * @param json prints the summary as a document on standard output
- */
+/** Throws CommandError when the run fails, or a claimed delivery could not be settled. @param open prepares the run */
 export async function runAgent(
   io: CommandIo,
   open: (running: Running) => Promise<AgentParts>,
@@ -46,11 +41,12 @@ export async function runAgent(
 ): Promise<void> {
   const stop = new AbortController();
   const stopNow = new AbortController();
-  const ending = watchEnd(
+  const ignoreSignals = watchEnd(
     () => stop.abort(),
     () => stopNow.abort(),
   );
-  const tally = new ConsumeTally();
+  const tally: ConsumeTally = { claimed: 0, done: 0, failed: 0, gone: 0, running: 0, lastError: null };
+  let summary: ConsumeSummary | null = null;
   const progress = showConsumeProgress(tally, io.stderr);
   let broken: CommandError | null = null;
   let refused: string | undefined;
@@ -87,7 +83,7 @@ export async function runAgent(
     } finally {
       agent.close();
       progress.stop();
-      const summary = tally.summary(performance.now() - startMs);
+      summary = summaryOf(tally, performance.now() - startMs);
       if (json) printJson(io, summary);
       else printMessage(io, describeConsumed(summary));
       await parts.close();
@@ -96,18 +92,18 @@ export async function runAgent(
     if (!(error instanceof WeirError)) throw error;
     throw new CommandError(error.code === 'credential_refused' && refused !== undefined ? refused : error.message);
   } finally {
-    ending.stop();
+    ignoreSignals();
     progress.stop();
     io.stdout.removeListener('error', onOutputError);
   }
   if (broken !== null) throw broken;
-  if (tally.unsettled > 0) throw new CommandError(notSettled(tally.unsettled));
-}
-
-function notSettled(count: number): string {
-  return count === 1
-    ? '1 claimed delivery was not settled; it is delivered again when its lease expires.'
-    : `${count} claimed deliveries were not settled; they are delivered again when their leases expire.`;
+  const { unsettled } = summary!;
+  if (unsettled === 1)
+    throw new CommandError('1 claimed delivery was not settled; it is delivered again when its lease expires.');
+  if (unsettled > 1)
+    throw new CommandError(
+      `${unsettled} claimed deliveries were not settled; they are delivered again when their leases expire.`,
+    );
 }
 
 /** The `--json` document. */
@@ -125,27 +121,17 @@ interface ConsumeSummary {
   seconds: number;
 }
 
-class ConsumeTally implements RunCounts {
-  claimed = 0;
-  done = 0;
-  failed = 0;
-  gone = 0;
-  /** Deliveries being processed. */
-  running = 0;
-  lastError: string | null = null;
-
-  get unsettled(): number {
-    return this.claimed - this.done - this.failed - this.gone;
-  }
-
-  summary(elapsedMs: number): ConsumeSummary {
-    const { claimed, done, failed, gone, unsettled, lastError } = this;
-    const seconds = Number((elapsedMs / 1000).toFixed(3));
-    return { claimed, done, failed, gone, unsettled, last_error: lastError, seconds };
-  }
+interface ConsumeTally extends RunCounts {
+  running: number;
+  lastError: string | null;
 }
 
-/** Formats the summary as one line of text. */
+function summaryOf({ claimed, done, failed, gone, lastError }: ConsumeTally, elapsedMs: number): ConsumeSummary {
+  const seconds = Number((elapsedMs / 1000).toFixed(3));
+  const unsettled = claimed - done - failed - gone;
+  return { claimed, done, failed, gone, unsettled, last_error: lastError, seconds };
+}
+
 function describeConsumed({ claimed, done, failed, gone, unsettled, seconds }: ConsumeSummary): string {
   const parts = [`${whole(done)} done`];
   if (failed > 0) parts.push(`${whole(failed)} failed`);
@@ -154,14 +140,9 @@ function describeConsumed({ claimed, done, failed, gone, unsettled, seconds }: C
   return `${whole(claimed)} ${claimed === 1 ? 'delivery' : 'deliveries'} in ${seconds} s: ${parts.join(', ')}\n`;
 }
 
-/** The status line of a terminal. */
 function progressLine({ claimed, running, done, failed, lastError }: ConsumeTally): string {
   const counts = `claimed ${whole(claimed)}, running ${whole(running)}, done ${whole(done)}, failed ${whole(failed)}`;
   return lastError === null ? counts : `${counts}; last error: ${lastError}`;
-}
-
-function whole(value: number): string {
-  return value.toLocaleString('en-GB');
 }
 
 const REDRAWN_EVERY_MS = 200;
@@ -171,7 +152,6 @@ const CLEAR_LINE = '\r\x1b[K';
 type Stream = CommandIo['stderr'];
 
 interface ConsumeProgress {
-  /** Prints a permanent line. */
   report: (line: string) => void;
   /** Writes to a stream that may be the same terminal. Resolves after the write, with the error if it failed. */
   write: (stream: Stream, chunk: Buffer | string) => Promise<Error | null>;
@@ -223,13 +203,8 @@ function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { columns?: n
 /** A second SIGINT within this time belongs to the same key press: the terminal signals the whole group, and npm forwards it. */
 const SAME_INTERRUPT_MS = 500;
 
-interface EndWatch {
-  /** Removes the signal handlers. */
-  stop: () => void;
-}
-
-/** TERM, INT and HUP start a drain; another INT ends everything at once. */
-function watchEnd(drain: () => void, stopNow: () => void): EndWatch {
+/** TERM, INT and HUP start a drain; another INT ends everything at once. Returns what removes the signal handlers. */
+function watchEnd(drain: () => void, stopNow: () => void): () => void {
   let drainedAtMs: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {
     const nowMs = performance.now();
@@ -240,9 +215,7 @@ function watchEnd(drain: () => void, stopNow: () => void): EndWatch {
   };
   const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
   for (const signal of signals) process.on(signal, onSignal);
-  return {
-    stop: () => {
-      for (const signal of signals) process.off(signal, onSignal);
-    },
+  return () => {
+    for (const signal of signals) process.off(signal, onSignal);
   };
 }

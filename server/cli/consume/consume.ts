@@ -27,22 +27,14 @@ interface ConsumeOptions extends Omit<ForwardOptions, 'forward'> {
   json?: true;
 }
 
-const DELIVERIES_MAX = 1_000_000_000;
-/** Maximum number of deliveries in one claim. */
-const CONCURRENCY_MAX = 1_000;
-const LEASE_SECONDS_MAX = 3_600;
-const WAIT_SECONDS_MAX = 30;
-const DRAIN_SECONDS_MAX = 86_400;
-
 /** With `--once`, for example in a timer's job, the command gives up on an unreachable server after about twenty seconds. */
 const ONCE_ATTEMPTS_MAX = 10;
 
 /**
- * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when the credential is
- * refused, the API is unusable, or a claimed delivery could not be settled. Failures of the executed commands and of the target belong
- * to the deliveries: exit code 0, so that a supervisor does not take a bad event for a broken agent.
+ * Failures of the executed commands and of the target belong to the deliveries: exit code 0, so that a supervisor does not take a bad event
+ * for a broken agent.
  */
-export function defineConsume(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command
     .argument('<url>', 'base URL of the API, e.g. http://127.0.0.1:8080')
     .requiredOption('--credential-file <file>', 'file with the credential that `weir agent add` printed')
@@ -51,37 +43,18 @@ export function defineConsume(command: Command, io: CommandIo): void {
       'run by sh -c for each delivery: body on standard input, metadata in WEIR_* variables; exit 0 acknowledges',
     )
     .option('--forward <url>', 'send each delivery to this URL with its headers and exact body; 2xx acknowledges')
-    .option(
-      '--max <n>',
-      'exit after this many deliveries are settled: acknowledged or failed',
-      wholeNumber('--max', DELIVERIES_MAX),
-    )
+    .option('--max <n>', 'exit after this many deliveries are settled', wholeNumber(1_000_000_000))
     .option('--once', 'claim once, process those deliveries, exit')
     .option(
       '--lease-seconds <n>',
       'length of a lease; it is extended while the work continues',
-      wholeNumber('--lease-seconds', LEASE_SECONDS_MAX, 5),
+      wholeNumber(3_600, 5),
       60,
     )
-    .option(
-      '--wait-seconds <n>',
-      'maximum time a claim waits for a delivery',
-      wholeNumber('--wait-seconds', WAIT_SECONDS_MAX, 0),
-      20,
-    )
-    .option(
-      '--concurrency <n>',
-      'deliveries processed at the same time',
-      wholeNumber('--concurrency', CONCURRENCY_MAX),
-      8,
-    )
+    .option('--wait-seconds <n>', 'how long a claim waits for a delivery', wholeNumber(30, 0), 20)
+    .option('--concurrency <n>', 'deliveries processed at the same time', wholeNumber(1_000), 8)
     .option('--webhook <id>', 'only deliveries of this webhook; may be repeated', uuids)
-    .option(
-      '--drain-seconds <n>',
-      'after TERM or Ctrl-C, time for running work to finish',
-      wholeNumber('--drain-seconds', DRAIN_SECONDS_MAX, 0),
-      30,
-    )
+    .option('--drain-seconds <n>', 'after TERM or Ctrl-C, time for running work to finish', wholeNumber(86_400, 0), 30)
     .option(
       '--json',
       'with --exec: print the summary as one JSON document; output of commands goes to standard error. With --forward: a line of JSON for each attempt',
@@ -139,18 +112,12 @@ async function openHandler(
   const close = () => {};
   if (exec === undefined)
     return { handler: printer((line) => progress.write(io.stdout, line), running.breakOff), close };
-  const handler = executor({
-    command: exec,
-    directory: io.directory,
-    environment: io.environment,
-    output: (chunk) => progress.write(json === true ? io.stderr : io.stdout, chunk),
-    complaint: (chunk) => progress.write(io.stderr, chunk),
-    stopNow,
-  });
-  return { handler, close };
+  const output = (chunk: Buffer) => progress.write(json ? io.stderr : io.stdout, chunk);
+  const complaint = (chunk: Buffer) => progress.write(io.stderr, chunk);
+  return { handler: executor({ command: exec, io, output, complaint, stopNow }), close };
 }
 
-/** Resolves with null when the whole text was passed to the system, otherwise with the error. */
+/** Resolves with the error; null: the whole text was passed to the system. */
 type Write = (text: string) => Promise<Error | null>;
 
 /** Maximum time of consecutive writes before the event loop runs other work. */
@@ -158,21 +125,20 @@ const TURN_MS = 5;
 
 /**
  * A delivery is done when its whole line was passed to the system. Those that wait for their turn when the handler should stop, or the output
- * is closed, were not begun: the handler throws NotBegun. Node writes to pipes synchronously; the breaks between
- * lines ensure that a slow reader delays signals and lease extensions by no more than one line.
+ * is closed, were not begun.
  * @param breakOff called when standard output takes no more lines, so that every later delivery would fail in the same way
  */
 function printer(write: Write, breakOff: (error: CommandError) => void): Handler {
   let before: Promise<unknown> = Promise.resolve();
   let turnEndMs = 0;
   let isClosed = false;
-  const print = async (delivery: Delivery, signal: AbortSignal, begin: () => void) => {
+  const print = async (delivery: Delivery, signal: AbortSignal) => {
+    // Node writes to pipes synchronously: with a slow reader, signals and lease extensions wait for one line at most.
     if (performance.now() >= turnEndMs) {
       await turn();
       turnEndMs = performance.now() + TURN_MS;
     }
     if (isClosed || signal.aborted) throw new NotBegun();
-    begin();
     const error: NodeJS.ErrnoException | null = await write(jsonLine(delivery));
     if (error === null) return;
     isClosed = true;
@@ -180,20 +146,9 @@ function printer(write: Write, breakOff: (error: CommandError) => void): Handler
     breakOff(new CommandError(`${reason}.`));
     throw new Error(reason);
   };
-  return async (delivery, { signal }) => {
-    let isBegun = false;
-    const printed = before.then(() => print(delivery, signal, () => (isBegun = true)));
+  return (delivery, { signal }) => {
+    const printed = before.then(() => print(delivery, signal));
     before = printed.catch(() => {});
-    await unless(signal, printed, () => (isBegun ? signal.reason : new NotBegun()));
+    return printed;
   };
-}
-
-/** Waits for the promise; rejects with `error` when the signal aborts before. */
-function unless(signal: AbortSignal, promise: Promise<void>, error: () => unknown): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(error());
-    signal.addEventListener('abort', stop);
-    if (signal.aborted) stop();
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
 }

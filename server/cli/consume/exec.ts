@@ -3,6 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
+import type { CommandIo } from '../../base/command/io.ts';
 import { traceparentOf } from '../../base/telemetry/trace.ts';
 import type { ClaimedDelivery, Handler } from '../../deliver/client/index.ts';
 
@@ -16,31 +17,26 @@ type Sink = (chunk: Buffer) => Promise<unknown>;
 
 interface ExecParts {
   command: string;
-  directory: string;
-  environment: NodeJS.ProcessEnv;
+  io: Pick<CommandIo, 'directory' | 'environment'>;
   /** Destinations of the command's stdout and stderr; each resolves when it accepts more data. */
   output: Sink;
   complaint: Sink;
-  /** Kills the commands at once. */
   stopNow: AbortSignal;
 }
 
 /**
- * Runs `sh -c` with the body on standard input and the metadata in the environment; exit code 0 means done. Each command
- * leads its own process group: Ctrl-C at the terminal reaches only this process, and stopping a command stops all processes
- * that it started.
+ * Runs `sh -c`; exit code 0 means done. Each command leads its own process group: Ctrl-C at the terminal reaches only this process, and
+ * stopping a command stops all processes that it started.
  */
-export function executor({ command, directory, environment, output, complaint, stopNow }: ExecParts): Handler {
+export function executor({ command, io, output, complaint, stopNow }: ExecParts): Handler {
   return async (delivery, { signal }) => {
-    const child = start(command, directory, { ...environment, ...environmentOf(delivery) });
-    const lastLine = new LastLine();
-    const copies = [
-      new Copy(child.stdout, output),
-      new Copy(child.stderr, (chunk) => {
-        lastLine.add(chunk);
-        return complaint(chunk);
-      }),
-    ];
+    const child = start(command, io.directory, { ...io.environment, ...environmentOf(delivery) });
+    let tail = Buffer.alloc(0);
+    const complain = (chunk: Buffer) => {
+      tail = Buffer.concat([tail, chunk]).subarray(-TAIL_BYTES_MAX);
+      return complaint(chunk);
+    };
+    const rests = [copy(child.stdout, output), copy(child.stderr, complain)];
     // A command may exit without reading its input.
     child.stdin.on('error', () => {});
     child.stdin.end(delivery.event.body);
@@ -67,10 +63,10 @@ export function executor({ command, directory, environment, output, complaint, s
       stopNow.removeEventListener('abort', kill);
       clearTimeout(killTimer);
     });
-    await Promise.all(copies.map((copy) => copy.end()));
+    await Promise.all(rests.map((rest) => rest()));
     // Exit code 0 of a command that was asked to stop does not mean that its work was done.
     signal.throwIfAborted();
-    if (end.code !== 0) throw new Error(failureReason(end, lastLine.text()));
+    if (end.code !== 0) throw new Error(failureReason(end, lastLineOf(tail)));
   };
 }
 
@@ -94,41 +90,34 @@ function endOf(child: ChildProcessWithoutNullStreams): Promise<CommandEnd> {
   });
 }
 
-/** Copies a stream to a sink at the speed of the sink. */
-class Copy {
-  readonly #from: Readable;
-  readonly #finished: Promise<void>;
-  #isFinished = false;
-  #passing = false;
-  #chunks = 0;
-
-  constructor(from: Readable, to: Sink) {
-    this.#from = from;
-    this.#finished = this.#run(to);
-  }
-
-  /** Call after the writer has exited. Resolves when the rest has been copied, or when no data arrived for OUTPUT_GRACE_MS. */
-  async end(): Promise<void> {
-    for (let before = -1; !this.#isFinished && (this.#passing || this.#chunks !== before); ) {
-      before = this.#chunks;
-      await Promise.race([this.#finished, delay(OUTPUT_GRACE_MS)]);
+/**
+ * Copies a stream to a sink at the speed of the sink. Returns the function to call after the writer has exited: it resolves when the rest
+ * has been copied, or when no data arrived for OUTPUT_GRACE_MS.
+ */
+function copy(from: Readable, to: Sink): () => Promise<void> {
+  let chunks = 0;
+  let isPassing = false;
+  let isWhole = false;
+  const run = async () => {
+    for await (const chunk of from) {
+      isPassing = true;
+      chunks += 1;
+      await to(chunk);
+      isPassing = false;
     }
-    this.#from.destroy();
-  }
-
-  async #run(to: Sink): Promise<void> {
-    try {
-      for await (const chunk of this.#from) {
-        this.#passing = true;
-        this.#chunks += 1;
-        await to(chunk);
-        this.#passing = false;
-      }
-    } catch {
-      // The stream was destroyed after the command ended.
+  };
+  // It rejects when the stream is destroyed after the command has ended.
+  const whole = run().then(
+    () => (isWhole = true),
+    () => (isWhole = true),
+  );
+  return async () => {
+    for (let before = -1; !isWhole && (isPassing || chunks !== before); ) {
+      before = chunks;
+      await Promise.race([whole, delay(OUTPUT_GRACE_MS)]);
     }
-    this.#isFinished = true;
-  }
+    from.destroy();
+  };
 }
 
 function notStarted(error: unknown): Error {
@@ -139,24 +128,10 @@ function notStarted(error: unknown): Error {
 /** Part of stderr that is kept; a longer last line is truncated at its start. */
 const TAIL_BYTES_MAX = 4_096;
 
-/** Keeps the end of a command's output. */
-class LastLine {
-  #tail = Buffer.alloc(0);
-
-  add(chunk: Buffer): void {
-    this.#tail = Buffer.concat([this.#tail, chunk]).subarray(-TAIL_BYTES_MAX);
-  }
-
-  /** The last non-empty line without control characters; an empty string when every line is empty. */
-  text(): string {
-    const lines = stripVTControlCharacters(this.#tail.toString('utf8')).split(/[\r\n]+/);
-    return (
-      lines
-        .map((line) => line.replace(/\p{Cc}+/gu, ' ').trim())
-        .filter((line) => line !== '')
-        .at(-1) ?? ''
-    );
-  }
+/** The last line with text, without control characters; '' when every line is empty. */
+function lastLineOf(tail: Buffer): string {
+  const lines = stripVTControlCharacters(tail.toString('utf8')).split(/[\r\n]+/);
+  return lines.map((line) => line.replace(/\p{Cc}+/gu, ' ').trim()).findLast((line) => line !== '') ?? '';
 }
 
 /** Formats `exit 3: last line`, or `signal SIGKILL: …`. */
@@ -174,7 +149,7 @@ interface Described {
 
 /**
  * Environment variables for the command of a delivery. TRACEPARENT, TRACESTATE and BAGGAGE are those of the sender's request, as
- * OpenTelemetry reads them; where Weir traces, TRACEPARENT is its own span. One that the request does not have is undefined: the command gets neither an empty one nor that of this process.
+ * OpenTelemetry reads them; where Weir traces, TRACEPARENT is its own span. Undefined: the command gets neither an empty one nor that of this process.
  */
 export function environmentOf({ id, attempt, traceparent: own, event }: Described): Record<string, string | undefined> {
   const traceparent = traceparentOf(own ?? event.headers.traceparent);

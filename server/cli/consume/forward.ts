@@ -24,9 +24,6 @@ export interface ForwardOptions {
   timeoutSeconds: number;
 }
 
-const TIMEOUT_SECONDS_MAX = 3_600;
-
-/** Adds the options of ForwardOptions except `--forward`. */
 export function withForwardOptions(command: Command): void {
   command
     .option(
@@ -37,7 +34,7 @@ export function withForwardOptions(command: Command): void {
     .option(
       '--timeout-seconds <n>',
       'with --forward: time for a request to the target with its response',
-      wholeNumber('--timeout-seconds', TIMEOUT_SECONDS_MAX),
+      wholeNumber(3_600),
       30,
     );
 }
@@ -79,7 +76,6 @@ interface ForwardParts {
   attempted: (attempt: Attempted) => void;
 }
 
-/** A handler of an agent. */
 type Forward = (delivery: ForwardedDelivery, context: { signal: AbortSignal }) => Promise<void>;
 
 /** The handler throws Retry unless the target answered 2xx. */
@@ -130,7 +126,6 @@ function delayOf(result: Result): { delaySeconds?: number } {
   return { delaySeconds: Math.min(DELAY_SECONDS_MAX, Math.ceil(result.retryAfterMs / 1000)) };
 }
 
-/** One attempt. */
 export interface Attempted {
   delivery: ForwardedDelivery;
   /** Null: no response. */
@@ -151,16 +146,20 @@ interface LineOptions {
 
 /** Formats one attempt: time, method, type, bytes, result and milliseconds. Ends with a line feed. */
 export function attemptLine(attempted: Attempted, at: Date, { json, colour, names }: LineOptions): string {
-  if (json) return jsonLine(attemptDocument(attempted, at));
   const { delivery, problem, status, ms } = attempted;
-  const { event, attempt } = delivery;
+  const { id: delivery_id, event, attempt } = delivery;
+  const { id: event_id, webhook_id, event_type } = event;
+  if (json) {
+    const facts = { at, delivery_id, event_id, webhook_id, event_type, method: FORWARD_METHOD };
+    return jsonLine({ ...facts, bytes: event.body.length, attempt, status, problem, ms: Math.round(ms) });
+  }
   const result = problem ?? String(status);
   // Without the check, which since Node 22 looks at process.stdout instead of the command's output.
   const inColour = (text: string) => styleText(problem === null ? 'green' : 'red', text, { validateStream: false });
   const parts = [
     at.toTimeString().slice(0, 8),
     FORWARD_METHOD,
-    visibleLine(event.event_type ?? '-').padEnd(TYPE_COLUMNS),
+    visibleLine(event_type ?? '-').padEnd(TYPE_COLUMNS),
     bytesText(event.body.length).padStart(9),
     `${ms.toFixed(0)} ms`.padStart(8),
     colour ? inColour(visibleLine(result)) : visibleLine(result),
@@ -168,23 +167,6 @@ export function attemptLine(attempted: Attempted, at: Date, { json, colour, name
   if (attempt > 1) parts.push(`(attempt ${attempt})`);
   if (names) parts.push(visibleLine(event.webhook_name));
   return `${parts.join('  ')}\n`;
-}
-
-function attemptDocument({ delivery, status, problem, ms }: Attempted, at: Date) {
-  const { id, attempt, event } = delivery;
-  return {
-    at: at.toISOString(),
-    delivery_id: id,
-    event_id: event.id,
-    webhook_id: event.webhook_id,
-    event_type: event.event_type,
-    method: FORWARD_METHOD,
-    bytes: event.body.length,
-    attempt,
-    status,
-    problem,
-    ms: Math.round(ms),
-  };
 }
 
 function bytesText(bytes: number): string {

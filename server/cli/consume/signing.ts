@@ -1,27 +1,20 @@
 /** How forwarded requests are signed: by the scheme of the webhook that received the event, with a key of the command. */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import { CommandError, type CommandIo } from '../../base/command/io.ts';
-import { withoutByteOrderMark } from '../../base/files/text.ts';
+import { CommandError, type CommandIo, readGiven } from '../../base/command/io.ts';
 import { type ApiClient, repeater, unexpected } from '../../deliver/client/http.ts';
 import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
 import { CannotSign, signRequest } from '../../model/signatures/sign.ts';
+import type { BodyOf } from '../manage/call.ts';
 
 /** How the requests for the events of one webhook are signed; null: not at all. */
 export type Signing = { definition: SchemeDefinition; key: Buffer } | null;
 
 /** The members of a webhook, as the API returns it, that forwarding needs. */
-export interface ForwardedWebhook {
-  id: string;
-  name: string;
-  url: string;
-  signature_scheme: string;
-  scheme_definition: SchemeDefinition | null;
-  signature_header: string | null;
-  public_key: string | null;
-}
+export type ForwardedWebhook = Pick<
+  BodyOf<'showWebhook'>,
+  'id' | 'name' | 'url' | 'signature_scheme' | 'scheme_definition' | 'signature_header' | 'public_key'
+>;
 
 /** Keys of the target. Null: not given. */
 export interface ForwardKeys {
@@ -30,22 +23,14 @@ export interface ForwardKeys {
   privateKey: string | null;
 }
 
-/** Reads the keys. Throws CommandError when the file cannot be read. */
 export async function readForwardKeys(
   { secret, privateKey }: { secret?: string; privateKey?: string },
   io: CommandIo,
 ): Promise<ForwardKeys> {
   return {
     secret: secret || io.environment.WEIR_SECRET || null,
-    privateKey: privateKey === undefined ? null : await readKey(privateKey, io),
+    privateKey: privateKey === undefined ? null : await readGiven(io, privateKey),
   };
-}
-
-/** Reads a key file. Throws CommandError (usage). */
-export function readKey(file: string, io: Pick<CommandIo, 'directory'>): Promise<string> {
-  return readFile(resolve(io.directory, file), 'utf8').then(withoutByteOrderMark, (error: NodeJS.ErrnoException) => {
-    throw new CommandError(`${file} cannot be read: ${error.message}.`, 2);
-  });
 }
 
 /** Null without keys: requests are then not signed. Throws CannotSign when the scheme needs a key that was not given, or a different one. */
@@ -97,7 +82,7 @@ export async function readWebhook(
 
 /**
  * Returns the signing of a webhook's events, read when it is needed; concurrent callers share one request, since each counts in the limit
- * of agent authentications. Rejects when it cannot be read for the first time, or a key is missing.
+ * of agent authentications. Rejects when it cannot be read, or a key is missing.
  * @param nowMs monotonic clock
  */
 export function signingReader(
@@ -110,19 +95,9 @@ export function signingReader(
     if (keys.secret === null && keys.privateKey === null) return null;
     const before = known.get(id);
     if (before !== undefined && nowMs() - before.readMs < VALID_MS) return before.signing;
-    const entry = { signing: readAgain(id, before?.signing), readMs: nowMs() };
-    known.set(id, entry);
-    entry.signing.catch(() => {
-      if (known.get(id) === entry) known.delete(id);
-    });
-    return entry.signing;
+    const signing = read(id).then((webhook) => signingFor(webhook, keys));
+    known.set(id, { signing, readMs: nowMs() });
+    signing.catch(() => known.delete(id));
+    return signing;
   };
-
-  async function readAgain(id: string, before: Promise<Signing> | undefined): Promise<Signing> {
-    const webhook = await read(id).catch((error) => {
-      if (before === undefined) throw error;
-      return null;
-    });
-    return webhook === null ? before! : signingFor(webhook, keys);
-  }
 }

@@ -25,16 +25,12 @@ export interface Target {
   name: string;
   /** Never rejects. The signal cancels the request. */
   send: (request: ForwardRequest, signal: AbortSignal) => Promise<Forwarded>;
-  /** Whether the target accepts a connection. */
   probe: () => Promise<boolean>;
-  /** Closes every connection; requests in flight fail. */
   close: () => void;
 }
 
 interface TargetOptions {
-  /** Maximum number of open connections. */
   connectionsMax: number;
-  /** Time for a request with its response. */
   timeoutMs: number;
   connectTimeoutMs?: number;
 }
@@ -133,7 +129,6 @@ function fault(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(code), { code });
 }
 
-/** What is forwarded of a delivery. */
 export type ForwardedDelivery = Pick<Delivery, 'id' | 'attempt'> & {
   readonly event: Omit<Delivery['event'], 'received_at' | 'text' | 'json'>;
 };
@@ -153,11 +148,7 @@ const leftOut = new Set([
   ...['transfer-encoding', 'upgrade', 'http2-settings', 'host', 'content-length', 'expect'],
 ]);
 
-/**
- * Builds the request. `weir-delivery-id` is the same for each attempt, so that the target can skip a delivery that it has handled.
- * Throws CannotSign.
- * @param url address of the target, for schemes that sign it
- */
+/** `weir-delivery-id` is the same for each attempt, so that the target can skip a delivery that it has handled. Throws CannotSign. */
 export function forwardRequest(
   { id, attempt, event }: ForwardedDelivery,
   signing: Signing,

@@ -1,7 +1,6 @@
 /** `weir backup` and `weir restore`. */
 
-import { access } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printJson, printLine, printText } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
@@ -15,12 +14,14 @@ import { readCellServers } from '../../store/cells/cells.ts';
 import { describeConninfo } from '../../store/connect/conninfo.ts';
 import { type Database, openDatabase } from '../../store/connect/pool.ts';
 import { DatabaseUnavailable } from '../../store/connect/unavailable.ts';
+import { hasEmbeddedData } from '../../store/embedded/join.ts';
 import { openUnmigrated, unusable } from '../../store/open.ts';
 import { derivedKeys, existingSecretsKeys } from '../../store/secrets/keys.ts';
 import { showTableProgress } from '../command/progress.ts';
+import { untilSignal } from '../command/signals.ts';
 
 /** `weir backup FILE`. Works beside a serving Weir, and on a database of an earlier release. */
-export function defineBackup(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command
     .argument('<file>', 'file to create, with mode 0600')
     .option('--overwrite', 'replace an existing file')
@@ -38,14 +39,10 @@ export function defineBackup(command: Command, io: CommandIo): void {
         };
         // Home is the last: what it knows, such as a webhook, is in no cell before.
         const cells = [];
-        for (const { number, ...cell } of await readCellServers(
-          { conninfo, database },
-          existingSecretsKeys(settings) ?? [],
-        )) {
-          const record = await withServer(cell.conninfo, (database) =>
-            one({ ...cell, database }, `${path}.cell-${number}`),
-          );
-          cells.push({ number, ...record });
+        const servers = await readCellServers({ conninfo, database }, existingSecretsKeys(settings) ?? []);
+        for (const { number, ...cell } of servers) {
+          const back = (database: Database) => one({ ...cell, database }, `${path}.cell-${number}`);
+          cells.push({ number, ...(await withServer(cell.conninfo, back)) });
         }
         return { ...(await one({ conninfo, database }, path)), ...(cells.length === 0 ? {} : { cells }) };
       });
@@ -93,20 +90,18 @@ export function defineRestore(command: Command, io: CommandIo): void {
           const order = { conninfo, database, path, keys: backupKeys(settings), trustFile, watcher: progress };
           return untilSignal((signal) => restore({ ...order, onBlocked, signal })).finally(progress.stop);
         };
-        const { restored, arrivedAfter } =
+        const loadInto = async (conninfo: string, database: Database) => {
+          const restored = await load(conninfo, database);
+          const arrivedAfter = into === undefined ? null : await countArrived(io, settings, database, restored);
+          return { path, restored, arrivedAfter };
+        };
+        const report =
           into === undefined
-            ? await withConfigured(io, settings, async ({ conninfo, database }) => ({
-                restored: await load(conninfo, database),
-                arrivedAfter: null,
-              }))
-            : await withServer(into, async (database) => {
-                const restored = await load(into, database);
-                return { restored, arrivedAfter: await countArrived(io, settings, database, restored) };
-              });
-        const report = { path, restored, arrivedAfter };
+            ? await withConfigured(io, settings, ({ conninfo, database }) => loadInto(conninfo, database))
+            : await withServer(into, (database) => loadInto(into, database));
         if (json) printJson(io, asDocument(report));
         else printReport(io, settings, report);
-        const { differences } = restored;
+        const { differences } = report.restored;
         if (differences.length > 0)
           throw new CommandError(
             json ? '' : `The restored database differs from the backup:\n${differences.join('\n')}`,
@@ -118,13 +113,7 @@ export function defineRestore(command: Command, io: CommandIo): void {
 /** Events of the configured database that the backup lacks; null if it does not exist or cannot be read. */
 async function countArrived(io: CommandIo, settings: Settings, restored: Database, { record }: Restored) {
   if (record === null) return null;
-  const exists =
-    settings.database.kind === 'server' ||
-    (await access(join(settings.DATA_DIR, 'postgres')).then(
-      () => true,
-      () => false,
-    ));
-  if (!exists) return null;
+  if (settings.database.kind === 'embedded' && !(await hasEmbeddedData(settings.DATA_DIR))) return null;
   try {
     return await withConfigured(io, settings, ({ database }) => countLater(database, restored, record));
   } catch (error) {
@@ -174,15 +163,12 @@ function printReport(io: CommandIo, settings: Settings, { restored, arrivedAfter
   printText(io, `${keyNote(settings)} To check: ${weirCommand()} doctor\n`);
 }
 
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
 /** Null: no key was found. None is created, since it would differ from the key of the installation. */
 function backupKeys(settings: Settings): Buffer[] | null {
   const keys = existingSecretsKeys(settings);
   return keys && derivedKeys(keys, 'backups');
 }
 
-/** What a backup lacks, for the operator. */
 function keyNote({ SECRETS_KEY, DATA_DIR }: Settings): string {
   const key = SECRETS_KEY === undefined ? `The key ${keyPath(DATA_DIR)} (SECRETS_KEY)` : 'SECRETS_KEY';
   return `${key} is not in the backup, and the stored webhook secrets cannot be decrypted without it: keep it in another place.`;
@@ -203,7 +189,6 @@ async function withConfigured<T>(
   }
 }
 
-/** Runs the work with the database of another server. */
 async function withServer<T>(conninfo: string, work: (database: Database) => Promise<T>): Promise<T> {
   const database = openDatabase(conninfo, { connectionsMax: 2, applicationName: 'weir-restore' });
   try {
@@ -215,16 +200,4 @@ async function withServer<T>(conninfo: string, work: (database: Database) => Pro
 
 function explain(conninfo: string, error: unknown, settings?: Settings): never {
   throw error instanceof DatabaseUnavailable ? unusable(conninfo, error, settings) : error;
-}
-
-/** A signal ends the programs that the work has started; the work then cleans up and rejects. */
-async function untilSignal<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const stop = new AbortController();
-  const onSignal = () => stop.abort();
-  for (const name of SIGNALS) process.on(name, onSignal);
-  try {
-    return await work(stop.signal);
-  } finally {
-    for (const name of SIGNALS) process.off(name, onSignal);
-  }
 }

@@ -13,7 +13,7 @@ const marks = { ok: '✓', advice: '!', problem: '✗' } as const;
  * `weir doctor`: reports problems and their fixes. Exits with code 1 when there is a problem; advice alone is not a failure.
  * `weir doctor --alert NAME` explains an alert of `weir metrics alerts` instead; it needs neither settings nor a database.
  */
-export function defineDoctor(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command
     .option('--alert <name>', 'explain this alert of weir metrics alerts instead')
     .option('--json', 'print one JSON document')

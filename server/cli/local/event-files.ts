@@ -8,36 +8,39 @@ import { type ExportFormat, exportText } from '../../manage/api/events/export.ts
 import { EventSearch } from '../../manage/api/events/search.ts';
 import { eventCountQuery, eventFilterOf } from '../../model/event-filter.ts';
 import { importEvents } from '../../operate/backup/read.ts';
-import { positive } from '../command/arguments.ts';
+import { wholeNumber } from '../command/arguments.ts';
 import { refuseRemote } from '../command/program.ts';
 import { withDatabase } from '../command/session.ts';
 import { ProblemFailure } from '../manage/call.ts';
 import { callDatabase } from '../manage/database.ts';
-import { type FilterOptions, queryOfFilters, withFilters } from '../manage/resources/event-filters.ts';
+import { type FilterOptions, filterOptions, queryOfFilters } from '../manage/resources/event-filters.ts';
+import { addOptions } from '../manage/row.ts';
 
 interface ExportOptions extends FilterOptions {
   format: ExportFormat;
   limit: number;
 }
 
-/** Adds the commands to `weir event`. */
-export function defineEventFiles(command: Command, io: CommandIo): void {
-  const exporting = withFilters(
-    command.command('export').description('write stored events as NDJSON with their bodies, or as CSV, newest first'),
-  )
-    .addOption(new Option('--format <format>', 'ndjson or csv').choices(['ndjson', 'csv']).default('ndjson'))
-    .option('--limit <events>', 'maximum number', positive, Number.MAX_SAFE_INTEGER)
-    .action(({ format, limit, ...given }: ExportOptions) =>
-      withDatabase(io, async (session) => {
-        const { database } = session;
-        const query = check(eventCountQuery, await queryOfFilters(callDatabase(session), given));
-        if ('issues' in query) throw new ProblemFailure(problemDocument(invalidQuery(query), ''));
-        // The search limit cannot be reached: this is the only search in this process.
-        const parts = { database, search: new EventSearch(database, Infinity) };
-        const order = { ...eventFilterOf(query.data, null, null), format, bodies: format === 'ndjson' };
-        for await (const part of exportText(parts, order, undefined, limit)) await printPart(io, part);
-      }),
-    );
+export function define(command: Command, io: CommandIo): void {
+  const exporting = command
+    .command('export')
+    .description('write stored events as NDJSON with their bodies, or as CSV, newest first');
+  addOptions(exporting, [
+    ...filterOptions,
+    new Option('--format <format>', 'ndjson or csv').choices(['ndjson', 'csv']).default('ndjson'),
+    ['--limit <events>', 'maximum number', wholeNumber(), Number.MAX_SAFE_INTEGER],
+  ]);
+  exporting.action(({ format, limit, ...given }: ExportOptions) =>
+    withDatabase(io, async (session) => {
+      const { database } = session;
+      const query = check(eventCountQuery, await queryOfFilters(callDatabase(session), given));
+      if ('issues' in query) throw new ProblemFailure(problemDocument(invalidQuery(query), ''));
+      // The search limit cannot be reached: this is the only search in this process.
+      const parts = { database, search: new EventSearch(database, Infinity) };
+      const order = { ...eventFilterOf(query.data, null, null), format, bodies: format === 'ndjson' };
+      for await (const part of exportText(parts, order, undefined, limit)) await printPart(io, part);
+    }),
+  );
 
   const importing = command
     .command('import')

@@ -9,7 +9,7 @@ import { type KeyRotation, rotateKeys } from '../../store/secrets/rotate.ts';
 import { type CommandSession, withDatabase } from '../command/session.ts';
 
 /** `weir keys new|rotate`. */
-export function defineKeys(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command
     .command('new')
     .description('replace the generated key in DATA_DIR while Weir is stopped; the previous key is kept beside it')
@@ -62,18 +62,10 @@ async function rotate(io: CommandIo, { database, settings, keys }: CommandSessio
     printText(io, describeNext(rotation, kept, until));
   }
   const { unreadable } = rotation.counts.webhook_secrets;
-  if (rotation.previous_key_in_use)
-    throw new CommandError(
-      json
-        ? ''
-        : 'A Weir process still encrypts with the previous key. Restart it with the new key, then run this command again.',
-    );
-  if (unreadable > 0)
-    throw new CommandError(
-      json
-        ? ''
-        : `Webhook secrets that no configured key can decrypt: ${unreadable}. weir doctor lists them; set the key that encrypted them, or set new secrets: weir webhook rotate ID`,
-    );
+  const failure = rotation.previous_key_in_use
+    ? 'A Weir process still encrypts with the previous key. Restart it with the new key, then run this command again.'
+    : `Webhook secrets that no configured key can decrypt: ${unreadable}. weir doctor lists them; set the key that encrypted them, or set new secrets: weir webhook rotate ID`;
+  if (rotation.previous_key_in_use || unreadable > 0) throw new CommandError(json ? '' : failure);
 }
 
 function describeCounts({ counts }: KeyRotation): string {
@@ -81,7 +73,7 @@ function describeCounts({ counts }: KeyRotation): string {
     ['', 'STORED', 'RE-ENCRYPTED', 'ALREADY CURRENT', 'UNREADABLE'],
     Object.entries(counts).map(([name, { stored, reencrypted, already_current, unreadable }]) => [
       name.replace('_', ' '),
-      ...[stored, reencrypted, already_current, unreadable].map(String),
+      ...[stored, reencrypted, already_current, unreadable],
     ]),
   );
 }

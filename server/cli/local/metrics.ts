@@ -5,7 +5,7 @@ import { prometheusRules, type Rule, ruleTable } from '../../manage/conditions/r
 import { parseAddress } from '../command/arguments.ts';
 
 /** `weir metrics dashboard|alerts`: files for Grafana and Prometheus. Needs neither settings nor a database. */
-export function defineMetrics(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command
     .command('dashboard')
     .description('print a dashboard for Grafana, to import as JSON')
@@ -26,7 +26,6 @@ export function defineMetrics(command: Command, io: CommandIo): void {
     });
 }
 
-/** A rule as a member of a JSON document. */
 export function describeRule(name: string, { expr, forMinutes, severity, summary, runbook }: Rule) {
   return { name, severity, summary, expr, for_seconds: forMinutes * 60, runbook };
 }

@@ -5,7 +5,7 @@ import { migrateAnsweringCells } from '../../store/cells/migrate.ts';
 import { withDatabase } from '../command/session.ts';
 
 /** `weir migrate`: upgrades the schema to this release, at home and in each cell that answers. `weir start` does the same. */
-export function defineMigrate(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command.option('--json', 'print one JSON document').action(({ json }: { json?: boolean }) =>
     withDatabase(
       io,

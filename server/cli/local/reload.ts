@@ -1,17 +1,16 @@
 /** `weir reload` and `weir processes [N]`: orders to the primary of the Weir in DATA_DIR, over its socket. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printJson, printText, table } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, itemsTable, printJson, printText } from '../../base/command/io.ts';
 import { nameOf } from '../../base/files/build.ts';
 import type { Control, Refused, RestartReport } from '../../operate/primary/messages.ts';
 import { wholeNumber } from '../command/arguments.ts';
 import { openSocket } from '../manage/socket.ts';
 
 const LOOK_EVERY_MS = 200;
-/** How long `weir processes N` waits for them. */
 const SERVE_WITHIN_MS = 60_000;
 
-export function defineReload(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command.option('--json', 'print one JSON document').action(async ({ json }: { json?: boolean }) => {
     const give = orders(io);
     const { requested = 0 } = await give('POST', 'reload');
@@ -28,10 +27,13 @@ export function defineReload(command: Command, io: CommandIo): void {
 
 export function defineProcesses(command: Command, io: CommandIo): void {
   command
-    .argument('[number]', 'set the number of serving processes, until WORKERS changes or Weir is restarted')
+    .argument(
+      '[number]',
+      'set the number of serving processes, until WORKERS changes or Weir is restarted',
+      wholeNumber(1024),
+    )
     .option('--json', 'print one JSON document')
-    .action(async (number: string | undefined, { json }: { json?: boolean }) => {
-      const wanted = number === undefined ? null : wholeNumber('NUMBER', 1024)(number);
+    .action(async (wanted: number | null = null, { json }: { json?: boolean }) => {
       const give = orders(io);
       if (wanted !== null) await give('POST', `processes/${wanted}`);
       const untilMs = performance.now() + SERVE_WITHIN_MS;
@@ -39,10 +41,10 @@ export function defineProcesses(command: Command, io: CommandIo): void {
         return wanted === null || servingOf(now) === now.wanted || performance.now() > untilMs;
       });
       if (json) printJson(io, control);
-      const rows = control.processes.map(({ pid, state, build, started_at }) => {
-        return [String(pid), state, build === null ? '' : nameOf(build), started_at];
-      });
-      if (!json) printText(io, `${table(['PROCESS', 'STATE', 'BUILD', 'STARTED'], rows)}${describePrimary(control)}`);
+      const buildOf = ({ build }: Control['processes'][number]) => build && nameOf(build);
+      const cells = ['pid', 'state', buildOf, 'started_at'] as const;
+      const shown = itemsTable(['PROCESS', 'STATE', 'BUILD', 'STARTED'], cells, control.processes);
+      if (!json) printText(io, `${shown}${describePrimary(control)}`);
       if (wanted !== null && servingOf(control) !== control.wanted)
         throw new CommandError(`${servingOf(control)} of ${control.wanted} processes serve; the log says why`);
     });
@@ -50,7 +52,6 @@ export function defineProcesses(command: Command, io: CommandIo): void {
 
 type Give = (method: 'GET' | 'POST', path?: string) => Promise<Control>;
 
-/** Orders reject with CommandError when the primary refuses them, or when nothing serves. */
 function orders(io: CommandIo): Give {
   const { client } = openSocket(io);
   const { signal } = new AbortController();
@@ -66,7 +67,6 @@ function orders(io: CommandIo): Give {
   };
 }
 
-/** Asks until what runs is as wanted. */
 async function settled(give: Give, isSettled: (control: Control) => boolean): Promise<Control> {
   for (;;) {
     const control = await give('GET');

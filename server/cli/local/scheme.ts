@@ -6,7 +6,7 @@ import { handshakes } from '../../model/signatures/definition.ts';
 import { presetNamed, presets } from '../../model/signatures/presets.ts';
 
 /** `weir scheme list|show`: the signature schemes of senders. Needs neither settings nor a database. */
-export function defineScheme(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command
     .command('list')
     .description('show all schemes')
@@ -17,10 +17,10 @@ export function defineScheme(command: Command, io: CommandIo): void {
         const { name, title, key, definition } = describePreset(preset);
         return [name, title, key.replaceAll('_', ' '), definition.algorithm];
       });
-      printText(io, table(['NAME', 'SENDER', 'NEEDS', 'ALGORITHM'], rows));
+      const shown = table(['NAME', 'SENDER', 'NEEDS', 'ALGORITHM'], rows);
       printText(
         io,
-        `\nUse one: ${weirCommand()} webhook add --name NAME --scheme SCHEME --secret-stdin\nOr:      ${weirCommand()} webhook update ID --scheme SCHEME\n`,
+        `${shown}\nUse one: ${weirCommand()} webhook add --name NAME --scheme SCHEME --secret-stdin\nOr:      ${weirCommand()} webhook update ID --scheme SCHEME\n`,
       );
     });
   command
@@ -34,16 +34,17 @@ export function defineScheme(command: Command, io: CommandIo): void {
         throw new CommandError(`No scheme has the name ${JSON.stringify(name)}; see: weir scheme list`);
       const scheme = describePreset(preset);
       if (json) return printJson(io, scheme);
-      printText(io, `${scheme.title}\n${scheme.documentation}\n\nIn the sender:\n`);
-      scheme.steps.forEach((step, i) => {
-        printText(io, `  ${i + 1}. ${step}\n`);
-      });
-      if (scheme.notes !== null) printText(io, `\nNote: ${scheme.notes}\n`);
-      if (scheme.handshake !== null) printText(io, `\nHandshake: ${handshakes[scheme.handshake]}\n`);
-      if (scheme.demands !== null) printText(io, `\nResponse that it demands: ${scheme.demands}\n`);
-      printText(io, `\nRetries: ${scheme.retries}\n`);
-      if (scheme.event_type !== null) printText(io, `\nEvent type: ${scheme.event_type}\n`);
-      printText(io, `\nDefinition: ${JSON.stringify(scheme.definition)}\n`);
+      const steps = scheme.steps.map((step, i) => `  ${i + 1}. ${step}\n`);
+      printText(io, `${scheme.title}\n${scheme.documentation}\n\nIn the sender:\n${steps.join('')}`);
+      const facts = {
+        Note: scheme.notes,
+        Handshake: scheme.handshake && handshakes[scheme.handshake],
+        'Response that it demands': scheme.demands,
+        Retries: scheme.retries,
+        'Event type': scheme.event_type,
+        Definition: JSON.stringify(scheme.definition),
+      };
+      for (const [name, fact] of Object.entries(facts)) if (fact !== null) printText(io, `\n${name}: ${fact}\n`);
       if (scheme.public_key_definition !== null)
         printText(io, `With a public key: ${JSON.stringify(scheme.public_key_definition)}\n`);
     });

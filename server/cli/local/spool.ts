@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { CommandError, type CommandIo, printJson, printLine, printText, table } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, itemsTable, printJson, printLine, printText } from '../../base/command/io.ts';
 import { acquireLock } from '../../base/files/lock.ts';
 import { drainOf } from '../../receive/spool/cell-target.ts';
 import { SpoolReader } from '../../receive/spool/contents.ts';
@@ -13,7 +13,7 @@ import type { DrainObserver } from '../../receive/spool/store-rows.ts';
 import { type CommandSession, withDatabase } from '../command/session.ts';
 
 /** `weir spool list|drain DIR`: for the spool of a machine that does not come back. */
-export function defineSpool(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   const directory = 'INGEST_SPOOL_DIR of that machine, or one folder in it';
   command
     .command('list')
@@ -23,7 +23,10 @@ export function defineSpool(command: Command, io: CommandIo): void {
     .action(async (dir: string, { json }: { json?: boolean }) => {
       const folders = await Promise.all((await spoolsOf(resolve(io.directory, dir))).map(describe));
       if (json) return printJson(io, { folders });
-      printText(io, table(['FOLDER', 'IN USE', 'EVENTS', 'BYTES', 'OLDEST', 'DAMAGED', 'REFUSED'], folders.map(rowOf)));
+      const columns = ['FOLDER', 'IN USE', 'EVENTS', 'BYTES', 'OLDEST', 'DAMAGED', 'REFUSED'];
+      const isUsed = ({ in_use }: (typeof folders)[number]) => (in_use ? 'yes' : 'no');
+      const cells = ['folder', isUsed, 'events', 'bytes', ['oldest_at', '-'], 'damaged', 'refused'] as const;
+      printText(io, itemsTable(columns, cells, folders));
     });
   command
     .command('drain')
@@ -45,8 +48,6 @@ export function defineSpool(command: Command, io: CommandIo): void {
     });
 }
 
-type Described = Awaited<ReturnType<typeof describe>>;
-
 async function describe(folder: string) {
   const { bytes, events, oldestMs, damaged, refused } = await new SpoolReader(realDisk, folder).read();
   const lock = await acquireLock(folder, 'exclusive', 0);
@@ -55,17 +56,6 @@ async function describe(folder: string) {
   return { folder, in_use: lock === null, events, bytes, oldest_at, damaged, refused };
 }
 
-function rowOf({ folder, in_use, events, bytes, oldest_at, damaged, refused }: Described): string[] {
-  return [
-    folder,
-    in_use ? 'yes' : 'no',
-    ...[events, bytes].map(String),
-    oldest_at ?? '-',
-    ...[damaged, refused].map(String),
-  ];
-}
-
-/** The folder itself if it has segments, otherwise its folders. */
 async function spoolsOf(directory: string): Promise<string[]> {
   try {
     const hasSegments = (await readdir(directory)).some((name) => parseName(name) !== null);

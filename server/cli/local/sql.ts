@@ -5,7 +5,7 @@ import { withDatabase } from '../command/session.ts';
 const TIMEOUT_MS = 600_000;
 
 /** `weir sql STATEMENT`: runs one statement on the database of the settings, in a transaction that can only read unless `--write` is given. */
-export function defineSql(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command
     .argument('<statement>', 'one statement of SQL, with the first server when there are cells')
     .option('--write', 'let it change the database: Weir does not check what it does')
@@ -24,14 +24,8 @@ export function defineSql(command: Command, io: CommandIo): void {
             throw (error as { code?: string }).code === undefined ? error : new CommandError(error.message);
           });
         if (json) return printJson(io, { rows });
-        if (rows.length > 0)
-          printText(
-            io,
-            table(
-              Object.keys(rows[0]!),
-              rows.map((row) => Object.values(row).map(cellText)),
-            ),
-          );
+        const shown = rows.map((row) => Object.values(row).map(cellText));
+        if (rows.length > 0) printText(io, table(Object.keys(rows[0]!), shown));
         printText(io, rows.length === 1 ? '(1 row)\n' : `(${rows.length} rows)\n`);
       }),
     );

@@ -5,7 +5,7 @@ import { runPrimary } from '../../operate/primary/primary.ts';
 import { takeServiceEnvironment } from '../../operate/primary/systemd.ts';
 
 /** `weir start`: serves until a signal stops it. `weir start --check` only reads the settings. */
-export function defineStart(command: Command, io: CommandIo): void {
+export function define(command: Command, io: CommandIo): void {
   command.option('--check', 'check the settings, then exit').action(async ({ check }: { check?: boolean }) => {
     if (check) {
       readConfiguration(io.environment, io.directory);

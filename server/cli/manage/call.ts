@@ -20,7 +20,6 @@ export interface CallArguments {
   input?: object;
 }
 
-/** Query parameters as text, without those that are absent. */
 export function queryOf(query: NonNullable<CallArguments['query']>): Record<string, string> {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
@@ -29,14 +28,12 @@ export function queryOf(query: NonNullable<CallArguments['query']>): Record<stri
 /** Rejects with ProblemFailure for a problem document. */
 export type Call = <Name extends OperationName>(name: Name, given?: CallArguments) => Promise<BodyOf<Name>>;
 
-/** The Weir that a command works on. */
 export interface Connection {
   call: Call;
   /** The stored bytes of a resource. Rejects with ProblemFailure. */
   readBytes: (name: 'showEventBody' | 'showRejectionBody', id: string) => Promise<Uint8Array>;
   /** Base URL of a remote Weir; null: the Weir of this machine. */
   remote: string | null;
-  /** Base URL of the API, for output that names one. */
   apiUrl: string;
   /** How a person runs a client command on any machine. */
   clientCommand: string;
@@ -48,7 +45,6 @@ export type UsesDatabase = 'always' | 'unless_served';
 
 export type OpenConnection = (io: CommandIo, database?: UsesDatabase) => Promise<Connection>;
 
-/** A problem document (RFC 9457). */
 export interface ProblemDocument {
   status?: number;
   code?: string;
@@ -71,29 +67,26 @@ export class ProblemFailure extends CommandError {
 /** Problems that the command line causes. */
 const usageCodes: ReadonlySet<string> = new Set(['invalid_request', 'local_mode_only']);
 
-/** Command that lists the values of a field or the objects of a problem, or that fixes its cause. */
-const lists: Readonly<Record<string, string>> = {
-  agent_ids: 'weir agent list',
-  signature_scheme: 'weir scheme list',
-  webhook_ids: 'weir webhook list',
-  webhook_unknown: 'weir webhook list',
-  agent_unknown: 'weir agent list',
-  delivery_unknown: 'weir delivery list',
-  event_unknown: 'weir event list',
-  rejection_unknown: 'weir rejection list',
-  user_unknown: 'weir user list',
-  token_unknown: 'weir token list',
-  job_unknown: 'weir job list',
-  job_finished: 'weir job list',
-  jobs_full: 'weir job list',
-  tokens_too_many: 'weir token list',
-  no_recipients: 'weir agent subscribe',
-  webhook_disabled: 'weir webhook enable',
-  rejection_unverified: 'weir rejection recheck',
-  verification_unavailable: 'weir doctor',
-  name_taken: 'weir agent list',
-  email_taken: 'weir user list',
+/** Command that fixes the cause of a problem, or lists what is in its way. */
+const fixes: Readonly<Record<string, string>> = {
+  signature_scheme: 'scheme list',
+  job_finished: 'job list',
+  jobs_full: 'job list',
+  tokens_too_many: 'token list',
+  no_recipients: 'agent subscribe',
+  webhook_disabled: 'webhook enable',
+  rejection_unverified: 'rejection recheck',
+  verification_unavailable: 'doctor',
+  name_taken: 'agent list',
+  email_taken: 'user list',
 };
+
+/** Command that helps with a problem or a field: that of the table, or the list of what `agent_unknown` and `agent_ids` name. */
+function helpOf(name: string): string | undefined {
+  const [, listed] = /^(webhook|agent|delivery|event|rejection|user|token|job)_(?:unknown|ids)$/.exec(name) ?? [];
+  const command = listed === undefined ? fixes[name] : `${listed} list`;
+  return command && `weir ${command}`;
+}
 
 /** The query parameters, and the members of a body, whose option has another name. */
 const options: Readonly<Record<string, string>> = {
@@ -110,7 +103,7 @@ function sentenceOf({ code = '', detail = '', errors, errors_omitted: omitted = 
     const sentences = errors.map(({ pointer, parameter, detail }) => {
       if (parameter !== undefined) return `${optionOf(parameter)}: ${detail}`;
       const path = pointer?.split('/').slice(1) ?? [];
-      const list = lists[path[0] ?? ''];
+      const list = helpOf(path[0] ?? '');
       const see = list === undefined ? '' : ` See: ${list}`;
       if (path[0]?.endsWith('_ids')) return `${detail}${see}`;
       return `${path.length === 1 ? optionOf(path[0]!) : path.join('.')}: ${detail}${see}`;
@@ -119,7 +112,7 @@ function sentenceOf({ code = '', detail = '', errors, errors_omitted: omitted = 
   }
   // `that you may see` is for agents, which see their own only.
   const named = (id ? detail.replace(/has this id\b/, `has the id ${id}`) : detail).replace(' that you may see', '');
-  const list = lists[code];
+  const list = helpOf(code);
   return list === undefined ? named : `${lowerFirst(named).replace(/\.$/, '')}; see: ${list}`;
 }
 

@@ -13,15 +13,12 @@ interface Page {
   cells_away?: CellAway[] | undefined;
 }
 
-/** Operations that return pages. */
 type PagedName = { [Name in OperationName]: BodyOf<Name> extends Page ? Name : never }[OperationName];
 
-/** Largest page of the API. */
 const PAGE_ITEMS_MAX = 200;
 
 /**
- * Reads a list of up to `limit` items, newest first, in as many pages as that takes. Returns it as one page, whose next_cursor is that
- * of the last page, and whose cells_away are those of all.
+ * Reads a list of up to `limit` items in as many pages as that takes. Returns it as one page, whose cells_away are those of all.
  * @param onPage called after each page that is followed by another
  */
 export async function readList<Name extends PagedName>(
@@ -45,21 +42,18 @@ export async function readList<Name extends PagedName>(
   }
 }
 
-/** A resource that people name. */
 export type Resource = keyof typeof resources;
 
 const resources = {
-  webhook: async (call: Call, name: string): Promise<{ id: string }[]> => {
-    const { items } = await readList(call, 'listWebhooks', { q: name });
-    return items.filter((one) => one.name === name);
-  },
+  webhook: (call: Call, name: string) => named(readList(call, 'listWebhooks', { q: name }), name),
   /** Names are unique among active agents. */
-  agent: async (call: Call, name: string): Promise<{ id: string }[]> => {
-    const { items } = await readList(call, 'listAgents', { q: name, revoked: false });
-    return items.filter((one) => one.name === name);
-  },
+  agent: (call: Call, name: string) => named(readList(call, 'listAgents', { q: name, revoked: false }), name),
   user: usersOf,
 };
+
+async function named(list: Promise<{ items: { id: string; name: string }[] }>, name: string) {
+  return (await list).items.filter((one) => one.name === name);
+}
 
 /** The user with this email; none or one. */
 export async function usersOf(call: Call, email: string) {
@@ -67,12 +61,10 @@ export async function usersOf(call: Call, email: string) {
   return items.filter((one) => one.email === email.toLowerCase());
 }
 
-/** How people name a resource, beside its id. */
 export function keyOf(resource: Resource): 'name' | 'email' {
   return resource === 'user' ? 'email' : 'name';
 }
 
-/** Longest text that the lists search for. */
 const NAME_CHARACTERS_MAX = 200;
 
 /** The id of the resource that has this id, unique name or email. Throws ProblemFailure or CommandError. */
@@ -114,12 +106,10 @@ export async function namesOf(call: Call, items: readonly object[]): Promise<Rea
   return new Map(found.flat());
 }
 
-/** Finds the id for an option that may be absent. */
 export async function idOfGiven(call: Call, resource: Resource, given: string | undefined) {
   return given === undefined ? undefined : idOf(call, resource, given);
 }
 
-/** Finds the ids for a repeated option. */
 export async function idsOfGiven(call: Call, resource: Resource, given: readonly string[] | undefined) {
   return given === undefined ? undefined : Promise.all(given.map((one) => idOf(call, resource, one)));
 }

@@ -1,11 +1,11 @@
 /** The way of management commands to Weir: the routes of the API; over the network with an API token. See socket.ts for this machine. */
 import type { Command } from 'commander';
-import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { CommandError, type CommandIo, readGiven } from '../../base/command/io.ts';
 import { isSafeUrl } from '../../base/net/loopback.ts';
 import { type ApiClient, openApiClient } from '../../deliver/client/http.ts';
 import { type OperationName, operationRoutes } from '../../manage/api/routes.ts';
+import { parseCredential } from '../../model/credential.ts';
 import { parseAddress } from '../command/arguments.ts';
-import { readToken } from '../command/token.ts';
 import {
   type BodyOf,
   type CallArguments,
@@ -23,7 +23,6 @@ export interface RemoteOptions {
   insecure?: boolean;
 }
 
-/** Long enough for a long search, or for a claim on a busy database. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
 export function withRemoteOptions(command: Command): Command {
@@ -55,14 +54,34 @@ export async function openRemote(
       `${url.origin} is http on another machine: anyone on the way can read the token. Give an https URL, or --insecure.`,
       2,
     );
-  const token = await readToken({ ...(tokenFile === undefined ? {} : { tokenFile }) }, io);
+  const token = await readToken({ tokenFile }, io);
   const client = openApiClient(url);
   const base = client.base.replace(/\/$/, '');
   return { ...callOver(client, token), remote: base, apiUrl: base, clientCommand: 'npx --no weir' };
 }
 
-/** Calls operations over HTTP. @param token '': the client needs none */
-export function callOver(client: ApiClient, token: string): Pick<Connection, 'call' | 'readBytes' | 'close'> {
+/** The API token. Messages never include any part of it. Throws CommandError (usage) when there is no token, or the text is not a token. */
+export async function readToken(
+  { token, tokenFile }: { token?: string | undefined; tokenFile?: string | undefined },
+  io: Pick<CommandIo, 'directory' | 'environment'>,
+): Promise<string> {
+  if (token !== undefined && tokenFile !== undefined)
+    throw new CommandError('--token and --token-file were both given; give one of them.', 2);
+  const given = tokenFile === undefined ? (token ?? io.environment.WEIR_TOKEN ?? '') : await readGiven(io, tokenFile);
+  const text = given.trim();
+  if (text === '')
+    throw new CommandError('The API token is missing; give --token-file or --token, or set WEIR_TOKEN.', 2);
+  if (parseCredential('wu', text) !== null) return text;
+  const where = tokenFile ?? (token === undefined ? 'WEIR_TOKEN' : '--token');
+  throw new CommandError(`${where} is not an API token (wu_…); create one: weir token add --email E --name listen`, 2);
+}
+
+/** Calls operations over HTTP. @param token '': the client needs none @param timeoutMs long enough for a long search */
+export function callOver(
+  client: ApiClient,
+  token: string,
+  timeoutMs = ANSWER_TIMEOUT_MS,
+): Pick<Connection, 'call' | 'readBytes' | 'close'> {
   const { signal } = new AbortController();
 
   /** Rejects with CommandError. */
@@ -75,15 +94,19 @@ export function callOver(client: ApiClient, token: string): Pick<Connection, 'ca
       token,
       bytes: given.bytes ?? false,
       ...(given.input === undefined ? {} : { body: given.input }),
-      timeoutMs: ANSWER_TIMEOUT_MS,
+      timeoutMs,
       signal,
     });
     if (answer.kind === 'failed') throw new CommandError(`${client.base} did not answer: ${answer.name}.`);
     const { status, document } = answer;
-    if (status === 204) return null;
+    if (status === 204 && method !== 'GET') return null;
     if (status >= 200 && status < 300 && isObject(document)) return document;
-    if (status === 401) throw refusedToken(client.base, document);
-    if (isProblem(document)) throw new ProblemFailure(document, given.id);
+    const problem = (isObject(document) ? document : {}) as ProblemDocument;
+    if (status === 401) {
+      const detail = `${client.base} refused the API token: it expired or was revoked, or belongs to another Weir server.`;
+      throw new ProblemFailure({ code: 'unauthenticated', ...problem, detail });
+    }
+    if (typeof problem.code === 'string') throw new ProblemFailure(problem, given.id);
     const where = status >= 300 && status < 400 ? 'a redirect, which is not followed' : 'no document of Weir';
     const change = client.update(status);
     throw new CommandError(
@@ -97,15 +120,6 @@ export function callOver(client: ApiClient, token: string): Pick<Connection, 'ca
       (await send(name, given)) as BodyOf<Name>,
     readBytes: async (name, id) => (await send(name, { id, bytes: true })) as Uint8Array,
   };
-}
-
-function refusedToken(base: string, document: unknown): CommandError {
-  const detail = `${base} refused the API token: it expired or was revoked, or belongs to another Weir server.`;
-  return new ProblemFailure({ ...(isObject(document) ? document : { code: 'unauthenticated' }), detail });
-}
-
-function isProblem(value: unknown): value is ProblemDocument {
-  return isObject(value) && 'code' in value && typeof value.code === 'string';
 }
 
 function isObject(value: unknown): value is object {

@@ -1,19 +1,21 @@
 /** A management command as a row of a table: its arguments and options, the operation it calls, and what it prints. */
 import { type Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import {
+  type Cell,
   CommandError,
   type CommandIo,
+  itemsTable,
   jsonLine,
   printBytes,
   printJson,
   printLine,
   printMessage,
   printText,
-  table,
 } from '../../base/command/io.ts';
 import { visibleDocument, visibleLine } from '../../base/telemetry/visible.ts';
+import type { OperationName } from '../../manage/api/routes.ts';
 import type { CellAway } from '../../model/cells.ts';
-import type { ConfirmedOperation } from '../../model/confirmations.ts';
+import { type ConfirmedOperation, confirmationOf } from '../../model/confirmations.ts';
 import { uuid } from '../command/arguments.ts';
 import {
   type Call,
@@ -35,11 +37,9 @@ export type OptionRow = readonly [
   standard?: unknown,
 ];
 
-/** What a row gets. */
 export interface Given<Options> {
   /** Id of the target; '' without one. */
   id: string;
-  /** The target as the person named it. */
   key: string;
   /** The argument after the target, if there is one; '' without one. */
   argument: string;
@@ -48,7 +48,7 @@ export interface Given<Options> {
   connection: Connection;
 }
 
-interface RowFacts {
+interface TypedRow<Options, Answer> {
   /** Name of the subcommand; '' for a command without subcommands. */
   name: string;
   description: string;
@@ -56,29 +56,13 @@ interface RowFacts {
   target?: Resource | { argument: string; description: string; optional?: true };
   argument?: Argument;
   options?: readonly (OptionRow | Option)[];
-  /** Options that several rows share. */
-  more?: (command: Command) => Command;
+  required?: readonly OptionRow[];
   /** Absent: on this machine it needs a Weir that serves. */
   database?: UsesDatabase;
   /** The operation about which it asks on a terminal: it has the option --yes, and its text names the Weir that it changed. */
   asks?: ConfirmedOperation;
-}
-
-interface Listing<Item, Options> {
-  columns: readonly string[];
-  /** @param named name of the webhook or agent with this id; the id itself when it was deleted */
-  cells(item: Item, named: (id: string) => string): string[];
-  /** The cells name webhooks and agents. */
-  names?: true;
-  whenEmpty(options: Options): string;
-}
-
-type ItemOf<Answer> = Answer extends { items: readonly (infer Item)[] } ? Item : never;
-
-interface TypedRow<Options, Answer> extends RowFacts {
   /** Throws CommandError for arguments that do not fit together. Called before the database is opened. */
   check?(id: string, options: Options): void;
-  /** Calls the operation. */
   run(call: Call, given: Given<Options>): Promise<Answer>;
   /** Text for people, printed below the table of a list. Bytes are printed unchanged. */
   text?(answer: Answer, given: Given<Options>): string | Uint8Array;
@@ -90,19 +74,47 @@ interface TypedRow<Options, Answer> extends RowFacts {
   failure?(answer: Answer, given: Given<Options>): string | null;
 }
 
-/** Any row. Its options are those of its own parsers, and its answer that of its own operation. */
-export type Row = RowFacts & {
-  check?(id: string, options: object): void;
-  run(call: Call, given: Given<object>): Promise<unknown>;
-  text?(answer: unknown, given: Given<object>): string | Uint8Array;
-  list?: Listing<unknown, object>;
-  json?(answer: unknown): unknown;
-  failure?(answer: unknown, given: Given<object>): string | null;
-};
+interface Listing<Item, Options> {
+  columns: readonly string[];
+  /** Their context: the name of the webhook or agent with an id; the id itself when it was deleted. */
+  cells: readonly Cell<Item, (id: string) => string>[];
+  names?: true;
+  whenEmpty: string | ((options: Options) => string);
+}
 
-/** Infers the types. */
+type ItemOf<Answer> = Answer extends { items: readonly (infer Item)[] } ? Item : never;
+
+/** Any row. Its options are those of its own parsers, and its answer that of its own operation. */
+export type Row = Omit<TypedRow<object, unknown>, 'list'> & { list?: Listing<unknown, object> };
+
 export function row<Options = object>() {
   return <Answer>(given: TypedRow<Options, Answer>): Row => given as unknown as Row;
+}
+
+/**
+ * A command that calls one operation on its target, says that it is done, and asks before if the table of confirmations has the operation.
+ * @param done such as `enabled`
+ */
+export function act(
+  target: NonNullable<Row['target']>,
+  name: string,
+  description: string,
+  operation: OperationName,
+  done: string,
+  input?: object,
+): Row {
+  const isAsked = confirmationOf(operation, input) !== null;
+  return row()({
+    name,
+    description,
+    target,
+    ...(isAsked && { asks: operation as ConfirmedOperation }),
+    run: (call, { id }) => call(operation, input === undefined ? { id } : { id, input }),
+    text: (answer, { id, key }) => {
+      const { email } = (answer ?? {}) as { email?: string };
+      return `${email ?? (target === 'user' ? key : id)}: ${done}.\n`;
+    },
+  });
 }
 
 async function printAnswer(io: CommandIo, { text, list }: Row, answer: unknown, given: Given<object>): Promise<void> {
@@ -120,12 +132,10 @@ function printCellsAway(io: CommandIo, answer: unknown): void {
 
 async function listText(list: Listing<unknown, object>, answer: unknown, given: Given<object>): Promise<string> {
   const { items } = answer as { items: readonly object[] };
-  if (items.length === 0) return `${list.whenEmpty(given.options)}\n`;
+  const { columns, cells, whenEmpty } = list;
+  if (items.length === 0) return `${typeof whenEmpty === 'string' ? whenEmpty : whenEmpty(given.options)}\n`;
   const names = list.names ? await namesOf(given.connection.call, items) : new Map<string, string>();
-  return table(
-    list.columns,
-    items.map((item) => list.cells(item, (id) => names.get(id) ?? id)),
-  );
+  return itemsTable<unknown, (id: string) => string>(columns, cells, items, (id) => names.get(id) ?? id);
 }
 
 /** Adds the commands of the table. @param openLocal null in the client package, which works on a remote Weir only */
@@ -158,22 +168,24 @@ export function defineRows(
   }
 }
 
-function addArguments(command: Command, { target, argument, options = [], more }: Row): void {
+function addArguments(command: Command, { target, argument, options = [], required = [] }: Row): void {
   if (typeof target === 'string') command.argument(`<${target}>`, `id or unique ${keyOf(target)} of the ${target}`);
   else if (target !== undefined)
     command.argument(target.optional ? `[${target.argument}]` : `<${target.argument}>`, target.description, uuid);
   if (argument !== undefined) command.addArgument(argument);
-  for (const option of options) {
-    if (option instanceof Option) command.addOption(option);
-    else {
-      const [flags, description, parse, standard] = option;
-      const made = new Option(flags, description);
-      if (parse !== undefined) made.argParser(parse as (text: string) => unknown);
-      if (standard !== undefined) made.default(standard);
-      command.addOption(made);
-    }
-  }
-  more?.(command);
+  addOptions(command, options);
+  for (const option of required) command.addOption(optionOf(option).makeOptionMandatory());
+}
+
+export function addOptions(command: Command, options: readonly (OptionRow | Option)[]): void {
+  for (const option of options) command.addOption(option instanceof Option ? option : optionOf(option));
+}
+
+function optionOf([flags, description, parse, standard]: OptionRow): Option {
+  const option = new Option(flags, description);
+  if (parse !== undefined) option.argParser(parse as (text: string) => unknown);
+  if (standard !== undefined) option.default(standard);
+  return option;
 }
 
 async function runRow(
@@ -198,7 +210,6 @@ async function runRow(
   if (failure !== null) throw new CommandError(options.json ? '' : failure);
 }
 
-/** Prints failures as problem documents with `--json`. */
 async function reported(io: CommandIo, json: boolean, work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -209,7 +220,6 @@ async function reported(io: CommandIo, json: boolean, work: () => Promise<void>)
   }
 }
 
-/** Parser for a repeatable option. */
 export function repeated(text: string, before: string[] = []): string[] {
   if (text === '') throw new InvalidArgumentError('Give an id or a name.');
   return [...before, text];

@@ -1,22 +1,20 @@
 /** The way of management commands to the Weir of this machine: the routes of the API over the Unix socket in DATA_DIR, without a token. */
 import { lstat, realpath } from 'node:fs/promises';
-import { request } from 'node:http';
 import { connect } from 'node:net';
-import { buffer } from 'node:stream/consumers';
+import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
 import { weirCommand } from '../../base/command/name.ts';
+import { builtFile } from '../../base/files/build.ts';
 import { commandSocket } from '../../base/files/data-dir.ts';
-import { errorName } from '../../base/net/keep-alive.ts';
+import { ClientPackage } from '../../base/http/client-package.ts';
 import { readSettings } from '../../base/settings/read.ts';
-import type { ApiClient } from '../../deliver/client/http.ts';
+import { type ApiClient, openApiClient } from '../../deliver/client/http.ts';
 import { COMMAND_USER_FIELD } from '../../manage/auth/local.ts';
 import { systemName } from '../../store/audit/actor.ts';
-import { clientCommand } from '../command/client-command.ts';
 import type { Connection, UsesDatabase } from './call.ts';
 import { callOver } from './remote.ts';
 
-/** Exit code when nothing serves. */
 const NOTHING_SERVES = 3;
 /** A process that was killed leaves its socket until the primary sees its end, and until another one serves. */
 const REPLACED_MS = 5_000;
@@ -46,7 +44,7 @@ export async function openLocal(io: CommandIo, database?: UsesDatabase): Promise
     remote: null,
     apiUrl: settings.FRONTEND_PUBLIC_API_URL,
     get clientCommand() {
-      return clientCommand(io, settings);
+      return new ClientPackage(settings.PUBLIC_URL, dirname(io.workers ?? builtFile('workers'))).command;
     },
   };
 }
@@ -55,11 +53,7 @@ async function openDatabase(io: CommandIo): Promise<Connection> {
   return (await import('./database.ts')).openDatabaseConnection(io);
 }
 
-/**
- * Tries the socket that the link names, again while a process that was killed is replaced. Resolves with null when no Weir serves.
- * Rejects with CommandError for another user.
- * @param attempt resolves with null without a connection
- */
+/** Tries the socket that the link names, again while a process that was killed is replaced. Null: no Weir serves, or no connection in an attempt. */
 async function reached<T>(link: string, attempt: (socketPath: string) => Promise<T | null>): Promise<T | null> {
   const untilMs = performance.now() + REPLACED_MS;
   for (;;) {
@@ -97,29 +91,11 @@ function refusedUser(link: string): CommandError {
 
 /** Each request has a connection of its own, and follows the link again. No time limit: the primary ends a process that hangs. */
 function socketClient(link: string, nothingServes: CommandError): ApiClient {
-  const user = encodeURIComponent(systemName());
-  type Sent = Parameters<ApiClient['send']>[0];
-
-  const sendTo = (socketPath: string, { method, path, body, bytes = false, headers: added }: Sent) =>
-    new Promise<Awaited<ReturnType<ApiClient['send']>>>((settle) => {
-      const text = body === undefined ? '' : JSON.stringify(body);
-      const headers = {
-        [COMMAND_USER_FIELD]: user,
-        ...added,
-        ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
-      };
-      const failed = (error: Error) => settle({ kind: 'failed', name: errorName(error) });
-      request({ socketPath, method, path: `/${path}`, headers, agent: false }, (response) => {
-        const status = response.statusCode!;
-        buffer(response).then((whole) => {
-          const document = bytes && status === 200 ? whole : documentOf(whole);
-          settle({ kind: 'answered', status, retryAfterMs: null, document });
-        }, failed);
-      })
-        .on('error', failed)
-        .end(text);
-    });
-
+  const headers = { [COMMAND_USER_FIELD]: encodeURIComponent(systemName()) };
+  const sendTo = (socketPath: string, call: Parameters<ApiClient['send']>[0]) => {
+    const client = openApiClient(new URL('http://localhost'), socketPath);
+    return client.send({ ...call, headers, timeoutMs: 0 }).finally(client.close);
+  };
   return {
     base: link,
     update: () => null,
@@ -137,13 +113,4 @@ function socketClient(link: string, nothingServes: CommandError): ApiClient {
       return answer;
     },
   };
-}
-
-/** Null: it is not JSON. */
-function documentOf(whole: Buffer): unknown {
-  try {
-    return JSON.parse(whole.toString('utf8'));
-  } catch {
-    return null;
-  }
 }

@@ -8,10 +8,9 @@
  */
 import { release } from '../../base/files/build.ts';
 import { pause } from '../../base/time/backoff.ts';
-import type { CredentialReader } from '../../deliver/client/credential.ts';
 import { Agent, type Delivery } from '../../deliver/client/index.ts';
 import { Markers, SECURITY, untrusted } from '../../manage/mcp/untrusted.ts';
-import { INVALID_PARAMS, isRequest, METHOD_NOT_FOUND, type Message, type Reply } from './messages.ts';
+import { INVALID_PARAMS, isRequest, METHOD_NOT_FOUND, type Message, type ProgramParts } from './messages.ts';
 
 const REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 /** Maximum time of a claim, and between two looks at the webhooks while none is verified. */
@@ -45,22 +44,10 @@ const TOOLS = [
   },
 ];
 
-interface ChannelParts {
-  url: URL;
-  credential: CredentialReader;
-  /** Also events of webhooks that do not verify their requests. */
-  unverified: boolean;
-  /** Sends a message to the session. */
-  send: (reply: Reply) => void;
-  /** Prints a message for people. */
-  report: (message: string) => void;
-}
-
 export class Channel {
-  readonly #parts: ChannelParts;
+  readonly #parts: ProgramParts;
   readonly #agent: Agent;
   readonly #stop = new AbortController();
-  /** The event that the session works on. */
   #current: Delivery | null = null;
   #settled = () => {};
   #opened = () => {};
@@ -68,7 +55,7 @@ export class Channel {
   /** Resolves after `close`. Rejects with WeirError when the agent can claim no more. */
   readonly ended: Promise<void>;
 
-  constructor(parts: ChannelParts) {
+  constructor(parts: ProgramParts) {
     const { url, credential, report } = parts;
     this.#parts = parts;
     this.#agent = new Agent({ url, credential, notify: ({ message }) => report(message) });

@@ -1,18 +1,20 @@
 /** `weir mcp`: lets an MCP client that starts its servers as commands reach POST /mcp of a Weir, or pushes events into its session. */
 import type { Command } from 'commander';
 import { CommandError, type CommandIo, printLine } from '../../base/command/io.ts';
-import { type CredentialReader, openCredentialFile } from '../../deliver/client/credential.ts';
+import { openCredentialFile } from '../../deliver/client/credential.ts';
 import { type Answer, type ApiClient, openApiClient, repeater, WeirError } from '../../deliver/client/http.ts';
 import { AgentSession } from '../../deliver/client/session.ts';
 import { parseAddress } from '../command/arguments.ts';
+import { untilSignal } from '../command/signals.ts';
 import {
-  Events,
+  eventReader,
   type Failure,
   failed,
   fieldsOf,
   isRequest,
   type Message,
   openStdio,
+  type ProgramParts,
   REVISION,
   type Reply,
   type Request,
@@ -25,11 +27,8 @@ interface McpOptions {
   unverified?: true;
 }
 
-/**
- * Builds the command. Standard output carries JSON-RPC messages only. Ends with exit code 0 when standard input ends; with 1 when the
- * credential file cannot be used. An unreachable Weir is reported to the client as the error of each call.
- */
-export function defineMcp(command: Command, io: CommandIo): void {
+/** Standard output carries JSON-RPC messages only. An unreachable Weir is reported to the client as the error of each call. */
+export function define(command: Command, io: CommandIo): void {
   command
     .requiredOption('--url <url>', 'base URL of the API, e.g. http://127.0.0.1:8080')
     .requiredOption('--credential-file <file>', 'file with the credential of an agent, or the API token of a user')
@@ -50,10 +49,9 @@ async function serve(options: McpOptions, io: CommandIo): Promise<void> {
   if (advice !== null) printLine(io, advice);
   const report = (message: string) => printLine(io, `weir mcp: ${message}`);
   const send = (reply: Reply) => stdio.send(reply);
+  const parts = { url, credential: read, unverified, send, report };
   // The channel is loaded on demand, with the schemas of the MCP server.
-  const program = channel
-    ? new (await import('./channel.ts')).Channel({ url, credential: read, unverified, send, report })
-    : new Bridge(url, read, send, report);
+  const program = channel ? new (await import('./channel.ts')).Channel(parts) : new Bridge(parts);
   const stdio = openStdio(
     io,
     (message) => program.take(message),
@@ -65,21 +63,18 @@ async function serve(options: McpOptions, io: CommandIo): Promise<void> {
   });
   for (const event of ['end', 'close', 'error']) io.stdin.once(event, end);
   io.stdout.once('error', end);
-  for (const signal of SIGNALS) process.once(signal, end);
-  try {
-    await Promise.race([ended, program.ended]);
-  } finally {
-    for (const signal of SIGNALS) process.off(signal, end);
+  await untilSignal((stop) => {
+    stop.addEventListener('abort', end);
+    return Promise.race([ended, program.ended]);
+  }).finally(async () => {
     stdio.close();
     await program.close().catch(asCommandError);
-  }
+  });
 }
 
 function asCommandError(error: unknown): never {
   throw error instanceof WeirError ? new CommandError(error.message) : error;
 }
-
-const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /** wait_for_events takes at most 30 seconds. */
 const ANSWER_TIMEOUT_MS = 60_000;
@@ -97,10 +92,8 @@ interface InFlight {
  */
 class Bridge {
   readonly #client: ApiClient;
-  readonly #readCredential: CredentialReader;
   readonly #session: AgentSession;
-  readonly #send: (reply: Reply) => void;
-  readonly #report: (message: string) => void;
+  readonly #parts: ProgramParts;
   /** Never settled: a call that fails is answered with an error. */
   readonly ended = new Promise<never>(() => {});
   readonly #inFlight = new Map<string | number, InFlight>();
@@ -108,17 +101,9 @@ class Bridge {
   #revision: string | undefined;
   #reachable = true;
 
-  /**
-   * @param send sends an answer or a notification to the client
-   * @param report prints a message for people
-   */
-  constructor(
-    url: URL,
-    readCredential: CredentialReader,
-    send: (reply: Reply) => void,
-    report: (message: string) => void,
-  ) {
-    this.#client = openApiClient(url);
+  constructor(parts: ProgramParts) {
+    this.#parts = parts;
+    this.#client = openApiClient(parts.url);
     // Each call is tried once: the model decides whether to try again, and its client does not wait for long.
     const repeat = repeater({
       base: this.#client.base,
@@ -130,10 +115,7 @@ class Bridge {
         });
       },
     });
-    this.#readCredential = readCredential;
-    this.#session = new AgentSession({ client: this.#client, readCredential, repeat, notify: null });
-    this.#send = send;
-    this.#report = report;
+    this.#session = new AgentSession({ client: this.#client, readCredential: parts.credential, repeat, notify: null });
   }
 
   #busy(ms: number): string {
@@ -147,7 +129,6 @@ class Bridge {
     this.#client.close();
   }
 
-  /** Passes a message of the client. */
   take(message: Message): void {
     if (!isRequest(message)) {
       // Other notifications concern a session, which the server does not have.
@@ -157,7 +138,7 @@ class Bridge {
     }
     const { id, method, params } = message;
     if (method === 'ping' && params?._meta?.[REVISION] === undefined)
-      return this.#send({ jsonrpc: '2.0', id, result: {} });
+      return this.#parts.send({ jsonrpc: '2.0', id, result: {} });
     const cancel = new AbortController();
     const waits = method === 'tools/call' && params?.name === 'wait_for_events';
     const done = this.#pass(message, cancel.signal).finally(() => this.#inFlight.delete(id));
@@ -167,23 +148,23 @@ class Bridge {
   /** Never rejects. */
   async #pass(request: Request, signal: AbortSignal): Promise<void> {
     let reply: Reply;
-    const events = new Events((notification) => {
-      if (!signal.aborted) this.#send(notification);
+    const events = eventReader((notification) => {
+      if (!signal.aborted) this.#parts.send(notification);
     });
     try {
-      reply = this.#replyTo(request, await this.#post(request, signal, events), events.last);
+      reply = this.#replyTo(request, await this.#post(request, signal, events.add), events.last());
     } catch (error) {
       const lost = error instanceof WeirError && error.code === 'unreachable';
       reply = failed(request, lost ? this.#unreachable('no session could be opened') : failureOf(error));
     }
     // A cancelled request is not answered.
-    if (!signal.aborted) this.#send(reply);
+    if (!signal.aborted) this.#parts.send(reply);
   }
 
   /** A session may have ended early, for example by a restart with other keys: one refusal is normal. */
-  async #post(request: Request, signal: AbortSignal, events: Events): Promise<Answer> {
+  async #post(request: Request, signal: AbortSignal, onEvents: (chunk: Buffer) => void): Promise<Answer> {
     for (let refusals = 0; ; refusals++) {
-      const credential = await this.#readCredential();
+      const credential = await this.#parts.credential();
       // Only agents have sessions.
       const token = credential.startsWith('wu_') ? credential : await this.#session.token(signal);
       if (token === null) return { kind: 'failed', name: 'ABORT_ERR' };
@@ -193,7 +174,7 @@ class Bridge {
         token,
         body: request,
         headers: { Accept: 'application/json, text/event-stream', ...fieldsOf(request, this.#revision) },
-        onEvents: (chunk) => events.add(chunk),
+        onEvents,
         timeoutMs: ANSWER_TIMEOUT_MS,
         signal,
       });
@@ -230,7 +211,7 @@ class Bridge {
   #note(reachable: boolean, what: string): void {
     if (reachable === this.#reachable) return;
     this.#reachable = reachable;
-    this.#report(`${this.#client.base} ${what}`);
+    this.#parts.report(`${this.#client.base} ${what}`);
   }
 }
 

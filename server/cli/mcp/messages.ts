@@ -2,6 +2,7 @@
 
 import { createInterface } from 'node:readline';
 import { printText } from '../../base/command/io.ts';
+import type { CredentialReader } from '../../deliver/client/credential.ts';
 
 /** A request, or without an id a notification. */
 export interface Message {
@@ -11,7 +12,6 @@ export interface Message {
   params?: { [member: string]: unknown; _meta?: Record<string, unknown> };
 }
 
-/** Awaits an answer. */
 export type Request = Message & { id: string | number };
 
 /** An answer to a request. A notification has `method` instead. */
@@ -21,13 +21,24 @@ export interface Reply {
   [member: string]: unknown;
 }
 
+/** What the bridge and the channel get. */
+export interface ProgramParts {
+  url: URL;
+  credential: CredentialReader;
+  /** Also events of webhooks that do not verify their requests. */
+  unverified: boolean;
+  /** Sends a message to the client. */
+  send: (reply: Reply) => void;
+  /** Prints a message for people. */
+  report: (message: string) => void;
+}
+
 /** Error codes of JSON-RPC 2.0, section 5.1; SERVER_ERROR is from the range for servers. */
 const [PARSE_ERROR, SERVER_ERROR] = [-32_700, -32_000];
 export const [METHOD_NOT_FOUND, INVALID_PARAMS] = [-32_601, -32_602];
 
 export interface Stdio {
   send(reply: Reply): void;
-  /** Stops reading. */
   close(): void;
 }
 
@@ -98,27 +109,22 @@ function fieldValue(value: string): string {
 }
 
 /** Reads the messages of a stream of server-sent events: notifications, and at the end the answer. */
-export class Events {
+export function eventReader(onNotification: (notification: Reply) => void) {
+  const decoder = new TextDecoder();
+  let rest = '';
   /** The last message that has no method. */
-  last: unknown;
-  #rest = '';
-  readonly #decoder = new TextDecoder();
-  readonly #onNotification: (notification: Reply) => void;
-
-  constructor(onNotification: (notification: Reply) => void) {
-    this.#onNotification = onNotification;
-  }
-
-  add(chunk: Buffer): void {
-    const events = `${this.#rest}${this.#decoder.decode(chunk, { stream: true })}`.split('\n\n');
-    this.#rest = events.pop()!;
+  let last: unknown;
+  const add = (chunk: Buffer) => {
+    const events = `${rest}${decoder.decode(chunk, { stream: true })}`.split('\n\n');
+    rest = events.pop()!;
     for (const event of events) {
       // The SDK writes a message as one line, in which the line separators of Unicode are text. Comments keep the connection alive.
       const message = jsonOf(/^data: ([^\n]*)/m.exec(event)?.[1]);
-      if (message?.method === undefined) this.last = message ?? this.last;
-      else this.#onNotification(message);
+      if (message?.method === undefined) last = message ?? last;
+      else onNotification(message);
     }
-  }
+  };
+  return { add, last: () => last };
 }
 
 function jsonOf(text = ''): Reply | null {

@@ -1,9 +1,10 @@
 /** Payloads of `weir send`: files byte for byte, GitHub's example payloads, or a small default. */
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { extname, resolve } from 'node:path';
 import { CommandError, type CommandIo } from '../../base/command/io.ts';
+import { whyUnreadable } from '../../base/files/text.ts';
 import type { SchemeDefinition } from '../../model/signatures/definition.ts';
 import { jsonText } from '../../model/signatures/json-bytes.ts';
 import { type Signed, signRequest } from '../../model/signatures/sign.ts';
@@ -25,10 +26,7 @@ const contentTypes: Record<string, string> = {
   '.txt': 'text/plain; charset=utf-8',
 };
 
-/**
- * Content type for a file extension, case-insensitive; `application/octet-stream` for unknown extensions. Standard input has none, so its
- * content decides whether it is JSON.
- */
+/** Standard input has no extension, so its content decides whether it is JSON. */
 function contentTypeOf(file: string, body: Buffer): string {
   if (file === '-' && isJson(body)) return JSON_TYPE;
   return contentTypes[extname(file).toLowerCase()] ?? 'application/octet-stream';
@@ -43,11 +41,7 @@ function isJson(body: Buffer): boolean {
   }
 }
 
-/**
- * Returns the payloads in sending order: files, then examples; the default payload when neither is given. Throws
- * CommandError (usage) that names a file that cannot be read.
- * @param files paths relative to the working directory; `-` is standard input, at most once
- */
+/** The payloads in sending order: files, where `-` is standard input, then examples; without either the default payload. Throws CommandError. */
 export async function readPayloads(
   files: readonly string[],
   githubExamples: boolean,
@@ -73,24 +67,14 @@ const defaultPayload: Payload = {
 async function readBytes(file: string, io: CommandIo): Promise<Buffer> {
   if (file !== '-')
     return readFile(resolve(io.directory, file)).catch((error: NodeJS.ErrnoException) => {
-      throw new CommandError(`${file} cannot be read: ${reason(error)}.`, 2);
+      throw new CommandError(`${file} cannot be read: ${whyUnreadable(error)}.`, 2);
     });
   const chunks: Buffer[] = [];
   for await (const chunk of io.stdin) chunks.push(Buffer.from(chunk as string | Buffer));
   return Buffer.concat(chunks);
 }
 
-function reason(error: NodeJS.ErrnoException): string {
-  if (error.code === 'ENOENT') return 'there is no such file';
-  if (error.code === 'EISDIR') return 'it is a directory; name the files in it';
-  if (error.code === 'EACCES') return 'permission denied';
-  return error.message;
-}
-
-/**
- * Reads all examples from the npm package @octokit/webhooks-examples. They are 4 MB of JSON, so they are loaded on demand, and left out
- * of the client package. Throws CommandError.
- */
+/** They are 4 MB of JSON, so they are loaded on demand, and left out of the client package. Throws CommandError. */
 function readGithubExamples(): Payload[] {
   const load = createRequire(import.meta.url);
   let events: { name: string; examples: unknown[] }[];
@@ -110,23 +94,8 @@ function readGithubExamples(): Payload[] {
   );
 }
 
-/**
- * Signs by `sha256=` and the HMAC-SHA256 in hex (specification, section 4), computed once for all requests.
- * @param header name of the signature header
- */
-export function signedOnce(payload: Payload, secret: string, header: string): SignedPayload {
-  const signature = `sha256=${createHmac('sha256', secret).update(payload.body).digest('hex')}`;
-  const signed = { headers: { [header]: signature }, body: payload.body };
-  return { ...payload, sign: () => signed };
-}
-
-/**
- * Signs each request by the scheme of a sender, with its own id and the time of the request.
- * @param secret or, for a scheme with a public key, the private key in PEM.
- * @param url of the webhook, as signed by schemes that sign it
- */
-export function signedBy(payload: Payload, definition: SchemeDefinition, secret: string, url: string): SignedPayload {
-  const key = Buffer.from(secret);
+/** Signs each request by the scheme of a sender, with its own id and the time of the request. @param key the secret, or the private key in PEM */
+export function signed(payload: Payload, definition: SchemeDefinition, key: Buffer, url: string): SignedPayload {
   const { body } = payload;
   return {
     ...payload,
@@ -134,10 +103,7 @@ export function signedBy(payload: Payload, definition: SchemeDefinition, secret:
   };
 }
 
-/**
- * Headers of one request. Each GitHub request has its own delivery id, which a retry keeps: GitHub lets receivers detect
- * duplicates by this id.
- */
+/** Each request of GitHub has its own delivery id, which a retry keeps: receivers detect duplicates by it. */
 export function requestHeaders(payload: Payload, signed: Record<string, string>): Record<string, string> {
   const headers: Record<string, string> = {
     'Content-Type': payload.contentType,

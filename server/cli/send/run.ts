@@ -2,25 +2,20 @@
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { errorName, keepAlive } from '../../base/net/keep-alive.ts';
-import { parseRetryAfter, pause } from '../../base/time/backoff.ts';
-import { type Attempt, nextStep, Pace } from './pace.ts';
+import { type Backoff, backoffMs, parseRetryAfter, pause } from '../../base/time/backoff.ts';
 import { requestHeaders, type SignedPayload } from './payloads.ts';
-import type { SendTally } from './summary.ts';
+import type { Attempt, SendTally } from './summary.ts';
 
 interface SendJob {
   /** At least one; sent in order, starting over when `count` is greater. */
   payloads: readonly SignedPayload[];
-  /** Requests to send. */
   count: number;
   /** Requests per second; null: no limit, the next request follows each response. */
   rate: number | null;
-  /** Maximum number of requests in flight. */
   concurrency: number;
-  /** Whether to wait and retry after 429, 503 and lost connections. */
   wait: boolean;
 }
 
-/** Progress callbacks; must not throw. */
 export interface SendWatcher {
   progress: (sent: number) => void;
   waiting: (cause: string, afterMs: number) => void;
@@ -95,23 +90,13 @@ const ANSWER_TIMEOUT_MS = 60_000;
 const PROBLEM_CHARACTERS_MAX = 16_384;
 const DETAIL_CHARACTERS_MAX = 300;
 
-/** Posts a body. Never rejects. */
 type Post = (headers: Record<string, string>, body: Buffer) => Promise<Attempt>;
 
-interface SendClient {
-  post: Post;
-  /** Closes every connection; requests in flight fail with ECONNRESET. */
-  close: () => void;
-}
-
 /**
- * Creates a client for one address.
- *
- * Uses node:http instead of fetch: with 16 concurrent requests of 1 KiB on Node 20, a request costs 40 to 70 us of CPU, with
- * fetch 280 to 370 us. CPU that the sender uses is not available to a server on the same machine.
- * @param connectionsMax maximum number of open connections; further requests wait
+ * By node:http: with 16 concurrent requests of 1 KiB on Node 20, a request costs 40 to 70 us of CPU, with fetch 280 to 370 us. CPU that the
+ * sender uses is not available to a server on the same machine.
  */
-export function openClient(url: URL, connectionsMax: number): SendClient {
+export function openClient(url: URL, connectionsMax: number) {
   const { agent, request } = keepAlive(url, connectionsMax);
   const post: Post = (headers, body) =>
     new Promise((settle) => {
@@ -143,7 +128,6 @@ function answered(response: IncomingMessage, problem: string, latencyMs: number)
   return { kind: 'answered', status, isStored, retryAfterMs, latencyMs, ...(detail !== undefined && { detail }) };
 }
 
-/** Returns the `detail` of a problem document; undefined when the text is not one. */
 function detailOf(problem: string): string | undefined {
   if (problem === '') return undefined;
   try {
@@ -151,5 +135,61 @@ function detailOf(problem: string): string | undefined {
     return typeof detail === 'string' ? detail.slice(0, DETAIL_CHARACTERS_MAX) : undefined;
   } catch {
     return undefined;
+  }
+}
+
+/** `again`: wait at least `afterMs`. `forAll`: the server asked for the delay, so it applies to every request. */
+type NextStep = { kind: 'finished' } | { kind: 'again'; afterMs: number; forAll: boolean };
+
+/** Maximum attempts of one request that end in 503 or a lost connection, including the first. Retries after 429 are not limited. */
+export const triesMax = 10;
+
+/** Delay between attempts without Retry-After. Ten attempts span about twenty seconds, which is longer than a restart. */
+const backoff: Backoff = { firstMs: 200, maxMs: 5_000 };
+
+/**
+ * @param tries attempts of this request that ended in 503 or a lost connection, including this one
+ * @param refusals attempts of this request that ended in 429, including this one
+ * @param random in [0, 1)
+ */
+export function nextStep(attempt: Attempt, tries: number, refusals: number, random: number): NextStep {
+  if (attempt.kind === 'failed') {
+    if (tries >= triesMax) return { kind: 'finished' };
+    return { kind: 'again', afterMs: backoffMs(tries - 1, backoff, random), forAll: false };
+  }
+  if (attempt.status !== 429 && attempt.status !== 503) return { kind: 'finished' };
+  if (attempt.status === 503 && tries >= triesMax) return { kind: 'finished' };
+  const earlier = (attempt.status === 429 ? refusals : tries) - 1;
+  return { kind: 'again', afterMs: attempt.retryAfterMs ?? backoffMs(earlier, backoff, random), forAll: true };
+}
+
+/** When requests are due, independent of the responses. A delay that the server requests shifts the schedule, so that no burst follows. */
+export class Pace {
+  readonly #intervalMs: number;
+  #nextMs: number;
+  #heldUntilMs: number;
+
+  /** @param rate requests per second; null: no limit, the next request follows each response */
+  constructor(rate: number | null, startMs: number) {
+    this.#intervalMs = rate === null ? 0 : 1000 / rate;
+    this.#nextMs = startMs;
+    this.#heldUntilMs = startMs;
+  }
+
+  /** Returns the time at which the caller's request is due. Each call takes one slot of the schedule. */
+  take(): number {
+    const dueMs = this.#nextMs;
+    this.#nextMs += this.#intervalMs;
+    return dueMs;
+  }
+
+  holdUntil(ms: number): void {
+    this.#heldUntilMs = Math.max(this.#heldUntilMs, ms);
+    this.#nextMs = Math.max(this.#nextMs, ms);
+  }
+
+  /** True when a later delay covers the slot, so that the caller must take a new slot. */
+  isHeldAt(ms: number): boolean {
+    return ms < this.#heldUntilMs;
   }
 }

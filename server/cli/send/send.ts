@@ -1,14 +1,13 @@
 /** `weir send`: sends signed webhook requests and reports the results. */
-import type { Command } from 'commander';
-import { CommandError, type CommandIo, printJson, printMessage, printText } from '../../base/command/io.ts';
+import { type Command, InvalidArgumentError } from 'commander';
+import { CommandError, type CommandIo, printJson, printMessage, printText, readGiven } from '../../base/command/io.ts';
 import { isAsymmetric } from '../../model/signatures/keys.ts';
 import { DEFAULT_SCHEME, definitionOf } from '../../model/signatures/presets.ts';
 import { CannotSign } from '../../model/signatures/sign.ts';
 import { HEADER_NAME } from '../../model/signatures/sources.ts';
 import { parseAddress, wholeNumber } from '../command/arguments.ts';
 import { openBar } from '../command/progress.ts';
-import { readKey } from '../consume/signing.ts';
-import { type Payload, readPayloads, type SignedPayload, signedBy, signedOnce } from './payloads.ts';
+import { type Payload, readPayloads, type SignedPayload, signed } from './payloads.ts';
 import { openClient, runSend, type SendWatcher } from './run.ts';
 import { describeSummary, SendTally } from './summary.ts';
 
@@ -25,18 +24,13 @@ interface SendOptions {
   privateKey?: string;
 }
 
-const COUNT_MAX = 1_000_000_000;
 const RATE_MAX = 1_000_000;
-const CONCURRENCY_MAX = 10_000;
 
 /** Requests in flight get this long to finish after Ctrl-C. */
 const INTERRUPT_GRACE_MS = 1_000;
 
-/**
- * Builds the command. Fails with CommandError: exit code 2 for invalid arguments; exit code 1 when any request did not end
- * with a 2xx response, or when Ctrl-C ended the run early.
- */
-export function defineSend(command: Command, io: CommandIo): void {
+/** Exit code 1 when any request did not end with a 2xx response, or when Ctrl-C ended the run early. */
+export function define(command: Command, io: CommandIo): void {
   command
     .argument('<url>', 'URL of the webhook, as `weir webhook add` prints it')
     .argument('[files...]', 'payloads, sent byte for byte; - is standard input; default: a small JSON document')
@@ -47,10 +41,10 @@ export function defineSend(command: Command, io: CommandIo): void {
     .option(
       '--count <n>',
       'requests to send, cycling through the payloads; default: each payload once',
-      wholeNumber('--count', COUNT_MAX),
+      wholeNumber(1_000_000_000),
     )
     .option('--rate <r>', 'requests a second, at a constant rate; default: as fast as responses arrive', parseRate)
-    .option('--concurrency <c>', 'concurrent requests', wholeNumber('--concurrency', CONCURRENCY_MAX), 16)
+    .option('--concurrency <c>', 'concurrent requests', wholeNumber(10_000), 16)
     .option('--github-examples', "send every example payload of GitHub's events")
     .option('--no-wait', 'count 429, 503 and lost connections instead of retrying')
     .option('--signature-header <name>', 'header that carries the signature', parseHeaderName)
@@ -106,7 +100,6 @@ async function send(address: string, files: string[], options: SendOptions, io: 
   if (interrupted) throw new CommandError(`Stopped after ${tally.sent} of ${job.count} requests.`);
 }
 
-/** Returns the function that signs the payloads as the options say. */
 async function signer(url: URL, options: SendOptions, io: CommandIo): Promise<(payload: Payload) => SignedPayload> {
   const { scheme = DEFAULT_SCHEME, signatureHeader = null } = options;
   const definition = definitionOf({
@@ -120,16 +113,15 @@ async function signer(url: URL, options: SendOptions, io: CommandIo): Promise<(p
     throw new CommandError(`No scheme has the name ${JSON.stringify(scheme)}; see: weir scheme list`, 2);
   if (scheme === 'token' && signatureHeader === null)
     throw new CommandError('The scheme token needs --signature-header, the header that carries the token.', 2);
-  if (isAsymmetric(definition.algorithm)) {
-    if (options.privateKey === undefined)
-      throw new CommandError(`The scheme ${scheme} needs --private-key, the private key of the sender.`, 2);
-    const pem = await readKey(options.privateKey, io);
-    return (payload) => signedBy(payload, definition, pem, url.href);
-  }
+  const isKeyPair = isAsymmetric(definition.algorithm);
+  if (isKeyPair && options.privateKey === undefined)
+    throw new CommandError(`The scheme ${scheme} needs --private-key, the private key of the sender.`, 2);
   const secret = options.secret ?? io.environment.WEIR_SECRET ?? '';
-  if (secret === '') throw new CommandError('The secret is empty; give --secret, or set WEIR_SECRET.', 2);
-  if (scheme !== DEFAULT_SCHEME) return (payload) => signedBy(payload, definition, secret, url.href);
-  return (payload) => signedOnce(payload, secret, signatureHeader ?? 'X-Hub-Signature-256');
+  if (!isKeyPair && secret === '') throw new CommandError('The secret is empty; give --secret, or set WEIR_SECRET.', 2);
+  const key = Buffer.from(isKeyPair ? await readGiven(io, options.privateKey!) : secret);
+  const isNamed = scheme === DEFAULT_SCHEME && signatureHeader !== null;
+  const ofWebhook = isNamed ? { ...definition, header: signatureHeader } : definition;
+  return (payload) => signed(payload, ofWebhook, key, url.href);
 }
 
 /** Signs each payload once, so that a wrong key or payload is reported before the first request. */
@@ -145,60 +137,30 @@ function tryToSign(payloads: readonly SignedPayload[]): void {
 function parseRate(given: string): number {
   const value = /^\d*\.?\d+$/.test(given) ? Number(given) : 0;
   if (value > 0 && value <= RATE_MAX) return value;
-  throw new CommandError(
-    `--rate is ${JSON.stringify(given)}; allowed: a number above 0, up to ${RATE_MAX} requests a second.`,
-    2,
-  );
+  throw new InvalidArgumentError(`Give a number above 0, up to ${RATE_MAX} requests a second.`);
 }
 
-/** Parses the name of a header that a webhook can have. */
 function parseHeaderName(given: string): string {
   if (HEADER_NAME.test(given.toLowerCase())) return given;
-  throw new CommandError(
-    `--signature-header is ${JSON.stringify(given)}; allowed: a header name of letters, digits and hyphens.`,
-    2,
-  );
+  throw new InvalidArgumentError('Give a header name of letters, digits and hyphens.');
 }
 
-interface SendProgress extends SendWatcher {
-  stop: () => void;
-}
-
-/** Shorter waits are not reported. */
 const WAIT_SHOWN_MS = 1_000;
 
-/** @param count number of requests to send */
-function showSendProgress(count: number, stderr: CommandIo['stderr']): SendProgress {
-  return stderr.isTTY === true ? bar(count, stderr) : line(stderr);
-}
-
-function bar(count: number, stderr: CommandIo['stderr']): SendProgress {
-  const shown = openBar('{bar} {value}/{total}, {duration_formatted}{note}', stderr);
-  shown.start(count, 0, { note: '' });
+/** A bar; in a pipe one line, about the first wait. @param count number of requests to send */
+function showSendProgress(count: number, stderr: CommandIo['stderr']): SendWatcher & { stop: () => void } {
+  const bar = openBar('{bar} {value}/{total}, {duration_formatted}{note}', stderr);
+  bar.start(count, 0, { note: '' });
+  let isReported = stderr.isTTY === true;
   return {
-    progress: (sent) => shown.update(sent, { note: '' }),
-    waiting: (cause, afterMs) =>
-      shown.update({ note: afterMs >= WAIT_SHOWN_MS ? `, ${cause}: waiting ${seconds(afterMs)} s` : '' }),
-    stop: () => shown.stop(),
-  };
-}
-
-function line(stderr: CommandIo['stderr']): SendProgress {
-  let reported = false;
-  return {
-    progress: () => {},
+    progress: (sent) => bar.update(sent, { note: '' }),
     waiting: (cause, afterMs) => {
-      if (reported || afterMs < WAIT_SHOWN_MS) return;
-      reported = true;
-      printMessage(
-        { stderr },
-        `${cause}: waiting ${seconds(afterMs)} s before the retry; --no-wait counts instead of waiting.\n`,
-      );
+      const note = afterMs >= WAIT_SHOWN_MS ? `${cause}: waiting ${Math.ceil(afterMs / 1000)} s` : '';
+      bar.update({ note: note && `, ${note}` });
+      if (isReported || note === '') return;
+      isReported = true;
+      printMessage({ stderr }, `${note} before the retry; --no-wait counts instead of waiting.\n`);
     },
-    stop: () => {},
+    stop: () => bar.stop(),
   };
-}
-
-function seconds(ms: number): number {
-  return Math.ceil(ms / 1000);
 }

@@ -1,7 +1,19 @@
 /** Counts the results of `weir send` and formats them: text for people, a JSON document for programs. */
 import { createHistogram } from 'node:perf_hooks';
+import { whole } from '../../base/command/io.ts';
 import { visibleLine } from '../../base/telemetry/visible.ts';
-import type { Attempt } from './pace.ts';
+
+/** Result of one attempt. `isStored`: the answer names an event (X-Weir-Event-Id). `detail`: why the request was refused, from a problem document (RFC 9457). */
+export type Attempt =
+  | {
+      kind: 'answered';
+      status: number;
+      isStored?: boolean;
+      retryAfterMs: number | null;
+      latencyMs: number;
+      detail?: string;
+    }
+  | { kind: 'failed'; name: string };
 
 /** The `--json` document. */
 export interface SendSummary {
@@ -15,7 +27,6 @@ export interface SendSummary {
   details: Record<string, string>;
   /** Lost or refused connections by error name, whether the request was retried or given up. */
   errors: Record<string, number>;
-  /** Retries by cause: a status or an error name. */
   repeated: Record<string, number>;
   /** Latency of final responses, from the start of the attempt to the end of its response; null when there were none. */
   latency_ms: { p50: number | null; p90: number | null; p99: number | null; max: number | null };
@@ -25,57 +36,57 @@ export interface SendSummary {
   bytes: number;
   seconds: number;
   requests_per_second: number;
-  /** Ctrl-C ended the run early. */
   interrupted: boolean;
 }
 
+type Counts = Omit<SendSummary, 'latency_ms' | 'seconds' | 'requests_per_second' | 'interrupted'>;
+
 /** Running counts. Latencies go to a histogram with three significant digits, so memory does not grow with the number of requests. */
 export class SendTally {
-  #sent = 0;
+  readonly #counts: Counts = {
+    sent: 0,
+    stored: 0,
+    statuses: {},
+    details: {},
+    errors: {},
+    repeated: {},
+    late_ms_max: 0,
+    bytes: 0,
+  };
   #ok = 0;
-  #stored = 0;
-  #bytes = 0;
-  #lateMsMax = 0;
   #latencyMsMax = 0;
-  readonly #statuses: Record<string, number> = {};
-  readonly #details: Record<string, string> = {};
-  readonly #errors: Record<string, number> = {};
-  readonly #repeated: Record<string, number> = {};
   readonly #latenciesUs = createHistogram({ lowest: 1, highest: 3_600_000_000, figures: 3 });
 
-  /** Counts a request that ended with this attempt. */
   finished(attempt: Attempt, bodyBytes: number): void {
-    this.#sent += 1;
-    this.#bytes += bodyBytes;
-    if (attempt.kind === 'failed') {
-      add(this.#errors, attempt.name);
-      return;
-    }
-    if (attempt.status >= 200 && attempt.status < 300) this.#ok += 1;
-    if (attempt.isStored) this.#stored += 1;
-    add(this.#statuses, String(attempt.status));
-    if (attempt.detail !== undefined) this.#details[attempt.status] ??= attempt.detail;
-    this.#latencyMsMax = Math.max(this.#latencyMsMax, attempt.latencyMs);
-    this.#latenciesUs.record(Math.max(1, Math.round(attempt.latencyMs * 1000)));
+    const counts = this.#counts;
+    counts.sent += 1;
+    counts.bytes += bodyBytes;
+    if (attempt.kind === 'failed') return add(counts.errors, attempt.name);
+    const { status, isStored, detail, latencyMs } = attempt;
+    if (status >= 200 && status < 300) this.#ok += 1;
+    if (isStored) counts.stored += 1;
+    add(counts.statuses, String(status));
+    if (detail !== undefined) counts.details[status] ??= detail;
+    this.#latencyMsMax = Math.max(this.#latencyMsMax, latencyMs);
+    this.#latenciesUs.record(Math.max(1, Math.round(latencyMs * 1000)));
   }
 
-  /** Counts an attempt that is retried. */
   repeated(attempt: Attempt): void {
-    add(this.#repeated, attempt.kind === 'failed' ? attempt.name : String(attempt.status));
-    if (attempt.kind === 'failed') add(this.#errors, attempt.name);
+    add(this.#counts.repeated, attempt.kind === 'failed' ? attempt.name : String(attempt.status));
+    if (attempt.kind === 'failed') add(this.#counts.errors, attempt.name);
   }
 
   late(ms: number): void {
-    if (ms > this.#lateMsMax) this.#lateMsMax = ms;
+    this.#counts.late_ms_max = Math.max(this.#counts.late_ms_max, ms);
   }
 
   get sent(): number {
-    return this.#sent;
+    return this.#counts.sent;
   }
 
   /** Requests that ended without a 2xx answer. */
   get notAccepted(): number {
-    return this.#sent - this.#ok;
+    return this.sent - this.#ok;
   }
 
   summary(elapsedMs: number, interrupted: boolean): SendSummary {
@@ -85,22 +96,11 @@ export class SendTally {
       measured.count === 0 ? null : roundTo(Math.min(measured.percentile(p) / 1000, this.#latencyMsMax), 2);
     const seconds = elapsedMs / 1000;
     return {
-      sent: this.#sent,
-      stored: this.#stored,
-      statuses: { ...this.#statuses },
-      details: { ...this.#details },
-      errors: { ...this.#errors },
-      repeated: { ...this.#repeated },
-      latency_ms: {
-        p50: percentile(50),
-        p90: percentile(90),
-        p99: percentile(99),
-        max: measured.count === 0 ? null : roundTo(this.#latencyMsMax, 2),
-      },
-      late_ms_max: roundTo(this.#lateMsMax, 1),
-      bytes: this.#bytes,
+      ...this.#counts,
+      latency_ms: { p50: percentile(50), p90: percentile(90), p99: percentile(99), max: percentile(100) },
+      late_ms_max: roundTo(this.#counts.late_ms_max, 1),
       seconds: roundTo(seconds, 3),
-      requests_per_second: seconds > 0 ? roundTo(this.#sent / seconds, 1) : 0,
+      requests_per_second: seconds > 0 ? roundTo(this.sent / seconds, 1) : 0,
       interrupted,
     };
   }
@@ -142,10 +142,6 @@ function list(counts: Record<string, number>): string {
 
 function add(counts: Record<string, number>, name: string): void {
   counts[name] = (counts[name] ?? 0) + 1;
-}
-
-function whole(value: number): string {
-  return value.toLocaleString('en-GB');
 }
 
 function roundTo(value: number, digits: number): number {

@@ -2,14 +2,12 @@
 import { readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
-import { Command } from 'commander';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { CommandError } from '../../../server/base/command/io.ts';
-import { defineBench } from '../../../server/cli/bench/bench.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { define as defineBench } from '../../../server/cli/bench/bench.ts';
 import { processesOf, type Seen } from '../../helpers/processes.ts';
 import { until } from '../../helpers/wait.ts';
 import { makeDataDir, spawnWeir } from '../../helpers/weir.ts';
+import { startCommand } from '../command.ts';
 
 /** Settings of the operator, which would stop any program that reads them. */
 const foreign = { DATABASE_URL: 'host=/nowhere', PORT: 'none', WORKERS: 'none', RATE_LIMIT_INGEST_MAX: 1 };
@@ -140,24 +138,18 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   },
 );
 
-describe('refused before the start', () => {
-  test.each([
-    [['--workers', '0'], '--workers is "0"; allowed: a whole number from 1 to 256.'],
-    [['--workers', '1,,2'], '--workers is ""; allowed: a whole number from 1 to 256.'],
-    [['--workers', '1,257'], '--workers is "257"; allowed: a whole number from 1 to 256.'],
-    [['--workers', '2,2'], '--workers is "2,2"; allowed: each number once, e.g. 1,2,4.'],
-    [['--seconds', '0'], '--seconds is "0"; allowed: a whole number from 1 to 3600.'],
-    [['--seconds', '1.5'], '--seconds is "1.5"; allowed: a whole number from 1 to 3600.'],
-    [['--size', '31'], '--size is "31"; allowed: a whole number from 32 to 1048576.'],
-    [['--size', '1048577'], '--size is "1048577"; allowed: a whole number from 32 to 1048576.'],
-    [['--connections', 'many'], '--connections is "many"; allowed: a whole number from 1 to 10000.'],
-    [['--senders', '65'], '--senders is "65"; allowed: a whole number from 1 to 64.'],
-  ])('%s', async (args, message) => {
-    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-    const command = new Command();
-    defineBench(command, { environment: {}, directory: '/', stdin: Readable.from(['']), stdout, stderr });
-    const failure = await command.parseAsync(args, { from: 'user' }).catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(CommandError);
-    expect(failure).toMatchObject({ message, exitCode: 2 });
-  });
+test.each([
+  [['--workers', '0'], 'Give a whole number from 1 to 256.'],
+  [['--workers', '1,,2'], 'Give a whole number from 1 to 256.'],
+  [['--workers', '1,257'], 'Give a whole number from 1 to 256.'],
+  [['--workers', '2,2'], 'Give each number once, e.g. 1,2,4.'],
+  [['--seconds', '0'], 'Give a whole number from 1 to 3600.'],
+  [['--seconds', '1.5'], 'Give a whole number from 1 to 3600.'],
+  [['--size', '31'], 'Give a whole number from 32 to 1048576.'],
+  [['--size', '1048577'], 'Give a whole number from 32 to 1048576.'],
+  [['--connections', 'many'], 'Give a whole number from 1 to 10000.'],
+  [['--senders', '65'], 'Give a whole number from 1 to 64.'],
+])('%j is refused before the start', async (args, message) => {
+  const { exitCode, message: refusal } = await startCommand(defineBench, args, { directory: '/' }).ended;
+  expect([exitCode, refusal]).toEqual([2, expect.stringContaining(message)]);
 });

@@ -109,51 +109,41 @@ test('the table compares with the first run', () => {
   );
 });
 
-describe('the curve', () => {
-  test('flattens where the next step gains less than a tenth, in any order of measurement', () => {
-    expect(said([run(4, 31_000), run(1, 20_000), run(2, 30_000)])).toContain(
-      'The curve flattens at WORKERS=2: WORKERS=4 reached 1.03 times as much; the maximum was 31,000 requests/s with WORKERS=4.',
-    );
-  });
-
-  test('can rise to its end', () => {
-    expect(said([run(1, 20_000), run(2, 30_000)])).toContain(
-      'The curve rises to the end: the maximum was 30,000 requests/s with WORKERS=2.',
-    );
-  });
-
-  test('does not exist for one point', () => {
-    expect(said([run(1, 20_000)])).not.toContain('curve');
-  });
+/** What the cores were used for. */
+const used = (weir: number, postgres: number, senders: number, others: number) => ({
+  cores_used: { weir, postgres, senders, others },
 });
 
-describe('the limit', () => {
-  test('is the cores when all are used', () => {
-    const cores_used = { weir: 2.1, postgres: 1, senders: 0.8, others: 0.3 };
-    expect(said([run(2, 20_000, { cores_used })])).toContain(
-      '3.9 of 4 cores were in use with WORKERS=2: cores are the limit',
-    );
-  });
+test.each<[string, Run[], string]>([
+  [
+    'flattens where the next step gains less than a tenth, in any order of measurement',
+    [run(4, 31_000), run(1, 20_000), run(2, 30_000)],
+    'The curve flattens at WORKERS=2: WORKERS=4 reached 1.03 times as much; the maximum was 31,000 requests/s with WORKERS=4.',
+  ],
+  [
+    'can rise to its end',
+    [run(1, 20_000), run(2, 30_000)],
+    'The curve rises to the end: the maximum was 30,000 requests/s with WORKERS=2.',
+  ],
+  [
+    'is limited by the cores when all are used',
+    [run(2, 20_000, used(2.1, 1, 0.8, 0.3))],
+    '3.9 of 4 cores were in use with WORKERS=2: cores are the limit',
+  ],
+  [
+    'has another limit when cores are idle',
+    [run(1, 20_000)],
+    '1.9 of 4 cores were in use with WORKERS=1: Weir also waited',
+  ],
+  ['can be limited by the senders', [run(1, 20_000, used(1, 0.5, 0.95, 0))], 'Try --senders 2.'],
+])('the curve %s', (_, runs, finding) => {
+  expect(said(runs)).toContain(finding);
+});
 
-  test('is another cause when cores are idle', () => {
-    expect(said([run(1, 20_000)])).toContain('1.9 of 4 cores were in use with WORKERS=1: Weir also waited');
-  });
-
-  test('can be the senders', () => {
-    const cores_used = { weir: 1, postgres: 0.5, senders: 0.95, others: 0 };
-    expect(said([run(1, 20_000, { cores_used })])).toContain('Try --senders 2.');
-  });
-
-  test('is unknown when other programs use the cores in any of the measurements', () => {
-    const cores_used = { weir: 1, postgres: 0.5, senders: 0.95, others: 0.41 };
-    const text = said([run(1, 20_000, { cores_used }), run(2, 90_000)]);
-    expect(text).toContain('The machine is busy: other programs used 0.4 of its 4 cores during a measurement.');
-    expect(text).not.toMatch(/curve|limit|Try/);
-  });
-
-  test('is not the disk when the database is in memory', () => {
-    expect(said([run(1, 20_000)], { ...quiet, in_memory: true })).toContain(
-      'set TMPDIR to a directory on the disk of DATA_DIR',
-    );
-  });
+test('one point draws no curve, other programs hide every limit, and a database in memory is named', () => {
+  expect(said([run(1, 20_000)])).not.toContain('curve');
+  const busy = said([run(1, 20_000, used(1, 0.5, 0.95, 0.41)), run(2, 90_000)]);
+  expect(busy).toContain('The machine is busy: other programs used 0.4 of its 4 cores during a measurement.');
+  expect(busy).not.toMatch(/curve|limit|Try/);
+  expect(said([run(1, 20_000)], { ...quiet, in_memory: true })).toContain('set TMPDIR to a directory on the disk of');
 });

@@ -18,7 +18,7 @@ import { ForwardTarget } from '../../helpers/forward-target.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
-import { startConsume } from './command.ts';
+import { startConsume } from '../command.ts';
 
 const weir = shared(startAgentApp);
 let target: ForwardTarget;

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { defineListen } from '../../../server/cli/consume/listen.ts';
+import { define as defineListen } from '../../../server/cli/consume/listen.ts';
 import { expireTemporaryAgents } from '../../../server/manage/auth/temporary-agents.ts';
 import { TEMPORARY_AGENT_SECONDS } from '../../../server/model/agents.ts';
 import { send, startAgentApp } from '../../helpers/agents.ts';
@@ -13,7 +13,7 @@ import { addPerson } from '../../helpers/people.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
-import { startCommand } from './command.ts';
+import { startCommand } from '../command.ts';
 
 const weir = shared(startAgentApp);
 const operator = shared(() => addPerson(weir, 'operator'));
@@ -137,7 +137,12 @@ describe('is refused, and leaves no agent behind:', () => {
     ['a text that is not a token', () => [usual(), 'secret text'], 2, /^WEIR_TOKEN is not an API token \(wu_…\);/],
     ['two tokens', () => [[...usual(), '--token', 'a', '--token-file', 'b']], 2, /were both given/],
     ['a filter that is not an expression', () => [[...usual(), '--filter', 'body.n >']], 2, /^--filter: /],
-    ['a missing file', () => [[...usual(), '--token-file', 'none']], 2, /^none cannot be read: ENOENT\.$/],
+    [
+      'a missing file',
+      () => [[...usual(), '--token-file', 'none']],
+      2,
+      /^none cannot be read: there is no such file\.$/,
+    ],
     [
       'a target that is not a URL',
       () => [['--webhook', webhook.id, '--forward', 'localhost:3000']],
@@ -148,13 +153,13 @@ describe('is refused, and leaves no agent behind:', () => {
       'an unknown webhook',
       () => [['--webhook', '2f1c0d7e-5a31-4c8e-9b1f-0d6c2a7e4b15', '--forward', target.url]],
       1,
-      /^No webhook has the id 2f1c0d7e-5a31-4c8e-9b1f-0d6c2a7e4b15\.$/,
+      /^no webhook has the id 2f1c0d7e-5a31-4c8e-9b1f-0d6c2a7e4b15; see: weir webhook list$/,
     ],
     [
       'a server that is not Weir',
       () => [usual(), operator.token, target.url],
       1,
-      /answered api\/v1\/webhooks\/.* with 204$/,
+      /answered api\/v1\/webhooks\/.* with 204 and no document of Weir;/,
     ],
   ];
   test.each(wrong)('%s', async (_, given, exitCode, message) => {

@@ -8,7 +8,7 @@ import { ReadBuffer, serializeMessage, type Transport } from '@modelcontextproto
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../../../server/cli/command/run.ts';
 import { commands } from '../../../server/cli/commands.ts';
-import { Events } from '../../../server/cli/mcp/messages.ts';
+import { eventReader } from '../../../server/cli/mcp/messages.ts';
 import { createCredential } from '../../../server/model/credential.ts';
 import { addAgent, letPass, rowOf, send, startAgentApp } from '../../helpers/agents.ts';
 import { startTestApp } from '../../helpers/app.ts';
@@ -124,10 +124,10 @@ test('an agent that is killed between wait and acknowledge gets the event again;
 });
 
 test('a streamed answer is one line, whatever separators of Unicode are in its text', () => {
-  const events = new Events(() => {});
+  const events = eventReader(() => {});
   const answer = { jsonrpc: '2.0', id: 1, result: { body: 'a\u2028b\u2029c' } };
   events.add(Buffer.from(`event: message\ndata: ${JSON.stringify(answer)}\n\n`));
-  expect(events.last).toEqual(answer);
+  expect(events.last()).toEqual(answer);
 });
 
 test('progress of a call that waits reaches the client', async () => {

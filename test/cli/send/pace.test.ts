@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type Attempt, nextStep, Pace, triesMax } from '../../../server/cli/send/pace.ts';
+import { nextStep, Pace, triesMax } from '../../../server/cli/send/run.ts';
+import type { Attempt } from '../../../server/cli/send/summary.ts';
 
 const answered = (status: number, retryAfterMs: number | null = null): Attempt => ({
   kind: 'answered',

@@ -1,13 +1,14 @@
-/** Shows changes of the configuration, asks about deletions, and makes the changes: each in one transaction, by an operation. */
+/** `weir apply`: shows changes of the configuration, asks about deletions, and makes the changes: each in one transaction, by an operation. */
 import { CommandError, type CommandIo, printJson, printLine, printText } from '../../../base/command/io.ts';
 import { visibleLine } from '../../../base/telemetry/visible.ts';
 import type { SecretMember } from '../../../model/configuration.ts';
-import type { BodyOf, Call } from '../call.ts';
+import type { Call } from '../call.ts';
 import { isAnsweredYes } from '../confirm.ts';
+import { type Row, row } from '../row.ts';
 import { readConfiguration, resolveReference } from './file.ts';
 import { type Change, planOf, readCurrent, unverifiedOf } from './plan.ts';
 
-export interface ApplyOptions {
+interface ApplyOptions {
   file: string;
   dryRun?: boolean;
   prune?: boolean;
@@ -19,12 +20,38 @@ export interface ApplyOptions {
 /** A change that was made, with the credential of an agent that it created. */
 type Made = Change & { credential?: string };
 
-export interface Applied {
+interface Applied {
   applied: boolean;
   changes: Made[];
 }
 
-const NO_SECRETS: Readonly<Partial<Record<SecretMember, string>>> = {};
+type Secrets = Readonly<Partial<Record<SecretMember, string>>>;
+
+export const rows: readonly Row[] = [
+  row<ApplyOptions>()({
+    name: '',
+    description: '',
+    asks: 'deleteWebhook',
+    options: [
+      ['--dry-run', 'show the changes, and make none'],
+      ['--prune', 'delete webhooks and revoke agents that the file does not have; asks first'],
+      ['--unverified', 'also make changes after which a webhook no longer checks signatures'],
+    ],
+    required: [['-f, --file <file>', 'the configuration, YAML or JSON; - is standard input']],
+    // Not the calls of the row: the command asks about all deletions together.
+    run: (_call, { io, connection, options }): Promise<Applied> => applyFile(io, connection.call, options),
+    json: ({ applied, changes }) => ({
+      applied,
+      changes: changes.map(({ before: _before, ...change }) => change),
+    }),
+    // Below the changes.
+    text: ({ applied, changes }) => {
+      if (changes.length === 0) return 'Weir has the configuration of the file: nothing to do.\n';
+      const count = changes.length === 1 ? '1 change' : `${changes.length} changes`;
+      return applied ? `${credentialsOf(changes)}${count} made.\n` : `${count}; nothing was changed.\n`;
+    },
+  }),
+];
 
 /** Rejects with CommandError, also when a person answers no. */
 export async function applyFile(io: CommandIo, call: Call, options: ApplyOptions): Promise<Applied> {
@@ -38,7 +65,7 @@ export async function applyFile(io: CommandIo, call: Call, options: ApplyOptions
   if (isShown) for (const change of changes) printText(io, diffOf(change));
   if (options.dryRun || changes.length === 0) return { applied: false, changes };
   // Before the first change: a variable that is not set changes nothing.
-  const secrets = new Map<Change, typeof NO_SECRETS>();
+  const secrets = new Map<Change, Secrets>();
   for (const change of changes) secrets.set(change, await secretsOf(io, options.file, change));
   await confirmDeletions(io, changes, options.yes === true);
   const made: Made[] = [];
@@ -54,17 +81,6 @@ export async function applyFile(io: CommandIo, call: Call, options: ApplyOptions
     }
   }
   return { applied: true, changes: made };
-}
-
-/** The text below the changes. */
-export function appliedText({ applied, changes }: Applied): string {
-  if (changes.length === 0) return 'Weir has the configuration of the file: nothing to do.\n';
-  if (!applied) return `${changesText(changes.length)}; nothing was changed.\n`;
-  return `${credentialsOf(changes)}${changesText(changes.length)} made.\n`;
-}
-
-function changesText(count: number): string {
-  return count === 1 ? '1 change' : `${count} changes`;
 }
 
 function credentialsOf(changes: readonly Made[]): string {
@@ -90,7 +106,6 @@ function titleOf({ kind, id, name, webhook_id, webhook_name }: Change): string {
     : `${kind} ${name} (${id})`;
 }
 
-/** The lines of a change. */
 function diffOf(change: Change): string {
   const { action, members, before, references, undelivered } = change;
   const value = (given: unknown) => visibleLine(JSON.stringify(given) ?? 'unset');
@@ -112,7 +127,7 @@ function undeliveredText(count: number): string {
   return count === 1 ? '1 undelivered event' : `${count} undelivered events`;
 }
 
-async function secretsOf(io: CommandIo, path: string, change: Change): Promise<typeof NO_SECRETS> {
+async function secretsOf(io: CommandIo, path: string, change: Change): Promise<Secrets> {
   const given: Partial<Record<SecretMember, string>> = {};
   for (const [member, of] of Object.entries(change.references))
     given[member as SecretMember] = await resolveReference(io, path, of, `${titleOf(change)}: ${member}`);
@@ -125,7 +140,8 @@ async function confirmDeletions(io: CommandIo, changes: readonly Change[], yes: 
   if (deleted.length === 0 || yes) return;
   const webhooks = deleted.filter(({ kind }) => kind === 'webhook');
   const agents = deleted.filter(({ kind }) => kind === 'agent');
-  const undelivered = Math.max(...[webhooks, agents].map((all) => sum(all.map(({ undelivered = 0 }) => undelivered))));
+  const countOf = (all: readonly Change[]) => all.reduce((total, { undelivered = 0 }) => total + undelivered, 0);
+  const undelivered = Math.max(countOf(webhooks), countOf(agents));
   const what = [
     webhooks.length > 0 && `Requests to the URLs of ${webhooks.length} webhook(s) then get a 404 response.`,
     agents.length > 0 && `The credentials of ${agents.length} agent(s) are refused from now on.`,
@@ -137,49 +153,29 @@ async function confirmDeletions(io: CommandIo, changes: readonly Change[], yes: 
     throw new CommandError('nothing was changed; --prune deletes what is marked with -: answer y, or give --yes');
 }
 
-function sum(counts: readonly number[]): number {
-  return counts.reduce((total, count) => total + count, 0);
-}
+const operations = {
+  webhook: { create: 'createWebhook', update: 'updateWebhook', delete: 'deleteWebhook' },
+  agent: { create: 'createAgent', update: 'updateAgent', delete: 'revokeAgent' },
+  subscription: { create: 'setSubscription', update: 'setSubscription', delete: 'endSubscription' },
+} as const;
 
 /** Makes one change. A secret is set before the members that need it, or with them where a scheme with a public key ends. */
 async function make(
   call: Call,
-  { action, kind, id, webhook_id: innerId, members, before, references }: Change,
-  { secret, verify_token }: typeof NO_SECRETS,
+  { action, kind, id, webhook_id: innerId, members, before }: Change,
+  { secret, ...others }: Secrets,
   unverified: boolean,
 ): Promise<{ credential?: string }> {
-  const withToken = { ...members, ...(references.verify_token && { verify_token }) };
-  const withSecret = { ...withToken, ...(references.secret && { secret }) };
-  switch (`${kind} ${action}` as const) {
-    case 'webhook create':
-      await call('createWebhook', { input: { id, ...withSecret } });
-      return {};
-    case 'webhook update': {
-      const given = before.public_key === null ? withToken : withSecret;
-      if (references.secret !== undefined && given === withToken) await call('rotateSecret', { id, input: { secret } });
-      if (Object.keys(given).length > 0)
-        await call('updateWebhook', { id, input: { ...given, ...(unverified && { unverified }) } });
-      return {};
-    }
-    case 'webhook delete':
-      await call('deleteWebhook', { id });
-      return {};
-    case 'agent create': {
-      const { credential }: BodyOf<'createAgent'> = await call('createAgent', { input: { id, ...members } });
-      return { credential };
-    }
-    case 'agent update':
-      await call('updateAgent', { id, input: members });
-      return {};
-    case 'agent delete':
-      await call('revokeAgent', { id });
-      return {};
-    case 'subscription delete':
-      await call('endSubscription', { id, innerId });
-      return {};
-    case 'subscription create':
-    case 'subscription update':
-      await call('setSubscription', { id, innerId, input: members });
-      return {};
-  }
+  const isNew = action === 'create';
+  const isRotated = !isNew && secret !== undefined && before.public_key === null;
+  if (isRotated) await call('rotateSecret', { id, input: { secret } });
+  const changed = { ...members, ...others, ...(secret !== undefined && !isRotated && { secret }) };
+  if (action === 'update' && Object.keys(changed).length === 0) return {};
+  const input = {
+    ...(isNew && kind !== 'subscription' && { id }),
+    ...changed,
+    ...(kind === 'webhook' && !isNew && unverified && { unverified }),
+  };
+  const answer = await call(operations[kind][action], { id, innerId, ...(action !== 'delete' && { input }) });
+  return answer !== null && 'credential' in answer ? { credential: answer.credential } : {};
 }

@@ -46,20 +46,15 @@ export interface Change {
   /** The id of the webhook or agent; for a subscription, that of the agent. */
   id: string;
   name: string;
-  /** The webhook of a subscription. */
   webhook_id?: string;
   webhook_name?: string;
-  /** What a creation or an update sets. */
   members: Members;
-  /** What the members were before an update. */
   before: Members;
-  /** Secrets that an action sets. */
   references: Partial<Record<(typeof secretMembers)[number], Reference>>;
   /** Deliveries that are pending or leased, for a deletion. */
   undelivered?: number;
 }
 
-/** Reads the present configuration. */
 export async function readCurrent(call: Call): Promise<Current> {
   const webhooks = new Map<string, CurrentWebhook>();
   for (const one of (await readList(call, 'listWebhooks')).items) {
@@ -90,45 +85,49 @@ function ownOf(kind: keyof typeof configured, given: object): Members {
  * @param prunes deletes what the sections of the file do not have
  */
 export function planOf(current: Current, { webhooks, agents }: Configuration, prunes: boolean): Change[] {
-  const wanted = new Set(webhooks?.map(({ id }) => id) ?? []);
+  const removed = prunes
+    ? { webhooks: missing(current.webhooks, webhooks), agents: missing(current.agents, agents) }
+    : { webhooks: [], agents: [] };
   const names = new Map([...current.webhooks.values(), ...(webhooks ?? [])].map(({ id, name }) => [id, String(name)]));
-  const isPruned = (id: string) => prunes && webhooks !== undefined && !wanted.has(id);
-  const nameOf = (agent: string, id: string) => {
-    if (!names.has(id) || isPruned(id))
-      throw new CommandError(`agent ${agent}: it subscribes to the webhook ${id}, which is not in the file`, 2);
-    return names.get(id)!;
+  const isKept = (id: string) => names.has(id) && !removed.webhooks.some((webhook) => webhook.id === id);
+
+  const changesOfAgent = ({ id, subscriptions, ...wanted }: NonNullable<typeof agents>[number]): Change[] => {
+    const name = String(wanted.name);
+    const before = current.agents.get(id);
+    const base = { kind: 'subscription', id, name } as const;
+    const changes = changeOf({ kind: 'agent', id, name }, ownOf('agent', wanted), before?.members);
+    for (const { webhook: webhook_id, ...members } of subscriptions) {
+      if (!isKept(webhook_id))
+        throw new CommandError(
+          `agent ${name}: it subscribes to the webhook ${webhook_id}, which is not in the file`,
+          2,
+        );
+      const one = { ...base, webhook_id, webhook_name: names.get(webhook_id)! };
+      changes.push(...changeOf(one, ownOf('subscription', members), before?.subscriptions.get(webhook_id)));
+    }
+    for (const webhook_id of before?.subscriptions.keys() ?? [])
+      if (!subscriptions.some(({ webhook }) => webhook === webhook_id))
+        changes.push(deletion({ ...base, webhook_id, webhook_name: names.get(webhook_id)! }));
+    return changes;
   };
-  const deletions = <One extends { id: string; name: string }>(
-    kind: 'webhook' | 'agent',
-    all: Map<string, One>,
-    kept: readonly { id: string }[] | undefined,
-  ): Change[] => {
-    if (!prunes || kept === undefined) return [];
-    const ids = new Set(kept.map(({ id }) => id));
-    const removed = [...all.values()].filter(({ id }) => !ids.has(id));
-    return removed.map(({ id, name }) => ({ ...nothing, action: 'delete', kind, id, name }));
-  };
+
   return [
-    ...(webhooks ?? []).flatMap((webhook) => changeOf('webhook', webhook, current.webhooks.get(webhook.id))),
+    ...(webhooks ?? []).flatMap((webhook) => changeOfWebhook(webhook, current.webhooks.get(webhook.id))),
     // First, since a new agent may have the name of one that goes.
-    ...deletions('agent', current.agents, agents),
-    ...renamedFirst(
-      (agents ?? []).flatMap((agent) => {
-        const before = current.agents.get(agent.id);
-        const name = String(agent.name);
-        return [
-          ...changeOf('agent', agent, before),
-          ...subscriptionChanges(agent.subscriptions, before?.subscriptions ?? new Map()).map((change) => ({
-            ...change,
-            id: agent.id,
-            name,
-            webhook_name: change.action === 'delete' ? names.get(change.webhook_id)! : nameOf(name, change.webhook_id),
-          })),
-        ];
-      }),
-    ),
-    ...deletions('webhook', current.webhooks, webhooks),
+    ...removed.agents.map(({ id, name }) => deletion({ kind: 'agent', id, name })),
+    ...renamedFirst((agents ?? []).flatMap(changesOfAgent)),
+    ...removed.webhooks.map(({ id, name }) => deletion({ kind: 'webhook', id, name })),
   ];
+}
+
+/** What the section of a file does not have; nothing without the section. */
+function missing<One extends { id: string }>(
+  all: Map<string, One>,
+  section: readonly { id: string }[] | undefined,
+): One[] {
+  if (section === undefined) return [];
+  const ids = new Set(section.map(({ id }) => id));
+  return [...all.values()].filter(({ id }) => !ids.has(id));
 }
 
 /** A new agent may have the name that another one had. */
@@ -137,48 +136,40 @@ function renamedFirst(changes: readonly Change[]): Change[] {
   return [...changes.filter(isRenamed), ...changes.filter((change) => !isRenamed(change))];
 }
 
-const nothing = { members: {}, before: {}, references: {} };
+type Changed = Pick<Change, 'kind' | 'id' | 'name' | 'webhook_id' | 'webhook_name'>;
 
-function changeOf(
-  kind: 'webhook' | 'agent',
-  wanted: Members & { id: string; secret?: Reference | undefined; verify_token?: Reference | undefined },
-  before: (CurrentAgent | CurrentWebhook) | undefined,
-): Change[] {
-  const { id } = wanted;
-  const members = ownOf(kind, wanted);
-  const name = String(members.name);
-  const needsSecret = before === undefined || (members.public_key === null && !usesSecret(before as CurrentWebhook));
-  const { hasVerifyToken = false } = (before ?? {}) as Partial<CurrentWebhook>;
-  const references = {
-    ...(wanted.secret !== undefined && needsSecret && { secret: wanted.secret }),
-    ...(wanted.verify_token !== undefined && !hasVerifyToken && { verify_token: wanted.verify_token }),
-  };
-  if (before === undefined) return [{ ...nothing, action: 'create', kind, id, name, members, references }];
-  const changed = differing(before.members, members);
-  if (hasVerifyToken && wanted.verify_token === undefined) changed.verify_token = null;
-  if (Object.keys(changed).length === 0 && Object.keys(references).length === 0) return [];
-  return [{ action: 'update', kind, id, name, members: changed, before: before.members, references }];
+function deletion(what: Changed): Change {
+  return { ...what, action: 'delete', members: {}, before: {}, references: {} };
 }
 
-function subscriptionChanges(
-  wanted: readonly ({ webhook: string } & Members)[],
-  before: ReadonlyMap<string, Members>,
-): (Change & { webhook_id: string })[] {
-  const base = { ...nothing, kind: 'subscription' as const, id: '', name: '' };
-  const kept = new Set(wanted.map(({ webhook }) => webhook));
-  return [
-    ...wanted.flatMap(({ webhook: webhook_id, ...given }): (Change & { webhook_id: string })[] => {
-      const members = ownOf('subscription', given);
-      const now = before.get(webhook_id);
-      if (now === undefined) return [{ ...base, action: 'create', webhook_id, members }];
-      const changed = differing(now, members);
-      if (Object.keys(changed).length === 0) return [];
-      return [{ ...base, action: 'update', webhook_id, members: changed, before: now }];
-    }),
-    ...[...before.keys()]
-      .filter((id) => !kept.has(id))
-      .map((webhook_id) => ({ ...base, action: 'delete' as const, webhook_id })),
-  ];
+function changeOfWebhook({ secret, verify_token, ...wanted }: ConfiguredWebhook, now?: CurrentWebhook): Change[] {
+  const name = String(wanted.name);
+  const members = ownOf('webhook', wanted);
+  const needsSecret = now === undefined || (members.public_key === null && !usesSecret(now));
+  const { hasVerifyToken = false } = now ?? {};
+  const endsToken = hasVerifyToken && verify_token === undefined;
+  return changeOf(
+    { kind: 'webhook', id: wanted.id, name },
+    { ...members, ...(endsToken && { verify_token: null }) },
+    now?.members,
+    {
+      ...(secret !== undefined && needsSecret && { secret }),
+      ...(verify_token !== undefined && !hasVerifyToken && { verify_token }),
+    },
+  );
+}
+
+/** None when the members are as wanted, and no secret is to be set. */
+function changeOf(
+  what: Changed,
+  members: Members,
+  before: Members | undefined,
+  references: Change['references'] = {},
+): Change[] {
+  if (before === undefined) return [{ ...what, action: 'create', members, before: {}, references }];
+  const changed = differing(before, members);
+  if (Object.keys(changed).length === 0 && Object.keys(references).length === 0) return [];
+  return [{ ...what, action: 'update', members: changed, before, references }];
 }
 
 function differing(before: Members, after: Members): Members {

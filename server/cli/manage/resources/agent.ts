@@ -2,13 +2,13 @@
 
 import { open, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { CommandError, table } from '../../../base/command/io.ts';
+import { CommandError, itemsTable } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import { agentFields } from '../../../model/agents.ts';
-import { seconds } from '../../command/arguments.ts';
+import { wholeNumber } from '../../command/arguments.ts';
 import type { BodyOf, Call } from '../call.ts';
 import { idsOfGiven, readList } from '../lists.ts';
-import { type Row, repeated, row } from '../row.ts';
+import { act, type Row, repeated, row } from '../row.ts';
 import { changesOf, fieldOptions, membersOf } from './field-options.ts';
 
 type Agent = BodyOf<'showAgent'>;
@@ -27,7 +27,7 @@ const IDS_MAX = 50;
 const target = 'agent';
 const webhook = ['--webhook <webhook>', 'this webhook, by id or name; may be repeated', repeated] as const;
 
-export const agentRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<AddOptions>()({
     name: 'add',
     description: 'create an agent and print its credential, once',
@@ -69,16 +69,7 @@ export const agentRows: readonly Row[] = [
     json: ({ page }) => page,
     list: {
       columns: ['ID', 'NAME', 'STATE', 'WEBHOOKS', 'FILTERS', 'MAX LEASED', 'LAST SEEN', 'CREATED'],
-      cells: ({ agent, activity }) => [
-        agent.id,
-        agent.name,
-        stateOf(agent),
-        String(agent.webhooks),
-        String(agent.filters),
-        limitOf(agent),
-        activity?.last_seen_at ?? NEVER,
-        agent.created_at,
-      ],
+      cells: ['id', 'name', stateOf, 'webhooks', 'filters', limitOf, seenOf, 'created_at'],
       whenEmpty: () => `No agents yet. Create one: ${weirCommand()} agent add --name ci --webhook ID`,
     },
   }),
@@ -89,10 +80,12 @@ export const agentRows: readonly Row[] = [
     target,
     run: async (call, { id, options: { json } }) => {
       const agent = await call('showAgent', { id });
-      return { agent, more: json ? null : await moreOf(call, agent) };
+      if (json) return { agent, shown: [], webhooks: [] };
+      const { items: webhooks } = await call('listAgentWebhooks', { id });
+      return { agent, shown: await withActivity(call, [agent]), webhooks };
     },
     json: ({ agent }) => agent,
-    text: ({ agent, more }) => agentText(agent, more!),
+    text: ({ shown: [agent], webhooks }) => agentText(agent!, webhooks),
   }),
 
   row<{ filtered?: boolean }>()({
@@ -103,8 +96,8 @@ export const agentRows: readonly Row[] = [
     run: (call, { id, options: { filtered } }) => readList(ofAgent(call, id), 'listAgentWebhooks', { filtered }),
     list: {
       columns: ['WEBHOOK', 'NAME', 'FILTER', 'ORDER BY'],
-      cells: ({ webhook_id, name, filter, order_by }) => [webhook_id, name, filter ?? 'none', order_by ?? 'none'],
-      whenEmpty: () => NO_WEBHOOKS,
+      cells: ['webhook_id', 'name', ['filter', 'none'], ['order_by', 'none']],
+      whenEmpty: NO_WEBHOOKS,
     },
   }),
 
@@ -119,7 +112,7 @@ export const agentRows: readonly Row[] = [
         "deliver events with the same key one after the other: a JSON Pointer into the body, or header:NAME; '' removes the order",
       ],
     ],
-    more: (command) => command.requiredOption(...webhook),
+    required: [webhook],
     run: async (call, { id, options }) => {
       const webhooks = (await idsOfGiven(call, 'webhook', options.webhook))!;
       // Nothing changes when one of them is unknown.
@@ -139,7 +132,7 @@ export const agentRows: readonly Row[] = [
     name: 'unsubscribe',
     description: 'unsubscribe an agent from webhooks; its deliveries are kept',
     target,
-    more: (command) => command.requiredOption(...webhook),
+    required: [webhook],
     run: async (call, { id, options }) => {
       let agent: Agent | undefined;
       for (const innerId of (await idsOfGiven(call, 'webhook', options.webhook))!)
@@ -157,20 +150,16 @@ export const agentRows: readonly Row[] = [
     text: ({ id }) => `${id}: paused. Its deliveries wait until: ${weirCommand()} agent resume ${id}\n`,
   }),
 
-  row()({
-    name: 'resume',
-    description: 'end the pause of an agent',
-    target,
-    run: (call, { id }) => call('updateAgent', { id, input: { paused: false } }),
-    text: ({ id }) => `${id}: resumed.\n`,
-  }),
+  act(target, 'resume', 'end the pause of an agent', 'updateAgent', 'resumed', { paused: false }),
 
   row<{ overlap: number }>()({
     name: 'rotate',
     description: 'replace the credential and print the new one, once',
     target,
     asks: 'rotateAgent',
-    options: [['--overlap <seconds>', 'how long the old credential and its sessions stay valid', seconds, 0]],
+    options: [
+      ['--overlap <seconds>', 'how long the old credential and its sessions stay valid', wholeNumber(undefined, 0), 0],
+    ],
     run: (call, { id, options: { overlap } }) => call('rotateAgent', { id, input: { overlap_seconds: overlap } }),
     text: (agent) => {
       const until = agent.previous_credential_expires_at;
@@ -180,14 +169,13 @@ export const agentRows: readonly Row[] = [
     },
   }),
 
-  row()({
-    name: 'revoke',
-    description: 'revoke its credential and sessions permanently; its deliveries are kept',
+  act(
     target,
-    asks: 'revokeAgent',
-    run: (call, { id }) => call('revokeAgent', { id }),
-    text: (_answer, { id }) => `${id}: revoked.\n`,
-  }),
+    'revoke',
+    'revoke its credential and sessions permanently; its deliveries are kept',
+    'revokeAgent',
+    'revoked',
+  ),
 ];
 
 /** Opens the file first: a credential that cannot be written would be lost. */
@@ -211,40 +199,32 @@ function credentialText({ credential }: { credential: string }): string {
   return `  Credential  ${credential}   (shown once)\n`;
 }
 
-async function withActivity<One extends { id: string }>(
-  call: Call,
-  agents: readonly One[],
-): Promise<{ agent: One; activity?: Activity }[]> {
+async function withActivity<One extends { id: string }>(call: Call, agents: readonly One[]) {
   const found = new Map<string, Activity>();
   for (let from = 0; from < agents.length; from += IDS_MAX) {
     const ids = agents.slice(from, from + IDS_MAX).map(({ id }) => id);
     const { items } = await call('listAgentActivity', { query: { agent_ids: ids.join(',') } });
     for (const one of items) found.set(one.agent_id, one);
   }
-  return agents.map((agent) => ({ agent, activity: found.get(agent.id)! }));
-}
-
-async function moreOf(call: Call, agent: Agent) {
-  const [[shown], { items: webhooks }] = await Promise.all([
-    withActivity(call, [agent]),
-    call('listAgentWebhooks', { id: agent.id }),
-  ]);
-  return { activity: shown!.activity!, webhooks };
+  return agents.map((agent) => ({ ...agent, activity: found.get(agent.id) }));
 }
 
 function ofAgent(call: Call, id: string): Call {
   return (name, given) => call(name, { ...given, id });
 }
 
-function agentText(agent: Agent, { activity, webhooks }: Awaited<ReturnType<typeof moreOf>>): string {
-  const { last_seen_at, last_seen_from, previous_credential_used_at, waiting_since, dead, filters } = activity;
+function agentText(
+  agent: Agent & { activity: Activity | undefined },
+  webhooks: BodyOf<'listAgentWebhooks'>['items'],
+): string {
+  const { last_seen_from, previous_credential_used_at, waiting_since, dead, filters } = agent.activity!;
   const until = agent.previous_credential_expires_at;
   const facts = [
     ['Name', agent.name],
     ['State', stateOf(agent)],
     ['Max leased', limitOf(agent)],
     ['Webhooks', `${agent.webhooks}, ${agent.filters} with a filter`],
-    ['Last seen', last_seen_at === null ? NEVER : `${last_seen_at} from ${last_seen_from}`],
+    ['Last seen', `${seenOf(agent)}${last_seen_from === null ? '' : ` from ${last_seen_from}`}`],
     ...(until === null
       ? []
       : [['Old credential', `until ${until}, last used ${previous_credential_used_at ?? NEVER}`] as const]),
@@ -254,17 +234,20 @@ function agentText(agent: Agent, { activity, webhooks }: Awaited<ReturnType<type
   ] as const;
   const text = facts.map(([name, value]) => `${name.padEnd(16)}${value}\n`).join('');
   if (webhooks.length === 0) return `${text}\n${NO_WEBHOOKS}\n`;
-  const rows = webhooks.map(({ webhook_id, name, filter }) => {
-    const failures = filters.find((one) => one.webhook_id === webhook_id)?.failures ?? 0;
-    return [webhook_id, name, String(failures), filter ?? 'none'];
-  });
+  const failuresOf = (webhook: { webhook_id: string }) =>
+    filters.find(({ webhook_id }) => webhook_id === webhook.webhook_id)?.failures ?? 0;
   const left = agent.webhooks - webhooks.length;
   const more = left > 0 ? `and ${left} more; see: ${weirCommand()} agent webhooks ${agent.id}\n` : '';
-  return `${text}\n${table(['WEBHOOK', 'NAME', 'FAILURES', 'FILTER'], rows)}${more}`;
+  const columns = ['WEBHOOK', 'NAME', 'FAILURES', 'FILTER'];
+  return `${text}\n${itemsTable(columns, ['webhook_id', 'name', failuresOf, ['filter', 'none']], webhooks)}${more}`;
 }
 
 function stateOf({ revoked, paused, temporary }: Pick<Agent, 'revoked' | 'paused' | 'temporary'>): string {
   return revoked ? 'revoked' : paused ? 'paused' : temporary ? 'temporary' : 'active';
+}
+
+function seenOf({ activity }: { activity: Activity | undefined }): string {
+  return activity?.last_seen_at ?? NEVER;
 }
 
 function limitOf({ max_leased }: Pick<Agent, 'max_leased'>): string {

@@ -3,24 +3,27 @@ import { wholeNumber } from '../../command/arguments.ts';
 import { readList } from '../lists.ts';
 import { type Row, row } from '../row.ts';
 
-/** Alerts of one list. */
 const LISTED_MAX = 200;
 
-export const alertRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<{ active?: boolean; limit: number }>()({
     name: 'list',
     description: 'show the newest alerts, active and ended',
     options: [
       ['--active', 'only alerts that are active now'],
-      ['--limit <alerts>', `maximum number, at most ${LISTED_MAX}`, wholeNumber('--limit', LISTED_MAX), 20],
+      ['--limit <alerts>', `maximum number, at most ${LISTED_MAX}`, wholeNumber(LISTED_MAX), 20],
     ],
     run: (call, { options: { active, limit } }) => readList(call, 'listAlerts', { active }, limit),
     list: {
       columns: ['BEGAN', 'ENDED', 'CONDITION', 'REQUESTS', 'ALERT'],
-      cells: ({ began_at, ended_at, condition, requests, text }) => {
-        const sent = requests.map(({ type, state }) => `${type.replace('alert.', '')}: ${state}`).join(', ');
-        return [began_at, ended_at ?? 'active', condition, sent || '-', text];
-      },
+      cells: [
+        'began_at',
+        ['ended_at', 'active'],
+        'condition',
+        ({ requests }) =>
+          requests.map(({ type, state }) => `${type.replace('alert.', '')}: ${state}`).join(', ') || '-',
+        'text',
+      ],
       whenEmpty: ({ active }) => (active ? 'No alert is active.' : 'No alerts.'),
     },
   }),

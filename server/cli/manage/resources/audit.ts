@@ -1,19 +1,10 @@
 /** `weir audit list|verify`. */
-import { positive } from '../../command/arguments.ts';
+import { wholeNumber } from '../../command/arguments.ts';
 import { readList } from '../lists.ts';
 import { type Row, row } from '../row.ts';
 
-interface ListOptions {
-  action?: string;
-  actor?: string;
-  target?: string;
-  from?: string;
-  to?: string;
-  limit: number;
-}
-
-export const auditRows: readonly Row[] = [
-  row<ListOptions>()({
+export const rows: readonly Row[] = [
+  row<Partial<Record<'action' | 'actor' | 'target' | 'from' | 'to', string>> & { limit: number }>()({
     name: 'list',
     description: 'show the newest entries',
     options: [
@@ -22,21 +13,21 @@ export const auditRows: readonly Row[] = [
       ['--target <id>', 'on this target'],
       ['--from <time>', 'at or after this time, e.g. 2030-01-31T12:00:00Z'],
       ['--to <time>', 'before this time'],
-      ['--limit <entries>', 'maximum number', positive, 20],
+      ['--limit <entries>', 'maximum number', wholeNumber(), 20],
     ],
     run: (call, { options: { action, actor, target, from, to, limit } }) =>
       readList(call, 'listAudit', { action, actor_id: actor, target_id: target, from, to }, limit),
     list: {
       columns: ['NUMBER', 'AT', 'WHO', 'FROM', 'ACTION', 'TARGET'],
-      cells: ({ number, at, actor, action, target }) => [
-        String(number),
-        at ?? '?',
-        actor === null ? '?' : `${actor.kind} ${actor.name}`,
-        actor?.address ?? '',
-        action ?? '?',
-        target === null ? '?' : `${target.name}${target.id === null ? '' : ` (${target.id})`}`,
+      cells: [
+        'number',
+        ['at', '?'],
+        ({ actor }) => (actor === null ? '?' : `${actor.kind} ${actor.name}`),
+        ({ actor }) => actor?.address,
+        ['action', '?'],
+        ({ target }) => (target === null ? '?' : `${target.name}${target.id === null ? '' : ` (${target.id})`}`),
       ],
-      whenEmpty: () => 'No matching entries.',
+      whenEmpty: 'No matching entries.',
     },
   }),
   row<{ head?: string }>()({

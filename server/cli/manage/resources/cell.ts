@@ -1,8 +1,6 @@
 /** `weir cell add|list|update|move|drain|remove`. */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { Argument } from 'commander';
-import { CommandError, type CommandIo, printLine, readLine } from '../../../base/command/io.ts';
+import { CommandError, type CommandIo, printLine, readGiven, readLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import type { CellView } from '../../../model/cells.ts';
 import { type Call, notFound } from '../call.ts';
@@ -20,7 +18,7 @@ const databaseOptions = [
 
 const cell = new Argument('<cell>', 'its number or its name');
 
-export const cellRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<DatabaseOptions & { citus?: true; name?: string }>()({
     name: 'add',
     description: 'store the events of further webhooks on another Postgres server, or another node of Citus',
@@ -53,19 +51,19 @@ export const cellRows: readonly Row[] = [
     run: (call) => call('listCells'),
     list: {
       columns: ['CELL', 'NAME', 'KIND', 'STATE', 'ADDRESS', 'WEBHOOKS', 'EVENTS', 'BYTES', 'STANDBY BEHIND', 'WAITING'],
-      cells: (one) => [
-        String(one.number),
-        one.name,
-        one.kind,
-        stateOf(one),
-        one.address,
-        String(one.webhooks),
-        one.events === null ? '' : one.events === 0 && one.oldest_at !== null ? 'few' : `~${one.events}`,
-        String(one.bytes ?? ''),
-        String(one.replication_lag_bytes ?? ''),
-        String(one.waiting),
+      cells: [
+        'number',
+        'name',
+        'kind',
+        stateOf,
+        'address',
+        'webhooks',
+        eventsOf,
+        'bytes',
+        'replication_lag_bytes',
+        'waiting',
       ],
-      whenEmpty: () => '',
+      whenEmpty: '',
     },
   }),
 
@@ -94,8 +92,7 @@ export const cellRows: readonly Row[] = [
     name: 'move',
     description: 'store new events of a webhook in another cell; older ones stay until retention removes them',
     target: 'webhook',
-    more: (command) =>
-      command.requiredOption('--to <cell>', 'number or name of the cell; 0 or home: the first database'),
+    required: [['--to <cell>', 'number or name of the cell; 0 or home: the first database']],
     run: async (call, { id, options: { to } }) => call('moveWebhook', { id, input: { cell: await cellOf(call, to) } }),
     text: ({ id, cell }) => `${id}: new events go to cell ${cell}.\n`,
   }),
@@ -133,14 +130,17 @@ export const cellRows: readonly Row[] = [
   }),
 ];
 
-/** When a draining cell will be empty, or that it is. */
 function stateOf({ away, state, empty_at }: CellView): string {
   if (away !== null) return `away: ${away}`;
   if (state !== 'draining') return state;
   return empty_at === null ? 'drained' : `draining until ${empty_at}`;
 }
 
-/** The number of a cell that was given by number or name. */
+function eventsOf({ events, oldest_at }: CellView): string {
+  if (events === null) return '';
+  return events === 0 && oldest_at !== null ? 'few' : `~${events}`;
+}
+
 export async function cellOf(call: Call, given: string): Promise<number> {
   if (/^\d{1,4}$/.test(given)) return Number(given);
   const found = (await call('listCells')).items.find(({ name }) => name === given);
@@ -157,12 +157,7 @@ function checkDatabase({ databaseFile, databaseStdin }: DatabaseOptions): void {
     throw new CommandError('--database-file and --database-stdin exclude each other', 2);
 }
 
-async function givenDatabase(io: CommandIo, options: DatabaseOptions): Promise<string | undefined> {
-  if (options.databaseStdin) return readLine(io);
-  if (options.databaseFile === undefined) return undefined;
-  try {
-    return (await readFile(resolve(io.directory, options.databaseFile), 'utf8')).trim();
-  } catch (error) {
-    throw new CommandError(`${options.databaseFile} cannot be read: ${(error as Error).message}`, 2);
-  }
+async function givenDatabase(io: CommandIo, { databaseStdin, databaseFile }: DatabaseOptions) {
+  if (databaseStdin) return readLine(io);
+  return databaseFile === undefined ? undefined : (await readGiven(io, databaseFile)).trim();
 }

@@ -1,10 +1,10 @@
 /** `weir delivery replay|dismiss|undo`. */
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import { CommandError, printMessage } from '../../../base/command/io.ts';
 import { needsOneAgent } from '../../../model/dead-letters.ts';
 import type { Call } from '../call.ts';
 import { idOf, idOfGiven } from '../lists.ts';
-import { type Given, type Row, row } from '../row.ts';
+import { type Given, type OptionRow, type Row, row } from '../row.ts';
 
 interface ActOptions {
   agent?: string;
@@ -23,13 +23,12 @@ interface Acted {
   actionIds: string[];
 }
 
-function withScope(command: Command): Command {
-  return command
-    .option('--agent <agent>', 'all deliveries of this agent, by id or name')
-    .option('--all-agents', 'all deliveries of all agents')
-    .option('--webhook <webhook>', 'only of this webhook, by id or name')
-    .option('--reason <reason>', 'only with exactly this reason');
-}
+const scope: readonly OptionRow[] = [
+  ['--agent <agent>', 'all deliveries of this agent, by id or name'],
+  ['--all-agents', 'all deliveries of all agents'],
+  ['--webhook <webhook>', 'only of this webhook, by id or name'],
+  ['--reason <reason>', 'only with exactly this reason'],
+];
 
 /** Throws CommandError unless the options say either one delivery or many. */
 function checkScope(id: string, { agent, allAgents, state = 'dead' }: ActOptions): void {
@@ -40,19 +39,21 @@ function checkScope(id: string, { agent, allAgents, state = 'dead' }: ActOptions
     throw new CommandError(`give --agent: ${state} deliveries are replayed for one agent at a time`, 2);
 }
 
-/** Acts in batches on what is finished when the first one begins; each batch is recorded in the audit log. */
-async function actOnAll(
+/** Acts on one delivery, or in batches on what is finished when the first one begins; each batch is recorded in the audit log. */
+async function act(
   call: Call,
-  { options: { agent, webhook, reason, state, json }, io }: Given<ActOptions>,
-  act: (call: Call, input: object) => Promise<ActedBatch>,
+  { id, options: { agent, webhook, reason, state, json }, io }: Given<ActOptions>,
+  one: 'replayDelivery' | 'dismissDelivery',
+  many: 'replayDeliveries' | 'dismissDeliveries',
 ): Promise<Acted> {
+  if (id !== '') return { answer: await call(one, { id }), count: 1, actionIds: [] };
   const agent_id = agent === undefined ? null : await idOf(call, 'agent', agent);
   const webhook_id = (await idOfGiven(call, 'webhook', webhook)) ?? null;
   const acted: Acted = { answer: {}, count: 0, actionIds: [] };
   for (let finished_before: string | undefined; ; ) {
-    const batch = await act(call, { agent_id, webhook_id, reason, state, finished_before });
-    acted.count += batch.count;
-    acted.answer = batch.answer(acted.count);
+    const batch = await call(many, { input: { agent_id, webhook_id, reason, state, finished_before } });
+    acted.count += 'replayed' in batch ? batch.replayed : batch.dismissed;
+    acted.answer = { ...batch, ['replayed' in batch ? 'replayed' : 'dismissed']: acted.count };
     if (batch.action_id !== null) acted.actionIds.push(batch.action_id);
     if (!batch.more) break;
     finished_before = batch.finished_before;
@@ -66,20 +67,11 @@ function undoLines(actionIds: readonly string[]): string {
   return actionIds.map((actionId) => `Undo: weir delivery undo ${actionId}\n`).join('');
 }
 
-interface ActedBatch {
-  count: number;
-  more: boolean;
-  finished_before: string;
-  action_id: string | null;
-  /** The answer with the sum of all batches. */
-  answer: (count: number) => object;
-}
-
 const target = { argument: 'id', description: 'id of the delivery', optional: true } as const;
 const json = ({ answer }: Acted) => answer;
 
-function text({ count, actionIds }: Acted, one: string, many: string): string {
-  return `${count} ${count === 1 ? one : many}.\n${undoLines(actionIds)}`;
+function text({ count, actionIds }: Acted, done: string): string {
+  return `${count} ${count === 1 ? 'delivery is' : 'deliveries are'} ${done}.\n${undoLines(actionIds)}`;
 }
 
 export const actionRows: readonly Row[] = [
@@ -88,23 +80,14 @@ export const actionRows: readonly Row[] = [
     description:
       'replay one finished delivery, or all deliveries of an agent (or of all agents) in a state; attempts start again from zero',
     target,
-    more: (command) =>
-      withScope(command).addOption(
-        new Option('--state <state>', 'in this state')
-          .choices(['dead', 'done', 'dismissed', 'filtered'])
-          .default('dead'),
-      ),
+    options: [
+      ...scope,
+      new Option('--state <state>', 'in this state').choices(['dead', 'done', 'dismissed', 'filtered']).default('dead'),
+    ],
     check: checkScope,
-    run: async (call, given): Promise<Acted> => {
-      const { id } = given;
-      if (id !== '') return { answer: await call('replayDelivery', { id }), count: 1, actionIds: [] };
-      return actOnAll(call, given, async (call, input) => {
-        const batch = await call('replayDeliveries', { input });
-        return { ...batch, count: batch.replayed, answer: (replayed) => ({ ...batch, replayed }) };
-      });
-    },
+    run: (call, given) => act(call, given, 'replayDelivery', 'replayDeliveries'),
     json,
-    text: (acted) => text(acted, 'delivery is pending again', 'deliveries are pending again'),
+    text: (acted) => text(acted, 'pending again'),
   }),
 
   row<ActOptions>()({
@@ -112,18 +95,11 @@ export const actionRows: readonly Row[] = [
     description: 'end one dead delivery, or all of an agent (or of all agents), without a replay',
     target,
     asks: 'dismissDeliveries',
-    more: withScope,
+    options: scope,
     check: checkScope,
-    run: async (call, given): Promise<Acted> => {
-      const { id } = given;
-      if (id !== '') return { answer: await call('dismissDelivery', { id }), count: 1, actionIds: [] };
-      return actOnAll(call, given, async (call, input) => {
-        const batch = await call('dismissDeliveries', { input });
-        return { ...batch, count: batch.dismissed, answer: (dismissed) => ({ ...batch, dismissed }) };
-      });
-    },
+    run: (call, given) => act(call, given, 'dismissDelivery', 'dismissDeliveries'),
     json,
-    text: (acted) => text(acted, 'delivery is dismissed', 'deliveries are dismissed'),
+    text: (acted) => text(acted, 'dismissed'),
   }),
 
   row()({

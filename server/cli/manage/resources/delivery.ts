@@ -1,8 +1,8 @@
 /** `weir delivery list|show|dead|replay|dismiss|undo`. */
 import { Option } from 'commander';
-import { table } from '../../../base/command/io.ts';
+import { type Cell, itemsTable } from '../../../base/command/io.ts';
 import { deliveryStates } from '../../../model/events.ts';
-import { positive, time } from '../../command/arguments.ts';
+import { time, wholeNumber } from '../../command/arguments.ts';
 import { idOfGiven, namesOf, readList } from '../lists.ts';
 import { type OptionRow, type Row, row } from '../row.ts';
 import { actionRows } from './delivery-act.ts';
@@ -17,7 +17,7 @@ const scope: readonly OptionRow[] = [
   ['--webhook <webhook>', 'of this webhook, by id or name'],
 ];
 
-export const deliveryRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<Scope & { state?: string; held?: true; from?: string; to?: string; limit: number }>()({
     name: 'list',
     description: 'show the newest deliveries',
@@ -27,7 +27,7 @@ export const deliveryRows: readonly Row[] = [
       ['--held', 'only those that wait for another delivery with their key'],
       ['--from <time>', 'of events received at or after this time', time],
       ['--to <time>', 'of events received before this time', time],
-      ['--limit <deliveries>', 'maximum number', positive, 20],
+      ['--limit <deliveries>', 'maximum number', wholeNumber(), 20],
     ],
     run: async (call, { options: { agent, webhook, state, held, from, to, limit } }) => {
       const agent_id = await idOfGiven(call, 'agent', agent);
@@ -37,15 +37,8 @@ export const deliveryRows: readonly Row[] = [
     list: {
       columns: ['ID', 'EVENT', 'AGENT', 'STATE', 'ATTEMPTS', 'REASON'],
       names: true,
-      cells: ({ id, event_id, agent_id, state, attempts, reason }, named) => [
-        id,
-        event_id,
-        named(agent_id),
-        state,
-        String(attempts),
-        reason ?? '',
-      ],
-      whenEmpty: () => 'No matching deliveries.',
+      cells: ['id', 'event_id', ({ agent_id }, named) => named(agent_id), 'state', 'attempts', 'reason'],
+      whenEmpty: 'No matching deliveries.',
     },
   }),
 
@@ -75,14 +68,15 @@ export const deliveryRows: readonly Row[] = [
       ];
       const shown = facts.flatMap(([name, value]) => (value === null ? [] : `${name.padEnd(10)}${value}\n`)).join('');
       if (attempts.length === 0) return `${shown}\nNo attempts yet.\n`;
-      const rows = attempts.map(({ outcome, leased_at, at, agent_address, duration_ms, reason }) => [
-        leased_at ?? at ?? '',
-        agent_address ?? '',
-        outcome ?? 'leased',
-        duration_ms === null ? '' : `${(duration_ms / 1000).toFixed(3)} s`,
-        reason ?? '',
-      ]);
-      return `${shown}\n${table(['TIME', 'AGENT ADDRESS', 'OUTCOME', 'DURATION', 'REASON'], rows)}`;
+      const columns = ['TIME', 'AGENT ADDRESS', 'OUTCOME', 'DURATION', 'REASON'];
+      const cells: readonly Cell<(typeof attempts)[number]>[] = [
+        ({ leased_at, at }) => leased_at ?? at,
+        'agent_address',
+        ['outcome', 'leased'],
+        ({ duration_ms }) => (duration_ms === null ? '' : `${(duration_ms / 1000).toFixed(3)} s`),
+        'reason',
+      ];
+      return `${shown}\n${itemsTable(columns, cells, attempts)}`;
     },
   }),
 
@@ -97,8 +91,8 @@ export const deliveryRows: readonly Row[] = [
     },
     list: {
       columns: ['DELIVERIES', 'AGENTS', 'LAST', 'REASON'],
-      cells: ({ deliveries, agents, last_at, reason }) => [String(deliveries), String(agents), last_at, reason ?? ''],
-      whenEmpty: () => 'No dead letters.',
+      cells: ['deliveries', 'agents', 'last_at', 'reason'],
+      whenEmpty: 'No dead letters.',
     },
     text: ({ complete }) => (complete ? '' : 'There are more: only the newest dead letters are counted.\n'),
   }),

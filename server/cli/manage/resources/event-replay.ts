@@ -1,13 +1,13 @@
 /** `weir event replay`: one event at once, or many by filter, as a job that the command watches. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { CommandError, type CommandIo } from '../../../base/command/io.ts';
+import { CommandError, type CommandIo, printLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
-import { showJobProgress } from '../../command/progress.ts';
+import { openBar } from '../../command/progress.ts';
 import type { BodyOf, Call } from '../call.ts';
 import { isAnsweredYes } from '../confirm.ts';
 import { idsOfGiven } from '../lists.ts';
 import { type Given, repeated, row } from '../row.ts';
-import { type FilterOptions, isFiltered, queryOfFilters, withFilters } from './event-filters.ts';
+import { type FilterOptions, filterOptions, isFiltered, queryOfFilters } from './event-filters.ts';
 
 interface Options extends FilterOptions {
   agent?: string[];
@@ -29,8 +29,8 @@ export const replayRow = row<Options>()({
     ['--agent <agent>', 'to this agent instead of every subscribed one, by id or name; may be repeated', repeated],
     ['--beyond-subscriptions', 'also what filters exclude and, with --agent, webhooks without a subscription'],
     ['--yes', 'do not ask'],
+    ...filterOptions,
   ],
-  more: withFilters,
   check: (id, options) => {
     if (id !== '' && isFiltered(options)) throw new CommandError('give the id of an event, or filters, not both', 2);
     if (id === '' && !isFiltered(options))
@@ -77,7 +77,6 @@ async function replayMany(call: Call, { options, io }: Given<Options>, scope: Sc
   return watch(call, io, (created as Extract<Answer, { job_id: string }>).job_id);
 }
 
-/** With a line for each agent. */
 function questionOf({ events, exact, agents }: Preview, { beyond_subscriptions }: Scope): string {
   const atLeast = (count: number) => `${exact ? '' : 'at least '}${count} ${count === 1 ? 'event' : 'events'}`;
   const lines = agents.map(({ name, deliveries, filtered, beyond }) => {
@@ -95,22 +94,25 @@ async function watch(call: Call, io: CommandIo, id: string): Promise<Job> {
   const interrupted = new AbortController();
   const onInterrupt = () => interrupted.abort();
   process.once('SIGINT', onInterrupt);
-  const shown = showJobProgress(io.stderr);
+  const bar = openBar('{bar} {percentage}%, {events} events, {duration_formatted}{note}', io.stderr);
+  bar.start(1, 0, { events: 0, note: '' });
   const startedMs = performance.now();
   let isExplained = false;
   try {
     for (;;) {
       const job = await call('showJob', { id });
-      shown.progress(job);
+      if (job.events > 0) bar.update(job.progress, { events: job.events, note: '' });
       if (job.finished_at !== null || interrupted.signal.aborted) return job;
       if (!isExplained && job.state === 'queued' && performance.now() - startedMs > QUEUED_MS) {
         isExplained = true;
-        shown.waiting('waits for other jobs, or for Weir to be started');
+        const note = 'waits for other jobs, or for Weir to be started';
+        bar.update({ note: `, ${note}` });
+        if (!io.stderr.isTTY) printLine(io, `The job ${note}.`);
       }
       await delay(POLL_EVERY_MS, undefined, { signal: interrupted.signal }).catch(() => {});
     }
   } finally {
-    shown.stop();
+    bar.stop();
     process.removeListener('SIGINT', onInterrupt);
   }
 }

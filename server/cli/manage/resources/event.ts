@@ -1,16 +1,16 @@
 /** `weir event list|show|replay`; for export and import see event-files.ts. */
 import { printLine } from '../../../base/command/io.ts';
-import { positive } from '../../command/arguments.ts';
+import { wholeNumber } from '../../command/arguments.ts';
 import { readList } from '../lists.ts';
 import { type Row, row } from '../row.ts';
-import { type FilterOptions, queryOfFilters, withFilters } from './event-filters.ts';
+import { type FilterOptions, filterOptions, queryOfFilters } from './event-filters.ts';
 import { replayRow } from './event-replay.ts';
 
-export const eventRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<FilterOptions & { limit: number }>()({
     name: 'list',
     description: 'show the newest events',
-    more: (command) => withFilters(command).option('--limit <events>', 'maximum number', positive, 20),
+    options: [...filterOptions, ['--limit <events>', 'maximum number', wholeNumber(), 20]],
     run: async (call, { options, io }) =>
       readList(call, 'listEvents', await queryOfFilters(call, options), options.limit, ({ searched_to }, found) => {
         if (searched_to !== null) printLine(io, `searched back to ${searched_to}, ${found} found`);
@@ -18,16 +18,16 @@ export const eventRows: readonly Row[] = [
     list: {
       columns: ['TYPE', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'CONTENT TYPE', 'ID'],
       names: true,
-      cells: ({ id, webhook_id, received_at, source_ip, event_type, content_type, bytes }, named) => [
-        event_type ?? '',
-        named(webhook_id),
-        received_at,
-        source_ip,
-        String(bytes),
-        content_type ?? '',
-        id,
+      cells: [
+        'event_type',
+        ({ webhook_id: id }, named) => named(id),
+        'received_at',
+        'source_ip',
+        'bytes',
+        'content_type',
+        'id',
       ],
-      whenEmpty: () => 'No events yet.',
+      whenEmpty: 'No events yet.',
     },
   }),
 
@@ -48,7 +48,6 @@ export const eventRows: readonly Row[] = [
   replayRow,
 ];
 
-/** Stored headers, one a line. */
 export function headerLines(headers: Readonly<Record<string, string>>): string {
   return Object.entries(headers)
     .map(([name, value]) => `${name}: ${value}\n`)

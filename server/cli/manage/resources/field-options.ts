@@ -1,12 +1,9 @@
 /** Options of commands that set members of a resource, from its table. */
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { Option } from 'commander';
 import type { z } from 'zod';
-import { CommandError, type CommandIo } from '../../../base/command/io.ts';
-import { withoutByteOrderMark } from '../../../base/files/text.ts';
+import { CommandError, type CommandIo, readGiven, readLine } from '../../../base/command/io.ts';
 import { bare, type Field, kindOf, type Table } from '../../../model/table.ts';
-import { positive, seconds } from '../../command/arguments.ts';
+import { wholeNumber } from '../../command/arguments.ts';
 
 type CommandField = Required<Pick<Field, 'input' | 'command'>> & Field;
 
@@ -17,7 +14,6 @@ function optionsOf(table: Table): [name: string, field: CommandField, option: Op
     .map(([name, field]) => [name, field, new Option(field.command.flags, field.command.text)]);
 }
 
-/** The options of `add` or `update`. */
 export function fieldOptions(table: Table, change: 'add' | 'update'): Option[] {
   return optionsOf(table)
     .filter(([, { onlyNew }]) => change === 'add' || !onlyNew)
@@ -42,7 +38,7 @@ function takesNull(input: z.ZodType): boolean {
 /** A number as the API takes it, or `none`: commander does not pass null on. */
 function numberParser(input: z.ZodType): (text: string) => number | 'none' {
   const schema = bare(input) as z.ZodNumber;
-  const parse = schema.minValue === 0 ? seconds : positive;
+  const parse = wholeNumber(undefined, schema.minValue === 0 ? 0 : 1);
   return (text) => (takesNull(input) && text === 'none' ? text : parse(text));
 }
 
@@ -69,9 +65,25 @@ export async function changesOf(io: CommandIo, table: Table, options: object): P
 
 /** Reads a JSON file. The input schema of the operation checks its content. */
 async function readJson(file: string, io: CommandIo): Promise<unknown> {
+  const text = await readGiven(io, file);
   try {
-    return JSON.parse(withoutByteOrderMark(await readFile(resolve(io.directory, file), 'utf8')));
+    return JSON.parse(text);
   } catch (error) {
     throw new CommandError(`${file} cannot be read as JSON: ${(error as Error).message}.`, 2);
   }
+}
+
+/** Options that give the secret of a sender. */
+export interface SecretOptions {
+  secret?: string;
+  secretStdin?: boolean;
+}
+
+export function checkSecret({ secret, secretStdin }: SecretOptions): void {
+  if (secret !== undefined && secretStdin) throw new CommandError('--secret and --secret-stdin exclude each other', 2);
+}
+
+/** The secret of --secret or --secret-stdin; null: neither was given. */
+export async function givenSecret(io: CommandIo, { secret, secretStdin }: SecretOptions): Promise<string | null> {
+  return secretStdin ? readLine(io) : (secret ?? null);
 }

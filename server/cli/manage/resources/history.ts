@@ -1,6 +1,6 @@
 /** `weir history`: requests over time, as the overview draws them. */
 
-import { table } from '../../../base/command/io.ts';
+import { itemsTable } from '../../../base/command/io.ts';
 import { wholeNumber } from '../../command/arguments.ts';
 import { idOfGiven } from '../lists.ts';
 import { type Row, row } from '../row.ts';
@@ -11,13 +11,13 @@ const HOURS_MAX = 9_600;
 const BY_HOUR_MAX = 48;
 const HOUR = 3_600;
 
-export const historyRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<{ webhook?: string; hours: number }>()({
     name: '',
     description: '',
     options: [
       ['--webhook <webhook>', 'of this webhook, by id or name; default: all webhooks together'],
-      ['--hours <hours>', `how far back, at most ${HOURS_MAX}`, wholeNumber('--hours', HOURS_MAX), 24],
+      ['--hours <hours>', `how far back, at most ${HOURS_MAX}`, wholeNumber(HOURS_MAX), 24],
     ],
     run: async (call, { options: { webhook, hours } }) => {
       const step = hours <= BY_HOUR_MAX ? HOUR : 24 * HOUR;
@@ -28,12 +28,13 @@ export const historyRows: readonly Row[] = [
       return call('showHistory', { query: { webhook_id, from, to: new Date(toMs).toISOString(), step } });
     },
     text: ({ step, points }) =>
-      table(
+      itemsTable(
         ['FROM', 'ACCEPTED', 'DUPLICATES', 'REJECTED', 'LIMITED', 'BYTES'],
-        points.map(({ at, accepted, duplicates, rejected, limited, bytes }) => [
-          step === HOUR ? `${at.slice(0, 13).replace('T', ' ')}:00` : at.slice(0, 10),
-          ...[accepted, duplicates, rejected, limited, bytes].map(String),
-        ]),
+        [
+          ({ at }) => (step === HOUR ? `${at.slice(0, 13).replace('T', ' ')}:00` : at.slice(0, 10)),
+          ...(['accepted', 'duplicates', 'rejected', 'limited', 'bytes'] as const),
+        ],
+        points,
       ),
   }),
 ];

@@ -2,7 +2,7 @@
 import { Argument, InvalidArgumentError, Option } from 'commander';
 import { CommandError, membersText } from '../../../base/command/io.ts';
 import { issueStates } from '../../../model/issues.ts';
-import { positive } from '../../command/arguments.ts';
+import { wholeNumber } from '../../command/arguments.ts';
 import { idOfGiven, readList } from '../lists.ts';
 import { type Row, row } from '../row.ts';
 
@@ -16,7 +16,7 @@ function span(text: string): number {
   return Number(number) * unitsMs[unit as keyof typeof unitsMs];
 }
 
-export const issueRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<{ state?: (typeof issueStates)[number]; webhook?: string; agent?: string; limit: number }>()({
     name: 'list',
     description: 'show issues, newest first',
@@ -24,7 +24,7 @@ export const issueRows: readonly Row[] = [
       new Option('--state <state>', 'only issues in this state').choices(issueStates),
       ['--webhook <webhook>', 'only issues of this webhook'],
       ['--agent <agent>', 'only issues of this agent'],
-      ['--limit <issues>', 'maximum number', positive, 50],
+      ['--limit <issues>', 'maximum number', wholeNumber(), 50],
     ],
     check: (_, { webhook, agent }) => {
       if (webhook !== undefined && agent !== undefined)
@@ -36,15 +36,7 @@ export const issueRows: readonly Row[] = [
     },
     list: {
       columns: ['ID', 'STATE', 'FIRST', 'LAST', 'COUNT', 'ASSIGNEE', 'ISSUE'],
-      cells: ({ id, state, first_at, last_at, count, assignee, title }) => [
-        id,
-        state,
-        first_at,
-        last_at,
-        String(count),
-        assignee ?? '-',
-        title,
-      ],
+      cells: ['id', 'state', 'first_at', 'last_at', 'count', ['assignee', '-'], 'title'],
       whenEmpty: ({ state }) => (state === undefined ? 'No issues.' : `No ${state} issues.`),
     },
   }),

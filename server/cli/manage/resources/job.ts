@@ -2,29 +2,23 @@
 
 import { membersText } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
-import { positive } from '../../command/arguments.ts';
+import { wholeNumber } from '../../command/arguments.ts';
 import { readList } from '../lists.ts';
 import { type Row, row } from '../row.ts';
 
+const percentOf = ({ progress }: { progress: number }) => `${Math.floor(progress * 100)}%`;
+
 const target = { argument: 'id', description: 'id of the job' } as const;
 
-export const jobRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<{ limit: number }>()({
     name: 'list',
     description: 'show the newest jobs',
-    options: [['--limit <jobs>', 'maximum number', positive, 20]],
+    options: [['--limit <jobs>', 'maximum number', wholeNumber(), 20]],
     run: (call, { options }) => readList(call, 'listJobs', {}, options.limit),
     list: {
       columns: ['ID', 'STATE', 'PROGRESS', 'EVENTS', 'DELIVERIES', 'CREATED', 'REASON'],
-      cells: ({ id, state, progress, events, deliveries, created_at, reason }) => [
-        id,
-        state,
-        `${Math.floor(progress * 100)}%`,
-        String(events),
-        String(deliveries),
-        created_at,
-        reason ?? '',
-      ],
+      cells: ['id', 'state', percentOf, 'events', 'deliveries', 'created_at', 'reason'],
       whenEmpty: () => `No jobs. Create one: ${weirCommand()} event replay --from TIME`,
     },
   }),

@@ -4,7 +4,7 @@ import { table } from '../../../base/command/io.ts';
 import { latencySpans } from '../../../model/latency.ts';
 import { type Row, row } from '../row.ts';
 
-export const latencyRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<{ days: string }>()({
     name: '',
     description: '',

@@ -1,21 +1,15 @@
 /** `weir rejection list|show|fix|recheck|accept`. */
 
 import { CommandError } from '../../../base/command/io.ts';
-import { positive, time } from '../../command/arguments.ts';
+import { time, wholeNumber } from '../../command/arguments.ts';
 import { idOfGiven, readList } from '../lists.ts';
 import { type Row, row } from '../row.ts';
 import { headerLines } from './event.ts';
-import { checkSecret, givenSecret, type SecretOptions } from './secret.ts';
-
-interface FixOptions extends SecretOptions {
-  useHeader?: boolean;
-  scheme?: string;
-  publicKey?: string;
-}
+import { checkSecret, givenSecret, type SecretOptions } from './field-options.ts';
 
 const target = { argument: 'id', description: 'id of the rejection' } as const;
 
-export const rejectionRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<{ webhook?: string; from?: string; to?: string; limit: number }>()({
     name: 'list',
     description: 'show the newest rejections and their reasons',
@@ -23,7 +17,7 @@ export const rejectionRows: readonly Row[] = [
       ['--webhook <webhook>', 'of this webhook, by id or name'],
       ['--from <time>', 'received at or after this time', time],
       ['--to <time>', 'received before this time', time],
-      ['--limit <rejections>', 'maximum number', positive, 20],
+      ['--limit <rejections>', 'maximum number', wholeNumber(), 20],
     ],
     run: async (call, { options: { webhook, limit, from, to } }) => {
       const webhook_id = await idOfGiven(call, 'webhook', webhook);
@@ -31,15 +25,8 @@ export const rejectionRows: readonly Row[] = [
     },
     list: {
       columns: ['ID', 'WEBHOOK', 'RECEIVED', 'FROM', 'BYTES', 'REASON'],
-      cells: ({ id, webhook_id, webhook_name, received_at, source_ip, bytes, reason }) => [
-        id,
-        webhook_name ?? webhook_id,
-        received_at,
-        source_ip,
-        String(bytes),
-        reason,
-      ],
-      whenEmpty: () => 'No rejections.',
+      cells: ['id', (one) => one.webhook_name ?? one.webhook_id, 'received_at', 'source_ip', 'bytes', 'reason'],
+      whenEmpty: 'No rejections.',
     },
   }),
 
@@ -64,7 +51,7 @@ export const rejectionRows: readonly Row[] = [
     },
   }),
 
-  row<FixOptions>()({
+  row<SecretOptions & { useHeader?: boolean; scheme?: string; publicKey?: string }>()({
     name: 'fix',
     description: 'change the webhook so that the rejection verifies, and verify the similar ones again',
     target,

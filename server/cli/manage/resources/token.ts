@@ -5,7 +5,7 @@ import { weirCommand } from '../../../base/command/name.ts';
 import { type Role, roles } from '../../../model/users.ts';
 import { type Call, notFound } from '../call.ts';
 import { readList, usersOf } from '../lists.ts';
-import { type Given, type Row, row } from '../row.ts';
+import { act, type Given, type Row, row } from '../row.ts';
 
 interface AddOptions {
   email?: string;
@@ -14,7 +14,7 @@ interface AddOptions {
   expiresDays?: number | 'never';
 }
 
-export const tokenRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<AddOptions>()({
     name: 'add',
     description: 'create a token and print it, once',
@@ -23,7 +23,7 @@ export const tokenRows: readonly Row[] = [
       new Option('--role <role>', "at most the user's role; default: the user's role").choices(roles),
       ['--expires-days <days|never>', 'validity; default: 90', expiryDays],
     ],
-    more: (command) => command.requiredOption('--name <name>', 'what it is for'),
+    required: [['--name <name>', 'what it is for']],
     run: async (call, given) => {
       const { name, role, expiresDays } = given.options;
       const user_id = await ownerOf(call, given);
@@ -52,29 +52,24 @@ export const tokenRows: readonly Row[] = [
     },
     list: {
       columns: ['ID', 'USER', 'NAME', 'KIND', 'ROLE', 'STATE', 'EXPIRES', 'LAST USED'],
-      cells: ({ id, user_email, name, client_id, agent_id, role, state, expires_at, last_used_at }) => [
-        id,
-        user_email,
-        name,
-        client_id === null ? 'API' : agent_id === null ? 'OAuth' : 'OAuth, agent',
-        role,
-        state,
-        expires_at ?? 'never',
-        last_used_at ?? 'never',
-      ],
+      cells: ['id', 'user_email', 'name', kindOf, 'role', 'state', ['expires_at', 'never'], ['last_used_at', 'never']],
       whenEmpty: () => `No tokens yet. Create one: ${weirCommand()} token add --email E --name ci`,
     },
   }),
 
-  row()({
-    name: 'revoke',
-    description: 'revoke a token permanently, and the tokens created with it',
-    target: { argument: 'id', description: 'id of the token' },
-    asks: 'revokeToken',
-    run: (call, { id }) => call('revokeToken', { id }),
-    text: (_answer, { id }) => `${id}: revoked.\n`,
-  }),
+  act(
+    { argument: 'id', description: 'id of the token' },
+    'revoke',
+    'revoke a token permanently, and the tokens created with it',
+    'revokeToken',
+    'revoked',
+  ),
 ];
+
+function kindOf({ client_id, agent_id }: { client_id: string | null; agent_id: string | null }): string {
+  if (client_id === null) return 'API';
+  return agent_id === null ? 'OAuth' : 'OAuth, agent';
+}
 
 /** The id of the user of --email; undefined over HTTP, where a token belongs to the user who creates it. */
 async function ownerOf(call: Call, { options: { email }, connection }: Given<AddOptions>) {

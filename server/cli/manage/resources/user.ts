@@ -4,7 +4,7 @@ import { type CommandIo, readLine } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import { type Role, roles } from '../../../model/users.ts';
 import { readList } from '../lists.ts';
-import { type OptionRow, type Row, row } from '../row.ts';
+import { act, type OptionRow, type Row, row } from '../row.ts';
 
 interface AddOptions {
   email: string;
@@ -15,12 +15,18 @@ interface AddOptions {
 
 const target = 'user';
 
-export const userRows: readonly Row[] = [
+const accountOptions: readonly (OptionRow | Option)[] = [
+  new Option('--email <email>', 'email address for sign-in').makeOptionMandatory(),
+  new Option('--role <role>', 'role of the user').choices(roles).makeOptionMandatory(),
+  ['--name <name>', 'display name'],
+];
+
+export const rows: readonly Row[] = [
   row<AddOptions>()({
     name: 'add',
     database: 'unless_served',
     description: 'create a user; without --password-stdin a password is generated and printed, once',
-    options: [...accountOptions(), ['--password-stdin', 'read the password from standard input']],
+    options: [...accountOptions, ['--password-stdin', 'read the password from standard input']],
     run: async (call, { options: { email, role, name, passwordStdin }, io }) =>
       call('createUser', { input: { email, role, name, password: await passwordOf(io, passwordStdin) } }),
     text: ({ id, email, role, generated_password }) =>
@@ -30,7 +36,7 @@ export const userRows: readonly Row[] = [
   row<Omit<AddOptions, 'passwordStdin'>>()({
     name: 'invite',
     description: 'create a user who chooses the password with a link, which is printed once',
-    options: accountOptions(),
+    options: accountOptions,
     run: (call, { options: { email, role, name } }) =>
       call('createUser', { input: { email, role, name, invite: true } }),
     text: ({ id, email, role, invitation_url }) =>
@@ -45,14 +51,7 @@ export const userRows: readonly Row[] = [
     text: ({ email, invitation_url }) => `${email}: invited again.\n${linkText(invitation_url)}`,
   }),
 
-  row()({
-    name: 'revoke-invitation',
-    description: 'end the invitation link of a user',
-    target,
-    asks: 'revokeInvitation',
-    run: (call, { id }) => call('revokeInvitation', { id }),
-    text: (_answer, { key }) => `${key}: invitation revoked.\n`,
-  }),
+  act(target, 'revoke-invitation', 'end the invitation link of a user', 'revokeInvitation', 'invitation revoked'),
 
   row()({
     name: 'list',
@@ -60,13 +59,7 @@ export const userRows: readonly Row[] = [
     run: (call) => readList(call, 'listUsers'),
     list: {
       columns: ['ID', 'EMAIL', 'ROLE', 'STATE', 'LAST SIGN-IN'],
-      cells: ({ id, email, role, disabled, signed_in_at }) => [
-        id,
-        email,
-        role,
-        disabled ? 'disabled' : 'active',
-        signed_in_at ?? 'never',
-      ],
+      cells: ['id', 'email', 'role', (one) => (one.disabled ? 'disabled' : 'active'), ['signed_in_at', 'never']],
       whenEmpty: () =>
         `No users yet. Create one: ${weirCommand()} user add --email ada@example.org --role administrator`,
     },
@@ -105,43 +98,13 @@ export const userRows: readonly Row[] = [
       `${email}: ${role}${hosted ? ' until the next sign-in, when the identity provider sets the role again' : ''}.\n`,
   }),
 
-  row()({
-    name: 'disable',
-    description: 'end all sessions and refuse the tokens of a user',
-    target,
-    asks: 'updateUser',
-    run: (call, { id }) => call('updateUser', { id, input: { disabled: true } }),
-    text: ({ email }) => `${email}: disabled.\n`,
+  act(target, 'disable', 'end all sessions and refuse the tokens of a user', 'updateUser', 'disabled', {
+    disabled: true,
   }),
-
-  row()({
-    name: 'enable',
-    description: 'allow a user to sign in again',
-    target,
-    run: (call, { id }) => call('updateUser', { id, input: { disabled: false } }),
-    text: ({ email }) => `${email}: enabled.\n`,
-  }),
-
-  row()({
-    name: 'remove',
-    description: 'delete a user with all sessions and tokens',
-    target,
-    asks: 'deleteUser',
-    run: (call, { id }) => call('deleteUser', { id }),
-    text: (_answer, { key }) => `${key}: removed.\n`,
-  }),
+  act(target, 'enable', 'allow a user to sign in again', 'updateUser', 'enabled', { disabled: false }),
+  act(target, 'remove', 'delete a user with all sessions and tokens', 'deleteUser', 'removed'),
 ];
 
-/** Each command has options of its own. */
-function accountOptions(): (OptionRow | Option)[] {
-  return [
-    new Option('--email <email>', 'email address for sign-in').makeOptionMandatory(),
-    new Option('--role <role>', 'role of the user').choices(roles).makeOptionMandatory(),
-    ['--name <name>', 'display name'],
-  ];
-}
-
-/** Undefined without --password-stdin. */
 async function passwordOf(io: CommandIo, fromStdin = false): Promise<string | undefined> {
   return fromStdin ? readLine(io) : undefined;
 }

@@ -5,14 +5,13 @@ import { weirCommand } from '../../../base/command/name.ts';
 import { whyUnreachable } from '../../../model/address.ts';
 import { CUSTOM, DEFAULT_SCHEME } from '../../../model/signatures/presets.ts';
 import { webhookFields } from '../../../model/webhooks.ts';
-import { seconds } from '../../command/arguments.ts';
+import { bytes } from '../../../pages/show.ts';
+import { wholeNumber } from '../../command/arguments.ts';
 import type { BodyOf } from '../call.ts';
 import { idsOfGiven, readList } from '../lists.ts';
-import { type Given, type Row, repeated, row } from '../row.ts';
+import { act, type Given, type Row, repeated, row } from '../row.ts';
 import { cellOf } from './cell.ts';
-import { changesOf, fieldOptions, membersOf } from './field-options.ts';
-import { checkSecret, givenSecret, type SecretOptions } from './secret.ts';
-import { usageRow } from './webhook-usage.ts';
+import { changesOf, checkSecret, fieldOptions, givenSecret, membersOf, type SecretOptions } from './field-options.ts';
 
 interface AddOptions extends SecretOptions {
   cell?: string;
@@ -24,7 +23,7 @@ const target = 'webhook';
 /** Number of requests that `weir send --github-examples` sends, rounded up. */
 const GITHUB_EXAMPLES = 350;
 
-export const webhookRows: readonly Row[] = [
+export const rows: readonly Row[] = [
   row<AddOptions>()({
     name: 'add',
     description: 'create a webhook',
@@ -61,15 +60,7 @@ export const webhookRows: readonly Row[] = [
     run: (call) => readList(call, 'listWebhooks'),
     list: {
       columns: ['ID', 'NAME', 'STATE', 'SCHEME', 'SIGNED', 'RATE LIMIT', 'CREATED'],
-      cells: (webhook) => [
-        webhook.id,
-        webhook.name,
-        webhook.enabled ? 'enabled' : 'disabled',
-        webhook.signature_scheme,
-        webhook.has_secret || webhook.public_key !== null ? (webhook.signature_header ?? 'yes') : 'no',
-        webhook.rate_limit_max === null ? 'default' : String(webhook.rate_limit_max),
-        webhook.created_at,
-      ],
+      cells: ['id', 'name', stateOf, 'signature_scheme', signedBy, ['rate_limit_max', 'default'], 'created_at'],
       whenEmpty: () =>
         `No webhooks yet. Create one: ${weirCommand()} webhook add --name github --scheme github --generate-secret`,
     },
@@ -98,14 +89,13 @@ export const webhookRows: readonly Row[] = [
     text: ({ id }) => `${id}: updated.\n`,
   }),
 
-  row()({
-    name: 'end-previous',
-    description: 'end the overlap of a rotation: the previous secret verifies nothing any more',
+  act(
     target,
-    asks: 'endPreviousSecret',
-    run: (call, { id }) => call('endPreviousSecret', { id }),
-    text: (_answer, { id }) => `${id}: previous secret ended.\n`,
-  }),
+    'end-previous',
+    'end the overlap of a rotation: the previous secret verifies nothing any more',
+    'endPreviousSecret',
+    'previous secret ended',
+  ),
 
   row<SecretOptions & { overlapSeconds: number }>()({
     name: 'rotate',
@@ -115,7 +105,7 @@ export const webhookRows: readonly Row[] = [
     options: [
       ['--secret <secret>', 'the new secret'],
       ['--secret-stdin', 'read the new secret from standard input'],
-      ['--overlap-seconds <seconds>', 'how long the previous secret stays valid', seconds, 0],
+      ['--overlap-seconds <seconds>', 'how long the previous secret stays valid', wholeNumber(undefined, 0), 0],
     ],
     check: (_id, options) => checkSecret(options),
     run: async (call, { id, options, io }) =>
@@ -127,34 +117,34 @@ export const webhookRows: readonly Row[] = [
       `${id}: secret rotated${overlapSeconds > 0 ? `; the previous secret stays valid for ${overlapSeconds} s` : ''}.\n${secretText(secret)}`,
   }),
 
-  row()({
-    name: 'enable',
-    description: 'accept events again',
-    target,
-    run: (call, { id }) => call('updateWebhook', { id, input: { enabled: true } }),
-    text: ({ id }) => `${id}: enabled.\n`,
-  }),
+  act(target, 'enable', 'accept events again', 'updateWebhook', 'enabled', { enabled: true }),
+  act(target, 'disable', 'answer 410 from now on', 'updateWebhook', 'disabled', { enabled: false }),
+  act(target, 'remove', 'delete the webhook; its events are kept', 'deleteWebhook', 'removed'),
 
   row()({
-    name: 'disable',
-    description: 'answer 410 from now on',
-    target,
-    asks: 'updateWebhook',
-    run: (call, { id }) => call('updateWebhook', { id, input: { enabled: false } }),
-    text: ({ id }) => `${id}: disabled.\n`,
+    name: 'usage',
+    description: 'show how many events each webhook has stored, and how many bytes; most first',
+    run: (call) => call('listWebhookUsage'),
+    list: {
+      columns: ['WEBHOOK', 'EVENTS', 'BYTES OF BODIES', 'OLDEST', 'ID'],
+      cells: ['name', 'events', (one) => bytes(one.bytes), ['oldest_at', 'none'], 'webhook_id'],
+      whenEmpty: 'No webhooks yet.',
+    },
+    text: ({ tables: { events, deliveries } }) =>
+      `On disk, with indexes: events ${bytes(events)}, deliveries ${bytes(deliveries)}.\n`,
   }),
-
-  row()({
-    name: 'remove',
-    description: 'delete the webhook; its events are kept',
-    target,
-    asks: 'deleteWebhook',
-    run: (call, { id }) => call('deleteWebhook', { id }),
-    text: (_answer, { id }) => `${id}: removed.\n`,
-  }),
-
-  usageRow,
 ];
+
+type Listed = BodyOf<'listWebhooks'>['items'][number];
+
+function stateOf({ enabled }: Listed): string {
+  return enabled ? 'enabled' : 'disabled';
+}
+
+/** The header of its signature, as far as it has one. */
+function signedBy({ has_secret, public_key, signature_header }: Listed): string {
+  return has_secret || public_key !== null ? (signature_header ?? 'yes') : 'no';
+}
 
 /** A definition is of the scheme custom, and another scheme has none. */
 function withScheme(members: Record<string, unknown>): object {
@@ -179,7 +169,6 @@ function secretText(secret: string | undefined): string {
   return secret === undefined ? '' : `  Secret  ${secret}   (shown once)\n`;
 }
 
-/** Options with which `weir send` signs for the webhook. */
 function sendOptions(webhook: BodyOf<'createWebhook'>): string {
   const { signature_scheme, has_secret, public_key, secret, rate_limit_max } = webhook;
   const key = public_key !== null ? ' --private-key FILE' : has_secret ? ` --secret ${secret ?? 'SECRET'}` : '';

@@ -26,30 +26,6 @@ async function json(...args: string[]): Promise<Record<string, unknown>> {
 const agents = async () => (await json('list')).items as Record<string, unknown>[];
 
 describe('agent add', () => {
-  test('--json prints the agent with its credential, and no other command prints the credential', async () => {
-    const made = await json('add', '--name', ' ci ', '--webhook', webhookId, '--webhook', 'orders');
-    const { credential, ...agent } = made;
-    expect(credential).toMatch(CREDENTIAL);
-    expect((await agents()).find(({ id }) => id === made.id)).toEqual(agent);
-    expect(agent).toEqual({
-      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-      name: 'ci',
-      revoked: false,
-      temporary: false,
-      webhooks: 1,
-      filters: 0,
-      first_webhook_ids: [webhookId],
-      max_leased: null,
-      paused: false,
-      paused_at: null,
-      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-      previous_credential_expires_at: null,
-      updated_at: expect.stringMatching(/Z$/),
-    });
-    const secret = String(credential).slice(16);
-    expect((await weir('list')).out + (await weir('list', '--json')).out).not.toContain(secret);
-  });
-
   test('writes the credential to a new file that others cannot read', async () => {
     const file = join(temporaryDirectory(), 'worker.credential');
     const add = (name: string) => weir('add', '--name', name, '--credential-file', file);
@@ -80,27 +56,12 @@ describe('agent add', () => {
       /: {2}npx http:\/\/127\.0\.0\.1:8080\/client-\S+\.tgz consume http:\/\/127\.0\.0\.1:8080 --credential-file FILE\n$/,
     );
   });
-
-  test('sets a limit on its leases, which update changes and removes', async () => {
-    const { id } = await json('add', '--name', 'limited', '--max-leased', '5');
-    const limit = async () => (await agents()).find((agent) => agent.id === id)!.max_leased;
-    expect(await limit()).toBe(5);
-    expect(await json('update', String(id), '--max-leased', '2')).toMatchObject({ id, name: 'limited', max_leased: 2 });
-    expect(await json('update', String(id), '--name', 'renamed')).toMatchObject({ name: 'renamed', max_leased: 2 });
-    expect(await json('update', String(id), '--max-leased', 'none')).toMatchObject({ max_leased: null });
-    for (const args of [[], ['--max-leased', '0'], ['--max-leased', '10001']])
-      expect((await weir('update', String(id), ...args)).code).toBe(2);
-    expect(await limit()).toBe(null);
-  });
 });
 
 describe('agent', () => {
   test('rotate prints a new credential, once', async () => {
-    const { id, credential } = await json('add', '--name', randomUUID());
-    const rotated = await json('rotate', String(id).toUpperCase());
-    expect(rotated).toMatchObject({ id, credential: expect.stringMatching(CREDENTIAL), webhooks: 0 });
-    expect(rotated.credential).not.toBe(credential);
-    expect((await weir('rotate', String(id))).out).toMatch(
+    const { id } = await json('add', '--name', randomUUID());
+    expect((await weir('rotate', String(id).toUpperCase())).out).toMatch(
       new RegExp(
         `^${id}: credential rotated; the old one and all sessions are invalid\\.\n {2}Credential {2}wa_\\w+ {3}\\(shown once\\)\n$`,
       ),
@@ -125,19 +86,12 @@ describe('agent', () => {
     expect((await weir('subscribe', String(id), '--webhook', webhookId, '--webhook', other)).out).toBe(
       `${id}: subscribed.\n`,
     );
-    expect(await json('subscribe', String(id), '--webhook', other)).toMatchObject({
-      id,
-      first_webhook_ids: both,
-    });
     expect(await ids()).toEqual(both);
     expect((await weir('unsubscribe', String(id), '--webhook', webhookId)).out).toBe(`${id}: unsubscribed.\n`);
     expect(await ids()).toEqual([other]);
-    const filtered = await json('subscribe', String(id), '--webhook', other, '--filter', 'bytes > 1');
-    expect(filtered).toMatchObject({ id, webhooks: 1, filters: 1 });
+    await json('subscribe', String(id), '--webhook', other, '--filter', 'bytes > 1');
     const filter = async () => (await listed()).map(({ webhook_id, filter }) => [webhook_id, filter]);
     expect(await filter()).toEqual([[other, 'bytes > 1']]);
-    const wrong = await weir('subscribe', String(id), '--webhook', other, '--filter', 'byte > 1');
-    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('Character 1: unknown variable: byte;')]);
     await weir('subscribe', String(id), '--webhook', other);
     expect(await filter()).toEqual([[other, 'bytes > 1']]);
     await weir('subscribe', String(id), '--webhook', other, '--filter', '');
@@ -154,6 +108,7 @@ describe('agent', () => {
   test('list counts filters, and show prints them, without --json', async () => {
     const name = randomUUID();
     const { id } = await json('add', '--name', name, '--webhook', webhookId, '--max-leased', '7');
+    expect((await weir('list')).out).toMatch(/^ID +NAME +STATE +WEBHOOKS +FILTERS +MAX LEASED +LAST SEEN +CREATED\n/);
     const line = async () => (await weir('list')).out.split('\n').find((row) => row.startsWith(String(id)));
     expect(await line()).toMatch(new RegExp(`${name} +active +1 +0 +7 +never +\\d{4}-`));
     await weir('subscribe', String(id), '--webhook', webhookId, '--filter', 'bytes > 1');
@@ -168,26 +123,5 @@ describe('agent', () => {
       new RegExp(`\\n${webhookId} +orders +bytes > 1 +none\n$`),
     );
     expect((await weir('webhooks', String(id), '--filtered')).out.split('\n')).toHaveLength(3);
-    const unknown = await weir('show', randomUUID());
-    expect([unknown.code, unknown.err]).toEqual([1, expect.stringContaining('weir agent list')]);
-  });
-
-  test('revoke is permanent', async () => {
-    const { id } = await json('add', '--name', randomUUID());
-    expect(await json('revoke', String(id))).toEqual({ id });
-    expect((await agents()).find((agent) => agent.id === id)).toMatchObject({ revoked: true });
-    for (const command of ['revoke', 'rotate']) {
-      const { code, out, err } = await weir(command, String(id));
-      expect([code, out]).toEqual([1, '']);
-      expect(err).toContain(String(id));
-    }
-  });
-
-  test('list prints a table with one line each', async () => {
-    const { id } = await json('add', '--name', 'in the table', '--webhook', webhookId);
-    const [head, ...lines] = (await weir('list')).out.trimEnd().split('\n');
-    expect(head).toMatch(/^ID +NAME +STATE +WEBHOOKS +FILTERS +MAX LEASED +LAST SEEN +CREATED$/);
-    expect(lines.find((line) => line.startsWith(String(id)))).toMatch(/in the table +active +1 +0 +no limit +never +2/);
-    expect(lines.some((line) => line.includes(' revoked '))).toBe(true);
   });
 });

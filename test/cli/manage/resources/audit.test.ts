@@ -38,20 +38,6 @@ describe('audit list', () => {
   test('reports an empty result', async () => {
     expect((await weir(app, 'audit', 'list', '--action', 'nothing')).out).toBe('No matching entries.\n');
   });
-
-  test('prints no control characters of an entry to a terminal', async () => {
-    await app.database.query({
-      text: `insert into audit_log (number, entry, hash, previous_hash)
-             select 4, '{"action":"a","target":{"kind":"k","id":null,"name":"\\u001b[2Jgone"}}', hash, hash from audit_log where number = 3`,
-    });
-    const { out } = await weir(app, 'audit', 'list', '--limit', '1');
-    await app.database.query({
-      text: `begin; alter table audit_log disable trigger user; delete from audit_log where number = 4;
-             alter table audit_log enable trigger user; commit`,
-    });
-    expect(out).toContain('\\x1b[2Jgone');
-    expect(out).not.toContain('\x1b');
-  });
 });
 
 describe('audit verify', () => {

@@ -34,7 +34,7 @@ const usage: Row[] = [
     'webhook add --name a --rate-limit many',
     /^error: option '--rate-limit .* is invalid. Give a whole number.*\nSee: /,
   ],
-  ['webhook add --name a --rate-limit 0', /at least 1/],
+  ['webhook add --name a --rate-limit 0', /from 1 to/],
   ['webhook add --name a --retention-days 31', /^weir: --retention-days: Give at most 30: .* RETENTION_DAYS/],
   ['webhook add --name a --scheme gitub --secret s', /^weir: --scheme: Give .* See: weir scheme list\n$/],
   ['webhook add --name a --colour red', /--colour/],

@@ -38,11 +38,6 @@ test('show prints the fix, and never the digest', async () => {
   expect((await weir(app, 'rejection', 'show', id, '--body')).out).toBe(BODY);
 });
 
-test('accept refuses a request that does not verify', async () => {
-  const { code, err } = await weir(app, 'rejection', 'accept', id);
-  expect([code, err]).toEqual([1, expect.stringMatching(/does not verify with .*; see: weir rejection recheck\n$/)]);
-});
-
 test('recheck fails until the webhook has the sender’s secret', async () => {
   const before = await weir(app, 'rejection', 'recheck', id);
   expect([before.code, before.out]).toEqual([1, '']);
@@ -72,20 +67,9 @@ test('fix changes the webhook, and verifies the similar rejections again', async
     2,
     'weir: give --use-header, --scheme or --secret-stdin; see: weir rejection show\n',
   ]);
-  expect((await weir(app, 'rejection', 'fix', found.id, '--scheme', 'no-such')).code).not.toBe(0);
   expect(await weirJson(app, 'rejection', 'fix', found.id, '--use-header')).toEqual({
     webhook_id: other.id,
     checked: 1,
     verified: 1,
   });
-  expect((await fetch(other.url, { method: 'POST', body: BODY, headers })).status).toBe(202);
-  // It verifies now, so there is nothing to fix.
-  expect((await weir(app, 'rejection', 'fix', found.id, '--secret', SECRET)).code).not.toBe(0);
-
-  const changed = { 'x-signature': signatureOf('another secret', BODY) };
-  expect((await fetch(other.url, { method: 'POST', body: BODY, headers: changed })).status).toBe(403);
-  const { id } = await until(() => rejected('digest_differs'));
-  expect((await weir(app, 'rejection', 'fix', id, '--secret', 'another secret')).out).toMatch(
-    /^Webhook [-0-9a-f]+ changed: /,
-  );
 });

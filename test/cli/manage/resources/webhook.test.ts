@@ -1,4 +1,3 @@
-import { generateKeyPairSync } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -22,52 +21,6 @@ const listed = async (id: unknown) =>
   ((await json('list')).items as Record<string, unknown>[]).find((item) => item.id === id);
 
 describe('webhook add', () => {
-  test('--json prints all fields, and the secret only if it was generated', async () => {
-    const made = await json(
-      'add',
-      '--name',
-      'github',
-      '--generate-secret',
-      '--signature-header',
-      'X-Own',
-      '--event-type-from',
-      'header:X-Kind+json:/action',
-      '--rate-limit',
-      '100',
-    );
-    expect(made).toEqual({
-      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-      answer: null,
-      refused_status: null,
-      expect_every_seconds: null,
-      name: 'github',
-      url: `https://weir.example/in/${made.id}`,
-      secret: expect.stringMatching(/^[0-9a-f]{64}$/),
-      enabled: true,
-      has_secret: true,
-      previous_secret_expires_at: null,
-      signature_scheme: 'sha256',
-      scheme_definition: null,
-      tolerance_seconds: null,
-      public_key: null,
-      has_verify_token: false,
-      signature_header: 'x-own',
-      dedupe_header: null,
-      event_type_from: 'header:x-kind+json:/action',
-      max_payload_bytes: null,
-      rate_limit_max: 100,
-      retention_days: null,
-      description: '',
-      agent_ids: [],
-      cell: 0,
-      created_at: expect.stringMatching(/Z$/),
-      updated_at: made.created_at,
-    });
-    const { secret, ...rest } = made;
-    expect(await listed(made.id)).toEqual(rest);
-    expect((await weir(['list'])).out).not.toContain(secret);
-  });
-
   test.each([
     ['on the command line', ['--secret', 'given by me'], ''],
     ['on standard input', ['--secret-stdin'], 'given by me\n'],
@@ -110,8 +63,6 @@ describe('webhook', () => {
     expect((await listed(id))?.enabled).toBe(true);
     expect((await weir(['remove', id.toUpperCase()])).out).toBe(`${id}: removed.\n`);
     expect(await listed(id)).toBeUndefined();
-    const { id: other } = (await json('add', '--name', 'a')) as { id: string };
-    expect(await json('remove', other)).toEqual({ id: other });
   });
 
   test('a name that is unique finds a webhook, and another name says so', async () => {
@@ -127,17 +78,6 @@ describe('webhook', () => {
     expect([code, out]).toEqual([2, '']);
     for (const one of [id, other]) expect(err).toContain(one);
     expect(await listed(id)).toBeDefined();
-  });
-
-  test('rotate generates and prints a secret once, and prints when the previous one expires', async () => {
-    const { id, secret } = await json('add', '--name', 'a', '--generate-secret');
-    const rotated = await json('rotate', String(id), '--overlap-seconds', '3600');
-    expect(rotated).toMatchObject({ id, name: 'a', secret: expect.stringMatching(/^[0-9a-f]{64}$/) });
-    expect(rotated.secret).not.toBe(secret);
-    const endsMs = Date.parse(String((await listed(id))?.previous_secret_expires_at));
-    expect(Math.abs(endsMs - Date.now() - 3_600_000)).toBeLessThan(30_000);
-    await json('rotate', String(id));
-    expect((await listed(id))?.previous_secret_expires_at).toBeNull();
   });
 
   test('show prints all fields, never the secret', async () => {
@@ -178,18 +118,6 @@ describe('webhook', () => {
     expect((await weir(['update', id, ...unset])).out).toBe(`${id}: updated.\n`);
     const none = { dedupe_header: null, expect_every_seconds: null, rate_limit_max: null, enabled: false };
     expect(await listed(id)).toMatchObject({ ...none, name: 'after', signature_scheme: 'stripe', has_secret: true });
-  });
-
-  test('update to a webhook that checks no signatures needs --unverified', async () => {
-    const key = generateKeyPairSync('ed25519').publicKey.export({ format: 'der', type: 'spki' }).subarray(-32);
-    const made = await json('add', '--name', 'keyed', '--scheme', 'discord', '--public-key', key.toString('hex'));
-    const change = ['update', String(made.id), '--scheme', 'sha256', '--public-key', ''];
-    const refused = await weir(change);
-    expect([refused.code, refused.err]).toEqual([
-      2,
-      expect.stringMatching(/--unverified: After this change the webhook/),
-    ]);
-    expect(await json(...change, '--unverified')).toMatchObject({ signature_scheme: 'sha256', has_secret: false });
   });
 
   test('update from the scheme custom to a preset drops the definition', async () => {

@@ -1,8 +1,8 @@
-/** Runs `weir consume` or a command like it inside the test and collects its output. */
+/** Runs `weir consume` or another command inside the test and collects its output. */
 import { PassThrough, Readable } from 'node:stream';
-import { Command } from 'commander';
-import { CommandError, type CommandIo } from '../../../server/base/command/io.ts';
-import { defineConsume } from '../../../server/cli/consume/consume.ts';
+import { Command, CommanderError } from 'commander';
+import { CommandError, type CommandIo } from '../../server/base/command/io.ts';
+import { define as defineConsume } from '../../server/cli/consume/consume.ts';
 
 export interface Ended {
   exitCode: number;
@@ -20,6 +20,7 @@ export interface Running {
 export interface World {
   directory: string;
   terminal?: boolean;
+  stdin?: string;
   stdout?: NodeJS.WritableStream;
   environment?: Record<string, string>;
 }
@@ -29,7 +30,7 @@ export const startConsume = (args: string[], world: World) => startCommand(defin
 export function startCommand(
   define: (command: Command, io: CommandIo) => void,
   args: string[],
-  { directory, terminal = false, stdout, environment = {} }: World,
+  { directory, terminal = false, stdin = '', stdout, environment = {} }: World,
 ): Running {
   const gathered = { out: '', err: '' };
   const gather = (name: 'out' | 'err') =>
@@ -39,7 +40,7 @@ export function startCommand(
   const io = {
     environment: { PATH: process.env.PATH, FROM_OUTSIDE: 'yes', ...environment },
     directory,
-    stdin: Readable.from([]),
+    stdin: Readable.from([stdin]),
     stdout: stdout ?? gather('out'),
     stderr: gather('err'),
   };
@@ -47,11 +48,13 @@ export function startCommand(
   define(command, io);
   const ended = command
     .exitOverride()
+    .configureOutput({ writeErr: () => {} })
     .parseAsync(args, { from: 'user' })
     .then(
       () => null,
       (error: unknown) => {
         if (error instanceof CommandError) return error;
+        if (error instanceof CommanderError) return { exitCode: 2, message: error.message };
         throw error;
       },
     )
