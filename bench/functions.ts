@@ -4,12 +4,12 @@
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { MemoryLimiter } from '../server/base/ratelimit/memory.ts';
+import { restoreStringMethods } from '../server/base/ratelimit/open.ts';
 import { inetBytes } from '../server/model/address.ts';
 import { judgeEvent } from '../server/model/filters/evaluate.ts';
 import { presentedSignature } from '../server/model/signatures/signature.ts';
 import { HeaderLines } from '../server/model/signatures/stored-headers.ts';
 import { benchBody } from '../server/operate/load/environment.ts';
-import { restoreStringMethods } from '../server/operate/process/string-methods.ts';
 import { dedupeKey, randomSource, storedText } from '../server/receive/ingest/store.ts';
 import { CopyEncoder, type EventRow } from '../server/store/copy/rows.ts';
 import { Directory } from '../server/store/directory.ts';

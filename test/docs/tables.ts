@@ -18,7 +18,7 @@ import { root } from './documents.ts';
 
 /** The default of a setting as text for people. */
 function shownDefault({ fallback, fallbackShown }: Setting): string {
-  return fallbackShown ?? (fallback === null ? 'unset' : fallback === '' ? 'empty' : fallback);
+  return fallbackShown ?? (fallback === undefined ? 'unset' : fallback === '' ? 'empty' : fallback);
 }
 
 /** The meaning of a setting, with notes: another name for the path of a file with it, and that HUP does not apply a change to it. */
@@ -214,6 +214,7 @@ export function envExample(): string {
 }
 
 function envEntry([name, row]: [string, Setting]): string {
-  const computed = row.fallback === null && row.fallbackShown !== undefined ? `\n# Default: ${shownDefault(row)}.` : '';
+  const computed =
+    row.fallback === undefined && row.fallbackShown !== undefined ? `\n# Default: ${shownDefault(row)}.` : '';
   return `\n# ${sentence(shownMeaning(name, row))}\n# Allowed: ${row.allowed}.${computed}\n#${name}=${row.fallback ?? ''}\n`;
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
 import type { CommandEntry } from '../../server/cli/command/program.ts';
 import { runCommand } from '../../server/cli/command/run.ts';
 import { commands } from '../../server/cli/commands.ts';
@@ -49,6 +50,12 @@ export async function weirOnWith(
   } finally {
     await rm(directory, { recursive: true });
   }
+}
+
+/** Expects that a command fails, with a reason that contains or matches this. */
+export async function expectRefused(running: Promise<CommandResult>, reason: string | RegExp): Promise<void> {
+  const { code, err } = await running;
+  expect([code, err]).toEqual([1, expect.stringMatching(reason)]);
 }
 
 /** Runs `weir ARGS --json` and returns the document. Throws when the command fails. */

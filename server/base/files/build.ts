@@ -11,12 +11,10 @@ export function buildFolder(): string {
   return folder;
 }
 
-/** Path of a file of this build, such as `server/main.js` or `views/assets/icon.svg`. */
 export function builtFile(path: string): string {
   return join(buildFolder(), path);
 }
 
-/** What runs. */
 export interface Build {
   /** Such as `1.0.0`; `unknown` when another project has bundled this code. */
   version: string;

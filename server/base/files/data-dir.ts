@@ -4,10 +4,7 @@ import { dirname, join } from 'node:path';
 import { OperatorError } from '../../model/fault.ts';
 import { acquireLock, describeHolder, type Lock, LockError } from './lock.ts';
 
-/**
- * Permission bits of a new DATA_DIR: owner only. Under root the embedded Postgres runs as another user, which must reach
- * DATA_DIR/postgres: `--x` permits that without permitting others to list, read or lock the directory.
- */
+/** Mode of a new DATA_DIR: owner only; under root also `--x`, by which the user of the embedded Postgres reaches DATA_DIR/postgres. */
 export function dataDirMode(): number {
   return process.getuid?.() === 0 ? 0o711 : 0o700;
 }
@@ -24,14 +21,11 @@ export function createDataDir(path: string): void {
   }
 }
 
-/** Path of the generated key in a DATA_DIR. */
 export function keyPath(dataDir: string): string {
   return join(dataDir, 'secrets.key');
 }
 
-/** Another Weir uses this DATA_DIR. */
 export class DataDirInUseError extends OperatorError {
-  /** @param holder see describeHolder */
   constructor(dataDir: string, holder: string) {
     super(
       `Another Weir is running with DATA_DIR ${dataDir}: ${holder}`,
@@ -57,7 +51,6 @@ export function commandSocket(dataDir: string): string {
   return join(dataDir, 'weir.sock');
 }
 
-/** @param folder as RunFolder created it */
 export function processSocket(folder: string, pid: number): string {
   return join(folder, `${pid}.sock`);
 }

@@ -1,12 +1,10 @@
 /**
- * Locks between the processes of one machine. The kernel holds them, so no lock outlives its holder.
- *
- * Node has no flock(2). A lock belongs to an open file, so util-linux's `flock` takes it on a file that this process has opened, and ends.
- * On release, crash or kill -9 the file is closed and the kernel frees the lock. No cleanup is needed. Files of Node are closed on exec,
- * so no child of this process inherits a lock.
+ * Locks between the processes of one machine. Node has no flock(2). A lock belongs to an open file, so util-linux's `flock` takes it on a
+ * file that this process has opened, and ends. When the file is closed, also by a crash or kill -9, the kernel frees the lock. Files of Node
+ * are closed on exec, so no child inherits it.
  */
 import { spawn } from 'node:child_process';
-import { closeSync, constants, fchmodSync, openSync, statSync } from 'node:fs';
+import { closeSync, constants, openSync, statSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { OperatorError } from '../../model/fault.ts';
 
@@ -28,10 +26,9 @@ const LOCK_FILE_MODE = 0o600;
 const LOCK_FILE_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
 
 /**
- * Takes a lock on the file or directory `path` (a missing file is created). `shared` and `exclusive` locks exclude each other, and so do
- * two `exclusive` locks. A held lock does not keep the event loop alive. Throws LockError, which names the holder on timeout.
- * @param waitSeconds 0: returns `null` at once if another process holds the lock.
- * @param stopping ends the wait with a LockError. A lock that is held stays.
+ * Takes a lock on the file or directory `path` (a missing file is created). A held lock does not keep the event loop alive. Throws
+ * LockError, which names the holder on timeout. @param waitSeconds 0: returns `null` at once if another process holds the lock @param
+ * stopping ends the wait with a LockError
  */
 export async function acquireLock(path: string, mode: 'shared' | 'exclusive', waitSeconds: 0): Promise<Lock | null>;
 export async function acquireLock(
@@ -93,16 +90,10 @@ function flock(flags: string[], file: number, stopping: AbortSignal | undefined)
   }).finally(() => stopping?.removeEventListener('abort', stop));
 }
 
-/** Opens the file, or creates it, and restricts one that an earlier release created readable for others. A directory is left unchanged, also behind a link. */
+/** Opens the file, or creates it, or opens the directory at the path. */
 function openLockFile(path: string): number {
   try {
-    const file = openSync(path, LOCK_FILE_FLAGS, LOCK_FILE_MODE);
-    try {
-      fchmodSync(file, LOCK_FILE_MODE);
-    } catch {
-      // A file of another user is left unchanged.
-    }
-    return file;
+    return openSync(path, LOCK_FILE_FLAGS, LOCK_FILE_MODE);
   } catch (error) {
     try {
       if (statSync(path).isDirectory()) return openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);

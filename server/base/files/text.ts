@@ -1,5 +1,3 @@
-/** Text files that a person may have written on Windows. */
-
 const BYTE_ORDER_MARK = '\uFEFF';
 
 /** The text without the byte order mark that some editors write first: it would be part of the first name or value. */

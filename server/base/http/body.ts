@@ -20,7 +20,6 @@ interface BodySize {
 const DISCARD_BYTES_MAX = 1_048_576;
 const NO_CHUNKS: readonly Uint8Array[] = [];
 
-/** The memory that holds bodies. One per process. */
 export interface BodyMemory {
   budget: ByteBudget;
   arena: SlabArena;
@@ -39,7 +38,6 @@ export class BodyReader {
   readonly #declaredBytes: number;
   readonly #chunked: boolean;
   readonly #onEnd: () => void;
-  /** Null: no chunk is held. */
   #chunks: Chunks | null = null;
   #settled = false;
   #abandoned = false;
@@ -47,15 +45,11 @@ export class BodyReader {
   receivedBytes = 0;
   /** True once the last byte arrived, even if the body was dropped. */
   complete = false;
-  /** Null until the body has ended: it is complete, refused, or its client disconnected. */
   outcome: BodyOutcome | null = null;
 
   /**
-   * @param onEnd called once, when `outcome` is set; also from within the constructor.
-   * @param size.declaredBytes the Content-Length; null if absent.
-   * @param size.capBytes the largest body that is accepted.
-   * @param size.chunked true: the outcome waits until all bytes received with the last chunk are parsed. A request or an error among
-   * them closes the connection, and the outcome is `aborted`.
+   * @param onEnd called once, when `outcome` is set; also from within the constructor @param size.chunked true: the outcome waits until all
+   * bytes received with the last chunk are parsed. A request or an error among them closes the connection, and the outcome is `aborted`
    */
   constructor(res: HttpResponse, memory: BodyMemory, client: ClientLoad, size: BodySize, onEnd: () => void) {
     const { declaredBytes, capBytes } = size;
@@ -137,22 +131,16 @@ export class BodyReader {
   }
 }
 
-/** Chunks are looked at in runs of this many. */
 const RUN_CHUNKS = 16;
 /**
- * A run of fewer bytes is merged into one chunk. A copied chunk of 10 bytes takes 226 bytes of the heap, so that 1 MiB in chunks of 10
- * bytes took 22.5 MiB (resident 23); merged, it takes 1.2 to 1.6 MiB (resident 3), at 0.3 us a chunk instead of 0.55 (Node 20). Runs of
- * TCP segments (1,460 bytes a chunk) are larger, and are not copied again: 1 MiB of them takes 1.1 MiB (resident 1.5).
+ * A run of fewer bytes is merged into one chunk: 1 MiB in chunks of 10 bytes takes 1.2 to 1.6 MiB of the heap instead of 22.5, at 0.3 us a
+ * chunk. Runs of TCP segments (1,460 bytes a chunk) are larger, and are not copied again.
  */
 const RUN_BYTES_MIN = 16_384;
 
-/**
- * The chunks of an incomplete body. Small chunks are merged, so that memory follows the bytes received and not the number of reads: at most
- * RUN_CHUNKS chunks, and one more for each 1,024 bytes.
- */
+/** The chunks of an incomplete body: at most RUN_CHUNKS, and one more for each 1,024 bytes, so that memory follows the bytes received. */
 export class Chunks {
   readonly #all: Uint8Array[] = [];
-  /** Index of the first chunk of the last run, and the bytes of that run. */
   #runStart = 0;
   #runBytes = 0;
   bytes = 0;
@@ -177,7 +165,6 @@ export class Chunks {
         merged.set(chunk, at);
         at += chunk.length;
       }
-      // The merged chunk is the first one of the next run.
       this.#all.push(merged);
       return;
     }

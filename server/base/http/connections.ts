@@ -1,17 +1,14 @@
 /**
- * Limits the open connections of this process, and those of one client address. Without a limit the connections of clients took all
- * descriptors of the process, and every timer that opened a file failed.
- *
- * uWebSockets.js reports how many connections are open, but not which one was closed. So the connections of a client are an upper bound:
- * those that it had in the kernel's table (see peers.ts), and all that it has opened since. A bound near the limit leads to another read.
- * uWebSockets.js closes idle connections, and those with an unfinished head, after 10 to 14 s; it offers no way to close them earlier. So
- * a crowded process closes connections after their next answer, and a full one refuses new ones.
+ * Limits the open connections of this process, and those of one client address, so that they do not take all descriptors. uWebSockets.js
+ * reports how many connections are open, but not which one was closed. So the connections of a client are an upper bound: those that it had
+ * in the kernel's table (see peers.ts), and all that it has opened since. A bound near the limit leads to another read. uWebSockets.js
+ * closes idle connections after 10 to 14 s, and offers no way to close them earlier. So a crowded process closes connections after their
+ * next answer, and a full one refuses new ones.
  */
 import { readFileSync } from 'node:fs';
 import type { Client } from './clients.ts';
 import { type Peers, readPeers } from './peers.ts';
 
-/** Above this share of the limit, each answer closes its connection. */
 const CROWDED_SHARE = 0.9;
 /** A client whose bound exceeds this share of its limit is looked up in the kernel's table. */
 const SUSPECT_SHARE = 0.75;
@@ -28,21 +25,16 @@ const CLIENT_DEFAULT_MIN = 1_024;
 export type ConnectionRefusal = 'process' | 'client';
 
 interface ConnectionLimitOptions {
-  /** Connections of this process; see allowedConnections. */
   processMax: number;
-  /** CLIENT_CONNECTIONS_MAX; undefined: the default. */
   clientMax: number | undefined;
-  /** HOST and the port on which this process listens. */
   host: string;
   port: () => number;
-  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
   onRefused: (limit: ConnectionRefusal, client: Client) => void;
   read?: (host: string, port: number) => Promise<Peers>;
 }
 
 export class ConnectionLimit {
-  /** Above this number of connections, each answer closes its connection. */
   readonly crowdedAbove: number;
   readonly #options: Required<ConnectionLimitOptions>;
   readonly #clientMax: number;
@@ -59,10 +51,7 @@ export class ConnectionLimit {
     this.crowdedAbove = Math.floor(options.processMax * CROWDED_SHARE);
   }
 
-  /**
-   * Whether a new connection may stay open.
-   * @param connections of this process, including the new one.
-   */
+  /** @param connections of this process, including the new one */
   admits(client: Client, connections: number): boolean {
     const refusal = connections > this.#options.processMax ? 'process' : this.#clientIsFull(client) ? 'client' : null;
     if (refusal !== null) this.#options.onRefused(refusal, client);
@@ -79,7 +68,6 @@ export class ConnectionLimit {
     return isFull;
   }
 
-  /** Reads the table unless it was just read. */
   #count(): void {
     const { host, port, nowMs, read } = this.#options;
     if (this.#isReading || nowMs() - this.#readMs < READ_PAUSE_MS) return;

@@ -19,7 +19,6 @@ const VALUES_MAX = 10_000;
 const FORM_FIELDS_MAX = 2_000;
 const RETRY_SECONDS = 1;
 
-/** Problem codes that reading a JSON body can answer with. */
 export const jsonBodyProblems = [
   'invalid_json',
   'body_too_large',
@@ -53,7 +52,6 @@ export class ParsedBody {
     return whole.kind === 'parsed' ? parseJson(whole.value) : whole;
   }
 
-  /** Parses the fields of an `application/x-www-form-urlencoded` body. */
   async form(): Promise<Parsed<URLSearchParams>> {
     const whole = await this.#whole();
     if (whole.kind !== 'parsed') return whole;
@@ -62,12 +60,10 @@ export class ParsedBody {
     return { kind: 'parsed', value: new URLSearchParams(whole.value.toString('utf8')) };
   }
 
-  /** Releases the body. Calling it again does nothing. */
   release(): void {
     this.#reading.release();
   }
 
-  /** Copies the body and releases it. */
   async #whole(): Promise<Parsed<Buffer>> {
     try {
       const received = await this.#received;
@@ -117,7 +113,6 @@ function excessOf(json: Uint8Array): string | null {
   return null;
 }
 
-/** Counts the ampersands of a form, up to `max`. */
 function countUpTo(max: number, form: Buffer): number {
   let count = 0;
   for (let at = form.indexOf(AMPERSAND); at >= 0 && count < max; at = form.indexOf(AMPERSAND, at + 1)) count++;

@@ -6,7 +6,6 @@ import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { addressFromBytes, rateLimitKey } from '../../model/address.ts';
 
-/** What the connections of one client hold. */
 export interface Peer {
   /** Connections that the server has not closed, of all processes of this machine. */
   connections: number;
@@ -14,7 +13,6 @@ export interface Peer {
   unreadBytes: number;
 }
 
-/** By network, see Client.network. */
 export type Peers = ReadonlyMap<string, Peer>;
 
 const IPV4 = { path: '/proc/net/tcp', digits: 8 };
@@ -24,10 +22,9 @@ const OPEN_STATES = new Set(['01', '08']);
 const LISTENING = '0A';
 
 /**
- * Reads the connections to a port, in lines `slot: local_address:port remote_address:port state unacknowledged:unread ...`, in hex. Empty where
- * there is no table. A read takes as long with 60 connections as with none, because the kernel walks its whole hash table: 20 ms for each
- * of the two tables on a busy machine.
- * @param host the address on which the server listens: those over IPv6 are in a table of their own, and connections over IPv4 to an IPv6 address too.
+ * Reads the connections to a port, in lines `slot: local_address:port remote_address:port state unacknowledged:unread ...`, in hex. Empty
+ * where there is no table. The kernel walks its whole hash table: 20 ms for each of the two on a busy machine. @param host of the server:
+ * those over IPv6 are in a table of their own, and connections over IPv4 to an IPv6 address too
  */
 export async function readPeers(host: string, port: number): Promise<Peers> {
   const kind = isIP(host);
@@ -45,7 +42,6 @@ export async function readPeers(host: string, port: number): Promise<Peers> {
       const unacknowledged = Number.parseInt(line.slice(remote + digits + 9, remote + digits + 17), 16);
       add(byAddress, line.slice(remote, remote + digits), Number(OPEN_STATES.has(state)), unacknowledged);
     }
-    // Addresses are parsed once each, not once for each connection.
     for (const [hex, { connections, unreadBytes }] of byAddress)
       add(peers, rateLimitKey(addressFromBytes(bytesOf(hex))), connections, unreadBytes);
   }

@@ -2,13 +2,10 @@
 import { STATUS_CODES } from 'node:http';
 import { type ProblemCode, problems } from '../../model/errors.ts';
 
-/** The outcome of a function that failed. */
 export interface Problem {
   kind: 'problem';
   code: ProblemCode;
-  /** Replaces the detail of the table. */
   detail?: string | undefined;
-  /** Extension members of the document (RFC 9457, section 3.2). */
   members?: Record<string, unknown> | undefined;
   /** When a retry may succeed; for 429 and 503. */
   retryAfterSeconds?: number | undefined;
@@ -24,27 +21,22 @@ export function problem(code: ProblemCode, detail?: string, members?: Record<str
   return { kind: 'problem', code, detail, members };
 }
 
-/** For 429 and 503. */
 export function problemLater(code: ProblemCode, retryAfterSeconds: number): Problem {
   return { kind: 'problem', code, retryAfterSeconds };
 }
 
-/**
- * A field that its schema alone cannot validate.
- * @param pointer RFC 6901, e.g. `/password`
- */
+/** A field that its schema alone cannot validate. @param pointer RFC 6901, e.g. `/password` */
 export function invalid(pointer: string, detail: string): Problem {
   return problem('invalid_request', undefined, { errors: [{ pointer, detail }] });
 }
 
 /**
- * A problem that is thrown, because it crosses callbacks of other libraries or must roll back a transaction: authentication of
- * users and the identity provider. Everything else returns its problem. The server and the pages answer it like a returned one.
+ * A problem that is thrown, because it crosses callbacks of other libraries or must roll back a transaction: authentication of users and the
+ * identity provider. Everything else returns its problem.
  */
 export class ProblemError extends Error {
   readonly problem: Problem;
 
-  /** @param cause for operators; not part of the answer */
   constructor(problem: Problem, cause?: unknown) {
     super(problem.code, { cause });
     this.problem = problem;
@@ -54,12 +46,10 @@ export class ProblemError extends Error {
 /** Node.js has the names of older RFCs for these; the names here are those of RFC 9110. */
 const renamed: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
 
-/** Title of a problem: the name of its status. */
 export function titleOf(status: number): string {
   return renamed[status] ?? STATUS_CODES[status]!;
 }
 
-/** Extension members are added to it. */
 interface ProblemDocument {
   type: string;
   title: string;

@@ -3,7 +3,6 @@ import type { Decision, Policy, RateLimiter } from '../ratelimit/limiter.ts';
 import type { Exchange } from './exchange.ts';
 import { type Problem, problemLater } from './problem.ts';
 
-/** Sets RateLimit-Policy and RateLimit on the answer. */
 export function setRateLimitFields(exchange: Exchange, policy: Policy, { remaining, resetSeconds }: Decision): void {
   let text = policyTexts.get(policy);
   if (text === undefined) {
@@ -13,7 +12,6 @@ export function setRateLimitFields(exchange: Exchange, policy: Policy, { remaini
   exchange.setHeader('ratelimit-policy', `${text}${remaining};t=${resetSeconds}`);
 }
 
-/** What does not change from one answer to the next. */
 const policyTexts = new WeakMap<Policy, string>();
 
 /** Counts a request of the client against the policy. Returns the problem if the limit is exceeded. */

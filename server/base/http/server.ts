@@ -4,6 +4,7 @@ import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from '
 import uWS from 'uWebSockets.js';
 import { rmSync } from 'node:fs';
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
+import type { Settings } from '../settings/read.ts';
 import { Stage } from '../telemetry/stages.ts';
 import type { BodyMemory } from './body.ts';
 import type { Clients } from './clients.ts';
@@ -18,22 +19,13 @@ export interface ServerOptions {
   memory: BodyMemory;
   clients: Pick<Clients, 'connected' | 'of'>;
   connections: Pick<ConnectionLimit, 'admits' | 'crowdedAbove'>;
-  /** HEADER_BYTES_MAX */
-  headerBytesMax: number;
-  /** CLIENT_REQUESTS_MAX */
-  clientRequestsMax: number;
+  settings: Pick<Settings, 'HEADER_BYTES_MAX' | 'CLIENT_REQUESTS_MAX' | 'CLIENT_UNREAD_SECONDS' | 'CHUNKED_BODIES'>;
   unread: UnreadLimit;
-  /** CLIENT_UNREAD_SECONDS */
-  unreadSeconds: number;
-  /** True if CHUNKED_BODIES is `accept`. */
-  acceptsChunked: boolean;
   /** Called before a request is served or refused. Sets the fields that every answer has. */
   prepare: (exchange: Exchange) => void;
   /** Called once for each request, after it was answered or aborted. */
   onFinished: (exchange: Exchange) => void;
-  /** The problem of a database that is unavailable, which is not a bug; null: the error is another one. */
   outageProblem: (error: unknown) => Problem | null;
-  /** Answers requests that match no route. */
   refuse: (exchange: Exchange, code: 'not_found' | 'method_not_allowed') => void;
   /** Called after a handler threw because of a bug and the exchange was answered 500. */
   onFailure: (exchange: Exchange, error: unknown) => void;
@@ -48,10 +40,9 @@ export class HttpServer implements ExchangeHost {
   readonly memory: BodyMemory;
   readonly unread: UnreadLimit;
   readonly unreadSeconds: number;
+  readonly #acceptsChunked: boolean;
   draining = false;
-  /** Requests neither answered nor aborted yet. */
   openRequests = 0;
-  /** TCP connections, including idle ones. */
   connections = 0;
   readonly #app: TemplatedApp;
   readonly #options: ServerOptions;
@@ -59,13 +50,13 @@ export class HttpServer implements ExchangeHost {
   #listener: us_listen_socket | null = null;
   #onIdle: (() => void) | null = null;
   #bodiless = 0;
-  /** Total requests answered or aborted. */
   #finished = 0;
 
   constructor(routes: readonly Route[], options: ServerOptions) {
     this.memory = options.memory;
     this.unread = options.unread;
-    this.unreadSeconds = options.unreadSeconds;
+    this.unreadSeconds = options.settings.CLIENT_UNREAD_SECONDS;
+    this.#acceptsChunked = options.settings.CHUNKED_BODIES === 'accept';
     this.#options = options;
     this.#app = uWS.App();
     // biome-ignore lint/suspicious/useIterableCallbackReturn: this filter is a connection hook, not Array.prototype.filter
@@ -123,7 +114,6 @@ export class HttpServer implements ExchangeHost {
     }
   }
 
-  /** Resolves when no request is open. */
   idle(): Promise<void> {
     if (this.openRequests === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -131,15 +121,14 @@ export class HttpServer implements ExchangeHost {
     });
   }
 
-  /** Closes every connection at once. */
   close(): void {
     this.#app.close();
   }
 
   /**
-   * uWebSockets.js buffers the answers that a client does not read. It reports this for a body only, and requests of one connection
-   * have nothing in common that Node 20 shows. So unread answers without a body cannot be counted for each connection, and a random
-   * one ends it: a client that reads nothing leaves 100 on average, and over 2,000 once in 500 million connections.
+   * uWebSockets.js buffers the answers that a client does not read, reports this for a body only, and does not tell which requests share a
+   * connection. So a random answer without a body ends its connection: a client that reads nothing leaves 100 on average, and over 2,000
+   * once in 500 million connections.
    */
   endsBodiless(): boolean {
     return ++this.#bodiless > BODILESS_KEPT && Math.random() < BODILESS_ENDING_SHARE;
@@ -183,7 +172,6 @@ export class HttpServer implements ExchangeHost {
     this.#app.any('/*', (res, req) => this.#serve(notFound, 0, res, req));
   }
 
-  /** @param parametersCount of the route's path */
   #serve(route: Route, parametersCount: number, res: HttpResponse, req: HttpRequest): void {
     const headers: string[] = [];
     let headerBytes = 0;
@@ -216,10 +204,11 @@ export class HttpServer implements ExchangeHost {
     this.#options.prepare(exchange);
     // Programs on the way may judge by another one (RFC 9112, section 3.2). The parser refuses a request without a Host.
     if (hosts > 1) return exchange.problemAndClose('host_repeated');
-    const unframed = framingProblem(framing, this.#options.acceptsChunked);
+    const unframed = framingProblem(framing, this.#acceptsChunked);
     if (unframed !== null) return exchange.problemAndClose(unframed);
-    if (headerBytes > this.#options.headerBytesMax) return exchange.problem(problem('headers_too_large'));
-    if (client.load.requests > this.#options.clientRequestsMax) return exchange.problem(problemLater('client_busy', 1));
+    const { HEADER_BYTES_MAX, CLIENT_REQUESTS_MAX } = this.#options.settings;
+    if (headerBytes > HEADER_BYTES_MAX) return exchange.problem(problem('headers_too_large'));
+    if (client.load.requests > CLIENT_REQUESTS_MAX) return exchange.problem(problemLater('client_busy', 1));
     exchange.lap(Stage.accept);
     try {
       const pending = route.handle(exchange);

@@ -1,10 +1,8 @@
 /**
- * Limits the bytes of answers that a client without credentials does not read. The kernel takes them: 300 connections held 182 MiB.
- * uWebSockets.js closes such a connection after 10 s, but the kernel keeps the bytes, and tries to send them for up to two minutes.
- *
- * The bytes of large answers are added up for each client. When they exceed the limit, the kernel's table of connections tells how many
- * bytes the client has not acknowledged, and the sum continues from there. A client that reads costs one read of the table (see peers.ts) for
- * each CLIENT_UNREAD_BYTES_MAX bytes, and a client that does not read is refused. Only Linux has the table; elsewhere the sum is cleared.
+ * Limits the bytes of answers that a client without credentials does not read: 300 connections held 182 MiB in the kernel, which keeps them
+ * for up to two minutes after uWebSockets.js has closed. The bytes of large answers are added up for each client. Above the limit, the
+ * kernel's table of connections (peers.ts) tells what the client has not acknowledged, and the sum continues from there: a client that reads
+ * costs one read of the table for each CLIENT_UNREAD_BYTES_MAX bytes. Only Linux has the table; elsewhere the sum is cleared.
  */
 import type { Client, ClientLoad } from './clients.ts';
 import { type Peers, readPeers } from './peers.ts';
@@ -13,12 +11,9 @@ import { type Peers, readPeers } from './peers.ts';
 const REFUSED_MS = 1_000;
 
 interface UnreadLimitOptions {
-  /** CLIENT_UNREAD_BYTES_MAX */
   bytesMax: number;
-  /** HOST and the port on which this process listens. */
   host: string;
   port: () => number;
-  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
 
@@ -37,8 +32,8 @@ export class UnreadLimit {
   }
 
   /**
-   * True if the client leaves more than the limit unread, on all its connections to this port. Send the answer in the turn in which this
-   * resolves with false: each of several waiting answers checks the sum again.
+   * Whether the client leaves more than the limit unread on all its connections. Send the answer in the turn in which this resolves with
+   * false: each of several waiting answers checks the sum again.
    */
   async isOver(client: Client): Promise<boolean> {
     const { load, network } = client;

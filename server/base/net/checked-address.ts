@@ -1,15 +1,12 @@
 /**
- * Addresses that a request to a configured URL may connect to. The name is resolved here, every address is checked, and the connection
- * is made to the checked addresses: a name that resolves to another address a moment later (DNS rebinding) changes nothing.
+ * Addresses that a request to a configured URL may connect to. The connection is made to the addresses that were checked: a name that
+ * resolves to another one a moment later (DNS rebinding) changes nothing.
  */
 import { lookup } from 'node:dns/promises';
 import ipaddr from 'ipaddr.js';
 import { PRIVATE_RANGES } from '../../model/address.ts';
 
-/**
- * Metadata services of clouds outside the link-local range: AWS by IPv6, Alibaba, Azure. They give out credentials of the machine, so
- * they are refused with private networks too.
- */
+/** Metadata services outside the link-local range (AWS by IPv6, Alibaba, Azure): they give out credentials of the machine. */
 const METADATA: ReadonlySet<string> = new Set(['fd00:ec2::254', '100.100.100.200', '168.63.129.16']);
 
 export interface CheckedAddress {
@@ -17,15 +14,10 @@ export interface CheckedAddress {
   family: 4 | 6;
 }
 
-/**
- * All of IPv6 that is assigned to public hosts (RFC 4291, section 2.4). Outside of it, ::/96 leads to an IPv4 address on a machine with
- * automatic tunnels.
- */
+/** All of IPv6 that is assigned to public hosts (RFC 4291, section 2.4). Outside of it, ::/96 may lead to an IPv4 address by a tunnel. */
 const PUBLIC_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
-/** The well-known prefix of NAT64. */
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
 
-/** Resolves a host name to all its addresses. Rejects with the error of the system. */
 export type Resolve = (name: string) => Promise<{ address: string }[]>;
 
 const resolveByTheSystem: Resolve = (name) => lookup(name, { all: true, verbatim: true });
@@ -33,7 +25,6 @@ const resolveByTheSystem: Resolve = (name) => lookup(name, { all: true, verbatim
 /** An address that must not be connected to. */
 export class AddressRefused extends Error {
   readonly address: string;
-  /** Whether `allowPrivate` permits it. */
   readonly isPrivate: boolean;
 
   constructor(host: string, address: string, isPrivate: boolean) {
@@ -47,11 +38,7 @@ export class AddressRefused extends Error {
   }
 }
 
-/**
- * Resolves the host of a URL and checks each address. Rejects with AddressRefused when any of them is refused, or with the error of the
- * system when the name has none.
- * @param hostname as in URL.hostname: IPv6 in brackets.
- */
+/** Rejects with AddressRefused if any address is refused, or with the error of the system. @param hostname of URL: IPv6 in brackets */
 export async function checkedAddresses(
   hostname: string,
   allowPrivate: boolean,
@@ -77,10 +64,7 @@ function rangeOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
   return range === 'unicast' && address.kind() === 'ipv6' && !address.match(PUBLIC_IPV6) ? 'reserved' : range;
 }
 
-/**
- * A NAT64 address (RFC 6052) leads to the IPv4 address in its last 32 bits. In the local prefix (RFC 8215) the place of the IPv4 address is
- * unknown, so those are refused.
- */
+/** A NAT64 address (RFC 6052) leads to the IPv4 address in its last 32 bits; in the local prefix (RFC 8215) its place is unknown. */
 function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
   return address.kind() === 'ipv6' && address.match(NAT64) ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
 }

@@ -3,7 +3,6 @@
  * would be checked as one server and connected to as another.
  */
 
-/** Parameters of libpq by keyword. */
 export type ConninfoParameters = Map<string, string>;
 
 /**

@@ -11,7 +11,6 @@ interface KeepAlive {
   request: typeof httpRequest;
 }
 
-/** @param connectionsMax maximum number of open connections; further requests wait */
 export function keepAlive(url: URL, connectionsMax: number): KeepAlive {
   const options = { keepAlive: true, maxSockets: connectionsMax, timeout: IDLE_TIMEOUT_MS };
   return url.protocol === 'https:'
@@ -19,10 +18,7 @@ export function keepAlive(url: URL, connectionsMax: number): KeepAlive {
     : { agent: new HttpAgent(options), request: httpRequest };
 }
 
-/**
- * Name of a connection error. A host name with several addresses (localhost) fails with an AggregateError, which has the
- * code of the attempts.
- */
+/** A host name with several addresses (localhost) fails with an AggregateError, which has the code of the attempts. */
 export function errorName(error: NodeJS.ErrnoException): string {
   return error.code ?? error.name;
 }

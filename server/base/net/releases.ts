@@ -5,7 +5,6 @@ import { isSafeUrl } from './loopback.ts';
 /** Field of the server's answers: the path of its client package, which contains the release. */
 export const CLIENT_FIELD = 'weir-client';
 
-/** User-Agent of this client. */
 export function userAgent(): string {
   return `weir/${release()}`;
 }
@@ -15,12 +14,7 @@ export function releaseOf(agent: string | undefined): string | null {
   return /^weir\/(\d[\w.-]{0,31})$/.exec(agent ?? '')?.[1] ?? null;
 }
 
-/**
- * Says in one sentence why the server may not know a call of this client, and how to install the right client; null if the server
- * has the same release, or did not state its release.
- * @param base base URL of the server's API, with a slash at the end
- * @param path value of CLIENT_FIELD
- */
+/** Why the server may not know a call of this client, with the fix; null if the server has the same release, or did not state it. */
 export function updateOf(base: string, path: string | undefined): string | null {
   const [, file, theirs] = /^\/(client-(\d[\w.-]{0,31})-[0-9a-f]{12}\.tgz)$/.exec(path ?? '') ?? [];
   if (theirs === undefined || theirs === release()) return null;

@@ -19,8 +19,8 @@ const BACKOFF_MAX_MS = 1000;
 /** A probe without an answer is abandoned after this time. */
 const PROBE_ABANDON_MS = 5000;
 /**
- * An outage is over when the breaker has stayed closed for this long. On a busy machine Redis is late again and again, and the breaker opens
- * for a moment each time: 65 times within minutes were 130 lines in the log.
+ * An outage is over when the breaker has stayed closed for this long: on a busy machine Redis is late again and again, and the breaker
+ * opened 65 times within minutes.
  */
 const CALM_MS = 10_000;
 /** A timer later than this means that the event loop of this process was busy, not that the store is slow. */
@@ -28,13 +28,11 @@ const LOOP_LATE_MS = 10;
 
 const LATE = `no response within ${BUDGET_MS} ms`;
 
-/** The end of an outage. */
 interface OutageEnd {
   /** The latest failure, without secrets. */
   reason: string;
   /** From the first opening of the breaker to its last closing. */
   seconds: number;
-  /** Times that the breaker opened. */
   interruptions: number;
   allowed_uncounted: number;
 }
@@ -46,12 +44,10 @@ export interface OutageReport {
 }
 
 interface BreakerOptions {
-  /** Monotonic clock, in milliseconds. */
   now: () => number;
   /** Makes the same kind of call as the one that failed for `key`. Rejects if the store is unavailable. */
   probe: (key: string) => Promise<unknown>;
   report: OutageReport;
-  /** See CALM_MS. */
   calmMs?: number;
   /** Converts an error to text that is safe to log. */
   causeOf: (error: unknown) => string;
@@ -76,7 +72,6 @@ export class Breaker {
   #closedAtMs = 0;
   #cause = '';
   #failedKey = '';
-  /** Null: requests are counted, and have been since the end of the last outage was reported. */
   #outage: { startedMs: number; interruptions: number; uncounted: number } | null = null;
 
   constructor(options: BreakerOptions) {
@@ -126,7 +121,6 @@ export class Breaker {
     this.#probeLater();
   }
 
-  /** Ends the breaker permanently: open, without probes or reports. */
   end(): void {
     this.#state = 'ended';
     clearTimeout(this.#nextProbe);

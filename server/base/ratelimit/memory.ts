@@ -17,12 +17,9 @@ interface Counter {
 const EVICTION_CANDIDATES_MAX = 8;
 
 /**
- * Counters for at most `keysMax` keys (RATE_LIMIT_KEYS_MAX), two numbers each. `take` returns without a promise.
- *
- * Eviction: when all places are taken, a clock hand examines the next eight counters. It evicts the first one whose windows have
- * passed, or else the one that used the smallest share of its limit. A flood from new addresses, each with one or two requests,
- * therefore evicts its own counters and not a blocked client. To release a blocked client, nearly all `keysMax` places must hold
- * blocked clients, and a sender with that many addresses gains nothing from it. A take of 100,000 keys takes 0.18 us (bench/NOTES.md).
+ * Counters for at most `keysMax` keys (RATE_LIMIT_KEYS_MAX), two numbers each. When all places are taken, a clock hand examines the next
+ * eight counters, and evicts the first one whose windows have passed, or else the one that used the smallest share of its limit. A flood
+ * from new addresses therefore evicts its own counters and not a blocked client. A take of 100,000 keys takes 0.18 us (bench/NOTES.md).
  */
 export class MemoryLimiter implements RateLimiter {
   readonly #keysMax: number;
@@ -31,13 +28,11 @@ export class MemoryLimiter implements RateLimiter {
   /** One long-lived iterator: a new one would skip over the holes of deleted entries each time. */
   #hand = this.#counters.values();
 
-  /** @param now monotonic clock in milliseconds (`performance.now`). */
   constructor(keysMax: number, now: () => number) {
     this.#keysMax = keysMax;
     this.#now = now;
   }
 
-  /** Number of keys held, at most `keysMax`. */
   get size(): number {
     return this.#counters.size;
   }

@@ -1,13 +1,9 @@
 /**
- * Rate-limit counters in Redis, shared by all processes and machines (RATE_LIMIT_BACKEND=shared).
- *
- * One address is a Redis; several are seeds of a Redis Cluster. A take calls window.lua on one key. ioredis's auto-pipelining sends
- * the calls of one event-loop turn as one pipeline (one per node in a cluster).
- *
- * A call costs about 10 us in Redis and 10 us in this process, so that one flooding client could exceed the breaker's budget and disable the
- * limit for all. Requests for a key with a call in progress wait and share the next call, and a refusal is cached here until it expires.
- * Neither changes a decision, because other requests can only lengthen a refusal. One exception: if a counter is deleted in Redis,
- * its key stays refused here for the time already reported.
+ * Rate-limit counters in Redis, shared by all processes and machines (RATE_LIMIT_BACKEND=shared). One address is a Redis; several are seeds
+ * of a Redis Cluster. A take calls window.lua on one key; ioredis's auto-pipelining sends the calls of one event-loop turn together. A call
+ * costs about 10 us in Redis and here, so that one flooding client could exceed the breaker's budget and disable the limit for all. So
+ * requests for a key with a call in progress share the next call, and a refusal is cached until it expires: other requests can only lengthen
+ * it. If a counter is deleted in Redis, its key stays refused here for the time already reported.
  */
 
 import { Cluster } from 'ioredis';
@@ -26,15 +22,11 @@ const CHECK_KEYS = 16;
 const REFUSALS_MAX = 10_000;
 
 interface SharedLimiterOptions {
-  /** redis:// or rediss:// addresses (RATE_LIMIT_SHARED_URL, else RQ_SHARED_URL), at least one. */
   urls: readonly string[];
-  /** Monotonic clock in milliseconds, for timeouts only. The store's clock counts requests. */
   now?: () => number;
   /** Never gets the user, password or query of an address. */
   report: OutageReport;
-  /** How long the store must be available until an outage is over; by default 10 s. */
   calmMs?: number;
-  /** Called for each request that was allowed without being counted. */
   onUncounted?: (policy: Policy) => void;
   /** True: throws if the store is unavailable at start. False: starts degraded and recovers automatically. */
   requireAtStart: boolean;
@@ -164,7 +156,6 @@ class SharedLimiter implements RateLimiter {
     this.#asking.delete(id);
   }
 
-  /** Answers the requests of one call in order. The script counted as many of them as fit. */
   #answer(waiters: Waiter[], id: string, policy: Policy, counts: [number, number, number], askedMs: number): void {
     const [previous, before, elapsedMs] = counts;
     let current = before;

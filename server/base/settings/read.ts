@@ -45,10 +45,7 @@ export interface Configuration extends Gathered {
   unknown: UnknownSetting[];
 }
 
-/**
- * Reads the settings from the environment and `.env` in `directory`. The environment takes precedence. An empty value counts as
- * unset. Throws one SettingsError that lists all invalid settings.
- */
+/** The environment takes precedence over `.env`; an empty value counts as unset. Throws one SettingsError that lists all invalid settings. */
 export function readSettings(environment: NodeJS.ProcessEnv, directory: string): Settings {
   return readConfiguration(environment, directory).settings;
 }
@@ -66,7 +63,7 @@ export function parseSettings({ values: given, directory }: Given): Settings {
   const parsed: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries(settingTable) as [Name, Setting][]) {
     const value = given[name] ?? setting.fallback;
-    if (value === null) continue;
+    if (value === undefined) continue;
     const result = setting.schema.safeParse(value);
     if (result.success) parsed[name] = result.data;
     else

@@ -1,7 +1,4 @@
-/**
- * The table of all settings, one row each. The tables of the guide and `.env.example` are generated from it; a test fails if they
- * differ. read.ts parses the environment by it.
- */
+/** The table of all settings. The tables of the guide and `.env.example` are generated from it; a test fails if they differ. */
 import { databaseSettings } from './rows/database.ts';
 import { limitsSettings } from './rows/limits.ts';
 import { monitoringSettings } from './rows/monitoring.ts';

@@ -2,14 +2,6 @@
 import { z } from 'zod';
 import { isSafeUrl } from '../net/loopback.ts';
 
-export const wholeNumber = (min: number, max: number) =>
-  z
-    .string()
-    .regex(/^\d+$/)
-    .transform(Number)
-    .refine((value) => value >= min && value <= max);
-
-export const origin = z.string().refine(isOrigin);
 const isTrimmed = (text: string) => text.trim() === text;
 export const text = z.string().min(1).refine(isTrimmed);
 export const commaList = z.string().transform((list) =>
@@ -22,8 +14,8 @@ export const commaList = z.string().transform((list) =>
 /** One row: the accepted values (`allowed` describes them in text), the default and the meaning. */
 export interface Setting {
   schema: z.ZodType<unknown, string>;
-  /** The default, as written in the environment; null: unset. */
-  fallback: string | null;
+  /** The default, as written in the environment; absent: unset. */
+  fallback?: string;
   /** Shown in place of `fallback` if the default is computed. */
   fallbackShown?: string;
   allowed: string;
@@ -33,17 +25,54 @@ export interface Setting {
   fixed?: true;
 }
 
-export const count = (fallback: number, min: number, max: number, meaning: string) => ({
-  schema: wholeNumber(min, max),
-  fallback: String(fallback),
+/** A row without its meaning: what the rows of one kind have in common. */
+type Kind = Omit<Setting, 'meaning'>;
+
+/** A row is made of its kind and, in a second call, its meaning. */
+export const row =
+  <const Row extends Kind>(kind: Row) =>
+  (meaning: string) => ({ ...kind, meaning });
+
+export const fixed = <const Row extends Kind>(kind: Row) => row({ ...kind, fixed: true as const });
+
+export const secret = <const Row extends Kind>(kind: Row) => row({ ...kind, secret: true as const });
+
+export const optionalCount = (min: number, max: number) => ({
+  schema: z
+    .string()
+    .regex(/^\d+$/)
+    .transform(Number)
+    .refine((value) => value >= min && value <= max),
   allowed: `a whole number from ${min} to ${max}`,
-  meaning,
 });
 
-export const optionalText = (allowed: string, meaning: string) => ({ schema: text, fallback: null, allowed, meaning });
+export const count = (fallback: number, min: number, max: number) => ({
+  ...optionalCount(min, max),
+  fallback: String(fallback),
+});
 
-export const MEMORY_MIN = 64 * 1024 ** 2;
-export const MEMORY_MAX = 1024 ** 4;
+export const optionalText = (allowed: string) => ({ schema: text, allowed });
+
+export const listenHost = { ...optionalText('an IP address or a host name'), fallback: '127.0.0.1' };
+
+export const origin = { schema: z.string().refine(isOrigin), allowed: 'an http or https origin without a path' };
+
+export const targetUrl = {
+  schema: text.refine(isTargetUrl),
+  allowed: 'an http or https URL without user, password and fragment, at most 2000 characters',
+};
+
+export const flag = (fallback: boolean) => ({
+  schema: z.enum(['true', 'false']).transform((value) => value === 'true'),
+  fallback: String(fallback),
+  allowed: 'true or false',
+});
+
+export const oneOf = <const Names extends readonly [string, ...string[]]>(names: Names, fallback: Names[number]) => ({
+  schema: z.enum(names),
+  fallback,
+  allowed: `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`,
+});
 
 /** Scheme, host and port only, as browsers send it in Origin. */
 export function isOrigin(value: string): boolean {
@@ -65,7 +94,7 @@ export function isRedisUrl(value: string): boolean {
 }
 
 /** An http or https URL of up to 2,000 characters, without credentials and fragment. */
-export function isAlertUrl(value: string): boolean {
+function isTargetUrl(value: string): boolean {
   const url = tryUrl(value);
   if (url === null || value.length > 2_000 || value.includes('#')) return false;
   return /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';

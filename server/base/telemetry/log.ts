@@ -14,7 +14,6 @@ export interface Log {
 }
 
 export interface AdjustableLog extends Log {
-  /** Sets the minimum level of lines to write. */
   setLevel(level: string): void;
 }
 
@@ -24,7 +23,6 @@ export interface LogDestination {
   flush(): void;
   /** Like `flush`, but waits for at most END_PATIENCE_MS. Then it kills this process, and never resolves. */
   finish(): Promise<void>;
-  /** Lines that were not written. */
   dropped(): number;
 }
 
@@ -37,10 +35,7 @@ const HELD_BYTES_MAX = 16_777_216;
 /** How long the end of the program waits for a reader that does not read. */
 const END_PATIENCE_MS = 10_000;
 
-/**
- * Opens a file descriptor for lines: buffered JSON, or readable lines without buffering.
- * @param readable converts a line for a terminal, see readable.ts, or returns '' for one that is not shown; null: JSON
- */
+/** @param readable converts a line for a terminal, see readable.ts, or returns '' for one that is not shown; null: buffered JSON */
 export function openDestination(fd: number, readable: ((line: string) => string) | null = null): LogDestination {
   const minLength = readable === null ? BUFFER_BYTES : 0;
   const sink = new sonicBoom.SonicBoom({ fd, sync: readable !== null, minLength, maxLength: HELD_BYTES_MAX });
@@ -48,7 +43,6 @@ export function openDestination(fd: number, readable: ((line: string) => string)
   sink.on('drop', () => {
     drops++;
   });
-  const dropped = () => drops;
   // A closed reader must not end the service.
   sink.on('error', () => {});
   const flush = () => {
@@ -64,15 +58,12 @@ export function openDestination(fd: number, readable: ((line: string) => string)
     await new Promise<void>((resolve) => sink.flush(() => resolve()));
     clearTimeout(killer);
   };
-  if (readable !== null) {
-    const write = (line: string) => {
-      const shown = readable(line);
-      if (shown !== '') sink.write(shown);
-    };
-    return { write, flush, finish, dropped };
-  }
-  setInterval(() => sink.flush(), FLUSH_MS).unref();
-  return { write: (line) => void sink.write(visibleJson(line)), flush, finish, dropped };
+  const write = (line: string) => {
+    const shown = readable === null ? visibleJson(line) : readable(line);
+    if (shown !== '') sink.write(shown);
+  };
+  if (readable === null) setInterval(() => sink.flush(), FLUSH_MS).unref();
+  return { write, flush, finish, dropped: () => drops };
 }
 
 /** Creates a log. @param base fields of every line, e.g. the place of the process. */

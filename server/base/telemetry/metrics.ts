@@ -1,10 +1,9 @@
 /** The measurements of a process. Each process counts; the primary sums (see operate/primary/metrics-page.ts). */
-import { type Metric, Registry } from 'prom-client';
 import { problems } from '../../model/errors.ts';
 import { rejectionReasons } from '../../model/signatures/diagnosis/reasons.ts';
 import { limitNames } from '../ratelimit/limiter.ts';
 import { cellLabels, type MetricName, metricFamily } from './metric-table.ts';
-import { type CountedSeries, Counters, Distribution, type MetricSample } from './series.ts';
+import { type CountedSeries, countersOf, Distribution, type MetricSample } from './series.ts';
 import { type Stage, stageNames } from './stages.ts';
 
 /** Histogram bounds in seconds. A stage takes microseconds when idle and tens of milliseconds under load. */
@@ -13,7 +12,6 @@ export const secondsBuckets = [
 ];
 const sizeBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
-/** Outcomes of a delivery: of a lease, or filtered before the first one. */
 export const deliveryOutcomes = ['acknowledged', 'retried', 'dead', 'filtered'] as const;
 type DeliveryOutcome = (typeof deliveryOutcomes)[number];
 
@@ -42,35 +40,34 @@ const counted = {
   weir_filter_failures_total: [],
   weir_spans_total: ['sent', 'failed', 'limited', 'queue_full'].map((outcome) => ({ outcome })),
 } as const satisfies CountedSeries;
+type Counted = keyof typeof counted;
 
-/** Responses of one route by status, and their durations. */
 interface RouteCounts {
   statuses: Map<number, number>;
   seconds: Distribution;
 }
 
-/** Group commits of one cell. */
 interface CommitCounts {
   seconds: Distribution;
   events: Distribution;
 }
 
-/** The metrics registry of a process, with one method per measurement. */
 export class Metrics {
-  readonly registry = new Registry();
   readonly #stages = stageNames.map((stage) => new Distribution(secondsBuckets, { stage }));
   readonly #routes = new Map<string, RouteCounts>();
-  readonly #counters = new Counters(counted);
-  readonly #committed = this.#counters.of('weir_events_committed_total');
-  readonly #verified = {
-    current: this.#counters.of('weir_signatures_verified_total').series({ secret: 'current' }),
-    previous: this.#counters.of('weir_signatures_verified_total').series({ secret: 'previous' }),
+  readonly #counters = countersOf(counted);
+  readonly #committed = this.#counters.weir_events_committed_total;
+  readonly verified = {
+    current: this.#counters.weir_signatures_verified_total.series({ secret: 'current' }),
+    previous: this.#counters.weir_signatures_verified_total.series({ secret: 'previous' }),
   };
-  readonly #poolWait = new Distribution(secondsBuckets, {});
+  /** Waits for a database connection, in seconds. */
+  readonly poolWait = new Distribution(secondsBuckets, {});
   readonly #commits = new Map<number, CommitCounts>();
-  readonly #verifyBatches = new Distribution(sizeBuckets, {});
+  readonly verifyBatches = new Distribution(sizeBuckets, {});
   readonly #agents = new Set<string>();
   readonly #gauges = new Map<MetricName, () => MetricSample[]>();
+  readonly #families: (() => ReturnType<typeof metricFamily>)[] = [];
 
   constructor() {
     this.#commitsOf(0);
@@ -83,13 +80,13 @@ export class Metrics {
         [...statuses].map(([status, value]) => ({ labels: { route, status: String(status) }, value })),
       ),
     );
-    this.#register('weir_pool_wait_seconds', (name) => this.#poolWait.samples(name));
+    this.#register('weir_pool_wait_seconds', (name) => this.poolWait.samples(name));
     const commits = (of: keyof CommitCounts) => (name: string) =>
       [...this.#commits.values()].flatMap((counts) => counts[of].samples(name));
     this.#register('weir_commit_seconds', commits('seconds'));
     this.#register('weir_commit_events', commits('events'));
-    this.#register('weir_verify_batch_requests', (name) => this.#verifyBatches.samples(name));
-    for (const name of this.#counters.names) this.#register(name, () => this.#counters.of(name).samples());
+    this.#register('weir_verify_batch_requests', (name) => this.verifyBatches.samples(name));
+    for (const name of Object.keys(counted) as Counted[]) this.#register(name, () => this.#counters[name].samples());
     this.#register('process_cpu_seconds_total', () => [{ labels: {}, value: cpuSeconds() }]);
   }
 
@@ -115,17 +112,12 @@ export class Metrics {
     return counts;
   }
 
-  add(name: keyof typeof counted, amount = 1, labels?: Record<string, string>): void {
-    this.#counters.of(name).add(amount, labels);
+  add(name: Counted, amount = 1, labels?: Record<string, string>): void {
+    this.#counters[name].add(amount, labels);
   }
 
-  /** The sum of all series of a counter. */
-  total(name: keyof typeof counted): number {
-    return this.#counters.of(name).total;
-  }
-
-  poolWaited(seconds: number): void {
-    this.#poolWait.observe(seconds);
+  total(name: Counted): number {
+    return this.#counters[name].total;
   }
 
   stage(stage: Stage, seconds: number): void {
@@ -154,14 +146,6 @@ export class Metrics {
     this.add('weir_events_in_doubt_total', events - found, { outcome: 'not_stored', ...cellLabels(cell) });
   }
 
-  verified(secret: 'current' | 'previous'): void {
-    this.#verified[secret].value++;
-  }
-
-  verifyBatch(requests: number): void {
-    this.#verifyBatches.observe(requests);
-  }
-
   settled(agentId: string, outcome: DeliveryOutcome, deliveries: number): void {
     if (deliveries > 0)
       this.add('weir_deliveries_settled_total', deliveries, { agent: this.#agentLabel(agentId), outcome });
@@ -180,7 +164,6 @@ export class Metrics {
     return this.#agents.has(agentId) ? agentId : 'other';
   }
 
-  /** Total responses, by route and status. */
   *answers(): Iterable<{ route: string; status: number; count: number }> {
     for (const [route, { statuses }] of this.#routes)
       for (const [status, count] of statuses) yield { route, status, count };
@@ -197,25 +180,25 @@ export class Metrics {
     this.gauges(name, () => [{ labels: {}, value: read() }], aggregator);
   }
 
-  /** Registers a gauge with several series. */
   gauges(name: MetricName, read: () => MetricSample[], aggregator?: 'max'): void {
     this.#register(name, read, aggregator);
     this.#gauges.set(name, read);
   }
 
-  /** The sum of the series of a gauge, now. */
   value(name: MetricName): number {
     return this.#gauges.get(name)!().reduce((sum, { value }) => sum + value, 0);
   }
 
+  /** All measurements, in prom-client's JSON form. */
+  families() {
+    return this.#families.map((read) => read());
+  }
+
   #register(name: MetricName, samples: (name: string) => MetricSample[], aggregator?: 'max'): void {
-    // prom-client's registry only calls get() of a metric.
-    const metric = { name, get: () => metricFamily(name, samples(name), aggregator) };
-    this.registry.registerMetric(metric as unknown as Metric);
+    this.#families.push(() => metricFamily(name, samples(name), aggregator));
   }
 }
 
-/** CPU seconds used by this operating-system process. */
 export function cpuSeconds(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e6;

@@ -5,13 +5,13 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { AlwaysOnSampler, BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
 import { release } from '../files/build.ts';
+import type { Settings } from '../settings/read.ts';
 import type { SpanContext } from './trace.ts';
 
 /** A span that has ended. Times in Unix milliseconds. */
 export interface EndedSpan extends SpanContext {
   name: 'receive' | 'commit' | 'deliver';
   kind: 'server' | 'internal' | 'producer';
-  /** Null: it begins a trace. */
   parentSpanId: string | null;
   startMs: number;
   endMs: number;
@@ -21,7 +21,6 @@ export interface EndedSpan extends SpanContext {
   error: string | null;
 }
 
-/** Sends spans. */
 export interface SpanSink {
   record(span: EndedSpan): void;
   /** Spans that wait for the collector. */
@@ -30,16 +29,11 @@ export interface SpanSink {
   close(): Promise<void>;
 }
 
-interface SinkOptions {
-  endpoint: string;
-  /** OTEL_EXPORTER_OTLP_HEADERS: names and values, percent-encoded, as in `a=1,b=2`. */
-  headers: string | null;
-  serviceName: string;
+interface SinkObserver {
   onSent: (spans: number) => void;
   onFailed: (spans: number, reason: string) => void;
 }
 
-/** A batch is sent when it is full, and after this time. */
 const EVERY_MS = 1_000;
 const BATCH_SPANS = 512;
 const EXPORT_TIMEOUT_MS = 10_000;
@@ -50,11 +44,11 @@ const QUEUE_SPANS = 8_192;
 const kinds = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, producer: SpanKind.PRODUCER } as const;
 const SAMPLED = { traceFlags: TraceFlags.SAMPLED } as const;
 
-export function openSink({ endpoint, headers, serviceName, onSent, onFailed }: SinkOptions): SpanSink {
+export function openSink(settings: Settings, { onSent, onFailed }: SinkObserver): SpanSink {
   let waiting = 0;
   const otlp = new OTLPTraceExporter({
-    url: `${endpoint.replace(/\/$/, '')}/v1/traces`,
-    headers: headerFields(headers),
+    url: `${settings.OTEL_EXPORTER_OTLP_ENDPOINT!.replace(/\/$/, '')}/v1/traces`,
+    headers: headerFields(settings.OTEL_EXPORTER_OTLP_HEADERS ?? ''),
     timeoutMillis: EXPORT_TIMEOUT_MS,
   });
   const exporter: SpanExporter = {
@@ -68,10 +62,9 @@ export function openSink({ endpoint, headers, serviceName, onSent, onFailed }: S
     shutdown: () => otlp.shutdown(),
     forceFlush: () => otlp.forceFlush(),
   };
-  /** The ids of the span that is made. */
   let next: EndedSpan | null = null;
   const provider = new TracerProvider({
-    resource: resourceFromAttributes({ 'service.name': serviceName, 'service.version': release() }),
+    resource: resourceFromAttributes({ 'service.name': settings.OTEL_SERVICE_NAME, 'service.version': release() }),
     // Spans has decided.
     sampler: new AlwaysOnSampler(),
     idGenerator: { generateTraceId: () => next!.traceId, generateSpanId: () => next!.spanId },
@@ -110,8 +103,8 @@ export function openSink({ endpoint, headers, serviceName, onSent, onFailed }: S
 }
 
 /** The header fields that the setting lists. @see https://opentelemetry.io/docs/specs/otel/protocol/exporter/#specifying-headers-via-environment-variables */
-function headerFields(list: string | null): Record<string, string> {
-  const pairs = (list ?? '').split(',').flatMap((pair) => {
+function headerFields(list: string): Record<string, string> {
+  const pairs = list.split(',').flatMap((pair) => {
     const at = pair.indexOf('=');
     return at < 1 ? [] : [[pair.slice(0, at).trim(), decodeURIComponent(pair.slice(at + 1).trim())]];
   });

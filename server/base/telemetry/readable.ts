@@ -11,7 +11,6 @@ const format = pretty.prettyFactory({
   singleLine: true,
 });
 
-/** Converts a line of the log. */
 export const readable = (line: string): string => format(withVisibleText(line));
 
 /** Parses a line and escapes control characters in its fields, because the readable form would send them to the terminal. */

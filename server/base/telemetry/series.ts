@@ -1,6 +1,6 @@
 /**
- * Counters and histograms as arrays of numbers, for the request path. An observe in prom-client hashes its labels, which takes about
- * a microsecond, and a request makes six observations.
+ * Counters and histograms as arrays of numbers: an observe in prom-client hashes its labels, which takes about a microsecond, and a request
+ * makes six.
  */
 
 type Labels = Record<string, string>;
@@ -17,8 +17,7 @@ interface Series {
 class HotCounter {
   readonly #series = new Map<string, Series>();
 
-  /** @param known series that start at 0; by default the one without labels. */
-  constructor(known: readonly Labels[] = [{}]) {
+  constructor(known: readonly Labels[]) {
     for (const labels of known) this.add(0, labels);
   }
 
@@ -26,7 +25,6 @@ class HotCounter {
     this.series(labels).value += amount;
   }
 
-  /** Returns the series with these labels; creates it at 0. */
   series(labels: Labels): Series {
     const key = Object.values(labels).join('\n');
     let series = this.#series.get(key);
@@ -48,25 +46,11 @@ class HotCounter {
   }
 }
 
-/** Names of counters, each with the series that start at 0. */
 export type CountedSeries = Readonly<Record<string, readonly Labels[]>>;
 
-/** The counters of a table by name. */
-export class Counters<Name extends string> {
-  readonly #counters: Readonly<Record<Name, HotCounter>>;
-  readonly names: readonly Name[];
-
-  constructor(counted: Readonly<Record<Name, readonly Labels[]>>) {
-    this.names = Object.keys(counted) as Name[];
-    this.#counters = Object.fromEntries(this.names.map((name) => [name, new HotCounter(counted[name])])) as Record<
-      Name,
-      HotCounter
-    >;
-  }
-
-  of(name: Name): HotCounter {
-    return this.#counters[name];
-  }
+export function countersOf<Counted extends CountedSeries>(counted: Counted) {
+  const counters = Object.entries(counted).map(([name, known]) => [name, new HotCounter(known)]);
+  return Object.fromEntries(counters) as Readonly<Record<keyof Counted, HotCounter>>;
 }
 
 /** A histogram series: counts by bucket. */

@@ -1,27 +1,22 @@
 /**
- * Traces of events, for OpenTelemetry: the spans `receive`, `commit` and `deliver`. otlp.ts sends them.
- *
- * Nothing of a trace is stored: the ids follow from the event. Its trace is that of the sender's `traceparent`, else the id of the event, and the
- * span `receive` has the last 8 bytes of that id. So any process, at any later time, continues the trace of an event that it delivers.
+ * Traces of events, for OpenTelemetry: the spans `receive`, `commit` and `deliver`. Nothing of a trace is stored: its id is that of the
+ * sender's `traceparent`, else the id of the event, and the span `receive` has the last 8 bytes of that id. So any process, at any later
+ * time, continues the trace of an event that it delivers.
  */
+import type { Settings } from '../settings/read.ts';
 import type { Sampler } from '../settings/values.ts';
 import type { EndedSpan, SpanSink } from './otlp.ts';
 import { Throttle } from './throttle.ts';
 import { contextOf, fractionOf, newContext, type SpanContext, spanIdOf, traceparentOf } from './trace.ts';
 
-export interface SpanOptions {
+interface SpanOptions {
   sampler: Sampler;
-  /** Share of traces of the samplers with a ratio, 0 to 1. */
   ratio: number;
-  /** Counts spans that are not recorded. */
   onDropped: (reason: 'limited' | 'queue_full') => void;
-  /** Absent: SECOND_MAX. */
   secondMax?: number;
 }
 
-/** Spans of a process in a second. */
 const SECOND_MAX = 1_000;
-/** Spans of a process that wait for the collector. */
 const WAITING_MAX = 4_096;
 /** Links of a span `commit`. */
 const LINKS_MAX = 128;
@@ -41,7 +36,6 @@ interface Begun extends SpanContext {
   commit: SpanContext | null;
 }
 
-/** The parts of an Exchange that are used. */
 interface TracedExchange {
   readonly method: string;
   readonly route: string;
@@ -163,11 +157,7 @@ export class Spans {
     return { traceId: exchange.traceId, spanId, parentSpanId: spanIdOf(parent), webhook, commit: null };
   }
 
-  /**
-   * An agent gets a delivery.
-   * @param startMs Unix milliseconds, when its claim began
-   * @returns `traceparent` for the work on it
-   */
+  /** An agent gets a delivery. @param startMs Unix milliseconds, when its claim began @returns `traceparent` for the work on it */
   delivered({ id, attempt, event }: TracedDelivery, agentId: string, startMs: number): string {
     const hex = event.id.replaceAll('-', '');
     const parent = traceparentOf(event.headers.traceparent);
@@ -203,9 +193,8 @@ export class Spans {
   }
 
   /**
-   * The same for all spans of one event. A sender's flag, and its trace id as the number that decides, count on verified requests only: else
-   * anyone could have all their requests sampled.
-   * @param fraction random number from 0 to 1, exclusive, of the event
+   * The same for all spans of one event. A sender's flag and trace id count on verified requests only: else anyone could have all their
+   * requests sampled. @param fraction random number from 0 to 1, exclusive, of the event
    */
   #samples(parent: string | undefined, isVerified: boolean, fraction: () => number): boolean {
     if (parent === undefined || !isVerified) return this.#share === 1 || (this.#share > 0 && fraction() < this.#share);
@@ -226,29 +215,24 @@ export class Spans {
   }
 }
 
-interface OpenOptions extends Omit<SpanOptions, 'onDropped'> {
-  endpoint: string;
-  /** OTEL_EXPORTER_OTLP_HEADERS */
-  headers: string | null;
-  serviceName: string;
-  /** Counts spans by what became of them. */
-  count: (outcome: 'sent' | 'failed' | 'limited' | 'queue_full', spans: number) => void;
-  onFailed: (reason: string, leftOut: number) => void;
-}
-
 const FAILED_EVERY_MS = 60_000;
 
-/** Loads the packages of OpenTelemetry. */
-export async function openSpans({ count, onFailed, ...options }: OpenOptions): Promise<Spans> {
+/** Null without OTEL_EXPORTER_OTLP_ENDPOINT: then no package of OpenTelemetry is loaded. */
+export async function openSpans(
+  settings: Settings,
+  count: (outcome: 'sent' | 'failed' | 'limited' | 'queue_full', spans: number) => void,
+  onFailed: (reason: string, leftOut: number) => void,
+): Promise<Spans | null> {
+  if (settings.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return null;
   const failures = new Throttle<string>(FAILED_EVERY_MS, onFailed);
   const { openSink } = await import('./otlp.ts');
-  const sink = openSink({
-    ...options,
+  const sink = openSink(settings, {
     onSent: (spans) => count('sent', spans),
     onFailed: (spans, reason) => {
       count('failed', spans);
       failures.add(reason);
     },
   });
-  return new Spans(sink, { ...options, onDropped: (reason) => count(reason, 1) });
+  const { OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: ratio } = settings;
+  return new Spans(sink, { sampler, ratio, onDropped: (reason) => count(reason, 1) });
 }

@@ -1,21 +1,17 @@
 /**
- * Limits the rate of reports. The first reports of an interval are written immediately. When the interval ends, the newest of the
- * others is written with the number left out, and counts as the first report of the next interval.
+ * Limits the rate of reports. The first ones of an interval are written immediately. At its end, the newest of the others is written with
+ * the number left out, and counts as the first report of the next interval.
  */
 export class Throttle<Report> {
   readonly #write: (report: Report, leftOut: number) => void;
   readonly #intervalMs: number;
   readonly #atOnceMax: number;
-  /** Reports written in this interval. */
   #written = 0;
   #waiting: NodeJS.Timeout | null = null;
   #last: Report | null = null;
   #leftOut = 0;
 
-  /**
-   * @param write gets a report and the number of reports left out before it.
-   * @param atOnceMax number of reports per interval that are written immediately.
-   */
+  /** @param atOnceMax number of reports per interval that are written immediately */
   constructor(intervalMs: number, write: (report: Report, leftOut: number) => void, atOnceMax = 1) {
     this.#intervalMs = intervalMs;
     this.#atOnceMax = atOnceMax;

@@ -1,14 +1,13 @@
+import { within } from './within.ts';
+
 /** Options of an asynchronous check that callers share: one check runs at a time, its answer is cached, and waits are bounded. */
 interface SharedCheckOptions<T> {
   /** Runs the check. If it rejects, the answer is `late`. */
   ask: () => Promise<T>;
-  /** How long an answer is cached. */
   validMs: (answer: T) => number;
   /** How long a caller waits for a running check, counted from the start of the check. */
   patienceMs: number;
-  /** Answer after `patienceMs`. */
   late: T;
-  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
 
@@ -26,7 +25,6 @@ export class SharedCheck<T> {
     return this.#known?.answer;
   }
 
-  /** Records an answer obtained elsewhere. */
   note(answer: T): void {
     this.#known = { answer, atMs: this.#options.nowMs() };
   }
@@ -38,11 +36,8 @@ export class SharedCheck<T> {
     this.#underWay ??= { answer: this.#ask(), startedMs: nowMs() };
     const leftMs = this.#underWay.startedMs + patienceMs - nowMs();
     if (leftMs <= 0) return late;
-    let timer: NodeJS.Timeout;
-    const patience = new Promise<T>((resolve) => {
-      timer = setTimeout(resolve, leftMs, late);
-    });
-    return Promise.race([this.#underWay.answer, patience]).finally(() => clearTimeout(timer));
+    const answer = await within(leftMs, this.#underWay.answer);
+    return answer === undefined ? late : answer;
   }
 
   async #ask(): Promise<T> {

@@ -1,6 +1,6 @@
 /**
- * A backup file that is read several times, always with the same bytes. The first reading verifies it and keeps a hash of each part. Later
- * ones compare each part with its hash before the part is passed on: a file that is replaced or changed after it was verified is not used.
+ * A backup file that is read several times. The first reading verifies it and keeps a hash of each part, with which later ones compare the
+ * part before it is passed on: a file that is changed after it was verified is not used.
  */
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -16,7 +16,6 @@ export interface ArchiveFile {
   record: BackupRecord | null;
   /** True: one of the keys authenticates the record, and with it the archive. */
   isAuthentic: boolean;
-  /** Size and hash of the archive, without the record. */
   bytes: number;
   sha256: string;
   /** Writes the archive to a program. Ends early when the program has exited. Rejects with BackupError when the file has changed. */

@@ -2,6 +2,8 @@
 
 import { lstat, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { flushPath } from '../../base/files/durable-file.ts';
 import { acquireLock, type Lock } from '../../base/files/lock.ts';
 import { DAY_MS } from '../../base/time/durations.ts';
@@ -17,9 +19,7 @@ const COMPRESSION = 1;
 const LOCK_WAIT_MS = 60_000;
 
 export interface TableWatcher {
-  /** Called before the first table with the tables and their weights (pages or rows). */
   begin(weights: ReadonlyMap<string, number>): void;
-  /** The data of this table is being copied. */
   table(name: string): void;
 }
 
@@ -27,7 +27,6 @@ interface BackupOrder {
   conninfo: string;
   database: Database;
   path: string;
-  /** Replaces an existing file. */
   overwrite: boolean;
   /** Key that authenticates the backup. With null, the backup is not authenticated, and a restore needs --trust-file. */
   key: Buffer | null;
@@ -35,10 +34,7 @@ interface BackupOrder {
   signal?: AbortSignal;
 }
 
-/**
- * Writes the archive to a temporary file, reads it back, appends the record, and renames the file to `path` (mode 0600). A failure
- * leaves no file and no change. Throws BackupError.
- */
+/** Writes a temporary file (mode 0600), reads it back, appends the record, and renames it. A failure leaves no file. Throws BackupError. */
 export async function backUp(order: BackupOrder): Promise<BackupRecord> {
   const { path, database } = order;
   if (!order.overwrite) await refuseExisting(path);
@@ -62,7 +58,6 @@ export async function backUp(order: BackupOrder): Promise<BackupRecord> {
   }
 }
 
-/** Major version of the server, such as 15. */
 export async function serverMajor({ query }: Pick<Database, 'query'>): Promise<number> {
   const [row] = await query<{ major: number }>({
     text: `select current_setting('server_version_num')::int / 10000 as major`,
@@ -71,8 +66,8 @@ export async function serverMajor({ query }: Pick<Database, 'query'>): Promise<n
 }
 
 /**
- * pg_dump and the counts read the same exported snapshot. The tables are locked first (access share, which blocks only DROP and
- * ALTER): retention cannot drop a partition between the list and the dump.
+ * pg_dump and the counts read one exported snapshot. The tables are locked (access share): retention drops no partition between list and
+ * dump.
  */
 function dump(
   { conninfo, database, watcher, signal }: BackupOrder,
@@ -147,14 +142,18 @@ async function readBack(
 
 /** Names of the tables whose data the archive contains. Throws BackupError if this version cannot read it. */
 export async function listTables(tools: Tools, archive: ArchiveFile): Promise<string[]> {
-  let text = '';
-  await runTool(tools, 'pg_restore', ['--list'], {
-    write: archive.write,
-    read: async (stdout) => {
-      for await (const part of stdout.setEncoding('utf8')) text += part;
-    },
-  });
-  return [...text.matchAll(/ TABLE DATA \S+ (\S+) /g)].map(([, name]) => name!);
+  const list = await outputOf(tools, ['--list'], archive);
+  return [...list.matchAll(/ TABLE DATA \S+ (\S+) /g)].map(([, name]) => name!);
+}
+
+/** What pg_restore prints of an archive. */
+export async function outputOf(tools: Tools, flags: readonly string[], { write }: ArchiveFile): Promise<string> {
+  let output = '';
+  const read = async (stdout: Readable) => {
+    output = await text(stdout);
+  };
+  await runTool(tools, 'pg_restore', flags, { write, read });
+  return output;
 }
 
 async function refuseExisting(path: string): Promise<void> {

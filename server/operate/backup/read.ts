@@ -5,7 +5,6 @@ import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { DAY_MS } from '../../base/time/durations.ts';
 import { OperatorError } from '../../model/fault.ts';
-import type { Cell } from '../../store/cells/cell.ts';
 import type { Cells } from '../../store/cells/cells.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { firstKeptDay } from '../../store/retention/drop-partitions.ts';
@@ -25,13 +24,12 @@ const LINE_BYTES_MAX = 268_435_456;
 
 interface Imported {
   imported: number;
-  /** Events that were stored already. */
   existing: number;
 }
 
 /**
- * Imports NDJSON, compressed when the name ends in `.gz`. Repeating it changes nothing. Creates the partitions of days that retention keeps;
- * refuses other days. The events get no deliveries (replay them). Throws ImportError.
+ * Imports NDJSON (`.gz`: compressed) of days that retention keeps. Repeating it changes nothing. The events get no deliveries. Throws
+ * ImportError.
  */
 export async function importEvents(
   cells: Cells,
@@ -45,11 +43,11 @@ export async function importEvents(
   let batch: ArchivedEvent[] = [];
   let bytes = 0;
   const store = async () => {
-    for (const { cell, day, events } of byCellAndDay(batch, cells)) {
-      const key = `${cell.number} ${day}`;
-      if (!made.has(key)) await makeDay(cell.database, Date.parse(events[0]!.received_at));
+    for (const [key, events] of byCellAndDay(batch, cells)) {
+      const { database } = cells.of(events[0]!.id);
+      if (!made.has(key)) await makeDay(database, Date.parse(events[0]!.received_at));
       made.add(key);
-      const stored = await insertEvents(cell.database, events);
+      const stored = await insertEvents(database, events);
       total.imported += stored;
       total.existing += events.length - stored;
     }
@@ -140,23 +138,13 @@ function dayOf(receivedAt: string): string {
   return new Date(receivedAt).toISOString().slice(0, 10).replaceAll('-', '');
 }
 
-interface Part {
-  cell: Cell;
-  day: string;
-  events: ArchivedEvent[];
-}
-
-function byCellAndDay(events: readonly ArchivedEvent[], cells: Cells): Part[] {
-  const parts = new Map<string, Part>();
+function byCellAndDay(events: readonly ArchivedEvent[], cells: Cells): Map<string, ArchivedEvent[]> {
+  const parts = new Map<string, ArchivedEvent[]>();
   for (const event of events) {
-    const cell = cells.of(event.id);
-    const day = dayOf(event.received_at);
-    const key = `${cell.number} ${day}`;
-    const known = parts.get(key);
-    if (known === undefined) parts.set(key, { cell, day, events: [event] });
-    else known.events.push(event);
+    const key = `${cells.of(event.id).number} ${dayOf(event.received_at)}`;
+    parts.set(key, [...(parts.get(key) ?? []), event]);
   }
-  return [...parts.values()];
+  return parts;
 }
 
 /** Both tables: a replay stores deliveries of the same day. */

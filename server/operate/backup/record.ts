@@ -3,19 +3,17 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { z } from 'zod';
+import { DAY_MS } from '../../base/time/durations.ts';
 import type { Query } from '../../store/connect/pool.ts';
 import { isoText } from '../../store/sql.ts';
 
 /** Rows of `events` and of `deliveries` whose contents are compared. */
 const NEWEST_ROWS = 1_000;
-/** Counting reads the whole primary key of each table. */
-const COUNT_TIMEOUT_MS = 86_400_000;
 
 const newestRows = z.object({
   rows: z.number(),
   /** Time of the newest row; null when there is no row. */
   last: z.string().nullable(),
-  /** Hex SHA-256 over the rows. */
   sha256: z.string(),
 });
 
@@ -28,7 +26,6 @@ const contents = z.object({
 
 const backupRecord = z.object({
   format: z.literal(1),
-  /** Time of the snapshot. */
   snapshot_at: z.string(),
   server_version: z.string(),
   contents,
@@ -46,7 +43,6 @@ interface Table {
   stores: boolean;
 }
 
-/** All tables of the schema. */
 export function tablesOf(query: Query): Promise<Table[]> {
   return query<Table>({
     text: `select c.relname as name, greatest(c.relpages + coalesce(toast.relpages, 0), 1) as pages, c.relkind = 'r' as stores
@@ -62,7 +58,7 @@ export async function readContents(query: Query): Promise<Contents> {
     if (!stores) continue;
     const [row] = await query<{ rows: number }>({
       text: `select count(*)::float8 as rows from "${name}"`,
-      timeoutMs: COUNT_TIMEOUT_MS,
+      timeoutMs: DAY_MS,
     });
     tables[name] = row!.rows;
   }
@@ -78,7 +74,7 @@ async function readNewest(query: Query, table: 'events' | 'deliveries'): Promise
       select count(*)::int as rows, ${isoText('max(received_at)')} as last,
         encode(sha256(coalesce(string_agg(sha256(convert_to(newest::text, 'UTF8')), ''::bytea order by received_at, id), '')), 'hex') as sha256
       from (select * from ${table} order by received_at desc, id desc limit ${NEWEST_ROWS}) newest`,
-    timeoutMs: COUNT_TIMEOUT_MS,
+    timeoutMs: DAY_MS,
   });
   return row!;
 }
@@ -127,7 +123,6 @@ export function recordSpan(tail: Buffer, fileBytes: number): { start: number; by
   return start < 0 ? null : { start, bytes };
 }
 
-/** Parses the JSON of a record. Null: it is not a record. */
 export function parseRecord(text: string): BackupRecord | null {
   try {
     return backupRecord.parse(JSON.parse(text));

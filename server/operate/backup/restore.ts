@@ -1,11 +1,12 @@
 /** `weir restore`: loads a backup into an empty database, all of it or nothing. */
 import type { Readable, Writable } from 'node:stream';
+import { DAY_MS } from '../../base/time/durations.ts';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { type Applied, appliedOf, migrate, versionProblem } from '../../store/migrate.ts';
 import { forgetMarks } from '../../store/queries/cells/cells.ts';
 import { type ArchiveFile, readArchive } from './archive-file.ts';
-import { listTables, reportTable, serverMajor, type TableWatcher } from './backup.ts';
+import { listTables, outputOf, reportTable, serverMajor, type TableWatcher } from './backup.ts';
 import { type BackupRecord, compareContents, readContents } from './record.ts';
 import { BackupError, findTools, runTool, send, type Tools } from './tools.ts';
 
@@ -15,10 +16,8 @@ interface RestoreOrder {
   path: string;
   /** Keys of the purpose `backups`, one of which must authenticate the file. Null: this installation has no key yet. */
   keys: readonly Buffer[] | null;
-  /** Restores a file that no key authenticates, too. */
   trustFile: boolean;
   watcher: TableWatcher;
-  /** See MigrateOptions. */
   onBlocked: (waitsFor: string) => void;
   signal?: AbortSignal;
 }
@@ -28,17 +27,13 @@ export interface Restored {
   record: BackupRecord | null;
   /** False: restored only because the file is trusted. */
   isAuthentic: boolean;
-  /** What differs from the record, one sentence each. */
   differences: string[];
   /** Numbers of the cells of the installation: none is used before `weir cell update NUMBER --accept-restored`. */
   cells: number[];
-  /** Migrations that were applied afterwards. */
   migrated: string[];
   events: number;
 }
 
-/** Statistics and counts of a large database take minutes. */
-const LONG_TIMEOUT_MS = 86_400_000;
 /** Analyzes Weir's tables with their partitions. The catalogs belong to a superuser: for each, Postgres warns a plain role that it may not. */
 const ANALYZE_OWN = `
   do $$
@@ -52,10 +47,7 @@ const ANALYZE_OWN = `
     end loop;
   end $$`;
 
-/**
- * Restores in one transaction, compares with the record, collects statistics, migrates. Throws BackupError, without a change, if the
- * file is not authentic, damaged or newer than this release, or the schema is not empty.
- */
+/** One transaction. Throws BackupError if the file is not authentic, damaged or newer than this release, or the schema is not empty. */
 export async function restore(order: RestoreOrder): Promise<Restored> {
   const archive = await readArchive(order.path, order.keys ?? []);
   try {
@@ -93,7 +85,8 @@ async function restoreArchive(order: RestoreOrder, archive: ArchiveFile): Promis
   await load(order, archive, tools);
   const contents = await readContents(database.query);
   const differences = record === null ? [] : compareContents(record.contents, contents);
-  await database.query({ text: ANALYZE_OWN, timeoutMs: LONG_TIMEOUT_MS });
+  // Statistics and counts of a large database take minutes.
+  await database.query({ text: ANALYZE_OWN, timeoutMs: DAY_MS });
   const events = Object.entries(contents.tables).filter(([name]) => name.startsWith('events_'));
   const migrated = await migrate(database, { stopping: order.signal, onBlocked: order.onBlocked });
   return {
@@ -121,15 +114,8 @@ async function toolsFor(path: string, archive: ArchiveFile, major: number): Prom
   throw new BackupError('No pg_restore is installed');
 }
 
-/** The applied migrations, read from the archive. */
 async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Applied> {
-  let text = '';
-  await runTool(tools, 'pg_restore', ['--data-only', '--table=schema_migrations', '--file=-'], {
-    write: archive.write,
-    read: async (stdout) => {
-      for await (const part of stdout.setEncoding('utf8')) text += part;
-    },
-  });
+  const text = await outputOf(tools, ['--data-only', '--table=schema_migrations', '--file=-'], archive);
   const rows = text.matchAll(/^(\d+)\t([^\t\n]*)\t[^\t\n]*(?:\t(\d+)$)?/gm);
   return appliedOf(
     [...rows].map(([, version, name, from]) => ({
@@ -141,9 +127,9 @@ async function versionsIn(tools: Tools, archive: ArchiveFile): Promise<Applied> 
 }
 
 /**
- * psql runs what pg_restore writes, in one transaction. pg_restore alone fails on a server older than itself, for a setting that the server
- * does not know (`transaction_timeout`, Postgres 17), and cannot check under the lock that the schema is empty. COMMIT is sent only
- * after pg_restore has succeeded: psql would commit at the end of its input (--single-transaction), also when that end comes too early.
+ * psql runs what pg_restore writes, in one transaction. pg_restore alone cannot check under the lock that the schema is empty, and fails on
+ * an older server for `transaction_timeout`. COMMIT is sent only after pg_restore has succeeded: with --single-transaction psql would commit
+ * also when its input ends too early.
  */
 async function load({ conninfo, watcher, signal }: RestoreOrder, archive: ArchiveFile, tools: Tools): Promise<void> {
   const onLine = (line: string) => reportTable(line, watcher);
@@ -188,8 +174,7 @@ const BEGIN = `
 `;
 
 /**
- * Events of `source`, the database that was backed up, that `restored` lacks: they arrived after the snapshot. Counts the day of the snapshot,
- * the day before (an event may have waited in a spool), and all later days.
+ * Events of the database that was backed up that arrived after the snapshot, from the day before it on: an event may have waited in a spool.
  */
 export async function countLater(source: Database, restored: Database, { snapshot_at }: BackupRecord): Promise<number> {
   const [there, here] = await Promise.all(
@@ -197,7 +182,7 @@ export async function countLater(source: Database, restored: Database, { snapsho
       const [row] = await query<{ events: number }>({
         text: `select count(*)::float8 as events from events where received_at >= ($1::timestamptz at time zone 'UTC')::date - 1`,
         values: [snapshot_at],
-        timeoutMs: LONG_TIMEOUT_MS,
+        timeoutMs: DAY_MS,
       });
       return row!.events;
     }),

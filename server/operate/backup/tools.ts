@@ -1,7 +1,4 @@
-/**
- * pg_dump, pg_restore and psql of the operating system: which installation to use, and how to run it. The packages of the embedded
- * Postgres contain none of them.
- */
+/** pg_dump, pg_restore and psql of the operating system. The packages of the embedded Postgres contain none of them. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { access, readdir } from 'node:fs/promises';
@@ -77,19 +74,12 @@ export async function runTool(
   flags: readonly string[],
   { conninfo, onLine, read, write, signal }: ToolOptions,
 ): Promise<void> {
-  const { withoutPassword, password } =
-    conninfo === undefined
-      ? { withoutPassword: undefined, password: undefined }
-      : splitPassword(findableConninfo(conninfo));
-  const child = spawn(
-    join(directory, name),
-    [...flags, ...(withoutPassword === undefined ? [] : [`--dbname=${withoutPassword}`])],
-    {
-      env: environmentOf(password),
-      stdio: ['pipe', 'pipe', 'pipe'],
-      ...(signal === undefined ? {} : { signal }),
-    },
-  );
+  const to = conninfo === undefined ? null : splitPassword(findableConninfo(conninfo));
+  const child = spawn(join(directory, name), [...flags, ...(to === null ? [] : [`--dbname=${to.withoutPassword}`])], {
+    env: environmentOf(to?.password),
+    stdio: ['pipe', 'pipe', 'pipe'],
+    signal,
+  });
   const complaint: string[] = [];
   createInterface({ input: child.stderr }).on('line', (line) => {
     onLine?.(line);

@@ -3,6 +3,8 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { CommandError } from '../../base/command/io.ts';
+import { within } from '../../base/time/within.ts';
+import { residentBytes } from '../primary/memory-guard.ts';
 
 export interface Child {
   pid: number;
@@ -11,11 +13,9 @@ export interface Child {
 
 interface ChildOptions {
   name: string;
-  /** Path of the compiled file, then its arguments. */
   args: readonly string[];
   environment: NodeJS.ProcessEnv;
   directory: string;
-  /** The child is ready when its output contains this text. */
   readyText: string;
 }
 
@@ -24,9 +24,8 @@ const STOP_TIMEOUT_MS = 30_000;
 const OUTPUT_KEPT = 4_000;
 
 /**
- * Starts a Node program and waits until it is ready. Rejects with CommandError, which includes the end of the output, when
- * the program exits first or takes too long.
- * The child runs in its own session, so that Ctrl-C reaches only the bench, which then stops the child in order.
+ * Starts a Node program and waits until it is ready, else rejects with CommandError and the end of the output. The child has its own
+ * session: Ctrl-C reaches only the bench, which then stops the child in order.
  */
 export async function startChild({ name, args, environment, directory, readyText }: ChildOptions): Promise<Child> {
   const child = spawn(process.execPath, args, {
@@ -40,10 +39,6 @@ export async function startChild({ name, args, environment, directory, readyText
     child.once('error', (error) => resolve(error.message));
     child.once('exit', (code, signal) => resolve(`it exited with ${signal ?? `exit code ${code}`}`));
   });
-  let timer: NodeJS.Timeout | undefined;
-  const tooLate = new Promise<string>((resolve) => {
-    timer = setTimeout(() => resolve('it took too long'), START_TIMEOUT_MS);
-  });
   let output = '';
   const ready = new Promise<null>((resolve) => {
     const read = (text: string) => {
@@ -53,11 +48,10 @@ export async function startChild({ name, args, environment, directory, readyText
     child.stdout.setEncoding('utf8').on('data', read);
     child.stderr.setEncoding('utf8').on('data', read);
   });
-  const failure = await Promise.race([ready, ended, tooLate]);
-  clearTimeout(timer);
+  const failure = await within(START_TIMEOUT_MS, Promise.race([ready, ended]));
   if (failure === null) return { pid: child.pid!, stop: () => stop(child, ended) };
   await stop(child, ended);
-  throw new CommandError(`${name} did not start: ${failure}\n${output}`);
+  throw new CommandError(`${name} did not start: ${failure ?? 'it took too long'}\n${output}`);
 }
 
 async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
@@ -68,7 +62,6 @@ async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void>
   clearTimeout(killTimer);
 }
 
-/** Runs a Node program until it exits; resolves with its standard output. Rejects with CommandError. */
 export async function runToEnd(args: readonly string[], environment: NodeJS.ProcessEnv, directory: string) {
   try {
     const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: directory, env: environment });
@@ -86,16 +79,6 @@ export function nodeChildren(pid: number): number[] {
   return children
     .map(Number)
     .filter((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0')[0] === process.execPath);
-}
-
-/** Resident memory of a process in bytes; 0 when the process has exited. */
-export function residentBytes(pid: number): number {
-  try {
-    const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
-    return Number(line?.[1] ?? 0) * 1024;
-  } catch {
-    return 0;
-  }
 }
 
 /** Runs `work` and samples memory until it ends. `peakBytes` is the highest value of any single process. */

@@ -4,9 +4,7 @@ import { VERIFY_THREAD } from '../../model/signatures/check.ts';
 
 /** User and system time by part, in microseconds. */
 export interface ProcessorTime {
-  /** Main threads of the serving processes. */
   eventLoop: number;
-  /** Threads that verify signatures. */
   signatures: number;
   /** All other threads of the serving processes: garbage collector, compiler, file system. */
   other: number;
@@ -19,7 +17,6 @@ type ProcessorReading = ReadonlyMap<string, { part: Part; us: number }>;
 export type Part = keyof ProcessorTime;
 export const parts: readonly Part[] = ['eventLoop', 'signatures', 'other', 'postgres'];
 
-/** Reads the processor time up to now. */
 export function readProcessor(weirPids: readonly number[], postgresPids: readonly number[]): ProcessorReading {
   const reading = new Map<string, { part: Part; us: number }>();
   const add = (part: Part, folder: string) => {

@@ -11,13 +11,10 @@ import { type ProcessorTime, parts, readProcessor, timeBetween } from './process
 export const WARM_UP_SECONDS = 2;
 
 export interface Window {
-  /** One report per sender. */
   reports: readonly SenderReport[];
-  /** Highest resident memory of any serving process. */
   residentBytes: number;
   /** Average number of cores used; others: every other program of the machine. */
   cores: { weir: number; postgres: number; senders: number; others: number };
-  /** Processor time used. */
   processor: ProcessorTime;
 }
 
@@ -26,11 +23,9 @@ interface WindowOrder {
   /** Sender threads, which share the connections. */
   senders: number;
   seconds: number;
-  /** Ids of the serving processes. */
   weirPids: readonly number[];
   /** Called after the warm-up, when every database connection is open. */
   postgresPids: () => Promise<number[]>;
-  /** Called once a second. */
   onSecond: () => void;
 }
 
@@ -87,16 +82,6 @@ function machineUs(): number {
   return 1_000 * cpus().reduce((ms, { times }) => ms + times.user + times.nice + times.sys, 0);
 }
 
-interface Senders {
-  /** Starts the measured window; earlier requests count as warm-up. */
-  measure: () => void;
-  /** Ends the window; resolves when every request in flight has been answered. */
-  stop: () => Promise<SenderReport[]>;
-  /** Terminates the threads at once. */
-  terminate: () => Promise<unknown>;
-}
-
-/** The load of each of so many threads. */
 function shares({ connections, ...order }: SenderOrder, senders: number): SenderOrder[] {
   return Array.from({ length: senders }, (_, index) => ({
     ...order,
@@ -104,8 +89,7 @@ function shares({ connections, ...order }: SenderOrder, senders: number): Sender
   }));
 }
 
-/** Starts a thread for each order, at the same time. */
-export function openSenders(orders: readonly SenderOrder[]): Senders {
+export function openSenders(orders: readonly SenderOrder[]) {
   const threads = orders.map((workerData) => new Worker(builtFile('workers/sender.js'), { workerData }));
   const reports = Promise.all(
     threads.map(
@@ -118,7 +102,9 @@ export function openSenders(orders: readonly SenderOrder[]): Senders {
     for (const thread of threads) thread.postMessage(command);
   };
   return {
+    /** Starts the measured window; earlier requests count as warm-up. */
     measure: () => post('measure'),
+    /** Ends the window; resolves when every request in flight has been answered. */
     stop: () => {
       post('stop');
       return reports;

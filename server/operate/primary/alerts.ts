@@ -19,9 +19,7 @@ import type { Disks } from './disks.ts';
 import type { MetricsSnapshot } from './messages.ts';
 import type { PrimarySpool } from './spool.ts';
 
-/** Time between two evaluations. */
 const EVALUATE_EVERY_MS = 15_000;
-/** Interval at which requests that are due are looked for. */
 const DELIVER_EVERY_MS = 5_000;
 
 interface AlertParts {
@@ -50,7 +48,6 @@ export class Alerts {
     this.#spoolAlert = parts.spool.folder === null ? null : new SpoolAlert(parts.settings().DATA_DIR);
   }
 
-  /** @param nowMs Unix milliseconds. */
   async evaluate(nowMs: number): Promise<void> {
     const { database, log, settings, startedMs, disks } = this.#parts;
     const cells = this.#parts.cells.all().filter(({ trouble }) => trouble !== null);
@@ -102,7 +99,6 @@ export class Alerts {
     }
   }
 
-  /** Metrics of the primary. */
   families(): MetricsSnapshot {
     const values = reportedKinds.map((condition) => ({
       labels: { condition },

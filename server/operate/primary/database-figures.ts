@@ -9,7 +9,6 @@ import { withinTimeout } from '../../store/queries/deliveries/counts.ts';
 import { type DeliveryDepths, readDeliveryDepths } from '../../store/queries/deliveries/depths.ts';
 import { readDatabaseBytes, readDatabaseClock } from '../../store/queries/server-state.ts';
 
-/** Figures of one database. */
 interface CellFigures extends DeliveryDepths {
   /** Number of the cell; 0: home. */
   cell: number;
@@ -19,11 +18,9 @@ interface CellFigures extends DeliveryDepths {
 }
 
 export interface DatabaseFigures {
-  /** Agents that have their own series, by id. */
   names: { id: string; name: string }[];
   /** Home first, then the other cells that answered. */
   cells: CellFigures[];
-  /** Unix milliseconds. */
   readAtMs: number;
 }
 
@@ -42,7 +39,6 @@ export class FigureReader {
   #newest: DatabaseFigures | null = null;
   #tookMs = 0;
 
-  /** @param nowMs monotonic clock, milliseconds. */
   constructor(cells: Pick<CellList, 'all'>, nowMs: () => number = () => performance.now()) {
     this.#cells = cells;
     this.#check = new SharedCheck({

@@ -1,6 +1,6 @@
 /**
- * The free bytes of the disks that Weir writes to. Each is read in a child process: statfs of a mount that hangs would keep a thread of
- * libuv for good, and the primary has four.
+ * The free bytes of the disks that Weir writes to. A child process reads them: statfs of a mount that hangs keeps a thread of libuv for
+ * good.
  */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -14,7 +14,6 @@ const READ_TIMEOUT_MS = 5_000;
 /** What is kept for the forecast: one value in ten minutes of a day. */
 const KEPT_EVERY_MS = 600_000;
 const KEPT_MAX = 144;
-/** A forecast needs so much of the past. */
 const FORECAST_FROM_MS = 3_600_000;
 
 interface Sample {
@@ -23,10 +22,8 @@ interface Sample {
   free: number;
 }
 
-/** Null: it cannot be read. */
 type Read = { disk: string; free: number } | null;
 
-/** The directories of these settings, by what is in them. */
 function diskPaths({ DATA_DIR, INGEST_SPOOL_DIR, ARCHIVE_DIR, database }: Settings): Map<DiskPlace, string> {
   const paths: [DiskPlace, string | undefined][] = [
     ['data', DATA_DIR],
@@ -50,7 +47,6 @@ export class Disks {
     this.#read = read;
   }
 
-  /** Reads until the returned function is called. */
   start(): () => Promise<void> {
     return every(READ_EVERY_MS, async () => this.look(performance.now()), 0);
   }

@@ -1,5 +1,3 @@
-/** Metrics of the primary itself, as families of samples, and the labels of agents. */
-
 import { type Build, build } from '../../base/files/build.ts';
 import { cellLabels, metricFamily } from '../../base/telemetry/metric-table.ts';
 import { cpuSeconds, deliveryOutcomes } from '../../base/telemetry/metrics.ts';
@@ -9,7 +7,7 @@ import { AGENT_SERIES_MAX, type DatabaseFigures } from './database-figures.ts';
 import type { MetricsSnapshot } from './messages.ts';
 
 interface PrimaryState {
-  horizon: Horizon | null;
+  horizon: Horizon;
   /** Last successful maintenance, Unix milliseconds; 0 before the first. */
   maintainedMs: number;
   logLinesDropped: number;
@@ -18,7 +16,7 @@ interface PrimaryState {
 
 export function primaryFamilies({ horizon, maintainedMs, logLinesDropped, nowMs }: PrimaryState) {
   const tomorrowMs = (Math.floor(nowMs / DAY_MS) + 1) * DAY_MS;
-  const daysAhead = horizon === null ? 0 : Math.max(0, Math.floor((horizon.toMs - tomorrowMs) / DAY_MS));
+  const daysAhead = Math.max(0, Math.floor((horizon.toMs - tomorrowMs) / DAY_MS));
   return [
     buildFamily([build()]),
     metricFamily('process_start_time_seconds', [{ labels: {}, value: Math.round(performance.timeOrigin) / 1000 }]),
@@ -29,7 +27,6 @@ export function primaryFamilies({ horizon, maintainedMs, logLinesDropped, nowMs 
   ];
 }
 
-/** One series for each build that runs. */
 export function buildFamily(builds: readonly Build[]) {
   const { node } = process.versions;
   const values = builds.map(({ version, commit }) => ({ labels: { version, commit, node }, value: 1 }));
@@ -66,23 +63,13 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
   const isExact = figures.cells.every(({ exact }) => exact);
   return [
     ...counters,
-    metricFamily(
-      'weir_deliveries_pending',
-      depths(({ pending }) => pending),
-    ),
-    metricFamily(
-      'weir_deliveries_held',
-      depths(({ held }) => held),
+    ...(['pending', 'held', 'leased', 'dead'] as const).map((state) =>
+      metricFamily(
+        `weir_deliveries_${state}`,
+        depths((depth) => depth[state]),
+      ),
     ),
     metricFamily('weir_deliveries_oldest_pending_seconds', waited, 'max'),
-    metricFamily(
-      'weir_deliveries_leased',
-      depths(({ leased }) => leased),
-    ),
-    metricFamily(
-      'weir_deliveries_dead',
-      depths(({ dead }) => dead),
-    ),
     metricFamily('weir_deliveries_exact', [{ labels: {}, value: Number(isExact) }]),
     metricFamily(
       'weir_database_bytes',
@@ -114,17 +101,12 @@ function withOthers(depths: readonly Depth[], agents: readonly string[]): Depth[
 type Labels = Record<string, string>;
 type Family = { values: { labels: Labels }[] };
 
-/** The labels of the series that all other agents share. */
 const OTHER = { agent: 'other', agent_name: '' };
 
-/**
- * Limits the number of agent series on the metrics page. An agent that has a series keeps it until the primary ends: moving its total to
- * the shared series would count it twice.
- */
+/** Limits the agent series of the page. An agent keeps its series: moving its total to the shared one would count it twice. */
 export class AgentSeries {
   readonly #names = new Map<string, string>();
 
-  /** Adds new agents up to the limit, and updates the names of known agents. */
   admit(agents: DatabaseFigures['names']): void {
     for (const { id, name } of agents)
       if (this.#names.has(id) || this.#names.size < AGENT_SERIES_MAX) this.#names.set(id, name);

@@ -14,7 +14,6 @@ interface ListenerParts {
   revive: () => Promise<void>;
 }
 
-/** The listener of the primary. @param parts.revive restarts an embedded server that was killed */
 export function createListener(
   { conninfo, cells, log, spool, revive }: ListenerParts,
   members: Members,
@@ -46,7 +45,6 @@ export class Revival {
   #dueMs = 0;
   #reported: string | null = null;
 
-  /** @param revive does nothing while the server runs */
   constructor(revive: () => Promise<void>, log: Log, nowMs = () => performance.now()) {
     this.#revive = revive;
     this.#log = log;

@@ -2,6 +2,7 @@
 
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
+import type { LogEvent } from '../../base/telemetry/log-events.ts';
 import { HOUR_MS, MINUTE_MS } from '../../base/time/durations.ts';
 import { every } from '../../base/time/every.ts';
 import { USER_SESSION_IDLE_SECONDS } from '../../manage/auth/people.ts';
@@ -34,17 +35,13 @@ import { createPartitions, type Horizon, readHorizon } from '../../store/retenti
 import { deleteExpiredKeys, removeExpiredEvents } from '../../store/retention/retention.ts';
 import { archiveTo } from '../backup/write.ts';
 
-/** Creates missing partitions. Returns the time span that has partitions. */
 export async function extendPartitions(database: Database, log: Log): Promise<Horizon> {
   const made = await createPartitions(database, Date.now());
   if (made.length > 0) log('partitions_created', { partitions: made.length, newest: made.at(-1) });
   return (await readHorizon(database))!;
 }
 
-/**
- * Logs the head of the audit log when it differs from `logged`. The process log is kept elsewhere, so it proves all entries up to that
- * head. Returns the hash to pass to the next call.
- */
+/** Logs the head of the audit log when it differs from `logged`: the process log, kept elsewhere, proves all entries up to it. */
 export async function anchorAudit(database: Database, log: Log, logged: string | null): Promise<string | null> {
   const head = await readAuditHead(database);
   if (head === undefined || head.hash === logged) return logged;
@@ -57,13 +54,11 @@ interface MaintenanceParts {
   cells: Pick<Cells, 'all'>;
   log: Log;
   settings: () => Settings;
-  /** Called every minute with the time span that has partitions. */
   onHorizon: (horizon: Horizon) => void;
   /** Called with the agent of each delivery whose last lease expired. */
   onLastLeases: (agentIds: string[]) => void;
   /** Called with the number of deliveries that retention removed before an agent settled them. */
   onUnhandled: (deliveries: number) => void;
-  /** Called after each successful hourly round. */
   onMaintained: () => void;
 }
 
@@ -74,10 +69,14 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
   let busyBefore: string | null = null;
   let stopping = false;
   const isStopping = () => stopping;
+  const failed = (error: Error) => log('maintenance_failed', { reason: error.message });
+  /** Logs what was done, if anything. */
+  const logCount = (event: LogEvent, counts: Record<string, number>) => {
+    if (Object.values(counts)[0]! > 0) log(event, counts);
+  };
   const unhandled = (deliveries: number) => {
-    if (deliveries === 0) return;
-    log('deliveries_unhandled', { deliveries });
-    onUnhandled(deliveries);
+    logCount('deliveries_unhandled', { deliveries });
+    if (deliveries > 0) onUnhandled(deliveries);
   };
   const runMinuteRound = async () => {
     for (const cell of cells.all())
@@ -95,50 +94,35 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       };
       const deliveries = await endLastLeases(database, settings().DELIVERY_MAX_ATTEMPTS, onEnded, isStopping);
       if (deliveries > 0) await countFailed(database, ofAgents, Date.now());
-      if (deliveries > 0) log('last_leases_expired', { deliveries });
-      const agents = await expireTemporaryAgents(database, Date.now());
-      if (agents > 0) log('temporary_agents_expired', { agents });
+      logCount('last_leases_expired', { deliveries });
+      logCount('temporary_agents_expired', { agents: await expireTemporaryAgents(database, Date.now()) });
       await removeTemporaryAgents(database, Date.now(), isStopping);
     } catch (error) {
-      log('maintenance_failed', { reason: (error as Error).message });
+      failed(error as Error);
     }
   };
   const runRetention = async ({ database: at, tables }: Cell) => {
     const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays, ARCHIVE_DIR } = settings();
     const archive = ARCHIVE_DIR === undefined ? null : archiveTo(ARCHIVE_DIR, isStopping);
-    const dropped = await dropOldPartitions(at, retentionDays, Date.now(), {
-      keepUndeliveredDays,
-      archive,
-      stopping: isStopping,
-      tables,
-    });
+    const options = { keepUndeliveredDays, stopping: isStopping, tables };
+    const dropped = await dropOldPartitions(at, retentionDays, Date.now(), { ...options, archive });
     if (dropped.partitions.length > 0) log('partitions_dropped', { partitions: dropped.partitions });
     if (dropped.busy !== null && dropped.busy !== busyBefore) log('partition_busy', { partition: dropped.busy });
     busyBefore = dropped.busy;
-    for (const failed of dropped.unarchived) log('archive_failed', failed);
+    for (const one of dropped.unarchived) log('archive_failed', one);
     if (dropped.keptDays.length > 0) log('days_kept', { days: dropped.keptDays });
     unhandled(dropped.unhandled);
-    const expired = await removeExpiredEvents(at, retentionDays, Date.now(), {
-      keepUndeliveredDays,
-      stopping: isStopping,
-      tables,
-    });
-    if (expired.events > 0) log('events_expired', { events: expired.events, deliveries: expired.deliveries });
+    const expired = await removeExpiredEvents(at, retentionDays, Date.now(), options);
+    logCount('events_expired', { events: expired.events, deliveries: expired.deliveries });
     unhandled(expired.unhandled);
-    const keys = await deleteExpiredKeys(at, isStopping);
-    if (keys > 0) log('dedupe_keys_expired', { keys });
-  };
-  const warnOfExpiry = async () => {
-    const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays } = settings();
-    const deliveries = await countExpiring(database, { retentionDays, keepUndeliveredDays }, Date.now());
-    if (deliveries > 0) log('deliveries_expiring', { deliveries });
+    logCount('dedupe_keys_expired', { keys: await deleteExpiredKeys(at, isStopping) });
   };
   const upkeep = async () => {
-    const { RETENTION_DAYS } = settings();
+    const { RETENTION_DAYS: retentionDays, KEEP_UNDELIVERED_DAYS: keepUndeliveredDays } = settings();
     for (const cell of cells.all())
       await runRetention(cell).catch((error: Error) => {
         if (cell.number === 0) throw error;
-        log('maintenance_failed', { reason: error.message });
+        failed(error);
       });
     for (const { database: at, tables } of cells.all())
       try {
@@ -146,15 +130,14 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
         const indexes = tables === at ? await tendDays(at, Date.now(), isStopping) : [];
         if (indexes.length > 0) log('days_indexed', { indexes });
       } catch (error) {
-        log('maintenance_failed', { reason: (error as Error).message });
+        failed(error as Error);
       }
-    await warnOfExpiry();
-    const rejections = await deleteOldRejections(database, RETENTION_DAYS);
-    await deleteOldRequestSamples(database, RETENTION_DAYS);
-    if (rejections > 0) log('rejections_expired', { rejections });
-    const sessions = await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS);
-    if (sessions > 0) log('sessions_expired', { sessions });
-    await subtractRemovedUsage(database, { retentionDays: RETENTION_DAYS, nowMs: Date.now() }, isStopping);
+    const deliveries = await countExpiring(database, { retentionDays, keepUndeliveredDays }, Date.now());
+    logCount('deliveries_expiring', { deliveries });
+    logCount('rejections_expired', { rejections: await deleteOldRejections(database, retentionDays) });
+    await deleteOldRequestSamples(database, retentionDays);
+    logCount('sessions_expired', { sessions: await deleteEndedSessions(database, USER_SESSION_IDLE_SECONDS) });
+    await subtractRemovedUsage(database, { retentionDays, nowMs: Date.now() }, isStopping);
     await deleteOldHistory(database, isStopping);
     await deleteOldAgentHistory(database);
     await deleteOldLatency(database, isStopping);
@@ -163,7 +146,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
     await deleteExpiredAnswers(database);
     await deleteExpiredClients(database);
     await deleteOldActions(database);
-    await deleteOldAlerts(database, RETENTION_DAYS);
+    await deleteOldAlerts(database, retentionDays);
     await deleteOldIssues(database.query);
     await deleteOldJobs(database);
   };
@@ -175,7 +158,7 @@ export function runMaintenance(parts: MaintenanceParts): () => Promise<void> {
       // Also report a round that another machine does. If that round does not end, the metric of that machine shows it.
       onMaintained();
     } catch (error) {
-      log('maintenance_failed', { reason: (error as Error).message });
+      failed(error as Error);
     }
   };
   const stops = [

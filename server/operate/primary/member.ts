@@ -1,7 +1,9 @@
 /** The primary's handle to one serving process: forks it, sends messages, waits for answers, ends it. */
 import cluster, { type Worker } from 'node:cluster';
 import type { Build } from '../../base/files/build.ts';
+import type { Settings } from '../../base/settings/read.ts';
 import type { Log, LogDestination } from '../../base/telemetry/log.ts';
+import { within } from '../../base/time/within.ts';
 import type { AskDoctor } from '../../manage/api/status/doctor.ts';
 import type { Sample } from '../../manage/live/counters.ts';
 import { processEnvironment } from './forks.ts';
@@ -19,29 +21,17 @@ import { forwardOutput } from './process-output.ts';
 
 /** How processes are started. Each object is a separate generation of processes, even when its values are equal. */
 export interface Plan {
-  processes: number;
-  /** A process that does not listen within this time is killed. */
-  readyMs: number;
-  /** A serving process that answers none of this many questions, one a second, is killed. */
-  silentSeconds: number;
-  drainMs: number;
-  /** HEADER_BYTES_MAX */
-  headerBytesMax: number;
+  settings: Settings;
   /** Returns the current start order; the horizon changes over time. */
   order: () => SentOrder;
 }
 
 export interface MemberParts {
-  /** Changes to the primary's environment for the process. */
   environment: NodeJS.ProcessEnv;
   log: Log;
-  /** Receives the process's log lines. */
   destination: LogDestination;
-  /** Receives the counts of the process up to now. */
   onSample: (pid: number, sample: Sample) => void;
-  /** Returns the results of `weir doctor` for this installation. */
   askDoctor: AskDoctor;
-  /** Carries out the order of a command. */
   onOrder: (order: Order) => Promise<Control | Refused>;
 }
 
@@ -66,22 +56,21 @@ export class Member {
   readonly #on: { ready: () => void; ended: () => void };
   readonly #ended: Promise<void>;
   readonly #readyTimer: NodeJS.Timeout;
-  /** Unanswered questions, by number. */
   readonly #questions = new Map<number, () => void>();
   #asked = 0;
   /** Checks without any message of the process. Checks are counted, not time: the primary may have been stopped for longer itself. */
   #silentChecks = 0;
 
-  /** Forks the process. */
   constructor(plan: Plan, parts: MemberParts, on: { ready: () => void; ended: () => void }) {
     this.plan = plan;
     this.#parts = parts;
     this.#on = on;
-    this.#worker = cluster.fork({ ...processEnvironment(process.env, plan.headerBytesMax), ...parts.environment });
+    const { HEADER_BYTES_MAX, PROCESS_READY_SECONDS: seconds } = plan.settings;
+    this.#worker = cluster.fork({ ...processEnvironment(process.env, HEADER_BYTES_MAX), ...parts.environment });
     forwardOutput(this.#worker.process, parts);
     this.#readyTimer = setTimeout(
-      () => this.#fail(`it was not ready within ${plan.readyMs / 1000} s (PROCESS_READY_SECONDS)`),
-      plan.readyMs,
+      () => this.#fail(`it was not ready within ${seconds} s (PROCESS_READY_SECONDS)`),
+      seconds * 1000,
     );
     this.#worker.on('message', (message: FromProcess) => this.#onMessage(message));
     this.#ended = new Promise((resolve) => {
@@ -109,32 +98,25 @@ export class Member {
   }
 
   /** Resolves when answered, when the process ends, or after `timeoutMs`; at once when the process is not serving yet. */
-  ask(question: (number: number) => ToProcess, timeoutMs: number): Promise<void> {
+  async ask(question: (number: number) => ToProcess, timeoutMs: number): Promise<void> {
     const number = this.#asked++;
     this.send(question(number));
-    if (this.state === 'starting' || this.state === 'ended') return Promise.resolve();
-    return new Promise((resolve) => {
-      const settle = () => {
-        clearTimeout(timer);
-        this.#questions.delete(number);
-        resolve();
-      };
-      const timer = setTimeout(settle, timeoutMs);
-      this.#questions.set(number, settle);
-    });
+    if (this.state === 'starting' || this.state === 'ended') return;
+    await within(timeoutMs, new Promise<void>((resolve) => this.#questions.set(number, resolve)));
+    this.#questions.delete(number);
   }
 
   /** Kills a serving process that hangs. Call it once a second, together with a question. */
   checkSilence(): void {
-    const { silentSeconds } = this.plan;
-    if (this.state === 'serving' && this.#silentChecks++ === silentSeconds)
-      this.#fail(`it did not answer for ${silentSeconds} s (PROCESS_SILENT_SECONDS)`);
+    const { PROCESS_SILENT_SECONDS: seconds } = this.plan.settings;
+    if (this.state === 'serving' && this.#silentChecks++ === seconds)
+      this.#fail(`it did not answer for ${seconds} s (PROCESS_SILENT_SECONDS)`);
   }
 
   /** Drains the process, and kills it on timeout. Resolves when it has ended. */
   async leave(): Promise<void> {
     if (this.state === 'leaving' || this.state === 'ended') return this.#ended;
-    const drainMs = this.state === 'serving' ? this.plan.drainMs : 0;
+    const drainMs = this.state === 'serving' ? this.plan.settings.DRAIN_SECONDS * 1000 : 0;
     const lastWords = [
       this.ask((number) => ({ kind: 'collect_metrics', number }), LAST_WORDS_TIMEOUT_MS),
       this.ask((number) => ({ kind: 'take_sample', number }), LAST_WORDS_TIMEOUT_MS),
@@ -149,6 +131,7 @@ export class Member {
   }
 
   #onMessage(message: FromProcess): void {
+    const { onSample, askDoctor, onOrder } = this.#parts;
     this.#silentChecks = 0;
     if (message.kind === 'awaiting_order') this.#onAwaitingOrder(message);
     else if (message.kind === 'listening') this.#onListening();
@@ -156,22 +139,17 @@ export class Member {
       this.refused = true;
       this.reason = message.message;
     } else if (message.kind === 'metrics') this.lastSnapshot = message.snapshot;
-    else if (message.kind === 'sample') this.#parts.onSample(this.pid!, message.sample);
-    else if (message.kind === 'ask_doctor') void this.#askDoctor();
-    else if (message.kind === 'order') void this.#carryOut(message.ticket, message.order);
+    else if (message.kind === 'sample') onSample(this.pid!, message.sample);
+    else if (message.kind === 'ask_doctor') void askDoctor().then((checkup) => this.send({ kind: 'checkup', checkup }));
+    else if (message.kind === 'order') {
+      const { ticket, order } = message;
+      void onOrder(order).then((answer) => this.send({ kind: 'ordered', ticket, answer }));
+    }
     if ('number' in message) this.#questions.get(message.number)?.();
   }
 
-  async #askDoctor(): Promise<void> {
-    this.send({ kind: 'checkup', checkup: await this.#parts.askDoctor() });
-  }
-
-  async #carryOut(ticket: number, order: Order): Promise<void> {
-    this.send({ kind: 'ordered', ticket, answer: await this.#parts.onOrder(order) });
-  }
-
   #onAwaitingOrder({ protocol, build }: Extract<FromProcess, { kind: 'awaiting_order' }>): void {
-    this.build = build ?? null;
+    this.build = build;
     if (protocol === PROTOCOL) this.send({ kind: 'start', order: this.plan.order() });
     else
       this.#fail(
@@ -211,10 +189,8 @@ export type RestartOutcome = { replaced: number } & ({ ok: true } | { ok: false;
 /** The result of replacing one process; `successor` is the new one. */
 export type Replacement<Process = Member> = { ok: true; successor: Process } | { ok: false; reason: string };
 
-/** A rolling restart, or the replacement of one process, under way. */
 export interface Restart {
   plan: Plan;
-  /** Processes still to replace. */
   stale: Set<Member>;
   replaced: number;
   /** The latest process of `plan` that serves. */
@@ -222,7 +198,6 @@ export interface Restart {
   settle: (outcome: RestartOutcome) => void;
 }
 
-/** Describes the failure of a new process for people. */
 export function failureOf({ pid, reason }: Member): string {
   if (typeof reason === 'number') return `the new process ${pid} ended with exit code ${reason}`;
   return /^SIG[A-Z0-9]+$/.test(reason) ? `the new process ${pid} was ended by ${reason}` : reason;

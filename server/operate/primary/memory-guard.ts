@@ -1,8 +1,8 @@
 /**
- * Replaces a process that uses more memory than PROCESS_MEMORY_MAX, as a rolling restart does: the new process listens before the old one
- * leaves. One process at a time, and each slot at most once in EVERY_SLOT_MS, so that a limit below what a process needs causes no loop.
+ * Replaces processes that use more memory than PROCESS_MEMORY_MAX, as a rolling restart does: one at a time, and each slot at most once in
+ * EVERY_SLOT_MS, so that a limit below what a process needs causes no loop.
  */
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import type { Log } from '../../base/telemetry/log.ts';
 import type { Member, Replacement } from './member.ts';
 
@@ -14,12 +14,10 @@ interface GuardParts<Process> {
   limit: () => number | undefined;
   /** Serving processes; none while another process is starting or leaving. */
   replaceable: () => Process[];
-  /** Starts a process for this one; see Supervisor.replace. */
   replace: (process: Process) => Promise<Replacement<Process>>;
   log: Log;
   onReplaced: () => void;
-  /** Resident bytes of a process; 0 for one that has ended. */
-  measure?: (pid: number) => Promise<number>;
+  measure?: (pid: number) => number;
   /** Monotonic, in milliseconds. */
   nowMs?: () => number;
 }
@@ -36,17 +34,14 @@ export function memoryGuard<Process extends Pick<Member, 'pid'>>({
 }: GuardParts<Process>): () => Promise<void> {
   /** When a process was started for its slot's memory, or was last to be replaced. */
   const attemptedMs = new WeakMap<Process, number>();
-  const mayReplace = (process: Process) =>
-    nowMs() - (attemptedMs.get(process) ?? Number.NEGATIVE_INFINITY) >= EVERY_SLOT_MS;
   return async () => {
     const limitBytes = limit();
     if (limitBytes === undefined) return;
-    const measured = replaceable()
-      .filter(mayReplace)
-      .map(async (process) => ({ process, bytes: await measure(process.pid!) }));
-    const [largest] = (await Promise.all(measured)).sort((a, b) => b.bytes - a.bytes);
-    // A signal may have come while the kernel was asked.
-    if (largest === undefined || largest.bytes <= limitBytes || !replaceable().includes(largest.process)) return;
+    const [largest] = replaceable()
+      .filter((process) => nowMs() - (attemptedMs.get(process) ?? Number.NEGATIVE_INFINITY) >= EVERY_SLOT_MS)
+      .map((process) => ({ process, bytes: measure(process.pid!) }))
+      .sort((a, b) => b.bytes - a.bytes);
+    if (largest === undefined || largest.bytes <= limitBytes) return;
     const { process, bytes } = largest;
     attemptedMs.set(process, nowMs());
     const outcome = await replace(process);
@@ -58,8 +53,11 @@ export function memoryGuard<Process extends Pick<Member, 'pid'>>({
   };
 }
 
-/** From the kernel, so that a process that hangs is measured as well. Threads are part of their process. */
-async function residentBytes(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1024;
+/** Resident memory of a process in bytes, as the kernel says it, also of one that hangs; 0 for one that has ended. */
+export function residentBytes(pid: number): number {
+  try {
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
 }

@@ -15,27 +15,24 @@ import type { SecretsKeys } from '../../store/secrets/keys.ts';
  */
 export const PROTOCOL = 4;
 
-/** Everything that a process needs to serve. */
 export interface StartOrder {
   settings: Settings;
   conninfo: string;
   keys: SecretsKeys;
   horizon: Horizon;
-  /** Folder of this installation's spool. Absent when it has no spool, or when the build of the primary knows none. */
+  /** Folder of this installation's spool. Absent: there is no spool. */
   spoolFolder?: string;
-  /** Folder of the sockets for commands. Absent when it cannot be used, or when the build of the primary knows none. */
+  /** Folder of the sockets for commands. Absent: it cannot be used. */
   runFolder?: string;
-  /** With a spool: the webhooks as the primary last read them, newest first. */
   savedWebhooks?: readonly WebhookRow[];
   /** Other processes serve: with a spool, wait for the webhooks before listening. */
   othersServe?: boolean;
   /** The start is not done: the database is not used, not even if it answers, before `database_prepared`. */
   awaitsDatabase?: boolean;
-  /** For readyz, with `awaitsDatabase`. Absent: the database, or the primary is of a build that does not say. */
+  /** For readyz, with `awaitsDatabase`. */
   awaited?: StartWait;
   /** Longest request to the identity provider, set by tests on a busy machine. Absent: the limit of the provider's module. */
   identityRequestSeconds?: number;
-  /** One entry a second for the last minutes, oldest first. */
   history: Second[];
 }
 
@@ -46,14 +43,12 @@ export type ToProcess =
   | { kind: 'start'; order: SentOrder }
   /** The primary is subscribed to database notifications: caches are valid. */
   | { kind: 'heartbeat' }
-  /** Notifications may have been missed. */
   | { kind: 'changes_lost' }
   /** A payload of weir_changes; answered by `applied` with the same number. */
   | { kind: 'change'; number: number; payload: string }
   /** Events were committed by the process `by`: waiting claims check again. */
-  | { kind: 'arrived'; by?: string }
+  | { kind: 'arrived'; by: string }
   | { kind: 'horizon'; horizon: Horizon }
-  /** What the start waits for has changed. */
   | { kind: 'awaited'; awaited: StartWait }
   /** The database has a schema for this release and fits the settings: use it. Answered by `applied` when events are stored. */
   | { kind: 'database_prepared'; number: number }
@@ -61,9 +56,7 @@ export type ToProcess =
   | { kind: 'take_sample'; number: number }
   /** The counts of the last second over all processes. */
   | { kind: 'live'; live: Live }
-  /** Answers `ask_doctor`. */
   | { kind: 'checkup'; checkup: Checkup }
-  /** Answers `order`. */
   | { kind: 'ordered'; ticket: number; answer: Control | Refused }
   /** readyz answers 503 from now on; all other requests are served. */
   | { kind: 'leaving' }
@@ -74,8 +67,7 @@ export type ToProcess =
 export type MetricsSnapshot = object[];
 
 export type FromProcess =
-  /** `build` is absent in messages of earlier builds. */
-  | { kind: 'awaiting_order'; protocol: number; build?: Build }
+  | { kind: 'awaiting_order'; protocol: number; build: Build }
   | { kind: 'listening' }
   /** The process cannot serve, and a retry would not help. */
   | { kind: 'refused'; message: string }
@@ -87,14 +79,11 @@ export type FromProcess =
   /** A command orders this; answered by `ordered` with the same ticket. */
   | { kind: 'order'; ticket: number; order: Order };
 
-/** Show what runs, start a rolling restart, or set the number of processes. */
 export type Order = 'show' | 'reload' | number;
 
-/** What runs. */
 export interface Control {
   /** The build of the primary, which a rolling restart does not replace. */
   primary: Build;
-  /** How many processes are to serve. */
   wanted: number;
   /** Oldest first. `build`: null until the process has stated it. */
   processes: {
@@ -109,19 +98,15 @@ export interface Control {
   restart: RestartReport | null;
 }
 
-/** Why an order was not carried out. */
 export interface Refused {
   refused: string;
 }
 
-/** Has the primary carry out the order of a command. */
 export type GiveOrder = (order: Order) => Promise<Control | Refused>;
 
-/** A rolling restart, for `weir reload`. */
 export interface RestartReport {
   number: number;
   state: 'running' | 'restarted' | 'failed';
-  /** Settings that differ from those of the processes. */
   changed: string[];
   /** Those of them that only a restart of Weir applies. */
   fixed: string[];

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { AggregatorRegistry, Registry } from 'prom-client';
 import { isLoopback } from '../../base/net/loopback.ts';
 import { metricFamily, withCells } from '../../base/telemetry/metric-table.ts';
-import { Counters } from '../../base/telemetry/series.ts';
+import { countersOf } from '../../base/telemetry/series.ts';
 import type { Horizon } from '../../store/retention/partitions.ts';
 import type { DatabaseFigures } from './database-figures.ts';
 import { AgentSeries, databaseFamilies, primaryFamilies } from './families.ts';
@@ -25,12 +25,12 @@ const counted = {
   weir_events_replayed_total: [{}],
   weir_deliveries_unhandled_total: [{}],
 };
+type Counted = keyof typeof counted;
 
 interface MetricsPageParts {
-  /** Returns snapshots of all running processes. */
   collect: () => Promise<MetricsSnapshot[]>;
   readFigures: () => Promise<DatabaseFigures | null>;
-  /** Returns the metrics of the spool, of alerts, and of the builds of processes. */
+  horizon: () => Horizon;
   ownFamilies: () => Promise<MetricsSnapshot>;
   logLinesDropped: () => number;
   onFailure: (error: Error) => void;
@@ -38,13 +38,11 @@ interface MetricsPageParts {
 
 export class MetricsPage {
   readonly #parts: MetricsPageParts;
-  readonly #own = new Counters(counted);
-  /** Summed counters and histograms of ended processes. */
+  readonly #own = countersOf(counted);
   #ended: MetricsSnapshot = [];
   #folding: Promise<void> = Promise.resolve();
   #server: Server | null = null;
   readonly #agents = new AgentSeries();
-  #horizon: Horizon | null = null;
   #maintainedMs = 0;
 
   constructor(parts: MetricsPageParts) {
@@ -60,16 +58,10 @@ export class MetricsPage {
     });
   }
 
-  count(name: keyof typeof counted, amount = 1, labels?: Record<string, string>): void {
-    this.#own.of(name).add(amount, labels);
+  count(name: Counted, amount = 1, labels?: Record<string, string>): void {
+    this.#own[name].add(amount, labels);
   }
 
-  /** Sets the time span that has partitions. */
-  horizon(horizon: Horizon): void {
-    this.#horizon = horizon;
-  }
-
-  /** Records that an hourly maintenance succeeded. */
   maintained(): void {
     this.#maintainedMs = Date.now();
   }
@@ -83,7 +75,6 @@ export class MetricsPage {
     }
   }
 
-  /** Renders the metrics in the Prometheus text exposition format 0.0.4. */
   async render(): Promise<string> {
     const [living, figures, spool] = await Promise.all([
       this.#parts.collect(),
@@ -93,12 +84,12 @@ export class MetricsPage {
     await this.#folding;
     if (figures !== null) this.#agents.admit(figures.names);
     const known = {
-      horizon: this.#horizon,
+      horizon: this.#parts.horizon(),
       maintainedMs: this.#maintainedMs,
       logLinesDropped: this.#parts.logLinesDropped(),
       nowMs: Date.now(),
     };
-    const own = this.#own.names.map((name) => metricFamily(name, this.#own.of(name).samples()));
+    const own = (Object.keys(counted) as Counted[]).map((name) => metricFamily(name, this.#own[name].samples()));
     const families = [...own, ...primaryFamilies(known), ...databaseFamilies(figures, this.#agents.ids)];
     const all = [...living, this.#ended, families, spool];
     const named = all.map((snapshot) => this.#agents.label(snapshot));
@@ -139,10 +130,7 @@ export class MetricsPage {
   }
 }
 
-/**
- * The status with which a request is refused; null: it is served. 400: Host is missing, repeated or invalid. 421: the request came over
- * loopback but names another host, as scripts of a page do when its name resolves to 127.0.0.1 (DNS rebinding).
- */
+/** Why a request is refused. 421: it came over loopback but names another host, as scripts of a page do after DNS rebinding. */
 function hostProblem({ rawHeaders, headers: { host = '' }, socket }: IncomingMessage): 400 | 421 | null {
   const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host');
   if (hosts.length !== 1 || !URL.canParse(`http://${host}`)) return 400;

@@ -3,17 +3,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { weirCommand } from '../../base/command/name.ts';
 import type { Configuration, Settings } from '../../base/settings/read.ts';
 import { createLog, openDestination } from '../../base/telemetry/log.ts';
+import type { StartParts } from './serving.ts';
 import { waitForEnd } from './signals.ts';
-import { type Started, type StartParts, start } from './start.ts';
+import { type Started, start } from './start.ts';
 import { type ServiceEnvironment, ServiceReports } from './systemd.ts';
 import { UndoStack } from './undo.ts';
 
-/**
- * Runs Weir until a signal or a permanent failure; resolves with the exit code. When Weir cannot start, undoes all completed steps and
- * rejects with a message for people.
- * @param configure reads the settings at the start and at each HUP. Throws SettingsError.
- * @param environment of systemd, when Weir runs as its service
- */
+/** Resolves with the exit code. When Weir cannot start, undoes all completed steps and rejects with a message for people. */
 export async function runPrimary(
   configure: () => Configuration,
   terminal: boolean,
@@ -70,7 +66,6 @@ async function serveUntilEnd(parts: StartParts, onStarted: (started: Started | n
   return code;
 }
 
-/** Prints Weir's URL, its user and the next step. */
 function greet(
   settings: Settings,
   { address: setupAddress, user }: Pick<Started, 'address' | 'user'>,

@@ -2,61 +2,50 @@
 import type { Readable } from 'node:stream';
 import type { Log, LogDestination } from '../../base/telemetry/log.ts';
 
-/** Lines within this time of the first one form one message, e.g. a libpq error or a stack trace. */
-const TOGETHER_MS = 100;
-/** Maximum lines of one message; further lines start the next message. */
-const LINES_MAX = 100;
 /** Longest line, in UTF-16 units; what is longer is cut into several. Log lines are far shorter. */
 const LINE_CHARS_MAX = 1_048_576;
 
-/** The parts of a ChildProcess that are used here. */
 interface WritingProcess {
   pid?: number | undefined;
   stdout: Readable | null;
   stderr: Readable | null;
 }
 
-/** Forwards log lines unchanged. Any other output of a process becomes part of a log line, so that the stream stays JSON. */
+/**
+ * Forwards log lines unchanged. Any other output becomes a log line, so that the stream stays JSON: one for the consecutive lines that
+ * arrive together, such as a stack trace.
+ */
 export function forwardOutput(
   { pid, stdout, stderr }: WritingProcess,
   { destination, log }: { destination: Pick<LogDestination, 'write'>; log: Log },
 ): void {
   for (const stream of [stdout!, stderr!]) {
-    let lines: string[] = [];
-    let timer: NodeJS.Timeout | undefined;
+    let rest = '';
+    let others: string[] = [];
     const flush = () => {
-      clearTimeout(timer);
-      timer = undefined;
-      if (lines.length > 0) log('process_output', { process: pid, line: lines.join('\n') });
-      lines = [];
+      if (others.length > 0) log('process_output', { process: pid, line: others.join('\n') });
+      others = [];
     };
-    const take = (line: string, isCut = false) => {
-      if (stream === stdout && line.startsWith('{') && !isCut) {
+    const take = (line: string) => {
+      if (stream === stdout && line.startsWith('{')) {
         flush();
         destination.write(`${line}\n`);
-      } else if (line !== '') {
-        lines.push(line);
-        timer ??= setTimeout(flush, TOGETHER_MS);
-        if (lines.length >= LINES_MAX) flush();
-      }
+      } else if (line !== '') others.push(line);
     };
-    eachLine(stream, take, flush);
+    stream.setEncoding('utf8');
+    stream.on('data', (text: string) => {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop()!;
+      for (const line of lines) take(line);
+      if (rest.length > LINE_CHARS_MAX) {
+        others.push(rest);
+        rest = '';
+      }
+      flush();
+    });
+    stream.on('end', () => {
+      take(rest);
+      flush();
+    });
   }
-}
-
-function eachLine(stream: Readable, take: (line: string, isCut?: boolean) => void, onEnd: () => void): void {
-  let rest = '';
-  stream.setEncoding('utf8');
-  stream.on('data', (text: string) => {
-    const lines = (rest + text).split('\n');
-    rest = lines.pop()!;
-    for (const line of lines) take(line);
-    if (rest.length <= LINE_CHARS_MAX) return;
-    take(rest, true);
-    rest = '';
-  });
-  stream.on('end', () => {
-    take(rest);
-    onEnd();
-  });
 }

@@ -1,34 +1,25 @@
 /**
  * The release that the serving processes run. Started by root, they serve as another user, which may not be able to read the installation,
- * such as a clone below /root (mode 0700). Then they run a copy in DATA_DIR/releases, which root owns and the user can only read.
- *
- * The copy has no hard links: a build writes its files in place, and a link shares the owner and the mode of its file.
+ * such as a clone below /root. Then they run a copy in DATA_DIR/releases, without hard links: a build writes its files in place.
  */
 import { createHash } from 'node:crypto';
 import { constants, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { chmod, copyFile, mkdir, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, rm, statfs } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { OperatorError } from '../../model/fault.ts';
 import { type Account, checkWalkable, SYSTEM_USER } from '../../store/embedded/account.ts';
 import { isLoaded, pathsOf, runtimePackages } from '../setup/runtime-packages.mjs';
 
-/** Bytes that a copy leaves free. */
 const ROOM_BYTES = 64 * 2 ** 20;
 const LOCK_FILE = 'node_modules/.package-lock.json';
 
-/** The release that later forks run: the installation itself or, for a user that cannot read it, a copy. */
 export class Release {
-  /** The compiled main.js of the installation. */
   readonly source: string;
   readonly #dataDir: string;
   readonly #user: Account;
-  /** The compiled main.js that forks run. */
   entryFile: string;
 
-  /**
-   * @param source compiled main.js of the installation; links in its path may change to another release.
-   * @param user null: the user of the primary, which can read what it runs.
-   */
+  /** @param source its path may contain a link that changes to another release @param user null: the user of the primary */
   constructor(source: string, dataDir: string, user: { uid: number; gid: number } | null) {
     this.source = source;
     this.#dataDir = dataDir;
@@ -66,21 +57,19 @@ export class Release {
     const copy = join(this.#copies(), hash);
     if (isCopy(copy, files, hash)) return copy;
     await this.#checkRoom(root, files);
-    const unfinished = `${copy}.making`;
-    for (const left of [copy, unfinished]) await rm(left, { recursive: true, force: true });
+    await rm(copy, { recursive: true, force: true });
     for (const folder of foldersOf(files)) {
-      await mkdir(join(unfinished, folder), { recursive: true });
+      await mkdir(join(copy, folder), { recursive: true });
       // mkdir is subject to the umask.
-      await chmod(join(unfinished, folder), 0o755);
+      await chmod(join(copy, folder), 0o755);
     }
     await chmod(this.#copies(), 0o755);
     for (const file of files) {
-      await copyFile(join(root, file), join(unfinished, file), constants.COPYFILE_FICLONE);
-      await chmod(join(unfinished, file), 0o644);
+      await copyFile(join(root, file), join(copy, file), constants.COPYFILE_FICLONE);
+      await chmod(join(copy, file), 0o644);
     }
-    if (!isCopy(unfinished, files, hash))
+    if (!isCopy(copy, files, hash))
       throw new OperatorError(`${root} has changed while Weir copied it`, 'try again when its build has ended');
-    await rename(unfinished, copy);
     return copy;
   }
 
@@ -117,7 +106,6 @@ function isOpen(root: string, files: string[]): boolean {
   );
 }
 
-/** The folders of these files, each before those in it. */
 function foldersOf(files: string[]): string[] {
   const folders = new Set<string>();
   const add = (folder: string) => {
@@ -159,7 +147,6 @@ function isCopy(folder: string, files: string[], hash: string): boolean {
   }
 }
 
-/** A hash over the paths and the content of these files. Throws when one is missing. */
 function hashOf(root: string, files: string[]): string {
   const hash = createHash('sha256');
   for (const file of files) {

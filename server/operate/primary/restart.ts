@@ -18,13 +18,9 @@ import type { Control, Order, Refused, RestartReport } from './messages.ts';
 import type { Supervisor } from './supervisor.ts';
 
 interface RestartParts {
-  /** Returns the active settings. */
   current: () => Settings;
-  /** What serves. */
   build: () => string;
-  /** Reads the settings again. Throws SettingsError. */
   read: () => Configuration;
-  /** Replaces all processes with new ones that use these settings. */
   replace: (next: Configuration) => Promise<RestartOutcome>;
   database: Database;
   log: Log;
@@ -61,7 +57,6 @@ export function createRestarts(parts: RestartParts): RollingRestarts {
       return last;
     },
     request() {
-      // It never rejects.
       void restart();
       return (last?.number ?? 0) + 1;
     },
@@ -115,7 +110,6 @@ interface ControlParts {
   database: Database;
 }
 
-/** Carries out the order of a command. */
 export async function carryOut(order: Order, parts: ControlParts): Promise<Control | Refused> {
   const { supervisor, members, restarts } = parts;
   try {

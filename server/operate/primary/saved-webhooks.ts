@@ -1,6 +1,5 @@
 /**
- * A copy of the webhooks in DATA_DIR, for the spool: a process that starts while Postgres is away verifies events with it. It is encrypted as a
- * whole: without SECRETS_KEY it can neither be read nor changed.
+ * A copy of the webhooks in DATA_DIR, for the spool: a process that starts while Postgres is away verifies events with it. It is encrypted.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,13 +35,9 @@ const ROWS_MAX = 20_000;
 /** Minimum time between two copies, however many webhooks change. Without a change, a copy is written every RENEW_EVERY_MS. */
 const SAVE_EVERY_MS = 1_000;
 const RENEW_EVERY_MS = 600_000;
-/** Waits after a failed write, which may leave a replaced secret in the copy. */
-const RETRY = { firstMs: 2_000, maxMs: 60_000 };
-/** Waits after a failed read. They are short, so that the copy follows soon on the end of an outage. */
-const RETRY_READ = { firstMs: 2_000, maxMs: 10_000 };
+/** Waits after a failure. They are short: the copy may hold a replaced secret, and follows soon on the end of an outage. */
+const RETRY = { firstMs: 2_000, maxMs: 10_000 };
 const PURPOSE = 'saved-webhooks';
-/** The last schema of before the first migration file: its rows are the same. */
-const EARLIER_SCHEMA = 58;
 
 export class SavedWebhooks {
   readonly #parts: SavedParts;
@@ -64,13 +59,12 @@ export class SavedWebhooks {
       const plain = unseal(readFileSync(this.#path), derivedKeys(this.#parts.keys, PURPOSE), PURPOSE);
       const { schema, savedAtMs, rows } = deserialize(plain!) as Saved;
       const ageMs = this.#parts.nowMs() - savedAtMs;
-      return [this.#schema, EARLIER_SCHEMA].includes(schema) && ageMs <= this.#parts.ageMaxMs() ? rows : null;
+      return this.#schema === schema && ageMs <= this.#parts.ageMaxMs() ? rows : null;
     } catch {
       return null;
     }
   }
 
-  /** Some webhook changed, or may have: writes a new copy soon. */
   save(): void {
     this.#isChanged = true;
     if (this.#stopping.signal.aborted) return;
@@ -87,7 +81,6 @@ export class SavedWebhooks {
 
   async #saveWhileChanged(): Promise<void> {
     clearTimeout(this.#renewing);
-    let waits = RETRY;
     for (let failures = 0; this.#isChanged && !this.#stopping.signal.aborted; ) {
       this.#isChanged = false;
       try {
@@ -97,12 +90,10 @@ export class SavedWebhooks {
         this.#isChanged = true;
         failures++;
         // During an outage the copy stays as it is. The listener may stay connected, so nothing else calls `save` at the end.
-        const isAway = error instanceof DatabaseUnavailable;
-        waits = isAway ? RETRY_READ : RETRY;
-        if (!isAway) this.#parts.onFailed(error as Error);
+        if (!(error instanceof DatabaseUnavailable)) this.#parts.onFailed(error as Error);
       }
       await pause(
-        failures === 0 ? SAVE_EVERY_MS : backoffMs(failures - 1, waits, Math.random()),
+        failures === 0 ? SAVE_EVERY_MS : backoffMs(failures - 1, RETRY, Math.random()),
         this.#stopping.signal,
       );
     }
@@ -118,7 +109,6 @@ export class SavedWebhooks {
   }
 }
 
-/** Removes the copy: without a spool nothing uses it. */
 export function removeSavedWebhooks(dataDir: string): void {
   rmSync(pathIn(dataDir), { force: true });
 }

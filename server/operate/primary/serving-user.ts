@@ -1,6 +1,6 @@
 /**
  * The user of the serving processes. Started by root, it is the system user `weir`, unless SERVE_AS_ROOT is true. The primary stays root: it
- * owns DATA_DIR with the keys and the locks, shares both with commands run by root, and starts the embedded Postgres as its own user.
+ * owns DATA_DIR with the keys and the locks, and starts the embedded Postgres as its own user.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,11 +13,9 @@ import { addUserCommand, lookUpUser, SYSTEM_USER } from '../../store/embedded/ac
 import { noSecrets } from './forks.ts';
 import { closedAbove } from './release.ts';
 
-/** Parameters to start a process as another user. */
 export interface ServingUser {
   uid: number;
   gid: number;
-  /** Changes to the environment. */
   env: NodeJS.ProcessEnv;
 }
 
@@ -60,11 +58,8 @@ export function servingUserName(user: ServingUser | null): string {
 }
 
 /**
- * Runs the trial as the user: it must load the addons, connect to the database, read the certificates and bind the port. It has no time
- * limit: on a busy machine only its start takes long, and its connection attempt has a limit of its own. Rejects with ServingUserError.
- * @param trialFile compiled trial.ts of the release that will be served
- * @param conninfo a database that is running, or away: then it decides nothing.
- * @param stopping ends the trial, which then has no result.
+ * Runs the trial as the user. It has no time limit: on a busy machine only its start takes long, and its connection attempt has one. Rejects
+ * with ServingUserError. @param conninfo a database that is away decides nothing @param stopping ends the trial, which then has no result
  */
 export async function tryServingUser(
   trialFile: string,

@@ -36,16 +36,13 @@ import { Supervisor } from './supervisor.ts';
 import type { ServiceReports } from './systemd.ts';
 import type { UndoStack } from './undo.ts';
 
-/** What changes while the primary runs. */
 export interface State {
   settings: Settings;
-  /** The time span that has partitions. */
   horizon: Horizon;
   /** What the start waits for before it uses the database; null: it is prepared. */
   awaited: StartWait | null;
 }
 
-/** What the parts of the primary share. */
 export interface Shared {
   state: State;
   conninfo: string;
@@ -57,13 +54,19 @@ export interface Shared {
   undo: UndoStack;
 }
 
-interface ServingParts extends Shared {
+/** What the start gets. */
+export interface StartParts {
   first: Configuration;
   /** Reads the settings again. Throws SettingsError. */
   configure: () => Configuration;
+  log: AdjustableLog;
   destination: LogDestination;
+  undo: UndoStack;
   ending: Ending;
   service: ServiceReports;
+}
+
+interface ServingParts extends Shared, StartParts {
   /** See OpenedDatabase. */
   servingConninfo: string;
   /** What the processes run, and their user; null: that of the primary. */
@@ -73,7 +76,6 @@ interface ServingParts extends Shared {
   runFolder: RunFolder;
   alerts: Alerts;
   disks: Disks;
-  /** Restarts an embedded server that was killed. */
   revive: () => Promise<void>;
 }
 
@@ -117,14 +119,7 @@ export async function openServing(parts: ServingParts) {
     ...spool.order(),
     ...(runFolder.path === undefined ? {} : { runFolder: runFolder.path }),
   });
-  const planOf = (configuration: Configuration) => ({
-    processes: configuration.settings.WORKERS,
-    readyMs: configuration.settings.PROCESS_READY_SECONDS * 1000,
-    silentSeconds: configuration.settings.PROCESS_SILENT_SECONDS,
-    drainMs: configuration.settings.DRAIN_SECONDS * 1000,
-    headerBytesMax: configuration.settings.HEADER_BYTES_MAX,
-    order: () => order(configuration),
-  });
+  const planOf = (given: Configuration) => ({ settings: given.settings, order: () => order(given) });
   prepareForks(release.entryFile, user);
   const supervisor = new Supervisor({
     members,
@@ -180,7 +175,6 @@ export async function openServing(parts: ServingParts) {
 
   const setHorizon = (horizon: Horizon) => {
     state.horizon = horizon;
-    page.horizon(horizon);
     members.broadcast({ kind: 'horizon', horizon });
   };
   return {
@@ -190,7 +184,6 @@ export async function openServing(parts: ServingParts) {
     /** Created but not started: it needs a prepared database. */
     listener,
     setHorizon,
-    /** Informs the processes of what the start waits for. */
     awaits(awaited: StartWait) {
       state.awaited = awaited;
       members.broadcast({ kind: 'awaited', awaited });
@@ -201,10 +194,7 @@ export async function openServing(parts: ServingParts) {
       setHorizon(horizon);
       return members.useDatabase();
     },
-    /**
-     * Starts the processes and supervises them; HUP, TTIN and TTOU work from now on. Resolves with true when all serve, with false when
-     * the supervisor gave up or was stopped.
-     */
+    /** Starts the processes; signals work from now on. False: the supervisor gave up or was stopped before all served. */
     begin() {
       live.start();
       undo.push(async () => {
@@ -214,8 +204,9 @@ export async function openServing(parts: ServingParts) {
       undo.push(every(CHECK_MEMORY_EVERY_MS, guardMemory));
       undo.push(() => supervisor.stop());
       const allServe = supervisor.start();
-      ending.onScale((change) => supervisor.setWanted(supervisor.wanted + change));
-      ending.onRestart(() => restarts.request());
+      ending.on('SIGTTIN', () => supervisor.setWanted(supervisor.wanted + 1));
+      ending.on('SIGTTOU', () => supervisor.setWanted(supervisor.wanted - 1));
+      ending.on('SIGHUP', () => restarts.request());
       return allServe;
     },
   };
@@ -226,6 +217,7 @@ async function openPage({ state, cells, log, undo, spool, alerts, disks }: Servi
   const page = new MetricsPage({
     collect: () => members.collectMetrics(),
     readFigures: () => figures.figures(),
+    horizon: () => state.horizon,
     ownFamilies: async () => [
       ...(await spool.families()),
       ...alerts.families(),
@@ -235,7 +227,6 @@ async function openPage({ state, cells, log, undo, spool, alerts, disks }: Servi
     logLinesDropped: () => log.dropped(),
     onFailure: (error) => log('metrics_failed', { reason: error.message }),
   });
-  page.horizon(state.horizon);
   const { METRICS_HOST, METRICS_PORT } = state.settings;
   await page.listen(METRICS_HOST, METRICS_PORT).catch((error) => {
     throw portError('METRICS_PORT', METRICS_HOST, METRICS_PORT, error);

@@ -1,43 +1,39 @@
-/** Signal handling of the primary. */
-
 export interface Ending {
   /** Resolves once, with the exit code, after a signal or a call of `end`. */
   ended: Promise<{ code: number; reason: string }>;
+  /** Aborts when `ended` resolves. */
+  signal: AbortSignal;
   end(code: number, reason: string): void;
-  onScale(handler: (change: 1 | -1) => void): void;
-  onRestart(handler: () => void): void;
-  /** Removes the signal handlers. */
+  /** Sets what a signal does that does not end Weir. */
+  on(signal: 'SIGHUP' | 'SIGTTIN' | 'SIGTTOU', handler: () => void): void;
   stop(): void;
 }
 
-/** TERM and INT end Weir. HUP restarts processes one by one; on a terminal HUP means that the terminal closed. TTIN and TTOU scale. */
+/** TERM and INT end Weir. On a terminal, HUP does too: the terminal has closed. */
 export function waitForEnd(terminal: boolean): Ending {
-  let scale: (change: 1 | -1) => void = () => {};
-  let restart: () => void = () => {};
+  const ending = new AbortController();
   let end!: Ending['end'];
   const ended = new Promise<{ code: number; reason: string }>((resolve) => {
-    end = (code, reason) => resolve({ code, reason });
+    end = (code, reason) => {
+      resolve({ code, reason });
+      ending.abort();
+    };
   });
-  const handlers: [NodeJS.Signals, () => void][] = [
-    ['SIGTERM', () => end(0, 'SIGTERM')],
-    // npm forwards the terminal's Ctrl-C a second time, so a second SIGINT must not force the exit.
-    ['SIGINT', () => end(0, 'SIGINT')],
-    ['SIGHUP', () => (terminal ? end(0, 'SIGHUP') : restart())],
-    ['SIGTTIN', () => scale(1)],
-    ['SIGTTOU', () => scale(-1)],
-  ];
-  for (const [signal, handler] of handlers) process.on(signal, handler);
+  const handlers: Partial<Record<NodeJS.Signals, () => void>> = {};
+  // npm forwards the terminal's Ctrl-C a second time, so a second SIGINT must not force the exit.
+  const ends = new Set<NodeJS.Signals>(['SIGTERM', 'SIGINT', ...(terminal ? (['SIGHUP'] as const) : [])]);
+  const onSignal = (signal: NodeJS.Signals) => (ends.has(signal) ? end(0, signal) : handlers[signal]?.());
+  const signals: NodeJS.Signals[] = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGTTIN', 'SIGTTOU'];
+  for (const signal of signals) process.on(signal, onSignal);
   return {
     ended,
+    signal: ending.signal,
     end,
-    onScale: (handler) => {
-      scale = handler;
-    },
-    onRestart: (handler) => {
-      restart = handler;
+    on: (signal, handler) => {
+      handlers[signal] = handler;
     },
     stop: () => {
-      for (const [signal, handler] of handlers) process.off(signal, handler);
+      for (const signal of signals) process.off(signal, onSignal);
     },
   };
 }

@@ -1,13 +1,10 @@
-/**
- * The start of Weir, step by step. A database that is away is waited for, and so are a long migration and the rate-limit store: the
- * processes listen, and refuse what needs the database, or spool it, as in every outage.
- */
+/** The start of Weir. While a database, a long migration or the rate-limit store is awaited, the processes listen, as in every outage. */
 import { dirname, join } from 'node:path';
 import { build, builtFile, nameOf } from '../../base/files/build.ts';
 import { lockDataDir } from '../../base/files/data-dir.ts';
 import { LockError } from '../../base/files/lock.ts';
-import type { Configuration, Settings } from '../../base/settings/read.ts';
-import type { AdjustableLog, Log, LogDestination } from '../../base/telemetry/log.ts';
+import type { Settings } from '../../base/settings/read.ts';
+import type { Log } from '../../base/telemetry/log.ts';
 import { within } from '../../base/time/within.ts';
 import type { StartWait } from '../../manage/api/status/health.ts';
 import { Cells } from '../../store/cells/cells.ts';
@@ -23,56 +20,38 @@ import { waitForPort } from './orphans.ts';
 import { type Prepared, type PrepareParts, prepareDatabase, waitForLimiter } from './prepare.ts';
 import { Release } from './release.ts';
 import { RunFolder } from './run-folder.ts';
-import { openServing, type State } from './serving.ts';
+import { openServing, type StartParts, type State } from './serving.ts';
 import { findServingUser, ServingUserError, servingUserName, tryServingUser } from './serving-user.ts';
-import type { Ending } from './signals.ts';
 import { openSpool } from './spool.ts';
 import type { Supervisor } from './supervisor.ts';
-import type { ServiceReports } from './systemd.ts';
 import type { UndoStack } from './undo.ts';
 import { loggedMigrations, startWork } from './work.ts';
-
-export interface StartParts {
-  /** Reads the settings again. Throws SettingsError. */
-  configure: () => Configuration;
-  first: Configuration;
-  log: AdjustableLog;
-  destination: LogDestination;
-  /** Receives the step that undoes each step of the start. */
-  undo: UndoStack;
-  ending: Ending;
-  service: ServiceReports;
-}
 
 export interface Started {
   supervisor: Supervisor;
   settings: () => Settings;
   /** All processes serve. False: Weir ends before that. */
   isUp: boolean;
-  /** The name of the user of the processes. */
   user: string;
-  /** The setup URL when users sign in with passwords and no administrator exists; otherwise null. */
   address: string | null;
 }
 
 /** A start that takes longer than this listens before it is done: a probe of /healthz must not end a long migration. */
 const LISTEN_AFTER_MS = 5_000;
 
-/**
- * Resolves when Weir serves, or when it must end; with null when it ends before its processes are started. Rejects with a message for
- * people when it cannot start.
- */
+/** Resolves when Weir serves, or when it must end; with null when it ends before its processes are started. */
 export async function start(parts: StartParts): Promise<Started | null> {
   const { first, log, undo, ending } = parts;
   const state: State = { settings: first.settings, horizon: usualHorizon(Date.now()), awaited: 'database' };
   const settings = () => state.settings;
 
-  const stopping = abortedBy(ending);
+  const stopping = ending.signal;
   await waitForPort(first.settings, log, stopping);
   if (stopping.aborted) return null;
   if (first.settings.ARCHIVE_DIR !== undefined) await checkArchive(first.settings.ARCHIVE_DIR);
   const keys = loadSecretsKeys(first.settings);
-  await ownDataDir(first.settings, undo);
+  const lock = await lockDataDir(first.settings.DATA_DIR);
+  undo.push(() => lock.release());
   for (const setting of first.ignored) log('setting_ignored', { setting });
   for (const { name, meant } of first.unknown) log('setting_unknown', { setting: name, meant });
   const { WORKERS, THREADS, database: kind } = first.settings;
@@ -82,12 +61,7 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const attached = await attach(first.settings, log, undo, stopping);
   if (attached === null) return null;
   const { conninfo, servingConninfo, revive } = attached;
-  const cells = new Cells({
-    home: attached.database,
-    conninfo,
-    keys: derivedKeys(keys, 'cells'),
-    open: openCell,
-  });
+  const cells = new Cells({ home: attached.database, conninfo, keys: derivedKeys(keys, 'cells'), open: openCell });
   cells.watch();
   undo.push(() => cells.close());
   const { database } = cells;
@@ -100,7 +74,6 @@ export async function start(parts: StartParts): Promise<Started | null> {
   const trying = user === null ? null : tryServingUser(trialFile, user, first.settings, conninfo, stopping);
   // A rejection is handled below, when the database is prepared.
   trying?.catch(() => {});
-  // What the preparation waits for, and whether to listen before it is done.
   let becomesLong = () => {};
   const isLong = new Promise<void>((resolve) => {
     becomesLong = resolve;
@@ -129,18 +102,8 @@ export async function start(parts: StartParts): Promise<Started | null> {
   undo.push(() => spool.stop());
   const disks = new Disks(settings);
   const alerts = new Alerts({ database, cells, log, settings, spool, disks, startedMs: Date.now() });
-  const serving = await openServing({
-    ...parts,
-    ...shared,
-    servingConninfo,
-    release,
-    user,
-    spool,
-    runFolder,
-    alerts,
-    disks,
-    revive,
-  });
+  const opened = { servingConninfo, release, user, spool, runFolder, alerts, disks, revive };
+  const serving = await openServing({ ...parts, ...shared, ...opened });
   const { supervisor } = serving;
   const started = { supervisor, settings, user: servingUserName(user) };
   // Also while Weir waits for the database: the spool may be in use.
@@ -169,11 +132,6 @@ export async function start(parts: StartParts): Promise<Started | null> {
   return { ...started, isUp, address };
 }
 
-async function ownDataDir({ DATA_DIR }: Settings, undo: UndoStack): Promise<void> {
-  const lock = await lockDataDir(DATA_DIR);
-  undo.push(() => lock.release());
-}
-
 /** Attaches to the database. Null: Weir is stopping, which ended the wait for another process that starts the embedded server. */
 async function attach(settings: Settings, log: Log, undo: UndoStack, stopping: AbortSignal) {
   const report = (line: string) => log('database_starting', { line });
@@ -195,10 +153,4 @@ async function prepare(parts: PrepareParts, cells: Cells, stopping: AbortSignal)
   if (prepared !== null) await migrateAnsweringCells(cells, migrations).catch(() => {});
   await waitForLimiter(parts.settings(), parts.log, () => parts.onAwaited('rate_limit_store'), stopping);
   return stopping.aborted ? null : prepared;
-}
-
-function abortedBy({ ended }: Ending): AbortSignal {
-  const stopping = new AbortController();
-  void ended.then(() => stopping.abort());
-  return stopping.signal;
 }

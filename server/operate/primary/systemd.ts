@@ -1,18 +1,15 @@
-/**
- * Reports the state of Weir to systemd (Type=notify, see sd_notify(3)): ready, reloading, stopping, alive.
- *
- * By the program systemd-notify, which waits until systemd has read the message. Node has no datagram sockets for Unix; the alternative is
- * native code.
- */
+/** Reports to systemd (Type=notify, see sd_notify(3)) by the program systemd-notify: Node has no datagram sockets for Unix. */
 import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import type { Log } from '../../base/telemetry/log.ts';
 
-/** What systemd gives to a service. */
 export interface ServiceEnvironment {
   NOTIFY_SOCKET?: string | undefined;
   /** Microseconds in which systemd expects a sign of life. */
   WATCHDOG_USEC?: string | undefined;
 }
+
+const run = promisify(execFile);
 
 const TIMEOUT_MS = 10_000;
 
@@ -49,16 +46,15 @@ export class ServiceReports {
     const { NOTIFY_SOCKET } = this.#environment;
     if (NOTIFY_SOCKET === undefined) return;
     const env = { PATH: process.env.PATH, NOTIFY_SOCKET };
-    this.#sent = this.#sent.then(
-      () =>
-        new Promise((resolve) => {
-          execFile('systemd-notify', [message], { env, timeout: TIMEOUT_MS }, (error) => {
-            if (error !== null && !this.#failed) this.#log('service_report_failed', { message, reason: error.message });
-            this.#failed = error !== null;
-            resolve();
-          });
-        }),
-    );
+    this.#sent = this.#sent.then(async () => {
+      const sending = run('systemd-notify', [message], { env, timeout: TIMEOUT_MS });
+      const reason = await sending.then(
+        () => null,
+        (error: Error) => error.message,
+      );
+      if (reason !== null && !this.#failed) this.#log('service_report_failed', { message, reason });
+      this.#failed = reason !== null;
+    });
   }
 }
 

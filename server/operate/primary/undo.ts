@@ -6,7 +6,7 @@ export class UndoStack {
     this.#steps.push(step);
   }
 
-  /** Runs all steps, the last one first, each awaited. A failed step does not stop the others; the first error is thrown at the end. */
+  /** Runs all steps, the last one first. A failed step does not stop the others; the first error is thrown at the end. */
   async run(): Promise<void> {
     const errors: unknown[] = [];
     for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) {

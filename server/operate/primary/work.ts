@@ -20,7 +20,6 @@ const JOB_CONNECTIONS = 2;
 /** A Weir that is started for a moment makes no WAL files. */
 const WAL_POOL_AFTER_MS = 10_000;
 
-/** Starts this work, and pushes the steps that stop it. */
 export function startWork(
   { state, conninfo, database, cells, log, undo }: Shared,
   serving: Serving,
@@ -56,7 +55,6 @@ export function startWork(
   );
 }
 
-/** Fills the pool of WAL files once. The returned function ends that. */
 function keepWalPool(database: Database, dataDir: string, log: Log): () => Promise<void> {
   const stopping = new AbortController();
   const fill = async () => {
@@ -87,10 +85,7 @@ export function loggedMigrations(log: Log, waitsForLocks: boolean, stopping: Abo
   };
 }
 
-/**
- * Migrates the cells, copies configuration that a change could not bring to them, and raises their marks, until the returned function is
- * called.
- */
+/** Migrates the cells, copies configuration that a change could not bring to them, and raises their marks. */
 export function runCells(cells: Cells, log: Log): () => Promise<void> {
   const [home] = cells.all();
   const stopping = new AbortController();
@@ -102,7 +97,6 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
       await cell.probe();
       await raiseMark(cell.database)
         .then((raised) => noteMark(home!.database, cell.number, raised))
-        // The next mark is as good.
         .catch(() => {});
     }
   };
@@ -116,9 +110,7 @@ export function runCells(cells: Cells, log: Log): () => Promise<void> {
       const work = await readCellWork(home!.database);
       if (work.cells.length > 0) await copyToAll(cells, work.cells);
       if (work.moves) await finishMoves(cells);
-    } catch {
-      // What does not answer now is finished when it does.
-    }
+    } catch {}
   };
   const stops = [
     every(EVERY_MS, keepUp),

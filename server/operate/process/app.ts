@@ -24,21 +24,15 @@ import type { GiveOrder, MetricsSnapshot, StartOrder } from '../primary/messages
 import { openBase } from './base.ts';
 import { composeAgents } from './compose/agents.ts';
 import { composeIngest } from './compose/ingest.ts';
-import { composeLive, composeStatus } from './compose/live.ts';
+import { composeLive } from './compose/live.ts';
 import { composePages } from './compose/pages.ts';
 import { composePeople } from './compose/people.ts';
 import { LatencyCounts } from './counts.ts';
 import { routeTable, serveCommands } from './routes.ts';
 
-/** A process that listens. */
 export type App = Awaited<ReturnType<typeof startApp>>;
 
-/**
- * Builds a process and listens. Rejects when it cannot listen. Serves while waiting for a database that is down.
- * @param workers directory of the compiled thread entry points.
- * @param askDoctor in a serving process, asks the primary.
- * @param giveOrder passes on orders of commands to the primary; tests run a process without one.
- */
+/** Builds a process and listens; serves while waiting for a database that is down. Rejects when it cannot listen. */
 export async function startApp(
   order: StartOrder,
   log: Log,
@@ -58,26 +52,21 @@ export async function startApp(
   const latency = new LatencyCounts((rows) => addLatency(base.database, rows));
   const agents = composeAgents(base, join(workers, 'filter.js'), latency);
   const ingest = composeIngest(base, workers, clampMs, agents, latency);
-  const live = composeLive(base, order.history, ingest);
-  const status = composeStatus(base, live.history, askDoctor);
-  const operations = { ...agents.operations, ...ingest.rejectionOperations, ...live.operations, ...status };
+  const live = composeLive(base, ingest, askDoctor);
+  const operations = { ...agents.operations, ...ingest.rejectionOperations, ...live.operations };
   const people = await composePeople(base, agents.auth, operations, () => ownUrl(settings.HOST, port));
   for (const { path, statuses } of expectedAnswers(people.operations)) metrics.expect(path, statuses);
   const build = dirname(workers);
   const client = new ClientPackage(settings.PUBLIC_URL, build);
   const pages = composePages({ ...base, judge: agents.tryJudge }, people, live, client, build);
   const ready = createReady({
+    ...ingest,
     database,
-    commitFailure: ingest.commitFailure,
     disks: () => live.history.latest?.disks ?? [],
     cells: () => cells.all(),
-    othersCommit: ingest.othersCommit,
-    spools: ingest.spools,
-    threads: () => ingest.verifier.threads,
     draining: () => leaving,
     awaited: () => awaited,
     rateLimitStore: () => limiter.health(),
-    secretsReadable: ingest.secretsReadable,
     nowMs: () => performance.now(),
   });
   const listening = { host: settings.HOST, port: () => port, nowMs: () => performance.now() };
@@ -90,11 +79,8 @@ export async function startApp(
       clientMax: settings.CLIENT_CONNECTIONS_MAX,
       onRefused: observe.connectionRefused,
     }),
-    headerBytesMax: settings.HEADER_BYTES_MAX,
-    clientRequestsMax: settings.CLIENT_REQUESTS_MAX,
+    settings,
     unread: new UnreadLimit({ ...listening, bytesMax: settings.CLIENT_UNREAD_BYTES_MAX }),
-    unreadSeconds: settings.CLIENT_UNREAD_SECONDS,
-    acceptsChunked: settings.CHUNKED_BODIES === 'accept',
     outageProblem,
     onFinished: observe.finished,
     onFailure: observe.failed,
@@ -189,8 +175,7 @@ export async function startApp(
       await Promise.race([Promise.all([ingest.start(), ...preload()]), delay(START_WAIT_MS)]);
       void ingest.directory.readAhead().catch(() => {});
     },
-    metrics: () => metrics.registry.getMetricsAsJSON() as Promise<MetricsSnapshot>,
-    /** The counts so far. */
+    metrics: (): MetricsSnapshot => metrics.families(),
     sample: () =>
       live.sample({
         unknownUrls: ingest.unknownUrls(),
@@ -200,7 +185,6 @@ export async function startApp(
         leaving,
       }),
     live: live.recordSecond,
-    /** Makes readyz fail from now on. */
     leave: () => {
       leaving = true;
     },
@@ -239,10 +223,7 @@ async function refuseOldSchema(database: Database): Promise<void> {
 const START_WAIT_MS = 2_000;
 const START_RETRY_MS = 1_000;
 const trueOrFalse = [() => true, () => false] as const;
-/**
- * A draining process closes its idle connections after none has carried a request for this long. Closing them at the first moment
- * without an open request reset up to 30 requests on TERM under 32 busy keep-alive connections.
- */
+/** Quiet time before idle connections are closed. Without it, TERM under 32 busy keep-alive connections reset up to 30 requests. */
 const QUIET_MS = 500;
 
 /** The URL at which a process reaches its own port. A wildcard address is replaced with loopback. */

@@ -5,6 +5,7 @@ import type { ConnectionRefusal } from '../../base/http/connections.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { openLimiter } from '../../base/ratelimit/open.ts';
 import type { Log } from '../../base/telemetry/log.ts';
+import type { LogEvent } from '../../base/telemetry/log-events.ts';
 import { cellLabels } from '../../base/telemetry/metric-table.ts';
 import { Metrics } from '../../base/telemetry/metrics.ts';
 import { openSpans, type Spans } from '../../base/telemetry/spans.ts';
@@ -34,19 +35,11 @@ export async function openBase(order: StartOrder, log: Log) {
     isUsable = true;
   };
   const metrics = new Metrics();
-  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = settings;
-  const spans =
-    endpoint === undefined
-      ? null
-      : await openSpans({
-          endpoint,
-          headers: settings.OTEL_EXPORTER_OTLP_HEADERS ?? null,
-          serviceName: settings.OTEL_SERVICE_NAME,
-          sampler: settings.OTEL_TRACES_SAMPLER,
-          ratio: settings.OTEL_TRACES_SAMPLER_ARG,
-          count: (outcome, spans) => metrics.add('weir_spans_total', spans, { outcome }),
-          onFailed: (reason, leftOut) => log('spans_failed', { reason, left_out: leftOut }),
-        });
+  const spans = await openSpans(
+    settings,
+    (outcome, spans) => metrics.add('weir_spans_total', spans, { outcome }),
+    (reason, leftOut) => log('spans_failed', { reason, left_out: leftOut }),
+  );
   const observe = createObservers(metrics, log, settings.REQUEST_LOG_SLOW_MS, spans);
   const open = (conninfo: string) =>
     openDatabase(conninfo, {
@@ -54,7 +47,7 @@ export async function openBase(order: StartOrder, log: Log) {
       applicationName: 'weir',
       isUsable: usesDatabase,
       onError: observe.databaseError,
-      onWaited: (ms) => metrics.poolWaited(ms / 1000),
+      onWaited: (ms) => metrics.poolWait.observe(ms / 1000),
     });
   const home = open(conninfo);
   const cells = new Cells({
@@ -91,7 +84,6 @@ export async function openBase(order: StartOrder, log: Log) {
     /** False until the primary has prepared the database, if that takes long. */
     usesDatabase,
     useDatabase,
-    /** Makes changes and notifies every process. */
     changes,
     limiter,
   };
@@ -108,33 +100,26 @@ const REQUEST_IDS_MAX = 10;
 const SPOOLING_PAUSE_MS = 10_000;
 
 /** @param slowMs REQUEST_LOG_SLOW_MS; 0 turns the slow log off. @param spans null: nothing is traced */
-function createObservers(metrics: Metrics, log: Log, slowMs: number, spans: Spans | null = null) {
+function createObservers(metrics: Metrics, log: Log, slowMs: number, spans: Spans | null) {
   const logsRequests = log.enabled('request');
   let spooledMs = Number.NEGATIVE_INFINITY;
-  const refusals = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
-    log('database_refused', { ...fields, left_out: leftOut }),
-  );
-  const refusedConnections = new Throttle<Record<string, unknown>>(EVERY_MS, (fields, leftOut) =>
-    log('connections_limit', { ...fields, left_out: leftOut }),
-  );
-  const unserved = new Throttle<Exchange>(
-    EVERY_MS,
-    (exchange, leftOut) => log('request_unserved', { ...describe(exchange), left_out: leftOut }),
+  /** @param linesMax lines in a second; those left out are counted */
+  const throttled = <Report>(event: LogEvent, fieldsOf: (report: Report) => Record<string, unknown>, linesMax = 1) =>
+    new Throttle<Report>(
+      EVERY_MS,
+      (report, leftOut) => log(event, { ...fieldsOf(report), left_out: leftOut }),
+      linesMax,
+    );
+  const refusals = throttled('database_refused', (fields: Record<string, unknown>) => fields);
+  const refusedConnections = throttled('connections_limit', (fields: Record<string, unknown>) => fields);
+  const unserved = throttled('request_unserved', describe, REQUEST_LINES_MAX);
+  const failures = throttled(
+    'request_failed',
+    ({ exchange, error }: { exchange: Exchange; error: unknown }) => ({ ...describe(exchange), err: error }),
     REQUEST_LINES_MAX,
   );
-  const failures = new Throttle<{ exchange: Exchange; error: unknown }>(
-    EVERY_MS,
-    ({ exchange, error }, leftOut) => log('request_failed', { ...describe(exchange), err: error, left_out: leftOut }),
-    REQUEST_LINES_MAX,
-  );
-  const refusedRequests = new Throttle<Exchange>(EVERY_MS, (exchange, leftOut) =>
-    log('request_refused', { ...describe(exchange), left_out: leftOut }),
-  );
-  const slow = new Throttle<Exchange>(
-    EVERY_MS,
-    (exchange, leftOut) => log('request_slow', { ...describe(exchange), left_out: leftOut }),
-    REQUEST_LINES_MAX,
-  );
+  const refusedRequests = throttled('request_refused', describe);
+  const slow = throttled('request_slow', describe, REQUEST_LINES_MAX);
   const problem = (exchange: Exchange, code: ProblemCode) => {
     metrics.add('weir_problems_total', 1, { code });
     // A bug has its own log line, with its source position.
@@ -165,7 +150,6 @@ function createObservers(metrics: Metrics, log: Log, slowMs: number, spans: Span
     },
     databaseError: (error: Error) => log('database_error', { reason: error.message.trim() }),
     secretUnreadable: (webhookId: string) => log('secret_unreadable', { webhook_id: webhookId }),
-    /** @param cell its number; 0: home */
     store: (cell: number, labels = cellLabels(cell)): StoreObserver => ({
       committed(events, ms, rows) {
         metrics.committed(events, ms / 1000, cell);
@@ -185,7 +169,6 @@ function createObservers(metrics: Metrics, log: Log, slowMs: number, spans: Span
       repeated: (events) => metrics.add('weir_events_duplicate_total', events, labels),
       connection: (up, reason) => (up ? log('database_up') : log('database_down', { reason })),
     }),
-    /** Called after events were spooled. */
     spooled(events: number) {
       metrics.add('weir_spool_events_written_total', events);
       const nowMs = performance.now();
@@ -193,7 +176,7 @@ function createObservers(metrics: Metrics, log: Log, slowMs: number, spans: Span
       spooledMs = nowMs;
     },
     verifier: {
-      batch: (items) => metrics.verifyBatch(items),
+      batch: (items) => metrics.verifyBatches.observe(items),
       threadFailed(error) {
         metrics.add('weir_thread_failures_total');
         log('thread_failed', { reason: error.message });

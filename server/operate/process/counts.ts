@@ -25,18 +25,15 @@ const stageStart = Object.fromEntries(latencyStages.map((stage, index) => [stage
 
 /** How long events take. */
 export class LatencyCounts {
-  readonly #nowMs: () => number;
   /**
-   * Of a webhook or an agent: the index of a counter, its count, another index, its count, and so on. Times of a minute are in few counters: 0.3 KB
-   * each instead of 3 KB for all counters, which were 200 MB of a process with 70,000 webhooks in use.
+   * The index of a counter, its count, another index, and so on: 0.3 KB each instead of 3 KB for all counters, which were 200 MB of a
+   * process with 70,000 webhooks in use.
    */
   readonly #counts: WriteBehind<number[]>;
   /** Ids of deliveries under lease that are not timed. */
   readonly #late = new Set<string>();
 
-  /** @param nowMs Unix milliseconds */
-  constructor(write: (rows: readonly LatencyRow[]) => Promise<void>, nowMs: () => number = Date.now) {
-    this.#nowMs = nowMs;
+  constructor(write: (rows: readonly LatencyRow[]) => Promise<void>) {
     this.#counts = new WriteBehind((counts) => write(rowsOf(counts)), sumOf, {
       everyMs: EVERY_MS,
       rowsOf: ({ length }) => length / 2,
@@ -45,18 +42,18 @@ export class LatencyCounts {
 
   /** A request was stored. @param counts those of its webhook @param receivedMs Unix milliseconds */
   stored(counts: Slot<number[]>, receivedMs: number): void {
-    const nowMs = this.#nowMs();
+    const nowMs = Date.now();
     const index = stageStart.stored + bucketOf(nowMs - receivedMs) + firstIndexAt(nowMs);
     if (counts.value === null) this.#counts.noteIn(counts, [index, 1]);
     else add(counts.value, index, 1);
   }
 
   /**
-   * An agent leased deliveries: first claims, and retries. What was replayed is not timed, since it is old. A replay that creates a delivery is
-   * known by the time since which it could be claimed, and so is an event that waited in the spool.
+   * First claims, and retries. What was replayed is not timed: it is known by the time since which it could be claimed, as is a spooled
+   * event.
    */
   claimed(agentId: string, claimed: readonly Claimed[]): void {
-    const nowMs = this.#nowMs();
+    const nowMs = Date.now();
     for (const { id, lease, attempt, eventId, webhookId, sinceMs } of claimed) {
       const receivedMs = uuidv7Milliseconds(eventId);
       if (lease > 1) {
@@ -71,16 +68,11 @@ export class LatencyCounts {
 
   /** An agent acknowledged deliveries. What was replayed or returned is not timed. */
   acknowledged(agentId: string, acknowledged: readonly Acknowledged[]): void {
-    const nowMs = this.#nowMs();
+    const nowMs = Date.now();
     for (const { id, lease, attempts, webhookId } of acknowledged) {
       if (this.#late.delete(id) || lease !== attempts) continue;
       this.#count(agentId, webhookId, nowMs, stageStart.acknowledged + bucketOf(nowMs - uuidv7Milliseconds(id)));
     }
-  }
-
-  /** Waits for a write in progress, then writes the counts. After an error they are kept, with their hour, for the next write. */
-  flush(): Promise<void> {
-    return this.#counts.flush();
   }
 
   close(): Promise<void> {
@@ -129,11 +121,8 @@ type Counted = Pick<Metrics, 'settled' | 'leasesExpired'>;
 /** How the attempts of agents end. */
 export class AgentCounts {
   readonly #rows: WriteBehind<AgentHistoryRow>;
-  readonly #nowMs: () => number;
 
-  /** @param nowMs Unix milliseconds */
-  constructor(write: (rows: readonly AgentHistoryRow[]) => Promise<void>, nowMs: () => number = Date.now) {
-    this.#nowMs = nowMs;
+  constructor(write: (rows: readonly AgentHistoryRow[]) => Promise<void>) {
     this.#rows = new WriteBehind((rows) => write([...rows.values()]), sumOfAgent, { everyMs: AGENTS_EVERY_MS });
   }
 
@@ -162,18 +151,13 @@ export class AgentCounts {
     };
   }
 
-  /** Waits for a write in progress, then writes the counts. After an error they are kept for the next write. */
-  flush(): Promise<void> {
-    return this.#rows.flush();
-  }
-
   close(): Promise<void> {
     return this.#rows.close();
   }
 
   #note(agentId: string, acknowledged: number, failed: number, ended: number): void {
     if (acknowledged + failed + ended === 0) return;
-    const atMs = Math.floor(this.#nowMs() / MINUTE_MS) * MINUTE_MS;
+    const atMs = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
     this.#rows.note(`${atMs} ${agentId}`, { agentId, atMs, acknowledged, failed, ended });
   }
 }

@@ -15,13 +15,11 @@ import {
   type ToProcess,
 } from '../primary/messages.ts';
 import { type App, startApp } from './app.ts';
-import { restoreStringMethods } from './string-methods.ts';
 
 const SHORTAGES_EVERY_MS = 1_000;
-/** Longest wait for the primary with an order. One of a release that knows no orders does not answer. */
+/** Longest wait for the primary with an order. */
 const ORDER_TIMEOUT_MS = 5_000;
 
-/** Whether the process or the machine has no file descriptor left. */
 function isDescriptorShortage({ code }: NodeJS.ErrnoException): boolean {
   return code === 'EMFILE' || code === 'ENFILE';
 }
@@ -76,8 +74,6 @@ export function runProcess(): void {
       const settings = parseSettings(given);
       log = createLog(destination, settings.LOG_LEVEL, { place: 'process' });
       app = await startApp({ ...order, settings }, log, undefined, askDoctor, giveOrder);
-      // The settings decide which modules are loaded.
-      restoreStringMethods();
       for (const message of missed.values()) await onMessage(message);
       send({ kind: 'listening' });
     } catch (error) {
@@ -104,8 +100,7 @@ export function runProcess(): void {
       case 'changes_lost':
         return app.changesLost();
       case 'arrived':
-        // The primary of an earlier release does not name the process.
-        return app.arrived(message.by ?? '');
+        return app.arrived(message.by);
       case 'change':
         // The reload may fail while the database is down. Webhooks and agents are already dropped; the cells are read again each second.
         await app.change(message.payload).catch(() => {});
@@ -118,7 +113,7 @@ export function runProcess(): void {
         await app.useDatabase();
         return send({ kind: 'applied', number: message.number });
       case 'collect_metrics':
-        return send({ kind: 'metrics', number: message.number, snapshot: await app.metrics() });
+        return send({ kind: 'metrics', number: message.number, snapshot: app.metrics() });
       case 'take_sample':
         return send({ kind: 'sample', number: message.number, sample: app.sample() });
       case 'live':

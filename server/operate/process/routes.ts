@@ -20,7 +20,6 @@ import type { GiveOrder, Order } from '../primary/messages.ts';
 
 type Handlers = Record<(typeof plainRoutes)[number][2], Handler>;
 
-/** Handlers of the pages and the API. */
 interface PeopleHandlers {
   api: Api;
   pages: Pages;
@@ -77,8 +76,8 @@ export function routeTable(
 }
 
 /**
- * OPTIONS for /mcp, everything below /api/, and what clients of OAuth call. Known paths have their own rows, so that Allow names OPTIONS. Browsers send no credentials
- * with it, so that of an allowed origin is not counted: it must not keep the users behind an address over its limit from their pages.
+ * OPTIONS of what programs call. Known paths have their own rows, so that Allow names OPTIONS. A preflight has no credentials, so that of an
+ * allowed origin is not counted: it must not keep users behind an address over its limit from their pages.
  */
 function preflights(routes: readonly Route[], cors: Cors, anonymous: AnonymousLimit): Route[] {
   const paths = new Set(routes.map(({ path }) => path).filter(isApiPath));
@@ -124,8 +123,7 @@ function localClients(): ServerOptions['clients'] {
 }
 
 /**
- * Listens on the socket of this process, for the local administrator alone. A failure is logged only: webhooks are received without commands.
- * @param folder as the primary created it; undefined: this Weir serves no commands
+ * Listens on the socket of this process, for the local administrator alone. A failure is logged only. @param folder undefined: no commands
  */
 export async function serveCommands(
   folder: string | undefined,

@@ -1,13 +1,16 @@
 /** The client package: handed out by the server, installed by npm, run by npx. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { release } from '../../../server/base/files/build.ts';
 import { ClientPackage } from '../../../server/base/http/client-package.ts';
+import { Agent } from '../../../server/deliver/client/index.ts';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
 import { addPerson } from '../../helpers/people.ts';
 import { temporaryDirectory } from '../../helpers/settings.ts';
@@ -46,6 +49,23 @@ test('the pages of a webhook and of an agent show commands that run it', async (
   const show = async (path: string) => (await get(path, { headers: { cookie } })).text();
   expect(await show(`/webhooks/${webhook.id}`)).toContain(`${command} \\\n  listen http://127.0.0.1:8080`);
   expect(await show(`/agents/${agent.id}`)).toContain(`${command} \\\n  consume http://127.0.0.1:8080`);
+});
+
+test('an agent with the client of another release is logged, and reports an unknown call with the client to install', async () => {
+  const { credential, id } = await addAgent(app);
+  const headers = { authorization: `Bearer ${credential}`, 'user-agent': 'weir/0.0.1' };
+  expect((await get('/api/v1/agent/session', { method: 'POST', headers })).status).toBe(200);
+  const lines = app.logLines.map((line) => JSON.parse(line));
+  const logged = lines.filter(({ event, agent_id }) => event === 'agent_client_differs' && agent_id === id);
+  expect(logged).toMatchObject([{ client_release: '0.0.1' }]);
+
+  const file = 'client-9.1.0-5f1c0e9a7b3d.tgz';
+  const server = createServer((_request, response) => response.writeHead(404, { 'weir-client': `/${file}` }).end('{}'));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const fix = `install the client of the server with npm install ${url}/${file}.`;
+  await expect(new Agent({ url, credential }).run(() => {}, { max: 1 })).rejects.toThrow(fix);
 });
 
 describe('the package', () => {
@@ -152,10 +172,4 @@ test('an agent installs it from the server, and its library and its command line
     .update(await bytesOf('/client.tgz'))
     .digest('base64')}`;
   expect(lock.packages['node_modules/weir']).toMatchObject({ version: release(), integrity });
-});
-
-test('npx runs a command from the address alone', async () => {
-  const cache = join(folder, 'cache');
-  const words = ['--yes', `--cache=${cache}`, `${app.url}${await currentPath()}`, '--version'];
-  expect((await run('npx', words, { cwd: tmpdir() })).stdout).toBe(await versionOfBuild());
 });

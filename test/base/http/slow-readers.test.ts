@@ -126,16 +126,3 @@ test.each(['HEAD /healthz', 'OPTIONS /api/v1/session', 'GET /'])(
     await until(async () => (await openRequests()) === 0);
   },
 );
-
-test('the last response without a body of a connection says so', async () => {
-  const client = await RawClient.connect(app.port);
-  let last = false;
-  for (let sent = 0; !last && sent < 20_000; sent++) {
-    void client.send('HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
-    const { status, headers } = (await client.answer({ toHead: true }))!;
-    expect(status).toBe(200);
-    last = headers.connection === 'close';
-  }
-  expect(last).toBe(true);
-  expect(await client.answer()).toBeNull();
-});

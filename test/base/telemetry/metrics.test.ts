@@ -45,14 +45,6 @@ test('a problem is counted by its code', async () => {
   expect([await of('webhook_unknown'), await of('not_found')]).toEqual([1, 0]);
 });
 
-test('a query is counted with its wait for a connection', async () => {
-  const count = async () =>
-    (await seriesOf('weir_pool_wait_seconds')).find(({ labels }) => labels.le === '+Inf')!.value;
-  const before = await count();
-  await fetch(`${app.url}/in/00000000-0000-4000-8000-000000000001`, { method: 'POST', body: '{}' });
-  expect(await count()).toBeGreaterThan(before);
-});
-
 test('the largest lag is kept for its window, for any number of reads', async () => {
   const lag = new LoopLag();
   // The monitor measures from the first run of its timer on, which a busy machine delays.

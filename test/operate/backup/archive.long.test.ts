@@ -18,7 +18,7 @@ import { countUnarchived } from '../../../server/store/queries/alerts/expiring.t
 import { type Archive, dropOldPartitions } from '../../../server/store/retention/drop-partitions.ts';
 import { createPartitions, partitionName } from '../../../server/store/retention/partitions.ts';
 import { removeExpiredEvents } from '../../../server/store/retention/retention.ts';
-import { weirOn } from '../../helpers/command.ts';
+import { expectRefused, weirOn } from '../../helpers/command.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { builtScript } from '../../helpers/script.ts';
 import { until } from '../../helpers/wait.ts';
@@ -228,11 +228,10 @@ test('an import creates missing days, and refuses what retention would remove', 
   };
   const path = join(directory, 'old.ndjson');
   await writeFile(path, `${JSON.stringify(line)}\n`);
-  const { code, err } = await weirOn(fresh.conninfo, 'event', 'import', path);
-  expect([code, err]).toEqual([
-    1,
-    expect.stringMatching(/line 1: retention would remove an event .*raise RETENTION_DAYS/),
-  ]);
+  await expectRefused(
+    weirOn(fresh.conninfo, 'event', 'import', path),
+    /line 1: retention would remove an event .*raise RETENTION_DAYS/,
+  );
 });
 
 test('imported events that the retention of their webhook had removed are removed again by its next run', async () => {
@@ -286,8 +285,7 @@ test.each([
   const path = join(directory, 'changed.ndjson');
   const text = change.startsWith('{') ? JSON.stringify({ ...line, ...(JSON.parse(change) as object) }) : change;
   await writeFile(path, `${text}\n`);
-  const { code, err } = await weirOn(fresh.conninfo, 'event', 'import', path);
-  expect([code, err]).toEqual([1, expect.stringMatching(reason)]);
+  await expectRefused(weirOn(fresh.conninfo, 'event', 'import', path), reason);
   expect(await rows()).toEqual([]);
 });
 
@@ -297,18 +295,15 @@ test('a line with a body that is not base64 is refused', async () => {
   const [line] = (await linesOf(file)) as [{ body_base64: string }];
   const path = join(directory, 'changed.ndjson');
   await writeFile(path, JSON.stringify({ ...line, body_base64: `${line.body_base64}!!!!` }));
-  const { code, err } = await weirOn(fresh.conninfo, 'event', 'import', path);
-  expect([code, err]).toEqual([1, expect.stringContaining('body_base64 is not base64')]);
+  await expectRefused(weirOn(fresh.conninfo, 'event', 'import', path), 'body_base64 is not base64');
 });
 
 test('a compressed file that is cut off, and one that does not exist, are refused', async () => {
   await store(randomBytes(50_000));
   await drop();
   await truncate(join(archiveDir(), file), 20_000);
-  const cut = await restoreDay();
-  expect([cut.code, cut.err]).toEqual([1, expect.stringContaining('cannot be read: unexpected end of file')]);
-  const missing = await restoreDay('none.ndjson');
-  expect([missing.code, missing.err]).toEqual([1, expect.stringContaining('ENOENT')]);
+  await expectRefused(restoreDay(), 'cannot be read: unexpected end of file');
+  await expectRefused(restoreDay('none.ndjson'), 'ENOENT');
 });
 
 test('a symbolic link in ARCHIVE_DIR is not followed', async () => {
@@ -329,6 +324,5 @@ test('a compressed line of any length is refused before it is in memory', async 
   for (let written = 0; written < 300; written++) if (!gzip.write(part)) await once(gzip, 'drain');
   gzip.end();
   await written;
-  const { code, err } = await weirOn(fresh.conninfo, 'event', 'import', path);
-  expect([code, err]).toEqual([1, expect.stringMatching(/line 1 is longer than 268435456 bytes/)]);
+  await expectRefused(weirOn(fresh.conninfo, 'event', 'import', path), /line 1 is longer than 268435456 bytes/);
 });

@@ -153,6 +153,7 @@ describe('the doctor checks the ports', () => {
       collect: async () => [],
       readFigures: async () => null,
       ownFamilies: async () => [],
+      horizon: () => ({ fromMs: 0, toMs: 0 }),
       logLinesDropped: () => 0,
       onFailure: (error) => expect.fail(error.message),
     });

@@ -10,7 +10,7 @@ import { look } from '../../helpers/processes.ts';
 import { signatureOf } from '../../helpers/requests.ts';
 import { someKey } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
-import { ask, copyDataDir, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
+import { ask, spawnWeir, startWeir, type Weir } from '../../helpers/weir.ts';
 
 const isRoot = process.getuid!() === 0;
 
@@ -95,24 +95,6 @@ describe.runIf(isRoot)('started by root', () => {
     });
     expect(await command.ended).toBe(0);
     const { url, secret } = JSON.parse(command.lines.join('')) as { url: string; secret: string };
-    expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
-  });
-
-  test('data of a Weir that ran as root is served by weir, and the key is kept', async () => {
-    const settings = { DATA_DIR: await copyDataDir(), WORKERS: 1 };
-    const asRoot = await startWeir({ ...settings, SERVE_AS_ROOT: 'true' });
-    const first = spawnWeir(settings, {
-      command: ['webhook', 'add', '--name', 'older', '--generate-secret', '--json'],
-    });
-    expect(await first.ended).toBe(0);
-    const { url, secret } = JSON.parse(first.lines.join('')) as { url: string; secret: string };
-    await asRoot.forget();
-    asRoot.signal('SIGTERM');
-    expect(await asRoot.ended).toBe(0);
-    const weir = await startWeir(settings);
-    onTestFinished(() => weir.stop());
-    await expectServedBy(weirUser, weir);
-    // Decrypted with the key in DATA_DIR/secrets.key, which only root can read.
     expect(await send(weir, { path: new URL(url).pathname, secret })).toBe(202);
   });
 

@@ -42,9 +42,9 @@ function openGuard(startBytes: number): () => Promise<void> {
       serving = [...serving.filter((other) => other !== slot), successor];
       return { ok: true, successor };
     },
-    log: Object.assign((event: string) => void events.push(event), { child: () => {} }) as never,
+    log: ((event: string) => void events.push(event)) as never,
     onReplaced: () => counted++,
-    measure: async (pid) => bytes.get(pid)!,
+    measure: (pid) => bytes.get(pid)!,
     nowMs: () => nowMs,
   });
 }

@@ -1,5 +1,6 @@
 /** The metrics page of the primary: what it sums, what it reads from the database, and its maximum number of series. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { DAY_MS } from '../../../server/base/time/durations.ts';
 import { AGENT_SERIES_MAX, FigureReader } from '../../../server/operate/primary/database-figures.ts';
 import { CONNECTIONS_MAX, MetricsPage } from '../../../server/operate/primary/metrics-page.ts';
 import { endLastLeases } from '../../../server/store/queries/deliveries/deliveries.ts';
@@ -21,6 +22,9 @@ const homeOf = (database: TestApp['database']) => ({
   all: () => [{ number: 0, name: 'home', database, away: null, awaySinceMs: 0 }],
 });
 
+/** There are partitions for today and seven days. */
+const horizon = { fromMs: 0, toMs: (Math.floor(Date.now() / DAY_MS) + 8) * DAY_MS };
+
 /** A page that has not read the database yet. */
 function freshPage(): MetricsPage {
   const figures = new FigureReader(homeOf(app.database));
@@ -28,6 +32,7 @@ function freshPage(): MetricsPage {
     collect: async () => [await app.app.metrics()],
     readFigures: () => figures.figures(),
     ownFamilies: async () => [],
+    horizon: () => horizon,
     logLinesDropped: () => 0,
     onFailure: (error) => expect.fail(error.message),
   });
@@ -141,27 +146,6 @@ test('agents over the limit share one series', async () => {
   expect(seriesOf(text, 'weir_deliveries_settled_total', { agent: last.id })).toEqual([]);
 });
 
-test('the database is read once in 5 s, for any number of scrapes', async () => {
-  let nowMs = 0;
-  let transactions = 0;
-  const database: typeof app.database = {
-    ...app.database,
-    transaction: (work) => {
-      transactions++;
-      return app.database.transaction(work);
-    },
-  };
-  const reader = new FigureReader(homeOf(database), () => nowMs);
-  await Promise.all([reader.figures(), reader.figures()]);
-  const once = transactions;
-  nowMs = 4_999;
-  await reader.figures();
-  expect(transactions).toBe(once);
-  nowMs = 5_000;
-  expect(await reader.figures()).toMatchObject({ cells: [{ cell: 0, exact: true }] });
-  await until(() => transactions === 2 * once);
-});
-
 test('a scrape gets the previous figures while the database takes long to read', async () => {
   let nowMs = 0;
   let release: () => void = () => {};
@@ -187,8 +171,6 @@ test('a scrape gets the previous figures while the database takes long to read',
 
 test('metrics of the primary exist from the start', async () => {
   const page = freshPage();
-  const tomorrowMs = Math.ceil(Date.now() / 86_400_000) * 86_400_000;
-  page.horizon({ fromMs: 0, toMs: tomorrowMs + 7 * 86_400_000 });
   const before = await page.render();
   expect(seriesOf(before, 'weir_partitions_ahead')).toEqual([7]);
   expect(seriesOf(before, 'weir_maintenance_timestamp_seconds')).toEqual([0]);

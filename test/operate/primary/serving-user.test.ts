@@ -15,10 +15,6 @@ import { makeDataDir, spawnWeir } from '../../helpers/weir.ts';
 const root = resolve(import.meta.dirname, '../../..');
 const isRoot = process.getuid!() === 0;
 
-test.runIf(!isRoot)('an ordinary user serves as itself', async () => {
-  expect(await findServingUser({ SERVE_AS_ROOT: false })).toBeNull();
-});
-
 describe.runIf(isRoot)('started by root', () => {
   let user: ServingUser;
   let database: FreshDatabase;
@@ -46,16 +42,6 @@ describe.runIf(isRoot)('started by root', () => {
     writeFileSync(join(folder, 'trial.mjs'), code);
     return join(folder, 'trial.mjs');
   };
-
-  test('the user is weir, unless SERVE_AS_ROOT is true', async () => {
-    expect(user).toMatchObject({ uid: expect.any(Number), env: { HOME: undefined, USER: 'weir' } });
-    expect(user.uid).toBeGreaterThan(0);
-    expect(await findServingUser({ SERVE_AS_ROOT: true })).toBeNull();
-  });
-
-  test('a user with all permissions serves', async () => {
-    await attempt(trial);
-  });
 
   test.each([
     ['is killed', "process.kill(process.pid, 'SIGKILL')", 'it ended with SIGKILL'],

@@ -108,12 +108,3 @@ test('the files of the last build stay until the next one, for the server that r
   expect(chunks()).toHaveLength(2);
   expect(chunks()).not.toContain(first);
 });
-
-test('a migration that the sources no longer have is gone with the next build', () => {
-  write('server/store/migrations/0001_first.sql', 'select 1;\n');
-  expect(build()).toMatchObject({ status: 0, stderr: '' });
-  rmSync(join(root, 'server/store/migrations/0001_first.sql'));
-  write('server/store/migrations/0002_schema.sql', 'select 2;\n');
-  expect(build()).toMatchObject({ status: 0, stderr: '' });
-  expect(readdirSync(built('server/store/migrations'))).toEqual(['0002_schema.sql']);
-});

@@ -13,7 +13,7 @@ const lacking = ['etcd', 'python3'].some((name) => spawnSync('which', [name]).st
 if (lacking) console.warn('The test of etcd is skipped: this machine lacks etcd or python3.');
 
 describe.skipIf(lacking)('etcd of compose.failover.yaml', () => {
-  test('gives a database of an earlier release its user, and keeps what it holds', async () => {
+  test('has a user with the password, and keeps what it holds', async () => {
     const [clients, peers] = [`http://127.0.0.1:${await freePort()}`, `http://127.0.0.1:${await freePort()}`];
     const options = {
       name: 'weir',

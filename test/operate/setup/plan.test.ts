@@ -95,14 +95,6 @@ describe('the plan', () => {
     ]);
   });
 
-  test('is the same with sudo for other users, who need no user for the embedded Postgres', () => {
-    expect(stepsOn(machine({ ...bare, found: ['apt-get'], canSudo: () => true }))).toEqual([
-      { kind: 'packages', packages: ['libpq-dev', 'build-essential', 'python3'], sudo: true, optional: false },
-      { kind: 'install', wanted: 'this lock' },
-      { kind: 'build' },
-    ]);
-  });
-
   test.each([
     { missing: 'pg_config', packages: ['libpq-dev'] },
     { missing: 'libpq-fe.h', packages: ['libpq-dev'] },
@@ -117,14 +109,6 @@ describe('the plan', () => {
 
   test('has no compiler once the npm packages are installed', () => {
     expect(stepsOn(machine({ found: [], dist: 'outdated' }))).toEqual([{ kind: 'build' }]);
-  });
-
-  test('has redis-server only for the tests', () => {
-    const found = tools.filter((tool) => tool !== 'redis-server');
-    expect(stepsOn(machine({ found }))).toEqual([]);
-    expect(stepsOn(machine({ found, tests: true, canSudo: () => true }))).toEqual([
-      { kind: 'packages', packages: ['redis-server'], sudo: true, optional: false },
-    ]);
   });
 
   test('has the packages of some tests where they can be installed, and continues without them elsewhere', () => {

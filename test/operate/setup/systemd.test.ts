@@ -37,14 +37,6 @@ describe('the systemd unit', () => {
     expect(unit.slice(0, unit.indexOf('[Service]'))).toContain('\nStartLimitIntervalSec=0\n');
   });
 
-  test('allows the system calls of a service and nothing privileged', () => {
-    expect(valuesOf('SystemCallFilter')).toEqual(['@system-service @pkey', '~@privileged @resources']);
-  });
-
-  test('lets V8 compile', () => {
-    expect(valuesOf('MemoryDenyWriteExecute')).toEqual([]);
-  });
-
   test('makes DATA_DIR its writable directory', () => {
     // In .env, which commands read too: with another DATA_DIR, they would start another embedded Postgres.
     expect(valuesOf('Environment')).toEqual([]);

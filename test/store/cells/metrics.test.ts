@@ -24,6 +24,7 @@ function pageOf({ app: served }: TestApp, cells: Pick<CellList, 'all'>): Metrics
     collect: async () => [await served.metrics()],
     readFigures: () => figures.figures(),
     ownFamilies: async () => [],
+    horizon: () => ({ fromMs: 0, toMs: 0 }),
     logLinesDropped: () => 0,
     onFailure: (error) => expect.fail(error.message),
   });

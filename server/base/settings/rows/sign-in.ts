@@ -1,47 +1,46 @@
 /** Settings: users and sign-in. */
 import { z } from 'zod';
-import { commaList, count, isIssuer, isOrigin, optionalText, type Setting, text } from '../values.ts';
+import {
+  commaList,
+  count,
+  fixed,
+  flag,
+  isIssuer,
+  isOrigin,
+  oneOf,
+  optionalText,
+  row,
+  type Setting,
+  secret,
+  text,
+} from '../values.ts';
 
 export const signInSettings = {
   ADMIN_EMAIL: {
     schema: text.pipe(z.email()),
-    fallback: null,
     allowed: 'an email address',
     meaning:
       'email of the first administrator, created at the start when no administrator exists; an existing user is never changed',
   },
-  ADMIN_PASSWORD: {
-    ...optionalText(
-      '12 to 200 characters, not a common password, no part of the address',
-      'password of ADMIN_EMAIL; without both, the start prints a one-time setup URL while there is no administrator',
-    ),
-    secret: true,
-  },
-  AUTH_MODE: {
-    schema: z.enum(['local', 'hosted']),
-    fallback: 'local',
-    allowed: 'local or hosted',
-    meaning: 'who authenticates users: Weir itself, or an OpenID Connect provider',
-    fixed: true,
-  },
+  ADMIN_PASSWORD: secret(optionalText('12 to 200 characters, not a common password, no part of the address'))(
+    'password of ADMIN_EMAIL; without both, the start prints a one-time setup URL while there is no administrator',
+  ),
+  AUTH_MODE: fixed(oneOf(['local', 'hosted'], 'local'))(
+    'who authenticates users: Weir itself, or an OpenID Connect provider',
+  ),
   FRONTEND_PUBLIC_AUTH_MODE: {
     schema: z.enum(['local', 'hosted']),
-    fallback: null,
     fallbackShown: 'AUTH_MODE',
     allowed: 'local or hosted',
     meaning: 'must match AUTH_MODE; Weir refuses to start on a mismatch',
   },
   OIDC_ISSUER: {
     schema: text.refine(isIssuer),
-    fallback: null,
     allowed: 'an https address without a query, exactly as the provider states it (http only for a loopback address)',
     meaning: 'OpenID Connect issuer; required when AUTH_MODE is hosted',
   },
-  OIDC_CLIENT_ID: optionalText('the client id at the provider', 'required when AUTH_MODE is hosted'),
-  OIDC_CLIENT_SECRET: {
-    ...optionalText('the client secret at the provider', 'required when AUTH_MODE is hosted'),
-    secret: true,
-  },
+  OIDC_CLIENT_ID: row(optionalText('the client id at the provider'))('required when AUTH_MODE is hosted'),
+  OIDC_CLIENT_SECRET: secret(optionalText('the client secret at the provider'))('required when AUTH_MODE is hosted'),
   OIDC_ROLE_CLAIM: {
     schema: text,
     fallback: 'weir_role',
@@ -54,29 +53,19 @@ export const signInSettings = {
     allowed: 'scopes separated by spaces, including openid',
     meaning: 'scopes that Weir requests at sign-in',
   },
-  OIDC_AUDIENCE: {
-    ...optionalText('a value that the provider puts into the claim aud', 'audience of bearer JWTs for the API'),
+  OIDC_AUDIENCE: row({
+    ...optionalText('a value that the provider puts into the claim aud'),
     fallbackShown: 'OIDC_CLIENT_ID',
-  },
-  OIDC_SESSION_MINUTES: count(
-    60,
-    5,
-    720,
+  })('audience of bearer JWTs for the API'),
+  OIDC_SESSION_MINUTES: row(count(60, 5, 720))(
     'duration of a hosted session, unless the provider confirms it during that time',
   ),
-  OIDC_ROLE_DAYS: count(
-    30,
-    1,
-    3_650,
+  OIDC_ROLE_DAYS: row(count(30, 1, 3_650))(
     'days after the last sign-in at the provider for which API tokens of a hosted user stay active',
   ),
-  OAUTH_ENABLED: {
-    schema: z.enum(['true', 'false']).transform((value) => value === 'true'),
-    fallback: 'false',
-    allowed: 'true or false',
-    meaning:
-      'whether MCP clients, such as connectors of claude.ai, get access to /mcp by OAuth; needs a PUBLIC_URL with https, or a loopback one',
-  },
+  OAUTH_ENABLED: row(flag(false))(
+    'whether MCP clients, such as connectors of claude.ai, get access to /mcp by OAuth; needs a PUBLIC_URL with https, or a loopback one',
+  ),
   CORS_ORIGINS: {
     schema: commaList.refine((list) => list.every(isOrigin)),
     fallback: '',

@@ -154,7 +154,7 @@ export function describeSettings(settings: Settings): z.input<typeof settingSche
       name,
       value: secret ? null : text,
       is_set: text !== null && text !== '',
-      default: computed === undefined ? (fallbackShown ?? fallback) : String(computed),
+      default: computed === undefined ? (fallbackShown ?? fallback ?? null) : String(computed),
       secret,
       meaning,
     };

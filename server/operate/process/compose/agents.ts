@@ -1,4 +1,4 @@
-/** The parts of a process that serve agents. */
+import { policyOf } from '../../../base/ratelimit/limiter.ts';
 import { createClaim } from '../../../deliver/claims/claim.ts';
 import { CommitNotifier } from '../../../deliver/claims/commit-notifier.ts';
 import type { FilterFailed } from '../../../deliver/claims/filtered.ts';
@@ -19,7 +19,6 @@ import { WriteBehind } from '../../../store/write-behind.ts';
 import type { Base } from '../base.ts';
 import { AgentCounts, type LatencyCounts } from '../counts.ts';
 
-/** @param filterWorkerFile compiled workers/filter.js */
 export function composeAgents(base: Base, filterWorkerFile: string, latency: LatencyCounts) {
   const { settings, keys, metrics, database, cells, limiter, log } = base;
   const filters = composeFilters(base, filterWorkerFile);
@@ -29,11 +28,7 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     database,
     agents: directory,
     limiter,
-    policy: {
-      name: 'agent-auth',
-      max: settings.RATE_LIMIT_AGENT_AUTH_MAX,
-      windowSeconds: settings.RATE_LIMIT_AGENT_AUTH_WINDOW_SECONDS,
-    },
+    policy: policyOf('AGENT_AUTH', settings),
     seen: (agentId, address, byPrevious) => lastSeen.record(agentId, address, Date.now(), byPrevious),
     keys: derivedKeys(keys, 'agent-sessions'),
     previousKey: new PreviousKey(database, keys),
@@ -85,7 +80,6 @@ export function composeAgents(base: Base, filterWorkerFile: string, latency: Lat
     /** Call it for each NOTIFY of any process. @param payload see CommitNotifier.arrived */
     arrived: (payload: string) => notifier.arrived(payload),
     close: () => waiting.close(),
-    /** Judges filters outside of claims. */
     tryJudge: filters.tryJudge,
     /** Call it after the last claim was answered. */
     closeLast: () => Promise.all([filters.close(), counts.close()]),

@@ -1,6 +1,7 @@
 /** The parts of a process that take webhooks in, and explain those that are refused. */
 import { join } from 'node:path';
 import type { Exchange } from '../../../base/http/exchange.ts';
+import { policyOf } from '../../../base/ratelimit/limiter.ts';
 import { rejectionOperations } from '../../../manage/api/rejections/operations.ts';
 import { statusOfRefusal } from '../../../model/history.ts';
 import { refusesBatches, storeBatch } from '../../../receive/ingest/batch.ts';
@@ -30,11 +31,7 @@ const refusals = new Map(
   Object.entries(statusOfRefusal).map(([member, status]) => [status as number, member as keyof typeof statusOfRefusal]),
 );
 
-/**
- * @param workers directory of the compiled thread entry points.
- * @param clampMs moves a time to one at which the events table has a partition.
- * @param agents whose `stored` is called for each event that is stored, before its request is answered.
- */
+/** @param clampMs moves a time to one at which the events table has a partition */
 export function composeIngest(
   base: Base,
   workers: string,
@@ -70,17 +67,13 @@ export function composeIngest(
   const parts: IngestParts = {
     directory,
     limiter,
-    policy: {
-      name: 'ingest',
-      max: settings.RATE_LIMIT_INGEST_MAX,
-      windowSeconds: settings.RATE_LIMIT_INGEST_WINDOW_SECONDS,
-    },
+    policy: policyOf('INGEST', settings),
     capBytes: settings.WEBHOOK_MAX_PAYLOAD_BYTES,
     checkSignature: createSignatureCheck({
       verifier,
       publicUrl: settings.FRONTEND_PUBLIC_API_URL,
       onVerified: (webhook, secretIndex) => {
-        metrics.verified(isCurrent(webhook, secretIndex) ? 'current' : 'previous');
+        metrics.verified[isCurrent(webhook, secretIndex) ? 'current' : 'previous'].value++;
         const id = webhook.secretIds[secretIndex];
         if (id === undefined) return;
         if (id === webhook.counts.secretId) webhook.counts.uses++;
@@ -119,7 +112,7 @@ export function composeIngest(
       ingestBatch: createIngest({ ...parts, refuses: refusesBatches }, storeBatch(store, settings.BATCH_LINES_MAX)),
     },
     directory,
-    verifier,
+    threads: () => verifier.threads,
     rejectionOperations: rejections.operations,
     /** Counts a refusal by its status, at the webhook if it is known, and samples it; notes requests to unknown URLs. */
     finished: (exchange: Exchange) => {
@@ -133,7 +126,6 @@ export function composeIngest(
       if (member !== undefined) webhook.counts[member]++;
       samples.offer(exchange, webhook.id, Date.now());
     },
-    /** Cells were added, changed or removed. */
     cellsChanged: stores.cellsChanged,
     /** Whether another cell than home takes events. */
     othersCommit: () => directory.size > 0 && stores.othersAvailable(),
@@ -142,16 +134,11 @@ export function composeIngest(
     canCommit: stores.available,
     /** Why an event that came now would not be stored; null: it would be. Resolves within a second. */
     commitFailure: stores.commitFailure,
-    /**
-     * True: an event that came now would be spooled if its commit failed. Without a known webhook no event is accepted. Does not query
-     * the database.
-     */
+    /** Whether an event that came now would be spooled if its commit failed. Does not query the database. */
     spools: async () => spool !== null && directory.size > 0 && (await spool.takes()),
-    /** The last known result of `spools`. */
     spoolsNow: () => spool !== null && directory.size > 0 && spool.takesNow(),
     /** Every stored secret of the known webhooks opens. */
     secretsReadable: () => unreadable.size === 0,
-    /** Rejects when the spool cannot be written. */
     checkSpool: async () => spool?.check(),
     start: stores.start,
     close: async () => {

@@ -6,7 +6,7 @@ import { issueOperations } from '../../../manage/api/issues/operations.ts';
 import { liveOperations } from '../../../manage/api/live/operations.ts';
 import type { AskDoctor } from '../../../manage/api/status/doctor.ts';
 import { statusOperations } from '../../../manage/api/status/operations.ts';
-import type { Live, Sample, Second } from '../../../manage/live/counters.ts';
+import type { Live, Sample } from '../../../manage/live/counters.ts';
 import { History } from '../../../manage/live/counters.ts';
 import { LoopLag, residentMeter, type Sampled, sampleOf } from '../../../manage/live/sample.ts';
 import { Streams } from '../../../manage/live/streams.ts';
@@ -20,16 +20,13 @@ const ISSUES_EVERY_MS = 15_000;
 const COUNT_VALID_MS = 1_000;
 const COUNTED_MAX = 1_000;
 
-/**
- * @param past the last minutes, as the primary knows them.
- * @param ingest why commits fail.
- */
 export function composeLive(
-  { settings, metrics, database, cells, spoolFolder }: Base,
-  past: readonly Second[],
+  { settings, conninfo, metrics, database, cells, limiter, spoolFolder, history: past }: Base,
   { commitFailure }: Pick<ReturnType<typeof composeIngest>, 'commitFailure'>,
+  askDoctor: AskDoctor,
 ) {
   const history = new History(past);
+  const rateLimitStore = () => limiter.health();
   const streams = new Streams({
     database,
     history,
@@ -60,10 +57,10 @@ export function composeLive(
       ...liveOperations({ history, streams }),
       ...issues.operations,
       ...alertOperations({ settings, database }),
+      ...statusOperations({ settings, conninfo, database, history, askDoctor, rateLimitStore }),
     },
     streams,
     countIssues: () => countIssues(Date.now()),
-    /** Records the counts of the last second, as the primary summed them. */
     recordSecond: (summed: Live) => {
       const live = { ...summed, issues: open };
       history.add(live);
@@ -86,10 +83,4 @@ export function composeLive(
       lag.stop();
     },
   };
-}
-
-/** The parts for the page Status. */
-export function composeStatus({ settings, conninfo, database, limiter }: Base, history: History, askDoctor: AskDoctor) {
-  const rateLimitStore = () => limiter.health();
-  return statusOperations({ settings, conninfo, database, history, askDoctor, rateLimitStore });
 }

@@ -6,7 +6,6 @@ import { HostedSignIn } from '../../../manage/auth/oidc/sign-in.ts';
 import { derivedKeys, PreviousKey } from '../../../store/secrets/keys.ts';
 import type { Base } from '../base.ts';
 
-/** With AUTH_MODE=local, sign-in and JWTs are absent. */
 export interface Oidc {
   signIn: HostedSignIn | null;
   readJwt: ReturnType<typeof createReadJwt> | null;
@@ -14,7 +13,6 @@ export interface Oidc {
   signOutAddress: () => Promise<string | null>;
 }
 
-/** Composes the parts for AUTH_MODE=hosted. */
 export function composeOidc({ settings, keys, database, log, identityRequestSeconds }: Base): Oidc {
   const { PUBLIC_URL: publicUrl, OIDC_ROLE_CLAIM: roleClaim, OIDC_ROLE_DAYS: roleDays } = settings;
   const issuer = settings.OIDC_ISSUER!;

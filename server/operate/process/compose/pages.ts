@@ -1,5 +1,3 @@
-/** The parts of a process that show pages. */
-
 import type { ClientPackage } from '../../../base/http/client-package.ts';
 import type { FilterJudge } from '../../../deliver/claims/judge.ts';
 import type { History } from '../../../manage/live/counters.ts';
@@ -36,11 +34,7 @@ import type { Base } from '../base.ts';
 import type { PageTable } from '../routes.ts';
 import type { ComposedPeople } from './people.ts';
 
-/**
- * @param base its `judge` evaluates filters; claims have their own.
- * @param live the last minutes, for outages and the status, and the number of open issues.
- * @param build folder of the build
- */
+/** @param base its `judge` evaluates filters; claims have their own */
 export function composePages(
   { settings, keys, database, limiter, judge }: Base & { judge: FilterJudge },
   { people, csrf, runner, overOpenLimit, anonymous, oidc, oauth, confirm }: ComposedPeople,

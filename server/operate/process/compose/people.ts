@@ -3,7 +3,7 @@
 import { Cors } from '../../../base/http/cors.ts';
 import type { Exchange } from '../../../base/http/exchange.ts';
 import { overLimit } from '../../../base/http/rate-limit.ts';
-import type { Policy } from '../../../base/ratelimit/limiter.ts';
+import { policyOf } from '../../../base/ratelimit/limiter.ts';
 import { accountOperations } from '../../../manage/api/account/operations.ts';
 import { signInOperations } from '../../../manage/api/account/sign-in-operations.ts';
 import { agentOperations } from '../../../manage/api/agents/operations.ts';
@@ -50,24 +50,11 @@ export async function composePeople(base: Base, agentAuth: AgentAuth, others: Ot
     settings.FRONTEND_PUBLIC_API_URL,
     ...settings.CORS_ORIGINS,
   ]);
-  const openPolicy: Policy = {
-    name: 'sign-in',
-    max: settings.RATE_LIMIT_SIGN_IN_MAX,
-    windowSeconds: settings.RATE_LIMIT_SIGN_IN_WINDOW_SECONDS,
-  };
+  const openPolicy = policyOf('SIGN_IN', settings);
   const overOpenLimit = (exchange: Exchange) => overLimit(exchange, limiter, openPolicy);
   const cookie = cookieName(settings.PUBLIC_URL);
   const people = new People({ database, cookie, readJwt: oidc.readJwt });
-  const anonymous = new AnonymousLimit({
-    limiter,
-    people,
-    agentAuth,
-    policy: {
-      name: 'anonymous',
-      max: settings.RATE_LIMIT_ANONYMOUS_MAX,
-      windowSeconds: settings.RATE_LIMIT_ANONYMOUS_WINDOW_SECONDS,
-    },
-  });
+  const anonymous = new AnonymousLimit({ limiter, people, agentAuth, policy: policyOf('ANONYMOUS', settings) });
   const hosted = settings.AUTH_MODE === 'hosted';
   const passwords = new Passwords(() => metrics.add('weir_password_hashes_total'));
   metrics.gauge('weir_password_requests', () => passwords.admitted);

@@ -85,7 +85,6 @@ export function composeStores(base: Base, clampMs: (ms: number) => number) {
   );
 
   return {
-    /** Stores the events of a request. */
     events: spool?.store ?? events,
     /** Null: there is no INGEST_SPOOL_DIR. */
     spool,
@@ -95,9 +94,7 @@ export function composeStores(base: Base, clampMs: (ms: number) => number) {
     /** Why an event of home that came now would not be committed; null: it would be. Resolves within a second. */
     commitFailure: async (): Promise<CommitFailure | null> =>
       events.available ? health.failure() : { sqlState: null, reason: 'no connection' },
-    /** Cells were added, changed or removed. */
     cellsChanged: () => events.forget(),
-    /** Connects to home, see EventStore.start. */
     start: () => events.start(),
     close: async () => {
       events.close();
@@ -135,7 +132,6 @@ function composeSpool(
     }),
     /** Whether an event of home would be spooled if its commit failed. */
     takes: async () => (await home.refusal()) === null,
-    /** The last known result of `takes`. */
     takesNow: () => {
       void home.refusal();
       return home.lastRefusal === null;

@@ -5,7 +5,7 @@ import { builtScript } from '../../helpers/script.ts';
 test('methods of strings are fast again after a class that extends String', async () => {
   const script = await builtScript(`
     import '#server/operate/process/app.ts';
-    import { restoreStringMethods } from '#server/operate/process/string-methods.ts';
+    import { restoreStringMethods } from '#server/base/ratelimit/open.ts';
     class Text extends String {}
     const isFast = new Function('return %HasFastProperties(String.prototype)');
     const before = isFast();
