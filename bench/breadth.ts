@@ -10,19 +10,17 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { CommandError } from '../server/base/command/io.ts';
 import { createCredential } from '../server/model/credential.ts';
 import { benchBody, signedRequest } from '../server/operate/load/environment.ts';
 import { residentBytes } from '../server/operate/primary/memory-guard.ts';
 import { openAgent } from './lib/agent.ts';
-import { reportBreadth, STATEMENT_MS, type Started } from './lib/breadth-report.ts';
 import { type BenchDatabase, logSlowStatements, openBenchDatabase, slowStatements } from './lib/database.ts';
 import { addFirst, addSecrets, fillInstallation } from './lib/installation.ts';
-import { Looks, lookWith } from './lib/looks.ts';
+import { Looks, lookWith, placesOf, reportLooks } from './lib/looks.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
-import { formatNumber } from './lib/stats.ts';
+import { formatNumber, formatSpread, ratioByRound } from './lib/stats.ts';
 import { type RunningWeir, startWeir } from './lib/weir.ts';
-import { keptTable, measureWindow, totalUs, type Window } from './lib/window.ts';
+import { faultsOf, keptTable, measureWindow, totalUs, type Window } from './lib/window.ts';
 import { requireWrk, writeScript } from './lib/wrk.ts';
 
 const SIZE = {
@@ -43,6 +41,7 @@ const SETTINGS = { RATE_LIMIT_INGEST_MAX: '1000000000' };
 const IN_TURNS_SECONDS = 60;
 const LOOKS = 5;
 const CLAIMS = 20;
+const STATEMENT_MS = 1_000;
 
 export const breadth: Scenario = {
   name: 'breadth',
@@ -51,9 +50,23 @@ export const breadth: Scenario = {
   run,
 };
 
-interface Server extends Started {
+interface Server {
+  name: string;
   bench: BenchDatabase;
   weir: RunningWeir;
+  startMs: number[];
+  startMb: number[];
+}
+
+/** What was measured. Each list begins with the empty Weir. */
+interface Measured {
+  /** What was filled, as a sentence. */
+  size: string;
+  servers: readonly Server[];
+  loads: readonly { name: string; windows: readonly Window[] }[];
+  clients: readonly { looks: Looks }[];
+  looks: Looks;
+  slow: number;
 }
 
 async function run(context: BenchContext): Promise<Outcome> {
@@ -114,7 +127,7 @@ async function run(context: BenchContext): Promise<Outcome> {
   );
   const looks = new Looks(bench.database, [full.weir.pid, ...full.weir.processes]);
   const look = lookWith(full.weir.origin, await full.weir.addToken());
-  const places = placesOf(first, other!.id, webhookIds[Math.floor(webhookIds.length / 2)]!.id);
+  const places = placesOf(webhookIds[Math.floor(webhookIds.length / 2)]!.id, [other!.id, first.agentId]);
 
   for (let round = 1; round <= context.rounds; round++) {
     for (const { name, server, windows, script, seconds } of loads) {
@@ -127,29 +140,18 @@ async function run(context: BenchContext): Promise<Outcome> {
         `${name}: ${formatNumber(window.requestsPerSecond)} requests/s, ${formatNumber(totalUs(window))} us, Postgres ${formatNumber(window.us.postgres)}`,
       );
     }
-    for (const { name, client, looks } of clients)
-      for (let i = 0; i < CLAIMS; i++)
-        await looks.time(name, async () => {
-          const claimed = await client.claim({ max: 100, waitSeconds: 0 });
-          if (claimed.length === 0) throw new CommandError(`${name}: there is nothing to claim: store more events`);
-          await client.ack(claimed);
-        });
-    for (const path of places)
-      for (let i = 0; i < LOOKS; i++) {
-        context.signal.throwIfAborted();
-        await looks.time(path, () => look(path));
-      }
+    for (const { name, client, looks } of clients) await looks.timeClaims(name, client, CLAIMS);
+    await looks.timePlaces(places, look, LOOKS, context.signal);
     for (let i = 0; i < LOOKS; i++) {
       await delay(1_000);
       await looks.time('/metrics', async () => (await fetch(full.weir.metricsUrl)).text());
     }
     context.say(`round ${round} of ${context.rounds}: slowest: ${looks.slowest.join(' ms ')}`);
   }
-  const loadedMb = [empty, full].map(({ weir }) => residentBytes(weir.processes[0]!) / 1e6);
   const slow = await slowStatements(bench);
   for (const line of slow) context.say(line);
   const size = `${formatNumber(events)} events of ${SIZE.days} days with their history, filled in ${formatNumber(filledS)} s.`;
-  return reportBreadth({ size, servers: [empty, full], loadedMb, loads, clients, looks, slow: slow.length });
+  return report({ size, servers: [empty, full], loads, clients, looks, slow: slow.length });
 }
 
 async function startInTurns(context: BenchContext, name: string, bench: BenchDatabase): Promise<Server> {
@@ -159,7 +161,7 @@ async function startInTurns(context: BenchContext, name: string, bench: BenchDat
     await mkdir(directory, { mode: 0o711 });
     const weir = await startWeir({ ...bench, directory, processes: 1, secret: SECRET, settings: SETTINGS });
     server.startMs.push(weir.startMs);
-    server.startMb.push(residentBytes(weir.processes[0]!) / 1e6);
+    server.startMb.push(megabytesOf(weir));
     if (start > context.rounds) {
       context.undo(() => weir.stop());
       return { ...server, weir };
@@ -168,29 +170,53 @@ async function startInTurns(context: BenchContext, name: string, bench: BenchDat
   }
 }
 
+function megabytesOf({ processes }: RunningWeir): number {
+  return residentBytes(processes[0]!) / 1e6;
+}
+
 /** A webhook with an agent: events of both Weirs become deliveries. */
 async function addAgentOf({ weir }: Server) {
   const { id: webhookId } = await weir.addWebhook();
   return { webhookId, ...(await weir.addAgent([webhookId])) };
 }
 
-function placesOf(first: { webhookId: string; agentId: string }, agentId: string, webhookId: string): string[] {
-  return [
-    ...['/', '/events', '/deliveries', '/deliveries?state=pending', '/deliveries?state=dead', '/webhooks', '/agents'],
-    ...[`/webhooks?cursor=${webhookId}`, '/webhooks?q=none+has+it', '/agents?q=none+has+it', '/webhooks/latency'],
-    ...[`/webhooks/${webhookId}`, `/webhooks/${webhookId}/settings`, `/agents/${agentId}`, `/agents/${first.agentId}`],
-    ...[`/deliveries?agent_id=${first.agentId}`, '/rejections', '/issues'],
-    ...[
-      'issues',
-      `webhooks/${webhookId}/requests`,
-      'agents/activity',
-      'deliveries/counts',
-      'deliveries/dead',
-      'webhooks/activity',
-      'history',
-    ].map((path) => `/api/v1/${path}`),
-    ...['history/webhooks', 'history/latency', 'webhooks/usage', 'webhooks?limit=200', 'agents?limit=200'].map(
-      (path) => `/api/v1/${path}`,
-    ),
-  ];
+function report({ size, servers, loads, clients, looks, slow }: Measured): Outcome {
+  const shown = (path: string) => path.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/, '{id}');
+  const pages = reportLooks(looks.timed, shown);
+  const claims = reportLooks(new Map(clients.flatMap(({ looks }) => [...looks.timed])), shown);
+  const rates = loads.map(({ windows }) => windows.map(({ requestsPerSecond }) => requestsPerSecond));
+  return {
+    tables: [
+      {
+        header: ['start', 'ms', 'memory of a process, MB', 'after the loads, MB'],
+        rows: servers.map(({ name, startMs, startMb, weir }) => [
+          name,
+          ...[startMs, startMb].map((values) => formatSpread(values)),
+          formatNumber(megabytesOf(weir)),
+        ]),
+      },
+      {
+        header: ['256 connections', 'requests/s', 'event loop, us', 'Postgres, us', 'all, us'],
+        rows: loads.map(({ name, windows }, i) => [
+          name,
+          formatSpread(rates[i]!),
+          ...(['eventLoop', 'postgres'] as const).map((of) => formatSpread(windows.map(({ us }) => us[of]))),
+          formatSpread(windows.map(totalUs)),
+        ]),
+      },
+      claims.table,
+      pages.table,
+    ],
+    measures: [...claims.measures, ...pages.measures],
+    ratios: loads.slice(1).map(({ name }, i) => ({
+      of: name,
+      to: loads[0]!.name,
+      values: ratioByRound(rates[i + 1]!, rates[0]!),
+    })),
+    notes: [
+      `${slow} statements took more than ${STATEMENT_MS} ms.`,
+      `${size} Each Weir has 1 process on a Postgres of its own; the load generator shares the cores.`,
+    ],
+    faults: loads.flatMap(({ name, windows }) => windows.flatMap((window) => faultsOf(name, window))),
+  };
 }

@@ -1,4 +1,5 @@
 /** The command line of the benches: `npm run bench [scenario...] [--seconds N] [--rounds N]`, and `npm run bench -- compare A..B SCENARIO`. */
+import { loadavg } from 'node:os';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { CommandError, watchOutputs } from '../server/base/command/io.ts';
 import { UndoStack } from '../server/operate/primary/undo.ts';
@@ -8,7 +9,7 @@ import { churn } from './churn.ts';
 import { compare } from './compare.ts';
 import { drain } from './drain.ts';
 import { functions } from './functions.ts';
-import { describeMachine, loadOfLastMinute } from './lib/machine.ts';
+import { describeMachine } from './lib/machine.ts';
 import type { BenchContext, Scenario } from './lib/outcome.ts';
 import { resultsDirectory } from './lib/paths.ts';
 import { keepRecord, recordOf, renderReport } from './lib/report.ts';
@@ -42,6 +43,7 @@ interface Options {
   keep: boolean;
 }
 
+/** Load average of a minute above which other programs compete for the cores. */
 const BUSY_LOAD = 0.5;
 const COMPARED_ROUNDS = 5;
 /** Exit code after Ctrl-C, by shell convention. */
@@ -123,7 +125,7 @@ function chosen(names: readonly string[]): readonly Scenario[] {
 async function measure(scenario: Scenario, options: Options, signal: AbortSignal): Promise<number> {
   const { rounds = scenario.defaults.rounds, seconds = scenario.defaults.seconds, events } = options;
   const machine = describeMachine();
-  const conditions = { rounds, at: new Date(), load: loadOfLastMinute() };
+  const conditions = { rounds, at: new Date(), load: loadavg()[0]! };
   process.stderr.write(`${scenario.name}: ${rounds} rounds of ${seconds} s a window\n`);
   if (conditions.load > BUSY_LOAD) say('the machine has other load: trust ratios, not absolute figures');
 

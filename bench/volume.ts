@@ -6,11 +6,10 @@
  *
  * Postgres logs each statement that takes longer than it should, also those of maintenance and alerts.
  */
-import { CommandError } from '../server/base/command/io.ts';
 import { openAgent } from './lib/agent.ts';
 import { logSlowStatements, slowStatements } from './lib/database.ts';
 import { fillInstallation } from './lib/installation.ts';
-import { Looks, lookWith, reportLooks } from './lib/looks.ts';
+import { Looks, lookWith, placesOf, reportLooks } from './lib/looks.ts';
 import type { BenchContext, Outcome, Scenario } from './lib/outcome.ts';
 import { formatNumber } from './lib/stats.ts';
 import { openWeir } from './lib/weir.ts';
@@ -45,29 +44,13 @@ async function run(context: BenchContext): Promise<Outcome> {
   const client = await openAgent(weir.origin, agent.credential);
   context.undo(() => client.close());
 
-  const places = [
-    ...['/', '/events', '/deliveries', '/deliveries?state=pending', '/deliveries?state=dead', '/webhooks', '/agents'],
-    ...[`/webhooks/${webhook.id}`, `/agents/${agent.id}`, `/deliveries?agent=${agent.id}`, '/rejections'],
-    ...['conditions', 'agents/activity', 'deliveries/counts', 'deliveries', 'deliveries/dead', 'webhooks/activity'].map(
-      (path) => `/api/v1/${path}`,
-    ),
-    ...['history', 'history/webhooks', 'alerts', 'webhooks', 'agents', 'events'].map((path) => `/api/v1/${path}`),
-  ];
+  const places = placesOf(webhook.id, [agent.id]);
   const looks = new Looks(opened.database, weir.processes);
   const look = lookWith(weir.origin, token);
   for (const path of places) await look(path);
   for (let round = 1; round <= context.rounds; round++) {
-    for (const path of places)
-      for (let i = 0; i < LOOKS; i++) {
-        context.signal.throwIfAborted();
-        await looks.time(path, () => look(path));
-      }
-    for (let i = 0; i < LOOKS; i++)
-      await looks.time('claim of 100, with its ack', async () => {
-        const claimed = await client.claim({ max: 100, waitSeconds: 0 });
-        if (claimed.length === 0) throw new CommandError('there is nothing to claim: store more events');
-        await client.ack(claimed);
-      });
+    await looks.timePlaces(places, look, LOOKS, context.signal);
+    await looks.timeClaims('claim of 100, with its ack', client, LOOKS);
     const [slowestMs, slowest] = looks.slowest;
     context.say(`round ${round} of ${context.rounds}: slowest: ${slowest}, ${formatNumber(slowestMs)} ms`);
   }

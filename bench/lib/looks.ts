@@ -1,14 +1,14 @@
 /** Times pages, API calls and claims one after another: wall time, and the processor time of Weir and Postgres. */
-
 import { CommandError } from '../../server/base/command/io.ts';
 import { readProcessor, timeBetween } from '../../server/operate/load/processor.ts';
 import type { Database } from '../../server/store/connect/pool.ts';
+import type { AgentClient } from './agent.ts';
 import { postgresPids } from './database.ts';
 import type { Measure, Table } from './outcome.ts';
 import { formatSpread, spreadOf } from './stats.ts';
 import { ownUs } from './window.ts';
 
-interface Look {
+interface Looked {
   ms: number;
   /** Processor time, also of what else ran in between. */
   postgresMs: number;
@@ -17,7 +17,7 @@ interface Look {
 
 /** What was timed, by name, in the order of the first time. */
 export class Looks {
-  readonly timed = new Map<string, Look[]>();
+  readonly timed = new Map<string, Looked[]>();
   readonly #database: Database;
   readonly #pids: readonly number[];
 
@@ -38,6 +38,25 @@ export class Looks {
     this.timed.set(name, [...(this.timed.get(name) ?? []), look]);
   }
 
+  /** Times each page or API call `times` times, one after another. */
+  async timePlaces(places: readonly string[], look: Look, times: number, signal: AbortSignal): Promise<void> {
+    for (const path of places)
+      for (let i = 0; i < times; i++) {
+        signal.throwIfAborted();
+        await this.time(path, () => look(path));
+      }
+  }
+
+  /** Times claims with their acknowledgement. Rejects with CommandError when there is nothing to claim. */
+  async timeClaims(name: string, client: AgentClient, times: number): Promise<void> {
+    for (let i = 0; i < times; i++)
+      await this.time(name, async () => {
+        const claimed = await client.claim({ max: 100, waitSeconds: 0 });
+        if (claimed.length === 0) throw new CommandError(`${name}: there is nothing to claim: store more events`);
+        await client.ack(claimed);
+      });
+  }
+
   /** The name with the longest median of wall time, and that. */
   get slowest(): readonly [ms: number, name: string] {
     return [...this.timed]
@@ -50,13 +69,13 @@ export class Looks {
   }
 }
 
-function valuesOf(looks: readonly Look[], of: keyof Look): number[] {
+function valuesOf(looks: readonly Looked[], of: keyof Looked): number[] {
   return looks.map((look) => look[of]);
 }
 
 /** @param shown the name of a look as the report has it */
 export function reportLooks(
-  timed: ReadonlyMap<string, Look[]>,
+  timed: ReadonlyMap<string, Looked[]>,
   shown: (name: string) => string,
 ): { table: Table; measures: Measure[] } {
   const columns = ['ms', 'postgresMs', 'weirMs'] as const;
@@ -72,8 +91,10 @@ export function reportLooks(
   };
 }
 
+type Look = (path: string) => Promise<string>;
+
 /** Returns a function that loads a page or an API call. It rejects with CommandError when the answer is not 200. */
-export function lookWith(origin: string, token: string): (path: string) => Promise<string> {
+export function lookWith(origin: string, token: string): Look {
   return async (path) => {
     const response = await fetch(origin + path, { headers: { authorization: `Bearer ${token}` }, redirect: 'manual' });
     const text = await response.text();
@@ -81,4 +102,17 @@ export function lookWith(origin: string, token: string): (path: string) => Promi
       throw new CommandError(`${path} was answered ${response.status}: ${text.slice(0, 300)}`);
     return text;
   };
+}
+
+/** Pages and API calls that people open. */
+export function placesOf(webhookId: string, agentIds: readonly string[]): string[] {
+  const calls = ['issues', `webhooks/${webhookId}/requests`, 'agents/activity', 'deliveries/counts', 'deliveries/dead'];
+  const lists = ['history', 'history/webhooks', 'history/latency', 'webhooks/usage', 'webhooks/activity', 'alerts'];
+  return [
+    ...['/', '/events', '/deliveries', '/deliveries?state=pending', '/deliveries?state=dead', '/webhooks', '/agents'],
+    ...[`/webhooks?cursor=${webhookId}`, '/webhooks?q=none+has+it', '/agents?q=none+has+it', '/webhooks/latency'],
+    ...[`/webhooks/${webhookId}`, `/webhooks/${webhookId}/settings`, '/rejections', '/issues'],
+    ...agentIds.flatMap((id) => [`/agents/${id}`, `/deliveries?agent_id=${id}`]),
+    ...[...calls, ...lists, 'webhooks?limit=200', 'agents?limit=200', 'events'].map((path) => `/api/v1/${path}`),
+  ];
 }

@@ -1,6 +1,6 @@
 /** The machine and commit of a measurement, needed to compare two runs. */
 import { execFileSync } from 'node:child_process';
-import { cpus, loadavg, release, totalmem } from 'node:os';
+import { cpus, release, totalmem } from 'node:os';
 import { projectRoot } from './paths.ts';
 
 export interface Machine {
@@ -22,11 +22,6 @@ export function describeMachine(): Machine {
     kernel: release(),
     commit: commit(),
   };
-}
-
-/** Load average of the last minute. A value above 0.5 before a run means that other programs compete for the cores. */
-export function loadOfLastMinute(): number {
-  return loadavg()[0]!;
 }
 
 function commit(): string | null {

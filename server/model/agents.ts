@@ -9,9 +9,11 @@ import {
   prose,
   recordId,
   recordIds,
+  textOrNull,
   timeOf,
   timeOrNull,
   updatedAt,
+  within,
 } from './fields.ts';
 import { FILTER_CHARACTERS_MAX, filterProblem } from './filters/expression.ts';
 import { normalOrderBy, ORDER_BY_CHARACTERS_MAX, ORDERS_MAX } from './order-by.ts';
@@ -77,10 +79,7 @@ export const agentFields = {
       .describe('the first of them by id; `GET /api/v1/agents/{id}/webhooks` lists all'),
   },
   max_leased: {
-    input: z
-      .int()
-      .min(1)
-      .max(MAX_LEASED_MAX)
+    input: within(1, MAX_LEASED_MAX)
       .nullable()
       .optional()
       .describe(
@@ -129,10 +128,7 @@ export const agentInput = {
       ),
   }),
   rotation: z.strictObject({
-    overlap_seconds: z
-      .int()
-      .min(0)
-      .max(OVERLAP_SECONDS_MAX)
+    overlap_seconds: within(0, OVERLAP_SECONDS_MAX)
       .default(0)
       .describe('how long the previous credential and its sessions stay valid beside the new one'),
   }),
@@ -171,16 +167,12 @@ export const agentWebhookSchema = z
   .object({
     webhook_id: idOf('webhook'),
     name: nameOf('webhook'),
-    filter: z
-      .string()
-      .nullable()
-      .describe('CEL expression: events for which it is false are not delivered; null: all are')
-      .meta({ maxLength: FILTER_CHARACTERS_MAX }),
-    order_by: z
-      .string()
-      .nullable()
-      .describe('where an event has the key by which its deliveries are ordered; null: they are not')
-      .meta({ maxLength: ORDER_BY_CHARACTERS_MAX }),
+    filter: textOrNull('CEL expression: events for which it is false are not delivered; null: all are').meta({
+      maxLength: FILTER_CHARACTERS_MAX,
+    }),
+    order_by: textOrNull('where an event has the key by which its deliveries are ordered; null: they are not').meta({
+      maxLength: ORDER_BY_CHARACTERS_MAX,
+    }),
   })
   .meta({ id: 'AgentWebhook' });
 
@@ -215,7 +207,7 @@ export const agentActivitySchema = z
   .object({
     agent_id: idOf('agent'),
     last_seen_at: timeOrNull('last request of the agent, to the minute; null: none yet'),
-    last_seen_from: z.string().nullable().describe('client address of that request'),
+    last_seen_from: textOrNull('client address of that request'),
     previous_credential_used_at: timeOrNull(
       'last request with the previous credential or a session of it, to the minute; null: none since the rotation',
     ),
@@ -227,17 +219,14 @@ export const agentActivitySchema = z
         z.object({
           webhook_id: idOf('webhook'),
           failures: z.int().describe('events on which the filter failed since it was set; they were delivered'),
-          reason: z.string().nullable().describe('why it failed last; null: it has not failed'),
+          reason: textOrNull('why it failed last; null: it has not failed'),
           failed_at: timeOrNull('when it failed last'),
           suspended_until: timeOrNull(
             'the filter took too long on several events, and all are delivered until then; null: it is not suspended',
           ),
-          problem: z
-            .string()
-            .nullable()
-            .describe(
-              'why the stored filter is not valid in this version, so that all events are delivered; null: it is',
-            ),
+          problem: textOrNull(
+            'why the stored filter is not valid in this version, so that all events are delivered; null: it is',
+          ),
         }),
       )
       .describe('subscriptions that have a filter'),

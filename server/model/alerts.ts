@@ -1,7 +1,7 @@
 /** Alerts as users see them: conditions that were reported, and the requests that reported them. */
 import { z } from 'zod';
 import { reportedKinds, reportOf } from './conditions.ts';
-import { example, timeOf } from './fields.ts';
+import { example, textOrNull, timeOf } from './fields.ts';
 
 const subjectSchema = z.object({
   kind: z.enum(['agent', 'webhook', 'machine']).describe('kind of the subject'),
@@ -19,7 +19,7 @@ const requestSchema = z.object({
   created_at: timeOf('when it was created'),
   last_attempt_at: timeOf('when the latest attempt began').nullable().describe('null: none yet'),
   last_status: z.int().nullable().describe('status of the latest response; null: there was none'),
-  last_error: z.string().nullable().describe('why the latest attempt failed; null: it did not'),
+  last_error: textOrNull('why the latest attempt failed; null: it did not'),
 });
 
 export const alertSchema = z
@@ -66,7 +66,7 @@ export const alertTestSchema = z.object({
   sent: z.boolean().describe('true: it was answered with 2xx'),
   status: z.int().nullable().describe('status of the response; null: there was none'),
   duration_ms: z.number().describe('time until the response or the failure'),
-  error: z.string().nullable().describe('why it failed; null: it did not'),
-  fix: z.string().nullable().describe('how to fix that'),
+  error: textOrNull('why it failed; null: it did not'),
+  fix: textOrNull('how to fix that'),
 });
 export type AlertTest = z.output<typeof alertTestSchema>;

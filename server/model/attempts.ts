@@ -1,6 +1,6 @@
 /** Attempts of a delivery, and the actions of users between them. */
 import { z } from 'zod';
-import { timeOrNull } from './fields.ts';
+import { textOrNull, timeOrNull } from './fields.ts';
 
 const attemptOutcomes = [
   'acknowledged',
@@ -28,10 +28,10 @@ export const attemptSchema = z
       .describe('number of the lease, as in the receipt; null: an action of a user, or filtered'),
     leased_at: timeOrNull('when the agent claimed the delivery; null: an action of a user, or filtered'),
     lease_seconds: z.number().nullable().describe('length of the lease with its extensions'),
-    agent_address: z.string().nullable().describe('address from which the agent claimed the delivery'),
+    agent_address: textOrNull('address from which the agent claimed the delivery'),
     at: timeOrNull('when the attempt ended, or the user acted; null: the lease is active'),
     duration_ms: z.number().nullable().describe('from the claim to the end of the attempt'),
-    reason: z.string().nullable().describe('reason that the agent gave'),
+    reason: textOrNull('reason that the agent gave'),
     retry_seconds: z.number().nullable().describe('delay after which the delivery could be claimed again'),
   })
   .meta({

@@ -1,5 +1,6 @@
 /** Entries of the audit log. */
 import { z } from 'zod';
+import { textOrNull } from './fields.ts';
 
 /**
  * A member that does not have the shape that Weir writes is returned as null: the row was changed outside Weir, and verification
@@ -11,18 +12,18 @@ const states = z.record(z.string(), z.unknown());
 /** The author of a change. */
 export const actorSchema = z.object({
   kind: z.string().describe('user, token, agent, command, system or anyone'),
-  id: z.string().nullable().describe('id of the user or agent'),
+  id: textOrNull('id of the user or agent'),
   name: z.string().describe('email of the user, or name of the agent or command'),
-  token_id: z.string().nullable().describe('id of the API token that was used; null: none'),
-  address: z.string().nullable().describe('address of the client'),
-  request_id: z.string().nullable().describe('id of the request in the log'),
+  token_id: textOrNull('id of the API token that was used; null: none'),
+  address: textOrNull('address of the client'),
+  request_id: textOrNull('id of the request in the log'),
   via: z.literal('mcp').optional().catch(undefined).describe('mcp: by a tool call of an AI agent; absent: otherwise'),
 });
 
 /** What was changed. */
 export const targetSchema = z.object({
   kind: z.string().describe('e.g. webhook'),
-  id: z.string().nullable().describe('null: it has no id'),
+  id: textOrNull('null: it has no id'),
   name: z.string().describe('name at that time'),
 });
 

@@ -1,12 +1,12 @@
 /** Cells: places for the events of some webhooks, on other Postgres servers or on a Citus cluster. */
 import { z } from 'zod';
-import { createdAt, nameText, secretText, timeOf, timeOrNull } from './fields.ts';
+import { createdAt, nameText, secretText, textOrNull, timeOf, timeOrNull, within } from './fields.ts';
 import { currentPassword } from './users.ts';
 
 const CELL_NUMBER_MAX = 4_095;
 const CONNINFO_CHARACTERS_MAX = 4_000;
 
-export const cellNumber = z.int().min(0).max(CELL_NUMBER_MAX);
+export const cellNumber = within(0, CELL_NUMBER_MAX);
 
 /** A name that is not a number, so that a command can take either. */
 const cellName = nameText.refine((name) => !/^\d+$/.test(name), 'A name must not be a number.');
@@ -63,7 +63,7 @@ export const cellSchema = z.object({
   state: z
     .enum(['adding', 'active', 'draining'])
     .describe('adding: its configuration is copied; draining: it gets no new events'),
-  away: z.string().nullable().describe('why it cannot be used now, or stores nothing; null: it is used'),
+  away: textOrNull('why it cannot be used now, or stores nothing; null: it is used'),
   webhooks: z.int().describe('webhooks whose new events are stored there'),
   waiting: z.int().describe('changes of webhooks and agents that it does not have yet'),
   events: z.number().nullable().describe('stored events, about; null: it is away'),

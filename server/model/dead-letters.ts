@@ -1,11 +1,11 @@
 /** Dead letters by reason, and the replay or dismissal of many deliveries. */
 import { z } from 'zod';
 import { COUNTED_MAX } from './events.ts';
-import { recordId, timeOf } from './fields.ts';
+import { recordId, textOrNull, timeOf } from './fields.ts';
 
 export const deadGroupSchema = z
   .object({
-    reason: z.string().nullable().describe('reason of the last attempt; null: the agent gave none'),
+    reason: textOrNull('reason of the last attempt; null: the agent gave none'),
     deliveries: z.int().describe('number of dead letters'),
     agents: z.int().describe('number of agents'),
     agent_ids: z.array(z.guid()).describe('ids of up to 5 of these agents'),

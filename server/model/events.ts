@@ -8,6 +8,7 @@ import {
   idOf,
   receivedAt,
   sourceIp,
+  textOrNull,
   timeOf,
   timeOrNull,
 } from './fields.ts';
@@ -58,15 +59,9 @@ export const deliverySchema = z
     received_at: timeOf('when the event was received'),
     available_at: timeOf('pending: time from which it can be claimed, unless it is held; leased: end of the lease'),
     finished_at: timeOrNull('when it became done, dead or filtered; null: it is pending or leased'),
-    order_key: z
-      .string()
-      .nullable()
-      .describe('hash of the key by which the subscription orders it, in hex; null: it is not ordered'),
+    order_key: textOrNull('hash of the key by which the subscription orders it, in hex; null: it is not ordered'),
     held: z.boolean().describe('pending, but another delivery with its key must be finished first'),
-    reason: z
-      .string()
-      .nullable()
-      .describe('reason that the agent gave with its last nack, or that its last lease expired'),
+    reason: textOrNull('reason that the agent gave with its last nack, or that its last lease expired'),
   })
   .meta({
     id: 'Delivery',

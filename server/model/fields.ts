@@ -22,6 +22,12 @@ export const timeOf = (what: string) => z.iso.datetime().describe(what);
 /** @param what ends with what null means. */
 export const timeOrNull = (what: string) => z.iso.datetime().nullable().describe(what);
 
+/** @param what ends with what null means. */
+export const textOrNull = (what: string) => z.string().nullable().describe(what);
+
+/** A whole number from `min` to `max`. */
+export const within = (min: number, max: number) => z.int().min(min).max(max);
+
 /** @param thing e.g. `agent`. */
 export const nameOf = (thing: string) => z.string().describe(`name of the ${thing}`);
 
@@ -31,12 +37,10 @@ export const receivedAt = timeOf('when Weir received it, to the millisecond');
 
 export const sourceIp = z.string().describe('address of the sender, as determined from trusted proxies');
 export const bodyBytes = z.number().describe('size of the body in bytes');
-export const contentType = z.string().nullable().describe('Content-Type of the request; null: the request had none');
-export const eventType = z
-  .string()
-  .nullable()
-  .describe('type of the event, read as event_type_from of the webhook says; null: the request had none')
-  .meta({ maxLength: EVENT_TYPE_CHARACTERS_MAX });
+export const contentType = textOrNull('Content-Type of the request; null: the request had none');
+export const eventType = textOrNull(
+  'type of the event, read as event_type_from of the webhook says; null: the request had none',
+).meta({ maxLength: EVENT_TYPE_CHARACTERS_MAX });
 export const email = z.string().describe('email address, in lower case');
 
 const EMAIL_WANTED = 'Give an email address, such as ada@example.org.';

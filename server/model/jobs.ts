@@ -1,6 +1,6 @@
 /** Jobs: replays of many events. */
 import { z } from 'zod';
-import { createdAt, example, idOf, timeOf, timeOrNull } from './fields.ts';
+import { createdAt, example, idOf, textOrNull, timeOf, timeOrNull } from './fields.ts';
 
 /** Limit on unfinished jobs. */
 export const JOBS_UNFINISHED_MAX = 100;
@@ -23,7 +23,7 @@ export const jobSchema = z
     replayed_to: timeOrNull('time up to which events were read; null: none yet'),
     events: z.number().describe('events replayed'),
     deliveries: z.number().describe('deliveries created'),
-    reason: z.string().nullable().describe('why it failed; null: it has not'),
+    reason: textOrNull('why it failed; null: it has not'),
     created_by: z
       .object({ kind: z.string().describe('user, token or command'), name: z.string().describe('email or user name') })
       .describe('who created it'),

@@ -1,6 +1,6 @@
 /** Rejections: requests with a refused signature. */
 import { z } from 'zod';
-import { bodyBytes, contentType, idOf, nameOf, receivedAt, sourceIp, timeOf } from './fields.ts';
+import { bodyBytes, contentType, idOf, nameOf, receivedAt, sourceIp, textOrNull, timeOf } from './fields.ts';
 import { rejectionReasonNames } from './signatures/diagnosis/reasons.ts';
 
 export const rejectionReason = z
@@ -19,7 +19,7 @@ const fixSchema = z
         'use_header, set_scheme, set_secret: a change of the webhook that POST /api/v1/rejections/{id}/fix makes; open_webhook: the sender has the secret of that webhook',
       ),
     title: z.string().describe('the fix in a few words'),
-    header: z.string().nullable().describe('use_header: the header; else null'),
+    header: textOrNull('use_header: the header; else null'),
     schemes: z.array(z.string()).describe('set_scheme: the schemes that the sender may sign by'),
     needs: z.enum(['secret', 'public_key']).nullable().describe('what the sender must provide; null: nothing'),
     webhook_id: z.guid().nullable().describe('open_webhook: id of that webhook; else null'),
@@ -36,7 +36,7 @@ export const rejectionSchema = z
     source_ip: sourceIp,
     reason: rejectionReason,
     hint,
-    header: z.string().nullable().describe('header that causes the rejection; null: the cause is not a header'),
+    header: textOrNull('header that causes the rejection; null: the cause is not a header'),
     otherwise_valid: z
       .boolean()
       .nullable()
@@ -74,8 +74,8 @@ export const rejectionSchema = z
 export const rejectionDetailSchema = rejectionSchema.extend({
   headers: z.record(z.string(), z.string()).describe('without credentials, cookies and signatures'),
   content_type: contentType,
-  body_preview: z.string().nullable().describe('the first 8 KiB as text, if they are UTF-8'),
-  body_preview_base64: z.string().nullable().describe('the first 8 KiB in base64, if they are not UTF-8'),
+  body_preview: textOrNull('the first 8 KiB as text, if they are UTF-8'),
+  body_preview_base64: textOrNull('the first 8 KiB in base64, if they are not UTF-8'),
 });
 
 export const recheckSchema = z.object({ verified, reason: rejectionReason, hint });
@@ -85,7 +85,7 @@ const rejectionGroupSchema = z
     webhook_id: idOf('webhook'),
     webhook_name: nameOf('webhook'),
     reason: rejectionReason,
-    header: z.string().nullable().describe('header that causes the rejections; null: the cause is not a header'),
+    header: textOrNull('header that causes the rejections; null: the cause is not a header'),
     rejections: z.int().describe('number of rejections'),
     sources: z.int().describe('number of client addresses'),
     acceptable: z.int().describe('number of rejections that verify since their last check and can be accepted'),

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { cellsAway } from './cells.ts';
 import { problems } from './errors.ts';
 import { inOrder, notInOrder } from './event-filter.ts';
-import { idOf, instant, sourceIp, timeOf } from './fields.ts';
+import { idOf, instant, sourceIp, textOrNull, timeOf } from './fields.ts';
 import { historySchema } from './history.ts';
 
 export const requestSchema = z
@@ -15,13 +15,10 @@ export const requestSchema = z
     at: timeOf('when the request was received'),
     client: sourceIp,
     bytes: z.int().nullable().describe('size of the body in bytes; null: not known'),
-    reason: z
-      .string()
-      .nullable()
-      .describe(
-        'null: accepted; duplicate: it repeats a stored event; of a refused signature the reason of its rejection; otherwise the code of the problem',
-      ),
-    fix: z.string().nullable().describe('what to do about a refusal; null: nothing'),
+    reason: textOrNull(
+      'null: accepted; duplicate: it repeats a stored event; of a refused signature the reason of its rejection; otherwise the code of the problem',
+    ),
+    fix: textOrNull('what to do about a refusal; null: nothing'),
     event_id: idOf('event').optional().describe('the stored event; absent: none'),
     rejection_id: idOf('rejection').optional().describe('the rejection of a refused signature; absent: none'),
   })
@@ -32,7 +29,7 @@ export const requestsSchema = z.object({
   items: z
     .array(requestSchema)
     .describe('newest first: all accepted requests, and samples of the others, at least one a minute of each reason'),
-  next_cursor: z.string().nullable().describe('cursor of the next page; null: this is the last page'),
+  next_cursor: textOrNull('cursor of the next page; null: this is the last page'),
   step: historySchema.shape.step,
   counts: historySchema.shape.points.describe(
     'exact numbers of requests from `from` to `to`, by default of the last hour, oldest first: by minute, by quarter of an hour over more than a day or from 20,000 active webhooks on, and by hour or day before the last two days',

@@ -8,6 +8,7 @@ import {
   idOf,
   nameOf,
   optionalNameText,
+  textOrNull,
   timeOf,
   timeOrNull,
   updatedAt,
@@ -109,10 +110,9 @@ export const tokenSchema = z
     user_id: idOf('user'),
     user_email: email,
     name: nameOf('token'),
-    client_id: z
-      .string()
-      .nullable()
-      .describe('OAuth client that holds it, named by `name`: it is valid for /mcp alone; null: an API token'),
+    client_id: textOrNull(
+      'OAuth client that holds it, named by `name`: it is valid for /mcp alone; null: an API token',
+    ),
     agent_id: z
       .guid()
       .nullable()

@@ -1,6 +1,8 @@
 /** Rules over the members of a webhook that select and supply its signature scheme. */
+
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { textOrNull, within } from './fields.ts';
 import { definitionSchema, type SchemeDefinition, TOLERANCE_SECONDS_MAX } from './signatures/definition.ts';
 import { isAsymmetric, publicKeyOf, secretFault } from './signatures/keys.ts';
 import { CUSTOM, DEFAULT_SCHEME, definitionOf, presetNamed, presets } from './signatures/presets.ts';
@@ -37,10 +39,7 @@ export const schemeFields = {
     form: { label: 'Definition (JSON)', hint: 'Only for the scheme custom.', type: 'json', rows: 4 },
   },
   tolerance_seconds: {
-    input: z
-      .int()
-      .min(0)
-      .max(TOLERANCE_SECONDS_MAX)
+    input: within(0, TOLERANCE_SECONDS_MAX)
       .nullable()
       .describe(
         'how far the time of a request may be from the clock, in both directions; 0: not checked; null: as the scheme says',
@@ -71,7 +70,7 @@ export const schemeFields = {
         "the sender's public key (PEM, hex or base64), for schemes that have one instead of a secret; standard-webhooks takes either",
       ),
     initial: null,
-    output: z.string().nullable().describe("the sender's public key; null: the scheme uses a secret"),
+    output: textOrNull("the sender's public key; null: the scheme uses a secret"),
     mcp: 'for schemes with a public key instead of a secret',
     command: {
       flags: '--public-key <key>',

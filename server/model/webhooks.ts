@@ -11,8 +11,10 @@ import {
   nameText,
   prose,
   recordIds,
+  textOrNull,
   timeOrNull,
   updatedAt,
+  within,
 } from './fields.ts';
 import { EVENT_TYPE_FROM_CHARACTERS_MAX, eventTypeFault, normalEventTypeFrom } from './signatures/event-type.ts';
 import { createShape, exampleOf, outputShape, type Table, updateShape } from './table.ts';
@@ -74,10 +76,7 @@ export const webhookFields = {
       .nullable()
       .describe('header that must carry the signature; null: either of the two default headers'),
     initial: null,
-    output: z
-      .string()
-      .nullable()
-      .describe('header that carries the signature; null: either of the two default headers'),
+    output: textOrNull('header that carries the signature; null: either of the two default headers'),
     mcp: 'header with the signature; only for the schemes sha256 and token',
     command: { flags: '--signature-header <name>', text: 'only this header carries the signature' },
     form: {
@@ -90,7 +89,7 @@ export const webhookFields = {
       .nullable()
       .describe('header whose value identifies duplicates: a request with a known value is not stored again'),
     initial: null,
-    output: z.string().nullable().describe('header whose value identifies duplicates; null: none'),
+    output: textOrNull('header whose value identifies duplicates; null: none'),
     mcp: 'header whose value identifies repeated requests',
     command: {
       flags: '--dedupe-header <name>',
@@ -113,7 +112,7 @@ export const webhookFields = {
       .nullable()
       .describe(EVENT_TYPE_FROM),
     initial: null,
-    output: z.string().nullable().describe(EVENT_TYPE_FROM),
+    output: textOrNull(EVENT_TYPE_FROM),
     example: 'json:/type',
     mcp: 'where requests name their type, such as json:/type or header:x-event; absent: as the scheme says',
     command: {
@@ -135,10 +134,7 @@ export const webhookFields = {
     form: { label: 'Payload limit (bytes)', hint: 'Empty: {payload limit} (default, and the largest value).' },
   },
   rate_limit_max: {
-    input: z
-      .int()
-      .min(1)
-      .max(INTEGER_MAX)
+    input: within(1, INTEGER_MAX)
       .nullable()
       .describe(
         'requests per window and client address, counted for this webhook only; null: the default limit over all webhooks',
@@ -160,10 +156,7 @@ export const webhookFields = {
     form: { label: 'Retention (days)', hint: 'Empty: {retention} (default, and the largest value).' },
   },
   expect_every_seconds: {
-    input: z
-      .int()
-      .min(EXPECT_SECONDS_MIN)
-      .max(EXPECT_SECONDS_MAX)
+    input: within(EXPECT_SECONDS_MIN, EXPECT_SECONDS_MAX)
       .nullable()
       .describe('an alert begins when the last event is older; 60 to 31536000; null: none is expected'),
     initial: null,
