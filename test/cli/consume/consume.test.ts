@@ -426,11 +426,6 @@ describe('output', () => {
     expect(err).toContain('last error: exit 1: why\\u202e');
   });
 
-  test('a pipe gets only the summary', async () => {
-    weir.add();
-    expect((await consume(['--once', '--exec', 'sleep 0.3']).ended).err).toMatch(/^1 delivery in [\d.]+ s: 1 done\n$/);
-  });
-
   test('a credential file that others can read is reported', async () => {
     await chmod(file('credential'), 0o644);
     const { err } = await consume(['--once', '--wait-seconds', '0']).ended;

@@ -2,27 +2,21 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type CommandResult, makeInstallation } from '../../../helpers/command.ts';
+import { startTestApp } from '../../../helpers/app.ts';
+import { weir as run, weirJson } from '../../../helpers/command.ts';
 import { temporaryDirectory } from '../../../helpers/settings.ts';
 import { shared } from '../../../helpers/shared.ts';
 
 const CREDENTIAL = /^wa_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$/;
-const installation = shared(makeInstallation);
+const app = shared(startTestApp);
 let webhookId: string;
 
 beforeAll(async () => {
-  webhookId = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'orders', '--json'])).out).id);
+  webhookId = (await weirJson(app, 'webhook', 'add', '--name', 'orders')).id;
 });
 
-const weir = (...args: string[]): Promise<CommandResult> => installation.weir(['agent', ...args]);
-
-async function json(...args: string[]): Promise<Record<string, unknown>> {
-  const { code, out, err } = await weir(...args, '--json');
-  expect([code, err]).toEqual([0, '']);
-  expect(out.endsWith('}\n')).toBe(true);
-  return JSON.parse(out);
-}
-
+const weir = (...args: string[]) => run(app, 'agent', ...args);
+const json = (...args: string[]) => weirJson(app, 'agent', ...args);
 const agents = async () => (await json('list')).items as Record<string, unknown>[];
 
 describe('agent add', () => {
@@ -79,7 +73,7 @@ describe('agent', () => {
 
   test('subscribe adds webhooks and unsubscribe removes them', async () => {
     const { id } = await json('add', '--name', randomUUID());
-    const other = String(JSON.parse((await installation.weir(['webhook', 'add', '--name', 'b', '--json'])).out).id);
+    const other = (await weirJson(app, 'webhook', 'add', '--name', 'b')).id as string;
     const listed = async () => (await json('webhooks', String(id))).items as Record<string, unknown>[];
     const ids = async () => (await listed()).map(({ webhook_id }) => webhook_id).sort();
     const both = [webhookId, other].sort();
