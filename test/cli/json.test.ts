@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildWholeProgram } from '../../server/cli/command/program.ts';
+import { buildProgram } from '../../server/cli/command/program.ts';
 import { managementCommands } from '../../server/cli/manage/commands.ts';
 import type { OperationName } from '../../server/manage/api/routes.ts';
 import { addAgent, send, startAgentApp, storeEvents } from '../helpers/agents.ts';
@@ -186,7 +186,7 @@ test('the table has every command that calls the API', async () => {
     stdout: new PassThrough(),
     stderr: new PassThrough(),
   };
-  const program = await buildWholeProgram(managementCommands(null), io);
+  const program = await buildProgram(managementCommands(null), io);
   const names = program.commands.flatMap((command) =>
     command.commands.length === 0
       ? [command.name()]

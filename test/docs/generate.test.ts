@@ -3,13 +3,13 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { settingTable } from '../../server/base/settings/table.ts';
-import { buildWholeProgram } from '../../server/cli/command/program.ts';
+import { buildProgram } from '../../server/cli/command/program.ts';
 import { commands } from '../../server/cli/commands.ts';
 import { contentsOf, documents, fillRegion, headingsOf, regionsOf, root, withoutCode } from './documents.ts';
 import { envExample, tables } from './tables.ts';
 
 const { stdin, stdout, stderr } = process;
-const program = await buildWholeProgram(commands, { environment: {}, directory: root, stdin, stdout, stderr });
+const program = await buildProgram(commands, { environment: {}, directory: root, stdin, stdout, stderr });
 const paths = Object.keys(documents);
 
 function rendered(page: string): string {

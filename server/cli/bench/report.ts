@@ -4,7 +4,6 @@ import { faultsOf, type Run } from '../../operate/load/run.ts';
 import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
 import type { CurveOrder } from './curve.ts';
 
-/** The document of `--json`. */
 interface BenchReport {
   /** Cores of this machine, shared by Weir, Postgres and the senders. */
   cores: number;

@@ -19,34 +19,24 @@ export function entry(name: string, description: string, load: CommandEntry['loa
   return { name, description, load };
 }
 
-/** The program for these arguments: the command that they name is complete, the others have their name and description. */
-export function buildProgram(
+/**
+ * The program for these arguments: the command that they name is complete, the others have their name and description. Without arguments
+ * every command is complete, for documents and completion scripts.
+ */
+export async function buildProgram(
   commands: readonly CommandEntry[],
   io: CommandIo,
-  args: readonly string[],
+  args?: readonly string[],
 ): Promise<Command> {
-  const [first, second] = args;
-  const wanted = first === 'help' ? second : first;
-  return assemble(commands, io, ({ name }) => name === wanted);
-}
-
-/** The program with every command complete: for documents and completion scripts. */
-export function buildWholeProgram(commands: readonly CommandEntry[], io: CommandIo): Promise<Command> {
-  return assemble(commands, io, () => true);
-}
-
-async function assemble(
-  commands: readonly CommandEntry[],
-  io: CommandIo,
-  isNeeded: (entry: CommandEntry) => boolean,
-): Promise<Command> {
+  const wanted = args?.[args[0] === 'help' ? 1 : 0];
   const program = new Command('weir')
     .description('Weir receives webhooks: verified, committed, then answered.')
     .version(nameOf(build()), '-V, --version', 'print the release and the commit');
   for (const entry of commands) {
     const command = program.command(entry.name).description(entry.description);
     if (entry.local) refuseRemote(command, io);
-    if (isNeeded(entry)) (await entry.load()).define(command, io, () => buildWholeProgram(commands, io));
+    if (args !== undefined && entry.name !== wanted) continue;
+    (await entry.load()).define(command, io, () => buildProgram(commands, io));
   }
   // Set last, since commands inherit it.
   return program.configureHelp({ subcommandTerm: (command) => command.name() });
@@ -56,11 +46,14 @@ async function assemble(
 export function refuseRemote(command: Command, { environment }: CommandIo): void {
   command.hook('preAction', () => {
     if (!environment.WEIR_URL) return;
-    const { parent } = command;
-    const name = parent?.parent ? `weir ${parent.name()} ${command.name()}` : `weir ${command.name()}`;
     throw new CommandError(
-      `${name} works on the Weir of this machine only, and WEIR_URL names another; unset WEIR_URL, or run it on that machine`,
+      `${pathOf(command)} works on the Weir of this machine only, and WEIR_URL names another; unset WEIR_URL, or run it on that machine`,
       2,
     );
   });
+}
+
+/** The words that name a command, as `weir webhook add`. */
+export function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

@@ -12,19 +12,15 @@ export function openBar(format: string, stderr: CommandIo['stderr']): Bar {
   return new SingleBar({ stream: stderr, format, hideCursor: true, gracefulExit: false }, Presets.shades_classic);
 }
 
-export interface BenchProgress {
-  phase: (name: string) => void;
-  second: () => void;
-  stop: () => void;
-}
+export type BenchProgress = ReturnType<typeof showBenchProgress>;
 
 /** @param phases number of phases, each with `phaseSeconds` under load */
-export function showBenchProgress(phases: number, phaseSeconds: number, stderr: CommandIo['stderr']): BenchProgress {
+export function showBenchProgress(phases: number, phaseSeconds: number, stderr: CommandIo['stderr']) {
   const bar = openBar('{bar} {value}/{total} s, {phase}', stderr);
   let begun = 0;
   let passed = 0;
   return {
-    phase: (phase) => {
+    phase: (phase: string) => {
       passed = begun * phaseSeconds;
       begun += 1;
       if (begun === 1) bar.start(phases * phaseSeconds, 0, { phase });
@@ -38,33 +34,26 @@ export function showBenchProgress(phases: number, phaseSeconds: number, stderr: 
   };
 }
 
-interface TableProgress {
-  /** @param weights pages or rows by table */
-  begin: (weights: ReadonlyMap<string, number>) => void;
-  table: (name: string) => void;
-  waiting: (note: string) => void;
-  stop: () => void;
-}
-
 /** A bar over the tables of a backup. @param title printed in a pipe, once */
-export function showTableProgress(title: string, stderr: CommandIo['stderr']): TableProgress {
+export function showTableProgress(title: string, stderr: CommandIo['stderr']) {
   const bar = openBar('{bar} {percentage}%, {duration_formatted}, {table}', stderr);
   const inPipe = (line: string) => stderr.isTTY !== true && printLine({ stderr }, line);
   let weights: ReadonlyMap<string, number> = new Map();
   let done = 0;
   let current: string | null = null;
   return {
-    begin: (given) => {
+    /** @param given pages or rows by table */
+    begin: (given: ReadonlyMap<string, number>) => {
       weights = given;
       bar.start([...given.values()].reduce((sum, weight) => sum + weight, 0) || 1, 0, { table: title });
       inPipe(title);
     },
-    table: (table) => {
+    table: (table: string) => {
       done += weights.get(current ?? '') ?? 0;
       current = table;
       bar.update(done, { table: visibleLine(table) });
     },
-    waiting: (note) => {
+    waiting: (note: string) => {
       bar.update({ table: visibleLine(note) });
       inPipe(`weir: ${note}`);
     },

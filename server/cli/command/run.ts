@@ -3,7 +3,7 @@ import { type Command, CommanderError } from 'commander';
 import { CommandError, type CommandIo, printMessage, printText, watchOutputs } from '../../base/command/io.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { DatabaseUnavailable, oneLine } from '../../store/connect/unavailable.ts';
-import { buildProgram, type CommandEntry } from './program.ts';
+import { buildProgram, type CommandEntry, pathOf } from './program.ts';
 
 export async function runProgram(commands: readonly CommandEntry[]): Promise<void> {
   let isUnwritable = false;
@@ -53,10 +53,6 @@ export async function runCommand(
 
 function allCommands(command: Command): Command[] {
   return command.commands.flatMap((child) => [child, ...allCommands(child)]);
-}
-
-function pathOf(command: Command): string {
-  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
 /** Returns the message alone for an expected error, and the stack for a bug. */

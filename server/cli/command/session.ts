@@ -19,15 +19,13 @@ export interface CommandSession extends Omit<OpenedDatabase, 'database'> {
   keys: SecretsKeys;
 }
 
-interface SessionOptions {
-  /** Creates the installation if it is missing, and upgrades its schema. Other commands change neither, and need both. */
-  migrates?: boolean;
-}
-
 const NO_INSTALLATION = 3;
 
-/** Attaches the database, and starts the embedded one when it is not running. Throws CommandError, before anything is written, without an installation. */
-export async function openSession(io: CommandIo, { migrates = false }: SessionOptions = {}): Promise<CommandSession> {
+/**
+ * Attaches the database, and starts the embedded one when it is not running. Throws CommandError, before anything is written, without an
+ * installation; but `migrates` creates one, and upgrades its schema.
+ */
+export async function openSession(io: CommandIo, { migrates = false } = {}): Promise<CommandSession> {
   const settings = readSettings(io.environment, io.directory);
   if (!migrates && settings.database.kind === 'embedded' && !(await hasEmbeddedData(settings.DATA_DIR)))
     throw new CommandError(
@@ -54,7 +52,7 @@ export async function openSession(io: CommandIo, { migrates = false }: SessionOp
 export async function withDatabase<T>(
   io: CommandIo,
   work: (session: CommandSession) => Promise<T>,
-  options?: SessionOptions,
+  options?: { migrates: boolean },
 ): Promise<T> {
   const session = await openSession(io, options);
   try {

@@ -15,15 +15,10 @@ function parseShell(given: string): Shell {
   return given as Shell;
 }
 
-interface Word {
-  word: string;
-  description: string;
-}
-
 /** The names of a command, such as `webhook add`, and what may follow them. */
 interface Completion {
   path: string;
-  words: Word[];
+  words: { word: string; description: string }[];
 }
 
 /** Every command of the tree. Hidden commands and options are left out. */

@@ -13,7 +13,7 @@ import {
 /** The command, as the parts of an agent see it. */
 export interface Running {
   io: CommandIo;
-  progress: Pick<ConsumeProgress, 'report' | 'write'>;
+  progress: Pick<ReturnType<typeof showConsumeProgress>, 'report' | 'write'>;
   /** The first signal: nothing new is begun. */
   stop: AbortSignal;
   /** The second signal: everything ends at once. */
@@ -106,10 +106,8 @@ export async function runAgent(
     );
 }
 
-/** The `--json` document. */
 interface ConsumeSummary {
   claimed: number;
-  /** Acknowledged. */
   done: number;
   /** Refused: delivered again, or moved to the dead letters. */
   failed: number;
@@ -151,14 +149,7 @@ const CLEAR_LINE = '\r\x1b[K';
 
 type Stream = CommandIo['stderr'];
 
-interface ConsumeProgress {
-  report: (line: string) => void;
-  /** Writes to a stream that may be the same terminal. Resolves after the write, with the error if it failed. */
-  write: (stream: Stream, chunk: Buffer | string) => Promise<Error | null>;
-  stop: () => void;
-}
-
-function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { columns?: number }): ConsumeProgress {
+function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { columns?: number }) {
   const terminal = stderr.isTTY === true;
   let shown = '';
   // Command output may end in the middle of a line, which must not be overwritten.
@@ -185,7 +176,8 @@ function showConsumeProgress(tally: ConsumeTally, stderr: Stream & { columns?: n
   };
   return {
     report,
-    write: (stream, chunk) => {
+    /** Writes to a stream that may be the same terminal. Resolves after the write, with the error if it failed. */
+    write: (stream: Stream, chunk: Buffer | string): Promise<Error | null> => {
       if (terminal && stream.isTTY === true) {
         clear();
         lineOpen = chunk.at(-1) !== 0x0a && chunk.at(-1) !== '\n';

@@ -101,7 +101,7 @@ async function openHandler(
     const target = parseAddress(forward);
     const client = openApiClient(url);
     const signingOf = signingReader(keys, async (id) => readWebhook(client, await readCredential(), id, stopNow));
-    const forwarding = openForwarding({ ...options, forward: target }, { signingOf, names: true }, running);
+    const forwarding = openForwarding(target, options, { signingOf, names: true }, running);
     progress.report(`Forwarding deliveries to ${targetName(target)}.`);
     const close = () => {
       forwarding.close();

@@ -78,10 +78,7 @@ function start(command: string, directory: string, env: NodeJS.ProcessEnv): Chil
   }
 }
 
-interface CommandEnd {
-  code: number | null;
-  signal: string | null;
-}
+type CommandEnd = Record<'code', number | null> & Record<'signal', string | null>;
 
 function endOf(child: ChildProcessWithoutNullStreams): Promise<CommandEnd> {
   return new Promise((resolve, reject) => {
@@ -140,12 +137,10 @@ function failureReason(end: CommandEnd, lastLine: string): string {
   return lastLine === '' ? how : `${how}: ${lastLine}`;
 }
 
-interface Described {
-  id: string;
-  attempt: number;
+type Described = Pick<ClaimedDelivery, 'id' | 'attempt'> & {
   traceparent?: string | undefined;
   event: Omit<ClaimedDelivery['event'], 'body' | 'body_base64'>;
-}
+};
 
 /**
  * Environment variables for the command of a delivery. TRACEPARENT, TRACESTATE and BAGGAGE are those of the sender's request, as

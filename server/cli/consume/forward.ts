@@ -39,22 +39,20 @@ export function withForwardOptions(command: Command): void {
     );
 }
 
-interface OpenForwarding {
-  forward: URL;
-  timeoutSeconds: number;
-  concurrency: number;
-  /** One claim alone: it does not wait for a target that is away. */
-  once?: boolean;
-  json?: boolean;
-}
-
-/** Opens the target. @param names whether the events of several webhooks are forwarded */
+/** @param names whether the events of several webhooks are forwarded */
 export function openForwarding(
-  { forward, timeoutSeconds, concurrency, once, json = false }: OpenForwarding,
+  forward: URL,
+  {
+    timeoutSeconds,
+    concurrency,
+    once,
+    json = false,
+  }: { timeoutSeconds: number; concurrency: number; once?: boolean; json?: boolean },
   { signingOf, names }: Pick<ForwardParts, 'signingOf'> & { names: boolean },
   { io, progress, stop }: Running,
 ): { handler: Forward; close: () => void } {
   const target = openTarget(forward, { connectionsMax: concurrency, timeoutMs: timeoutSeconds * 1000 });
+  // One claim alone does not wait for a target that is away.
   const breaker = once ? null : new Breaker({ target, report: progress.report, stop });
   // Text has colours only on a terminal, unless NO_COLOR is set (no-color.org).
   const lines = { json, names, colour: io.stdout.isTTY === true && !io.environment.NO_COLOR };

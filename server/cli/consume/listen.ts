@@ -7,7 +7,7 @@ import { type ApiClient, openApiClient } from '../../deliver/client/http.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
 import { CannotSign } from '../../model/signatures/sign.ts';
 import { parseAddress, uuids, wholeNumber } from '../command/arguments.ts';
-import { type Call, ProblemFailure } from '../manage/call.ts';
+import { ProblemFailure } from '../manage/call.ts';
 import { callOver, readToken } from '../manage/remote.ts';
 import { type Running, runAgent } from './agent.ts';
 import { type ForwardOptions, openForwarding, withForwardOptions } from './forward.ts';
@@ -60,7 +60,7 @@ async function listen(url: URL, options: ListenOptions, io: CommandIo): Promise<
     for (const line of opening(webhooks, signings, target)) running.progress.report(line);
     const signingOf = async (webhookId: string) => signings.get(webhookId) ?? null;
     const names = signings.size > 1;
-    const forwarding = openForwarding({ ...options, forward: target }, { signingOf, names }, running);
+    const forwarding = openForwarding(target, options, { signingOf, names }, running);
     return {
       agent: { url, credential },
       handler: forwarding.handler,
@@ -102,7 +102,11 @@ const REMOVED =
   'The temporary agent was removed: it was revoked, or had made no request for an hour. Start weir listen again.';
 
 /** With a filter the agent is subscribed afterwards, so that no event is delivered without it. */
-async function addAgent({ call, remove }: Calls, webhookIds: readonly string[], filter: string | undefined) {
+async function addAgent(
+  { call, remove }: ReturnType<typeof callsOf>,
+  webhookIds: readonly string[],
+  filter: string | undefined,
+) {
   const name = `listen on ${hostname().slice(0, 100)}, ${randomBytes(4).toString('hex')}`;
   const input = { name, webhook_ids: filter === undefined ? webhookIds : [], temporary: true };
   const added = await call('createAgent', { input }).catch((error) => {
@@ -120,13 +124,8 @@ async function addAgent({ call, remove }: Calls, webhookIds: readonly string[], 
   return added;
 }
 
-interface Calls {
-  call: Call;
-  remove: (agentId: string) => Promise<void>;
-}
-
 /** The calls of the management API. They reject with CommandError. */
-function callsOf(client: ApiClient, token: string): Calls {
+function callsOf(client: ApiClient, token: string) {
   const { call: callSoon } = callOver(client, token, REMOVAL_TIMEOUT_MS);
   const remove = async (id: string) => {
     await callSoon('revokeAgent', { id }).catch((error: Error) => {

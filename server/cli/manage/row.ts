@@ -117,10 +117,10 @@ export function act(
   });
 }
 
-async function printAnswer(io: CommandIo, { text, list }: Row, answer: unknown, given: Given<object>): Promise<void> {
+async function printAnswer({ text, list }: Row, answer: unknown, given: Given<object>): Promise<void> {
   const more = text?.(answer, given) ?? '';
-  if (typeof more !== 'string') printBytes(io, more);
-  else printText(io, `${list === undefined ? '' : await listText(list, answer, given)}${more}`);
+  if (typeof more !== 'string') printBytes(given.io, more);
+  else printText(given.io, `${list === undefined ? '' : await listText(list, answer, given)}${more}`);
 }
 
 /** Says which cells an answer over all cells lacks. */
@@ -203,7 +203,7 @@ async function runRow(
   const shown = { ...given, id: visibleLine(id) };
   const failure = one.failure?.(visibleDocument(answer), shown) ?? null;
   if (options.json) printJson(io, one.json === undefined ? (answer ?? { id }) : one.json(answer));
-  else if (failure === null) await printAnswer(io, one, visibleDocument(answer), shown);
+  else if (failure === null) await printAnswer(one, visibleDocument(answer), shown);
   if (failure === null && !options.json && one.asks !== undefined && connection.remote !== null)
     printText(io, `On ${connection.remote}\n`);
   // With --json the document says what failed.

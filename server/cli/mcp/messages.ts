@@ -1,7 +1,7 @@
 /** Messages of the Model Context Protocol: on stdio one a line, over HTTP with header fields and in events. Without the SDK, so that the command loads little. */
 
 import { createInterface } from 'node:readline';
-import { printText } from '../../base/command/io.ts';
+import { type CommandIo, printText } from '../../base/command/io.ts';
 import type { CredentialReader } from '../../deliver/client/credential.ts';
 
 /** A request, or without an id a notification. */
@@ -37,25 +37,15 @@ export interface ProgramParts {
 const [PARSE_ERROR, SERVER_ERROR] = [-32_700, -32_000];
 export const [METHOD_NOT_FOUND, INVALID_PARAMS] = [-32_601, -32_602];
 
-export interface Stdio {
-  send(reply: Reply): void;
-  close(): void;
-}
-
-interface Streams {
-  stdin: NodeJS.ReadableStream;
-  stdout: NodeJS.WritableStream;
-}
-
 /**
  * Starts to read. A line that is not a message is answered with an error; answers of the client are ignored, since it is asked nothing.
  * @param onFault called for such a line
  */
 export function openStdio(
-  { stdin, stdout }: Streams,
+  { stdin, stdout }: Pick<CommandIo, 'stdin' | 'stdout'>,
   onMessage: (message: Message) => void,
   onFault: () => void,
-): Stdio {
+) {
   const send = (reply: Reply) => printText({ stdout }, `${JSON.stringify(reply)}\n`);
   const lines = createInterface({ input: stdin, crlfDelay: Number.POSITIVE_INFINITY });
   lines.on('line', (line) => {

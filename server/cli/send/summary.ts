@@ -15,7 +15,6 @@ export type Attempt =
     }
   | { kind: 'failed'; name: string };
 
-/** The `--json` document. */
 export interface SendSummary {
   /** Requests that have ended: answered, or given up. */
   sent: number;

@@ -27,11 +27,8 @@ interface ClaimRequest {
   leaseSeconds: number;
   /** How long to wait when no delivery can be claimed. */
   waitSeconds: number;
-  /** Only deliveries of these webhooks; null: all. */
   webhookIds: readonly string[] | null;
-  /** Receipts to acknowledge before the claim. */
   ack: readonly string[];
-  /** Deliveries to refuse before the claim. */
   nack: readonly (Refusal & { receipt: string })[];
 }
 
@@ -46,7 +43,6 @@ interface ClaimParts extends RoundParts {
   cells: Pick<CellList, 'all' | 'known'>;
   waiting: WaitingClaims;
   settlements: ReturnType<typeof createSettle>;
-  /** The agent gets these deliveries. */
   onClaimed: (agentId: string, claimed: readonly Claimed[]) => void;
   attemptsMax: number;
   /** Null: nothing is traced. */

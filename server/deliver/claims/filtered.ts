@@ -34,9 +34,7 @@ export interface FilterFailed {
   events: number;
   /** Number of them on which the filter took too long or ended its thread. */
   slow: number;
-  /** Reason of the last failure. */
   reason: string;
-  /** True when the filter does not compile. */
   broken: boolean;
 }
 
@@ -44,7 +42,6 @@ export interface FilterParts {
   database: Database;
   judge: FilterJudge;
   metrics: Pick<Metrics, 'settled'>;
-  /** Filters of the agent's subscriptions failed. */
   onFilterFailed: (agentId: string, failure: FilterFailed) => void;
 }
 
@@ -108,12 +105,9 @@ export function bytesOf(claimed: readonly Claimed[]): number {
 }
 
 interface JudgedSlice {
-  /** In the order of the claim. */
   passedIds: string[];
   excludedIds: string[];
-  /** Webhook of the last delivery with a verdict. */
   lastWebhookId: string | null;
-  /** Each delivery has a verdict. */
   isWhole: boolean;
 }
 

@@ -39,7 +39,6 @@ interface Mark {
 
 interface MarksOfAgent {
   readonly cells: Map<number, Mark>;
-  /** The cell that the last claim ended in. */
   lastCell: number | null;
 }
 

@@ -14,7 +14,6 @@ import {
 
 const outcomes = { done: 'acknowledged', pending: 'retried', dead: 'dead' } as const;
 
-/** How a delivery is refused, as in the API. */
 export interface Refusal {
   release?: boolean | undefined;
   delay_seconds?: number | undefined;

@@ -31,7 +31,6 @@ interface WaitingClaim {
 interface ClaimsOfAgent {
   /** The agent has `max_leased`, or is paused: its claims are woken only after a query has shown that it may claim. */
   isLimited: boolean;
-  /** Each is called when its claim is woken. */
   readonly wakes: Set<() => void>;
 }
 

@@ -77,7 +77,6 @@ export class Run {
     return counts;
   }
 
-  /** Resolves when work has ended or is settled, or when the run is to stop. */
   #change(): Promise<void> {
     return new Promise((resolve) => {
       this.#changed = resolve;
@@ -144,7 +143,6 @@ export class Run {
     this.#fillSlots();
   }
 
-  /** Begins the work that waits, as far as slots are free. After a stop it is released. */
   #fillSlots(): void {
     while (this.#waiting.length > 0 && (this.#stop.signal.aborted || this.#running.size < this.#options.concurrency)) {
       const work = this.#waiting.shift()!;
@@ -219,7 +217,6 @@ export class Run {
     this.#timers.push(setTimeout(abandon, HANDLER_GRACE_MS));
   }
 
-  /** Records a failure after which nothing can be settled. */
   #fail(error: unknown): void {
     this.#failure ??= error;
     this.#cutOff(error);

@@ -38,14 +38,12 @@ export class Work implements DeliveryWork {
   #isExtending = false;
   /** False: the lease is lost, or no longer needed. */
   #isLeased = true;
-  /** The server reported that the lease is lost. */
   #isLost = false;
   /** The first settlement; null before it. */
   #settling: Promise<Outcome> | null = null;
   #onSettled = () => {};
   #abandoned = () => {};
   #controller: AbortController | null = null;
-  /** Why the handler was asked to stop. */
   #stopped: { reason: unknown } | null = null;
 
   constructor(claimed: ClaimedDelivery, shop: Shop) {
@@ -63,7 +61,6 @@ export class Work implements DeliveryWork {
     return this.#controller.signal;
   }
 
-  /** Asks the handler to stop. The first reason counts. */
   stop(reason: unknown): void {
     this.#stopped ??= { reason };
     this.#controller?.abort(reason);

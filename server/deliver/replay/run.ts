@@ -30,7 +30,6 @@ interface JobParts {
   database: Database;
   log: (...line: Parameters<Log>) => void;
   perSecond: () => number;
-  /** Called with the events of each committed batch. */
   onReplayed: (events: number) => void;
 }
 
@@ -111,7 +110,6 @@ async function runBatch(query: Query, id: string, sliceEnd: string | null): Prom
   return batch;
 }
 
-/** The filters were validated when the job was created. */
 function scopeOf(given: Record<string, string>): JobScope {
   const { filter, span } = eventFilterOf(eventCountQuery.parse(given), null, null);
   return { filter, from: span.from };

@@ -2,7 +2,7 @@
 
 import { open, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { CommandError, itemsTable } from '../../../base/command/io.ts';
+import { CommandError, itemsTable, membersText } from '../../../base/command/io.ts';
 import { weirCommand } from '../../../base/command/name.ts';
 import { agentFields } from '../../../model/agents.ts';
 import { wholeNumber } from '../../command/arguments.ts';
@@ -219,20 +219,17 @@ function agentText(
 ): string {
   const { last_seen_from, previous_credential_used_at, waiting_since, dead, filters } = agent.activity!;
   const until = agent.previous_credential_expires_at;
-  const facts = [
-    ['Name', agent.name],
-    ['State', stateOf(agent)],
-    ['Max leased', limitOf(agent)],
-    ['Webhooks', `${agent.webhooks}, ${agent.filters} with a filter`],
-    ['Last seen', `${seenOf(agent)}${last_seen_from === null ? '' : ` from ${last_seen_from}`}`],
-    ...(until === null
-      ? []
-      : [['Old credential', `until ${until}, last used ${previous_credential_used_at ?? NEVER}`] as const]),
-    ['Oldest pending', waiting_since ?? 'none'],
-    ['Dead letters', String(dead)],
-    ['Created', agent.created_at],
-  ] as const;
-  const text = facts.map(([name, value]) => `${name.padEnd(16)}${value}\n`).join('');
+  const text = membersText({
+    Name: agent.name,
+    State: stateOf(agent),
+    'Max leased': limitOf(agent),
+    Webhooks: `${agent.webhooks}, ${agent.filters} with a filter`,
+    'Last seen': `${seenOf(agent)}${last_seen_from === null ? '' : ` from ${last_seen_from}`}`,
+    ...(until !== null && { 'Old credential': `until ${until}, last used ${previous_credential_used_at ?? NEVER}` }),
+    'Oldest pending': waiting_since ?? 'none',
+    'Dead letters': dead,
+    Created: agent.created_at,
+  });
   if (webhooks.length === 0) return `${text}\n${NO_WEBHOOKS}\n`;
   const failuresOf = (webhook: { webhook_id: string }) =>
     filters.find(({ webhook_id }) => webhook_id === webhook.webhook_id)?.failures ?? 0;

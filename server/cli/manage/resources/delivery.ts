@@ -1,6 +1,6 @@
 /** `weir delivery list|show|dead|replay|dismiss|undo`. */
 import { Option } from 'commander';
-import { type Cell, itemsTable } from '../../../base/command/io.ts';
+import { type Cell, itemsTable, membersText } from '../../../base/command/io.ts';
 import { deliveryStates } from '../../../model/events.ts';
 import { time, wholeNumber } from '../../command/arguments.ts';
 import { idOfGiven, namesOf, readList } from '../lists.ts';
@@ -54,19 +54,19 @@ export const rows: readonly Row[] = [
     json: ({ delivery }) => delivery,
     text: ({ delivery, names, attempts }) => {
       const named = (id: string) => (names.has(id) ? `${names.get(id)} (${id})` : id);
-      const facts: [string, string | null][] = [
-        ['Event', delivery.event_id],
-        ['Type', delivery.event_type],
-        ['Webhook', named(delivery.webhook_id)],
-        ['Agent', named(delivery.agent_id)],
-        ['State', delivery.state],
-        ['Attempts', String(delivery.attempts)],
-        ['Received', delivery.received_at],
-        ['Finished', delivery.finished_at],
-        ['Key', delivery.order_key && `${delivery.order_key}${delivery.held ? ', held by another delivery' : ''}`],
-        ['Reason', delivery.reason],
-      ];
-      const shown = facts.flatMap(([name, value]) => (value === null ? [] : `${name.padEnd(10)}${value}\n`)).join('');
+      const facts = {
+        Event: delivery.event_id,
+        Type: delivery.event_type,
+        Webhook: named(delivery.webhook_id),
+        Agent: named(delivery.agent_id),
+        State: delivery.state,
+        Attempts: delivery.attempts,
+        Received: delivery.received_at,
+        Finished: delivery.finished_at,
+        Key: delivery.order_key && `${delivery.order_key}${delivery.held ? ', held by another delivery' : ''}`,
+        Reason: delivery.reason,
+      };
+      const shown = membersText(Object.fromEntries(Object.entries(facts).filter(([, fact]) => fact !== null)));
       if (attempts.length === 0) return `${shown}\nNo attempts yet.\n`;
       const columns = ['TIME', 'AGENT ADDRESS', 'OUTCOME', 'DURATION', 'REASON'];
       const cells: readonly Cell<(typeof attempts)[number]>[] = [
