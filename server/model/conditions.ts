@@ -27,27 +27,26 @@ interface ConditionRow {
   severity: 'critical' | 'warning';
   /** True: a machine finds it, each its own or by what it sees. Absent: the database has what it is found by. */
   local?: true;
-  /** It holds from this value on (`at least`) or above it (`more than`), as `meaning` says. Null: any value. A setting is named by its default. */
-  threshold: number | null;
-  /** Unit of the value; null: nothing is counted. */
-  unit: string | null;
+  /** It holds from this value on (`at least`) or above it (`more than`), as `meaning` says. Absent: any value. A setting is named by its default. */
+  threshold?: number;
+  /** Unit of the value; absent: nothing is counted. */
+  unit?: string;
   /** When it holds, as a sentence without a subject, for the guides and the API. */
   meaning: string;
   /** What is wrong, one sentence. */
   text: Sentence;
   /** What to do first. */
   fix: string;
-  /** The link to the page where to act. */
-  action: string;
+  /** The link to the page where to act; absent: the status. */
+  action?: string;
   page: (subjectId: string) => string;
   /** What to look at and what to do, for a Prometheus rule and `weir doctor --alert`. */
   runbook?: string;
   /** Alerts about it. */
   reported?: {
-    /** The threshold and its unit, where they are not those of the list. */
-    threshold: number | null;
-    unit: string;
-    /** When an alert begins, and its sentence, where they are not those of the list. */
+    /** The threshold and its unit, when an alert begins, and its sentence, where they are not those of the list. */
+    threshold?: number;
+    unit?: string;
     meaning?: string;
     text?: Sentence;
     /** What is over when it has ended. */
@@ -87,12 +86,9 @@ export const conditionTable = {
     subject: 'installation',
     severity: 'critical',
     local: true,
-    threshold: null,
-    unit: null,
     meaning: 'Postgres does not commit events: a trial commit, the one of readyz, fails',
     text: ({ cause }) => `Postgres does not commit events: ${cause}.`,
     fix: 'Run weir doctor on the machine; it names the cause and the fix.',
-    action: 'Open the status',
     page: () => '/status#doctor',
     runbook:
       'Run weir doctor on the machine: it states why Postgres cannot be used. Check that Postgres runs, accepts writes (no standby, default_transaction_read_only off) and has free disk space and connections. database_down in the log has the error of libpq. Weir reconnects by itself.',
@@ -101,19 +97,15 @@ export const conditionTable = {
     subject: 'machine',
     severity: 'critical',
     local: true,
-    threshold: null,
     unit: 'events',
     meaning: 'events that were answered 202 wait in the spool of a machine (INGEST_SPOOL_DIR) for the database',
     text: ({ name, value }) =>
       `The spool of machine ${name} is in use: ${counted(value, 'event')} ${value === 1 ? 'waits' : 'wait'} for the database.`,
     fix: 'They are stored by themselves when Postgres commits again. Run weir doctor on the machine; it names the cause.',
-    action: 'Open the status',
     page: () => '/status',
     runbook:
       'Weir writes them to INGEST_SPOOL_DIR and stores them by itself when Postgres commits again; spool_waiting in the log states why it cannot. See WeirDatabaseDown. When weir_spool_bytes reaches INGEST_SPOOL_BYTES_MAX, or weir_spool_oldest_seconds INGEST_SPOOL_HOURS_MAX, requests are answered 503.',
     reported: {
-      threshold: null,
-      unit: 'events',
       over: (name) => `The spool of machine ${name} is empty again.`,
       calmMs: 60_000,
     },
@@ -122,16 +114,12 @@ export const conditionTable = {
     subject: 'cell',
     severity: 'critical',
     local: true,
-    threshold: null,
-    unit: null,
     meaning:
       'a cell, a Postgres server beside the first, cannot be used: events of its webhooks are refused or spooled',
     text: ({ name, cause }) => `Cell ${name} cannot be used${cause === '' ? '' : `: ${cause}`}.`,
     fix: 'Requests to its webhooks are refused or spooled; lists lack its events. Run weir doctor on the machine; it names the fix.',
-    action: 'Open the status',
     page: () => '/status#cells',
     reported: {
-      threshold: null,
       unit: 'seconds',
       text: ({ name, value }) => `Cell ${name} has not been usable for ${inWords(value)}.`,
       over: (name) => `Cell ${name} can be used again.`,
@@ -142,19 +130,15 @@ export const conditionTable = {
     subject: 'machine',
     severity: 'critical',
     local: true,
-    threshold: null,
     unit: 'bytes',
     meaning: `a disk that Weir writes to has less than 1 GiB free (with the embedded Postgres 5 GiB), or will be full within ${FULL_WITHIN_DAYS} days if it fills on as in the last day`,
     text: ({ name, value, cause }) =>
       `The disk of ${name} has ${inGib(value)} free${cause === '' ? '' : `, and will be full in ${cause}`}.`,
     fix: 'Free some space, use a larger disk, or lower RETENTION_DAYS. When it is full, webhook requests are answered 503, unless a spool on another disk takes them.',
-    action: 'Open the status',
     page: () => '/status#doctor',
     runbook:
       'The place names what is on the disk: data (DATA_DIR), spool, archive or postgres (the embedded server). weir webhook usage shows which webhooks store the most. Free some space, use a larger disk, lower RETENTION_DAYS, or move the archive. While it is full, requests are answered 503, or spooled; nothing that was answered 202 is lost.',
     reported: {
-      threshold: null,
-      unit: 'bytes',
       text: ({ name, value }) =>
         `The disk of ${name} has ${inGib(value)} free: that is little, or it will be full within ${FULL_WITHIN_DAYS} days.`,
       over: (name) => `The disk of ${name} has room again.`,
@@ -165,51 +149,41 @@ export const conditionTable = {
     subject: 'machine',
     severity: 'critical',
     local: true,
-    threshold: null,
     unit: 'connections',
     meaning:
       'connections were closed without a response in the last 5 minutes: a process had CONNECTIONS_MAX of them, or a client address CLIENT_CONNECTIONS_MAX',
     text: ({ name, value }) =>
       `Machine ${name} refused ${counted(value, 'connection')} within 5 minutes: too many were open.`,
     fix: 'connections_limit in the log names the limit and a client. Block a client that floods, put a proxy in front, or raise the limit of open files (LimitNOFILE, ulimit -n) and CONNECTIONS_MAX.',
-    action: 'Open the status',
     page: () => '/status#processes',
   },
   process: {
     subject: 'process',
     severity: 'critical',
     local: true,
-    threshold: null,
-    unit: null,
     meaning: 'a process does not respond',
     text: ({ name }) => `Process ${name} does not respond.`,
     fix: 'Its requests wait; the other processes serve.',
-    action: 'Open the status',
     page: () => '/status#processes',
   },
   process_died: {
     subject: 'machine',
     severity: 'warning',
     local: true,
-    threshold: null,
     unit: 'processes',
     meaning: `a process of a machine has died in the last ${DIED_MINUTES} minutes: it exited, was killed or hung, and Weir had not ended it`,
     text: ({ name, value, cause }) =>
       `${value >= DEATHS_KEPT ? 'At least ' : ''}${counted(value, 'process', 'processes')} of machine ${name} died within ${DIED_MINUTES} minutes${value === 1 ? '' : ', the last'}: ${cause}.`,
     fix: 'Weir replaces a process by itself. After SIGKILL, look for “Out of memory” in journalctl -k; otherwise process_output in the log has the reason.',
-    action: 'Open the status',
     page: () => '/status#deaths',
   },
   rate_limits: {
     subject: 'installation',
     severity: 'warning',
     local: true,
-    threshold: null,
-    unit: null,
     meaning: 'the shared rate-limit store does not answer, so requests are allowed without being counted',
     text: () => 'Rate limits are off: the rate-limit store does not answer.',
     fix: 'Requests are accepted without being counted. Check Redis at RATE_LIMIT_SHARED_URL; counting resumes by itself.',
-    action: 'Open the status',
     page: () => '/status#doctor',
     runbook:
       'rate_limit_store in the log has the error. Check Redis at RATE_LIMIT_SHARED_URL (weir doctor tries it). weir_requests_uncounted_total counts the requests that were allowed. Counting resumes by itself.',
@@ -217,7 +191,6 @@ export const conditionTable = {
   dead_letters: {
     subject: 'agent',
     severity: 'warning',
-    threshold: null,
     unit: 'deliveries',
     meaning: 'an agent has dead letters; one for each reason',
     text: ({ name, value, cause }) => `Agent ${name} has ${counted(value, 'dead letter')}${because(cause)}.`,
@@ -227,8 +200,6 @@ export const conditionTable = {
     runbook:
       'weir delivery dead counts them by reason, weir delivery list --state dead lists them. Fix the agent, then run weir delivery replay --agent ID, or end them with weir delivery dismiss.',
     reported: {
-      threshold: null,
-      unit: 'deliveries',
       meaning: `an agent has dead letters less than ${DEAD_NEW_MINUTES} minutes old`,
       text: ({ name, value }) => `Agent ${name} has ${counted(value, 'new dead letter')}.`,
       over: (name) => `Agent ${name} has had no new dead letters for ${DEAD_NEW_MINUTES} minutes.`,
@@ -249,8 +220,6 @@ export const conditionTable = {
     runbook:
       'The labels name the agent. Check that it runs and claims: the page Agents shows its last claim, and weir delivery list --agent ID its deliveries. If it does, it is slower than its events arrive: start more instances of it, or raise max of its claims.',
     reported: {
-      threshold: PENDING_SECONDS,
-      unit: 'seconds',
       over: (name) => `The deliveries of agent ${name} no longer wait too long.`,
       calmMs: 60_000,
     },
@@ -281,7 +250,6 @@ export const conditionTable = {
   undelivered: {
     subject: 'agent',
     severity: 'warning',
-    threshold: null,
     unit: 'deliveries',
     meaning: 'an agent was revoked with unfinished deliveries',
     text: ({ name, value }) =>
@@ -316,7 +284,6 @@ export const conditionTable = {
   old_secret: {
     subject: 'webhook',
     severity: 'warning',
-    threshold: null,
     unit: 'seconds',
     meaning:
       'the previous secret of a webhook has verified a request within the last hour, and ends within a day and half of its overlap',
@@ -354,7 +321,6 @@ export const conditionTable = {
   silent: {
     subject: 'webhook',
     severity: 'warning',
-    threshold: null,
     unit: 'seconds',
     meaning:
       'a webhook has had no event for its expect_every_seconds or, without it, for twice its longest pause of the last seven days',
@@ -364,8 +330,6 @@ export const conditionTable = {
     action: 'Check the webhook',
     page: (id) => `/webhooks/${id}`,
     reported: {
-      threshold: null,
-      unit: 'seconds',
       meaning: 'a webhook has had no event for its expect_every_seconds',
       over: (name) => `Webhook ${name} receives events again, or no longer expects any.`,
       calmMs: 3_600_000,
@@ -374,7 +338,6 @@ export const conditionTable = {
   filter: {
     subject: 'agent',
     severity: 'warning',
-    threshold: null,
     unit: 'filters',
     meaning:
       'filters of an agent are not valid in this version, or suspended because they took too long, so that all events are delivered',
@@ -387,7 +350,6 @@ export const conditionTable = {
   expiring: {
     subject: 'installation',
     severity: 'critical',
-    threshold: null,
     unit: 'deliveries',
     meaning: 'retention removes pending or leased deliveries within a day',
     text: ({ value }) =>
@@ -399,12 +361,10 @@ export const conditionTable = {
   archive: {
     subject: 'installation',
     severity: 'warning',
-    threshold: null,
     unit: 'tables',
     meaning: 'days could not be written to ARCHIVE_DIR',
     text: ({ value }) => `${counted(value, 'table')} of old days cannot be archived.`,
     fix: 'They stay on disk until ARCHIVE_DIR can be written; archive_failed in the log has the reason.',
-    action: 'Open the status',
     page: () => '/status#doctor',
   },
 } as const satisfies Record<string, ConditionRow>;
@@ -420,12 +380,15 @@ export type ReportedKind = {
   [Kind in ConditionKind]: (typeof conditionTable)[Kind] extends { reported: object } ? Kind : never;
 }[ConditionKind];
 export const reportedKinds = conditionKinds.filter((kind) => 'reported' in conditionTable[kind]) as ReportedKind[];
-type Report = NonNullable<ConditionRow['reported']> & { meaning: string; text: Sentence };
+type Report = NonNullable<ConditionRow['reported']> & { meaning: string; text: Sentence; unit: string };
 /** What alerts say about a condition. */
 export function reportOf(kind: ReportedKind): Report {
-  const { meaning, text, reported }: ConditionRow = conditionTable[kind];
-  return { meaning, text, ...reported! };
+  const { meaning, text, unit = '', reported } = conditionOf(kind);
+  return { meaning, text, unit, ...reported! };
 }
+
+/** The link to the page where to act. */
+export const actionOf = (kind: ConditionKind): string => conditionOf(kind).action ?? 'Open the status';
 
 const spans = [
   ['day', 86_400],

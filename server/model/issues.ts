@@ -100,4 +100,4 @@ export const issueInput = z.strictObject({
 export type IssueInput = z.output<typeof issueInput>;
 
 /** Whether a value of this kind is a number of things, which is the count of an issue. */
-export const isCounted = (kind: ConditionKind): boolean => ![null, 'seconds'].includes(conditionOf(kind).unit);
+export const isCounted = (kind: ConditionKind): boolean => ![undefined, 'seconds'].includes(conditionOf(kind).unit);

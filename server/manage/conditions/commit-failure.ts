@@ -82,7 +82,6 @@ const silent: Cause = {
 
 const LONGEST = 5;
 
-/** What a failed commit means. */
 export function explainCommitFailure({ sqlState, reason }: CommitFailure): Explained {
   if (sqlState === null) return { ...silent, said: reason };
   const said = `${sqlState}: ${reason}`;

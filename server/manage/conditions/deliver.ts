@@ -17,7 +17,6 @@ interface DeliverParts {
   database: Pick<Database, 'query'>;
   log: Log;
   onAttempt: (outcome: 'sent' | 'failed' | 'given_up') => void;
-  /** Longest attempt. */
   timeoutMs?: number;
 }
 

@@ -27,6 +27,9 @@ export interface Held {
   query?: string;
 }
 
+/** The group of all further groups of a subject. */
+export const FURTHER = { part: 'further', cause: 'further reasons' } as const;
+
 /** What this machine finds about itself. */
 export const thisMachine = () => ({ id: hostname(), name: hostname() });
 

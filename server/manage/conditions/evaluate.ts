@@ -101,7 +101,6 @@ function progressOf(
   return progress;
 }
 
-/** Whether another machine finds it. */
 function isElsewhere({ condition, subject_id: id }: AlertRow, spool: MachineSpool | null): boolean {
   if (condition === 'disk') return !id.startsWith(DISK_HERE);
   return condition === 'spool' && id !== spool?.id;
@@ -116,14 +115,12 @@ function calmMsOf({ condition, threshold }: AlertRow): number {
   return condition === 'silent' ? Math.min(calmMs, (threshold ?? 0) * 1000) : calmMs;
 }
 
-/** The alerts to create. */
 function begin(active: readonly ActiveAlert[], held: readonly Reported[], nowMs: number): AlertRow[] {
   const known = new Set(active.map(({ condition, subject_id }) => keyOf(condition, subject_id)));
   const fresh = held.filter((one) => one.begins && !known.has(keyOf(one.kind, one.subject.id)));
   return fresh.slice(0, BEGUN_MAX).map((one) => newAlert(one, nowMs));
 }
 
-/** The alert about a condition, which begins now. */
 export function newAlert(
   { kind, subject, since, value, threshold }: Omit<Reported, 'begins'>,
   nowMs: number,

@@ -1,7 +1,7 @@
 /** Issues: the conditions that hold, as the database keeps them. They are brought up to date when a list is read, and by a process of each machine. */
 import { randomBytes } from 'node:crypto';
 import { HOUR_MS } from '../../base/time/durations.ts';
-import { conditionOf, inWords } from '../../model/conditions.ts';
+import { type ConditionKind, conditionOf, inWords } from '../../model/conditions.ts';
 import { ISSUE_HOURS, isCounted } from '../../model/issues.ts';
 import { advisoryLocks } from '../../store/advisory-locks.ts';
 import type { Database, Query } from '../../store/connect/pool.ts';
@@ -14,7 +14,7 @@ import {
   readCurrentIssues,
   writeIssues,
 } from '../../store/queries/alerts/issues.ts';
-import { type Held, hoursOf } from './describe.ts';
+import { FURTHER, type Held, hoursOf } from './describe.ts';
 
 /** An issue that returns within this time continues: what comes and goes does not fill the list. */
 export const RETURN_MS = HOUR_MS;
@@ -24,13 +24,22 @@ const SEEN_EVERY_MS = 10_000;
 const LOCAL_GONE_MS = 45_000;
 /** Groups of one webhook or agent within RETURN_MS; further ones are counted as one, so that a flood of reasons does not fill the list. */
 export const GROUPS_MAX = 10;
-const FURTHER = { part: 'further', cause: 'further reasons' };
 /** A change this long before the beginning may be its cause. */
 const CHANGE_MS = HOUR_MS;
 
-/** Brings the issues up to date with what holds. Does nothing while another process does. @param nowMs Unix milliseconds. */
-export async function recordHeld(database: Database, held: readonly Held[], nowMs: number): Promise<void> {
-  const changed = async (query: Query) => changesOf(await readCurrentIssues(query, nowMs - RETURN_MS), held, nowMs);
+/**
+ * Brings the issues up to date with what holds. Does nothing while another process does.
+ * @param nowMs Unix milliseconds
+ * @param cut kinds of which more may hold: their issues are not resolved
+ */
+export async function recordHeld(
+  database: Database,
+  held: readonly Held[],
+  nowMs: number,
+  cut: ReadonlySet<ConditionKind> = new Set(),
+): Promise<void> {
+  const changed = async (query: Query) =>
+    changesOf(await readCurrentIssues(query, nowMs - RETURN_MS), held, cut, nowMs);
   if ((await changed(database.query)).length === 0) return;
   await database.transaction(async (query) => {
     await query({ text: `set local idle_in_transaction_session_timeout = '10s'` });
@@ -52,7 +61,12 @@ const subjectOf = ({ kind, subject_id }: Pick<IssueRow, 'kind' | 'subject_id'>) 
 const keyOf = (row: Pick<IssueRow, 'kind' | 'subject_id' | 'part'>) => `${subjectOf(row)} ${row.part}`;
 
 /** The rows to write. @param rows current ones; of several with one key, the last counts. */
-function changesOf(rows: readonly IssueRow[], held: readonly Held[], nowMs: number): Change[] {
+function changesOf(
+  rows: readonly IssueRow[],
+  held: readonly Held[],
+  cut: ReadonlySet<ConditionKind>,
+  nowMs: number,
+): Change[] {
   const known = new Map(rows.map((row) => [keyOf(row), row]));
   const now = isoTime(nowMs);
   const found = new Map<string, Change>();
@@ -72,8 +86,7 @@ function changesOf(rows: readonly IssueRow[], held: readonly Held[], nowMs: numb
       resolved_at: null,
       assignee: row?.assignee ?? null,
       note: row?.note ?? null,
-      // An earlier release snoozed a webhook or an agent without its groups.
-      snoozed_until: (row ?? known.get(keyOf({ ...at, part: '' })))?.snoozed_until ?? null,
+      snoozed_until: row?.snoozed_until ?? null,
       isNew,
     });
   }
@@ -86,6 +99,7 @@ function changesOf(rows: readonly IssueRow[], held: readonly Held[], nowMs: numb
   const isGone = (row: IssueRow) =>
     row.resolved_at === null &&
     !found.has(keyOf(row)) &&
+    !cut.has(row.kind) &&
     (conditionOf(row.kind).local !== true || nowMs - Date.parse(row.last_at) >= LOCAL_GONE_MS);
   const gone = rows.filter(isGone).map((row): Change => ({ ...row, resolved_at: now, isNew: false }));
   return [...gone, ...[...found.values()].filter(isWritten)];
@@ -104,7 +118,7 @@ function grouped(held: readonly Held[], rows: readonly IssueRow[]): Held[] {
     const subject = subjectOf({ kind: one.kind, subject_id: one.subject?.id ?? '' });
     const { part, query: _, ...rest } = one;
     if (part === undefined || groupsOf(subject).has(part)) listed.push(one);
-    else if (groupsOf(subject).size < GROUPS_MAX) {
+    else if (part !== FURTHER.part && groupsOf(subject).size < GROUPS_MAX) {
       groupsOf(subject).add(part);
       listed.push(one);
     } else further.set(subject, { ...rest, ...FURTHER, value: one.value! + (further.get(subject)?.value ?? 0) });

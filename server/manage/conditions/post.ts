@@ -26,7 +26,6 @@ export type Posted = { durationMs: number } & (
 interface PostOptions {
   timeoutMs?: number;
   resolve?: Resolve;
-  /** Ends the request. */
   signal?: AbortSignal;
 }
 

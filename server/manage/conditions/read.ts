@@ -6,7 +6,13 @@ import { basename } from 'node:path';
 import type { Settings } from '../../base/settings/read.ts';
 import { HOUR_MS, MINUTE_MS } from '../../base/time/durations.ts';
 import { keptFor } from '../../base/time/shared-check.ts';
-import { conditionTable, inWords, LIMITED_SHARE_MIN, REJECTIONS_QUIET_MS } from '../../model/conditions.ts';
+import {
+  type ConditionKind,
+  conditionTable,
+  inWords,
+  LIMITED_SHARE_MIN,
+  REJECTIONS_QUIET_MS,
+} from '../../model/conditions.ts';
 import { type LowDisk, lowDisks } from '../../model/disks.ts';
 import { filterProblem } from '../../model/filters/expression.ts';
 import { DIED_MINUTES, noDeaths, type ProcessDeath } from '../../model/process-deaths.ts';
@@ -19,14 +25,16 @@ import type { Cells } from '../../store/cells/cells.ts';
 import type { CommitFailure } from '../../store/commit-probe.ts';
 import type { Database } from '../../store/connect/pool.ts';
 import { isoTime } from '../../store/ids.ts';
-import { readAgentActivity } from '../../store/queries/agents/activity.ts';
+import { readWaiting } from '../../store/queries/agents/activity.ts';
 import {
+  AGENTS_MAX,
   type RefusedRequests,
   type RejectionGroup,
+  readActiveAgents,
   readDeadGroups,
-  readNamesOfAgents,
   readRefusedRequests,
   readRejectionGroups,
+  WEBHOOKS_MAX,
 } from '../../store/queries/alerts/condition-signs.ts';
 import { countExpiring, countUnarchived } from '../../store/queries/alerts/expiring.ts';
 import { readUsedOldSecrets } from '../../store/queries/alerts/old-secrets.ts';
@@ -36,7 +44,7 @@ import { readLongestHeld } from '../../store/queries/claims/held.ts';
 import { readFilters, type StoredFilter } from '../../store/queries/events/filter.ts';
 import type { History } from '../live/counters.ts';
 import { explainCommitFailure } from './commit-failure.ts';
-import { type Held, thisMachine } from './describe.ts';
+import { FURTHER, type Held, thisMachine } from './describe.ts';
 
 /** How long a list read from the history is reused by a process. */
 const REFUSED_VALID_MS = 5_000;
@@ -63,8 +71,18 @@ export interface ReaderParts {
 /** Finds conditions that hold. @param nowMs Unix milliseconds */
 type Reader = (nowMs: number) => Promise<Held[]>;
 
-/** Returns a function that reads the conditions, most lists from a cache. It rejects with errors of the database. */
-export function heldReader(parts: ReaderParts): Reader {
+/**
+ * Returns a function that reads the conditions, most lists from a cache. It rejects with errors of the database. `cut`: kinds of which more
+ * may hold than was read.
+ */
+export function heldReader(
+  parts: ReaderParts,
+): (nowMs: number) => Promise<{ held: Held[]; cut: ReadonlySet<ConditionKind> }> {
+  const cut = new Map<string, readonly ConditionKind[]>();
+  const whole: Whole = (list, max, rows, kinds) => {
+    cut.set(list, rows.length < max ? [] : kinds);
+    return rows;
+  };
   const { settings, database, history, commitFailure, spoolFolder, cells } = parts;
   const retention = { retentionDays: settings.RETENTION_DAYS, keepUndeliveredDays: settings.KEEP_UNDELIVERED_DAYS };
   const spool = spoolFolder === null ? null : new SpoolReader(realDisk, spoolFolder);
@@ -84,7 +102,7 @@ export function heldReader(parts: ReaderParts): Reader {
     },
     async () => cells.all().flatMap((cell) => (cell.trouble === null ? [] : [cellCondition(cell)])),
     async (nowMs) => liveConditions(history, nowMs),
-    (nowMs) => readAgentConditions(database, settings.ALERT_PENDING_SECONDS, nowMs),
+    (nowMs) => readAgentConditions(parts, whole, nowMs),
     (nowMs) => readHeldConditions(database, settings.ALERT_PENDING_SECONDS, nowMs),
     async () =>
       (await readUndelivered(database)).map(({ count, ...agent }) => ({
@@ -92,7 +110,7 @@ export function heldReader(parts: ReaderParts): Reader {
         subject: agent,
         value: count,
       })),
-    keptFor(REFUSED_VALID_MS, (nowMs) => readRefusalConditions(database, nowMs)),
+    keptFor(REFUSED_VALID_MS, (nowMs) => readRefusalConditions(database, whole, nowMs)),
     async (nowMs) =>
       (await readUsedOldSecrets(database, nowMs)).map(({ ends_at, rotated_at: since, ...webhook }) => ({
         kind: 'old_secret',
@@ -102,53 +120,58 @@ export function heldReader(parts: ReaderParts): Reader {
       })),
     keptFor(FILTERS_VALID_MS, async () => filterConditions(await readFilters(database, null, FILTERS_MAX))),
     keptFor(RETENTION_VALID_MS, (nowMs) => readRetentionConditions(database, retention, nowMs)),
-    async (nowMs) => (await readOverdueWebhooks(database, nowMs)).map((one) => silentCondition(one, nowMs)),
-    keptFor(SILENT_VALID_MS, async (nowMs) =>
-      (await readSilentWebhooks(database, nowMs)).map((one) => silentCondition(one, nowMs)),
-    ),
+    async (nowMs) => {
+      const overdue = whole('overdue', WEBHOOKS_MAX, await readOverdueWebhooks(database, nowMs), ['silent']);
+      return overdue.map((one) => silentCondition(one, nowMs));
+    },
+    keptFor(SILENT_VALID_MS, async (nowMs) => {
+      const silent = whole('silent', WEBHOOKS_MAX, await readSilentWebhooks(database, nowMs), ['silent']);
+      return silent.map((one) => silentCondition(one, nowMs));
+    }),
   ];
   return async (nowMs) => {
-    return (await Promise.all(readers.map((read) => read(nowMs)))).flat();
+    const held = (await Promise.all(readers.map((read) => read(nowMs)))).flat();
+    return { held, cut: new Set([...cut.values()].flat()) };
   };
 }
 
+/** Notes whether a list was cut at its limit, and returns it. */
+type Whole = <Row>(list: string, max: number, rows: Row[], kinds: readonly ConditionKind[]) => Row[];
+const AGENT_KINDS = ['dead_letters', 'paused', 'pending'] as const;
+const REFUSAL_KINDS = ['rejections', 'limited', 'failing'] as const;
+
 const secondsSince = (iso: string, nowMs: number) => (nowMs - Date.parse(iso)) / 1000;
 
-async function readAgentConditions(database: Database, pendingMax: number, nowMs: number): Promise<Held[]> {
-  const agents = await readAgentActivity(database, null);
-  const isOver = (since: string | null, seconds: number) => since !== null && secondsSince(since, nowMs) > seconds;
-  const isLate = (one: (typeof agents)[number]) => !one.paused && isOver(one.waiting_since, pendingMax);
-  const isForgotten = (one: (typeof agents)[number]) => isOver(one.paused_at, conditionTable.paused.threshold);
-  const shown = agents.filter((one) => one.dead > 0 || isLate(one) || isForgotten(one));
-  const ids = shown.map((one) => one.agent_id);
-  const [names, dead] = await Promise.all([readNamesOfAgents(database, ids), readDeadGroups(database, ids)]);
-  return shown.flatMap((one): Held[] => {
-    const { agent_id: id, waiting_since: since, paused_at: pausedAt } = one;
-    const subject = { id, name: names.get(id) ?? id };
-    const threshold = pendingMax;
-    return [
-      ...dead
-        .filter((group) => group.agent_id === id)
-        .map(({ reason, count: value, first_at }): Held => {
-          const query = reason === null ? '' : `&reason=${encodeURIComponent(reason)}`;
-          return {
-            kind: 'dead_letters',
-            subject,
-            value,
-            since: first_at,
-            part: partOf(reason),
-            query,
-            cause: shortened(reason),
-          };
-        }),
-      ...(isForgotten(one)
-        ? [{ kind: 'paused', subject, value: secondsSince(pausedAt!, nowMs), since: pausedAt! } as const]
-        : []),
-      ...(isLate(one)
-        ? [{ kind: 'pending', subject, value: secondsSince(since!, nowMs), threshold, since: since! } as const]
-        : []),
-    ];
-  });
+/** A condition whose value is its duration. */
+function lasting(kind: ConditionKind, subject: NonNullable<Held['subject']>, since: string, nowMs: number) {
+  return { kind, subject, since, value: secondsSince(since, nowMs) };
+}
+
+async function readAgentConditions({ database, settings }: ReaderParts, whole: Whole, nowMs: number): Promise<Held[]> {
+  const threshold = settings.ALERT_PENDING_SECONDS;
+  const agents = whole('agents', AGENTS_MAX, await readActiveAgents(database), AGENT_KINDS);
+  const names = new Map(agents.map(({ id, name }) => [id, name]));
+  const subjectOf = (id: string) => ({ id, name: names.get(id)! });
+  const [dead, waiting] = await Promise.all([
+    readDeadGroups(database, [...names.keys()]),
+    readWaiting(database, [...names.keys()]),
+  ]);
+  const paused = agents.flatMap(({ id, paused_at: since }) =>
+    since === null ? [] : lasting('paused', subjectOf(id), since, nowMs),
+  );
+  const late = waiting.flatMap(({ agent_id, since, paused }) =>
+    paused ? [] : { ...lasting('pending', subjectOf(agent_id), since, nowMs), threshold },
+  );
+  return [
+    ...dead.map(({ agent_id, reason, is_rest, count: value, first_at: since }): Held => {
+      const facts = { kind: 'dead_letters', subject: subjectOf(agent_id), value, since } as const;
+      if (is_rest) return { ...facts, ...FURTHER };
+      const query = reason === null ? '' : `&reason=${encodeURIComponent(reason)}`;
+      return { ...facts, part: partOf(reason), query, cause: shortened(reason) };
+    }),
+    ...paused.filter(({ value }) => value > conditionTable.paused.threshold),
+    ...late.filter(({ value }) => value > threshold),
+  ];
 }
 
 const REASON_CHARACTERS_SHOWN = 120;
@@ -169,10 +192,10 @@ function partOf(reason: string | null): string {
 }
 
 async function readHeldConditions(database: Database, threshold: number, nowMs: number): Promise<Held[]> {
-  return (await readLongestHeld(database))
-    .map(({ agent_id: id, name, since }) => ({ subject: { id, name }, since, value: secondsSince(since, nowMs) }))
-    .filter(({ value }) => value > threshold)
-    .map((held) => ({ kind: 'held', threshold, ...held }));
+  const held = await readLongestHeld(database);
+  return held
+    .map(({ agent_id: id, name, since }) => ({ ...lasting('held', { id, name }, since, nowMs), threshold }))
+    .filter(({ value }) => value > threshold);
 }
 
 /** Undelivered events that are about to be removed, and days that could not be archived. */
@@ -194,7 +217,7 @@ type Silent = Awaited<ReturnType<typeof readSilentWebhooks>>[number];
 
 function silentCondition(webhook: Silent, nowMs: number): Held {
   const { silent_since: since, expect_every_seconds: threshold } = webhook;
-  return { kind: 'silent', subject: webhookOf(webhook), value: secondsSince(since, nowMs), threshold, since };
+  return { ...lasting('silent', webhookOf(webhook), since, nowMs), threshold };
 }
 
 function causeOf(failure: CommitFailure): Pick<Held, 'cause' | 'fix'> {
@@ -229,9 +252,7 @@ function cellCondition(cell: Cell): Held {
 
 function liveConditions({ latest, seconds }: ReaderParts['history'], nowMs: number): Held[] {
   const processes = latest?.processes ?? [];
-  // A primary of an older build does not count them.
-  const refused = seconds.reduce((sum, second) => sum + (second.connections_refused ?? 0), 0);
-  // A primary of an older build does not send them.
+  const refused = seconds.reduce((sum, second) => sum + second.connections_refused, 0);
   const { newest } = latest?.process_deaths ?? noDeaths;
   const isOff = processes.some((one) => one.rate_limit_store === 'degraded');
   return [
@@ -283,8 +304,8 @@ export function webhookOf({
 }
 
 /** What the refused requests of webhooks mean: rejected signatures, their rate limit, or nothing that verifies. */
-async function readRefusalConditions(database: Database, nowMs: number): Promise<Held[]> {
-  const all = await readRefusedRequests(database, nowMs);
+async function readRefusalConditions(database: Database, whole: Whole, nowMs: number): Promise<Held[]> {
+  const all = whole('refused', WEBHOOKS_MAX, await readRefusedRequests(database, nowMs), REFUSAL_KINDS);
   const rejecting = all.filter((one) => one.rejected >= conditionTable.rejections.threshold && !isFixed(one, nowMs));
   const ids = rejecting.map(({ webhook_id }) => webhook_id);
   const groups = await readRejectionGroups(database, ids, nowMs - HOUR_MS);

@@ -23,7 +23,6 @@ export type Reported = Required<Omit<Held, 'cause' | 'fix' | 'part' | 'query'>> 
   begins: boolean;
 };
 
-/** The spool of this machine. */
 export interface MachineSpool {
   id: string;
   name: string;
@@ -32,7 +31,6 @@ export interface MachineSpool {
   oldestMs: number | null;
 }
 
-/** The machine that evaluates. */
 export interface Machine {
   /** When its primary started, Unix milliseconds. */
   startedMs: number;
@@ -50,9 +48,6 @@ export interface Machine {
 const START_GRACE_MS_MAX = 3_600_000;
 const DEAD_NEW_MS = DEAD_NEW_MINUTES * 60_000;
 
-const AGENTS_MAX = 10_000;
-const WEBHOOKS_MAX = 1_000;
-
 /** @param nowMs Unix milliseconds. */
 export async function readReported(
   query: Query,
@@ -61,11 +56,11 @@ export async function readReported(
   nowMs: number,
 ): Promise<Reported[]> {
   const database = { query };
-  const agents = new Map((await readActiveAgents(database, AGENTS_MAX)).map((agent) => [agent.id, agent]));
+  const agents = new Map((await readActiveAgents(database)).map((agent) => [agent.id, agent]));
   const waiting = await readWaiting(database, [...agents.keys()]);
   const dead = await readNewDeadLetters(database, nowMs - DEAD_NEW_MS);
-  const refused = await readRefusedRequests(database, nowMs, WEBHOOKS_MAX);
-  const overdue = await readOverdueWebhooks(database, nowMs, WEBHOOKS_MAX);
+  const refused = await readRefusedRequests(database, nowMs);
+  const overdue = await readOverdueWebhooks(database, nowMs);
   const secondsSince = (iso: string) => Math.floor((nowMs - Date.parse(iso)) / 1000);
   return [
     ...waiting.flatMap(({ agent_id, since, paused }) =>

@@ -40,14 +40,12 @@ function promql(
   return String.raw({ raw: text }, ...names);
 }
 
-/** Severity and texts of a condition. */
 function about(kind: RuledKind): Pick<Rule, 'severity' | 'summary' | 'runbook'> {
   const { severity, runbook }: { severity: Rule['severity']; runbook: string } = conditionTable[kind];
   const { meaning } = kind === 'database' || kind === 'rate_limits' ? conditionTable[kind] : reportOf(kind);
   return { severity, summary: `${meaning[0]!.toUpperCase()}${meaning.slice(1)}.`, runbook };
 }
 
-/** The conditions with a runbook. */
 type RuledKind = {
   [Kind in ConditionKind]: (typeof conditionTable)[Kind] extends { runbook: string } ? Kind : never;
 }[ConditionKind];

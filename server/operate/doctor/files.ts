@@ -6,6 +6,7 @@ import { dataDirMode } from '../../base/files/data-dir.ts';
 import type { Settings } from '../../base/settings/read.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
 import { advice, type CheckTable, type Finding, ok, problem, problemOf } from '../../model/check.ts';
+import { diskPlaces } from '../../model/disks.ts';
 import { OperatorError } from '../../model/fault.ts';
 import { type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
 import { isFull, realDisk } from '../../receive/spool/disk.ts';
@@ -96,10 +97,6 @@ export async function readKey(settings: Settings): Promise<{ found: Finding; key
   }
 }
 
-/** The embedded server keeps up to max_wal_size (4 GB) of WAL beside the data. */
-const DATABASE_ADVICE_BYTES = 5 * 2 ** 30;
-/** A DATA_DIR without a database contains a key, logs and locks. */
-const FILES_ADVICE_BYTES = 2 ** 30;
 const PROBLEM_BYTES = 2 ** 29;
 
 export interface Disk {
@@ -136,7 +133,7 @@ function judgeDisk(path: string, freeBytes: number, embedded: boolean) {
     : 'when the disk is full, keys and logs are lost';
   const fix = `free some space, or use a larger disk: ${consequence}`;
   if (freeBytes < PROBLEM_BYTES) return problem(finding, fix);
-  return freeBytes < (embedded ? DATABASE_ADVICE_BYTES : FILES_ADVICE_BYTES) ? advice(finding, fix) : ok(finding);
+  return freeBytes < diskPlaces[embedded ? 'postgres' : 'data'] ? advice(finding, fix) : ok(finding);
 }
 
 async function readDisk(path: string): Promise<Disk | null> {

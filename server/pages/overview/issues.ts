@@ -1,6 +1,6 @@
 /** /issues: what needs a person, who looks after it, and what was resolved. */
 import { DAY_MS, HOUR_MS } from '../../base/time/durations.ts';
-import { conditionTable } from '../../model/conditions.ts';
+import { actionOf } from '../../model/conditions.ts';
 import { type Issue, issueStates } from '../../model/issues.ts';
 import type { Role } from '../../model/users.ts';
 import { sparkFrame, sparkOf } from '../charts/chart.ts';
@@ -24,7 +24,7 @@ function shownIssue(issue: Issue) {
     ...issue,
     ...ownPage(issue.url),
     title: issue.title.replace(/\.$/, ''),
-    action: conditionTable[issue.kind].action,
+    action: actionOf(issue.kind),
     spark: sparkOf(issue.hours),
     sparkFrame,
   };

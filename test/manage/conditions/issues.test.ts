@@ -86,6 +86,12 @@ describe('what holds', () => {
     expect(await seenAfter(45_000)).toMatchObject([{ state: 'resolved' }]);
   });
 
+  test('what a list that was cut does not name is not resolved', async () => {
+    await seenAfter(0, dead(2));
+    await recordHeld(fresh.database, [], startMs + 1, new Set(['dead_letters']));
+    expect(await seenAfter(1, dead(2))).toMatchObject([{ state: 'open', first_at: iso(-60_000), count: 2 }]);
+  });
+
   test('the groups of a subject are bounded, and further ones are counted as one', async () => {
     const flood = (from: number) => Array.from({ length: 30 }, (_, index) => dead(index + 1, `reason ${from + index}`));
     const first = await seenAfter(0, ...flood(0), { ...dead(7), kind: 'rejections' });
@@ -108,15 +114,10 @@ describe('what holds', () => {
     expect((await seenAfter(30 * HOUR_MS, dead(1)))[0]!.hours).toEqual([...Array(23).fill(0), 1]);
   });
 
-  test('a snooze ends with its issue; one of an earlier release holds for each group', async () => {
-    await fresh.database.query({
-      text: `insert into issues (id, kind, subject_id, first_at, last_at, count, facts, snoozed_until)
-             values (gen_random_uuid(), 'dead_letters', 'a', now(), now(), 1, '{"name":"a"}', $1)`,
-      values: [iso(HOUR_MS)],
-    });
-    const states = async (ms: number, ...held: Held[]) =>
-      (await seenAfter(ms, ...held)).filter(({ title }) => title.includes('timeout')).map(({ state }) => state);
-    expect(await states(0, dead(1))).toEqual(['snoozed']);
+  test('a snooze ends with its issue', async () => {
+    const states = async (ms: number, ...held: Held[]) => (await seenAfter(ms, ...held)).map(({ state }) => state);
+    expect(await states(0, dead(1))).toEqual(['open']);
+    await fresh.database.query({ text: 'update issues set snoozed_until = $1', values: [iso(HOUR_MS)] });
     expect(await states(HOUR_MS - 1, dead(1))).toEqual(['snoozed']);
     expect(await states(HOUR_MS, dead(1))).toEqual(['open']);
     await fresh.database.query({ text: 'update issues set snoozed_until = $1', values: [iso(5 * HOUR_MS)] });

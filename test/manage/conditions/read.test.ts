@@ -45,8 +45,8 @@ interface Reported {
   /** Unix milliseconds of deaths of processes, newest first. */
   deaths?: number[];
   disks?: DiskState[];
-  /** Connections refused in each of the last seconds; undefined: the primary is of an older build. */
-  refused?: (number | undefined)[];
+  /** Connections refused in each of the last seconds. */
+  refused?: number[];
 }
 
 const parts = () => ({
@@ -63,11 +63,10 @@ async function read(reported: Reported = {}) {
   const { live, deaths, disks, refused = [], failure = null, spoolFolder = null, cell } = reported;
   const seconds = refused.map((connections_refused) => ({ connections_refused }) as Second);
   const newest = deaths?.map((ms) => ({ at: iso(ms), pid: 77, reason: 'SIGKILL', ran_ms: 1, recovered_ms: 1 }));
-  // A primary of an older build sends no deaths.
   const process_deaths = newest && { total: newest.length, newest };
   const latest =
     (live ?? newest) ? ({ processes: [{ pid: 77, ...live }], ...(newest && { process_deaths }), disks } as Live) : null;
-  const held = await heldReader({
+  const { held } = await heldReader({
     ...parts(),
     ...(cell === undefined ? {} : { cells: { all: () => [cell] } }),
     history: { latest, seconds },
@@ -429,6 +428,24 @@ test('dead letters are a condition for each reason', async () => {
   ]);
 });
 
+test('the many reasons of an agent are bounded, also of one that is older than many others', async () => {
+  const agent = await addAgent();
+  await run(`update agents set created_at = '2020-01-01' where id = $1`, [agent.id]);
+  await run(
+    `insert into agents (id, name, lookup_id, secret_hash)
+     select gen_random_uuid(), 'other', lpad(number::text, 12, '0'), sha256('') from generate_series(1, 200) number`,
+  );
+  await run(
+    `insert into deliveries (id, webhook_id, agent_id, event_id, received_at, bytes, state, finished_at, reason)
+     select gen_random_uuid(), $1, $2, gen_random_uuid(), now(), 0, 'dead', now(), number::text
+     from generate_series(1, 150) number`,
+    [agent.webhook, agent.id],
+  );
+  const found = (await read()).filter(({ subject }) => subject.id === agent.id);
+  expect(found).toHaveLength(101);
+  expect(found[0]).toMatchObject({ value: 50, title: 'Agent billing has 50 dead letters: further reasons.' });
+});
+
 const lowDisk = (free_bytes: number, full_in_seconds: number | null = null): DiskState => ({
   place: 'data',
   file_system: '1',
@@ -458,8 +475,8 @@ const reports: { kind: ConditionKind; calm: Reported; held: Reported; text: stri
   },
   {
     kind: 'connections',
-    calm: { refused: [0, undefined] },
-    held: { refused: [undefined, 2, 0, 1] },
+    calm: { refused: [0] },
+    held: { refused: [2, 0, 1] },
     text: `Machine ${hostname()} refused 3 connections within 5 minutes: too many were open.`,
   },
   {
@@ -533,6 +550,19 @@ test('a failed read is not kept', async () => {
   await fresh.cutOff();
   await expect(reader(nowMs)).rejects.toThrow();
   await fresh.restore();
-  const held = await until(() => reader(nowMs).catch(() => null));
+  const { held } = await until(() => reader(nowMs).catch(() => null));
   expect(held.some(({ subject }) => subject?.id === id)).toBe(true);
+});
+
+test('a list that is cut at its limit says so', async () => {
+  const cut = async () => [...(await heldReader(parts())(nowMs)).cut];
+  expect(await cut()).toEqual([]);
+  await run(
+    `with added as (
+       insert into webhooks (id, name) select gen_random_uuid(), 'flood' from generate_series(1, 1000) returning id)
+     insert into history (webhook_id, step, at, accepted, duplicates, rejected, limited, bytes)
+     select id, 60, $1, 0, 0, 1, 0, 0 from added`,
+    [iso(nowMs - MINUTE_MS)],
+  );
+  expect(await cut()).toEqual(['rejections', 'limited', 'failing']);
 });

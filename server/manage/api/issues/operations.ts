@@ -32,10 +32,10 @@ export function issueOperations(parts: ReaderParts) {
   let outage: IssueRow[] = [];
   const update = coalesced(async () => {
     const nowMs = Date.now();
-    const held = await read(nowMs);
+    const { held, cut } = await read(nowMs);
     outage = held.filter(({ kind }) => kind === 'database').map((one) => unstored(one, nowMs));
     try {
-      await recordHeld(database, held, nowMs);
+      await recordHeld(database, held, nowMs, cut);
     } catch (error) {
       if (outage.length === 0) throw error;
     }
@@ -48,7 +48,6 @@ export function issueOperations(parts: ReaderParts) {
   const describe = (row: IssueRow) => describeIssue(row, settings.PUBLIC_URL, Date.now());
 
   return {
-    /** Brings the issues up to date. */
     updateIssues: update,
     operations: {
       listIssues: operation({

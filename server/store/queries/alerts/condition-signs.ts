@@ -4,8 +4,9 @@ import { lesser, summedBy, sumOf } from '../../connect/place.ts';
 import type { Database } from '../../connect/pool.ts';
 import { arrayOf, isoColumn, isoText } from '../../sql.ts';
 
-/** Limit on the webhooks in one result, unless the caller has its own. */
-const WEBHOOKS_MAX = 100;
+/** Limits of one result. A list that is as long may lack further ones. */
+export const WEBHOOKS_MAX = 1_000;
+export const AGENTS_MAX = 10_000;
 /** Newest dead letters that are looked at. */
 const DEAD_READ_MAX = 100_000;
 export interface RefusedRequests {
@@ -39,11 +40,7 @@ export interface RefusedRequests {
  * accepted ones are read from the quarters of an hour.
  * @param nowMs Unix milliseconds.
  */
-export function readRefusedRequests(
-  { query }: Pick<Database, 'query'>,
-  nowMs: number,
-  webhooksMax = WEBHOOKS_MAX,
-): Promise<RefusedRequests[]> {
+export function readRefusedRequests({ query }: Pick<Database, 'query'>, nowMs: number): Promise<RefusedRequests[]> {
   return query<RefusedRequests>({
     name: 'read-refused-requests',
     text: `
@@ -77,8 +74,8 @@ export function readRefusedRequests(
       ) r on true
       where w.deleted_at is null
       order by h.rejected + h.limited + h.refused desc, w.id
-      limit $2`,
-    values: [new Date(nowMs).toISOString(), webhooksMax],
+      limit ${WEBHOOKS_MAX}`,
+    values: [new Date(nowMs).toISOString()],
   });
 }
 
@@ -93,10 +90,10 @@ export interface RejectionGroup {
   newest_is_fixed: boolean;
 }
 
-/** Groups of one reading: a sender that chooses its headers could make as many as rejections are kept. */
-const GROUPS_READ_MAX = 1_000;
+/** Groups of one webhook or agent: those who choose headers or reasons could make as many as rejections or dead letters are read. */
+const GROUPS_MAX = 100;
 
-/** Groups the rejections of these webhooks that are kept since a time and were not accepted, the largest first. @param sinceMs Unix milliseconds. */
+/** Groups the rejections of these webhooks that are kept since a time and were not accepted: the largest, up to GROUPS_MAX of each. @param sinceMs Unix milliseconds. */
 export async function readRejectionGroups(
   { query }: Pick<Database, 'query'>,
   webhookIds: readonly string[],
@@ -106,13 +103,17 @@ export async function readRejectionGroups(
   return query<RejectionGroup>({
     name: 'read-rejection-groups',
     text: `
-      select r.webhook_id, r.reason::text as reason, r.header, count(*)::int as count, ${isoText('min(r.received_at)')} as first_at,
-        (array_agg(coalesce(r.checked_reason = 'verifies_now', false) order by r.id desc))[1] as newest_is_fixed
-      from rejections r
-      where r.webhook_id = any ($1::uuid[]) and r.received_at >= $2 and r.accepted_event_id is null
-      group by r.webhook_id, r.reason, r.header
-      order by count(*) desc, min(r.received_at)
-      limit ${GROUPS_READ_MAX}`,
+      select webhook_id, reason, header, count, first_at, newest_is_fixed
+      from (
+        select r.webhook_id, r.reason::text as reason, r.header, count(*)::int as count, ${isoText('min(r.received_at)')} as first_at,
+          (array_agg(coalesce(r.checked_reason = 'verifies_now', false) order by r.id desc))[1] as newest_is_fixed,
+          row_number() over (partition by r.webhook_id order by count(*) desc, min(r.received_at)) as rank
+        from rejections r
+        where r.webhook_id = any ($1::uuid[]) and r.received_at >= $2 and r.accepted_event_id is null
+        group by r.webhook_id, r.reason, r.header
+      ) g
+      where rank <= ${GROUPS_MAX}
+      order by count desc, first_at`,
     values: [arrayOf(webhookIds), new Date(sinceMs).toISOString()],
   });
 }
@@ -120,16 +121,18 @@ export async function readRejectionGroups(
 interface DeadGroup {
   agent_id: string;
   reason: string | null;
+  /** All groups that are not among the GROUPS_MAX largest. */
+  is_rest: boolean;
   count: number;
   first_at: string;
 }
 
 const deadGroups = summedBy<DeadGroup>(
-  ({ agent_id, reason }) => JSON.stringify([agent_id, reason]),
+  ({ agent_id, reason, is_rest }) => JSON.stringify([agent_id, reason, is_rest]),
   (one, other) => ({ ...sumOf(one, other), first_at: lesser(one.first_at, other.first_at)! }),
 );
 
-/** Groups the dead letters of these agents by reason, up to DEAD_COUNTED_MAX of each agent, the largest first. */
+/** Groups the dead letters of these agents by reason, up to DEAD_COUNTED_MAX of each agent, the largest first, and the rest as one. */
 export async function readDeadGroups(
   { query }: Pick<Database, 'query'>,
   agentIds: readonly string[],
@@ -138,12 +141,17 @@ export async function readDeadGroups(
   return query<DeadGroup>({
     name: 'read-dead-groups',
     text: `
-      select a.id as agent_id, d.reason, count(*)::int as count, ${isoText('min(d.finished_at)')} as first_at
-      from unnest($1::uuid[]) a (id) cross join lateral (
-        select reason, finished_at from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}
-      ) d
-      group by a.id, d.reason
-      order by count(*) desc, min(d.finished_at)`,
+      select agent_id, case when not is_rest then reason end as reason, is_rest, sum(count)::int as count, ${isoText('min(first_at)')} as first_at
+      from (
+        select a.id as agent_id, d.reason, count(*) as count, min(d.finished_at) as first_at,
+          row_number() over (partition by a.id order by count(*) desc, min(d.finished_at)) > ${GROUPS_MAX} as is_rest
+        from unnest($1::uuid[]) a (id) cross join lateral (
+          select reason, finished_at from deliveries where agent_id = a.id and state = 'dead' limit ${DEAD_COUNTED_MAX}
+        ) d
+        group by a.id, d.reason
+      ) g
+      group by 1, 2, 3
+      order by sum(count) desc, min(first_at)`,
     values: [arrayOf(agentIds)],
     place: { each: deadGroups, lenient: true },
   });
@@ -177,26 +185,12 @@ export function readNewDeadLetters({ query }: Pick<Database, 'query'>, sinceMs: 
 }
 
 /** Reads the agents that are neither revoked nor temporary, oldest first. */
-export function readActiveAgents(
-  { query }: Pick<Database, 'query'>,
-  agentsMax: number,
-): Promise<{ id: string; name: string }[]> {
+export function readActiveAgents({
+  query,
+}: Pick<Database, 'query'>): Promise<{ id: string; name: string; paused_at: string | null }[]> {
   return query({
-    text: 'select id, name from agents where revoked_at is null and not temporary order by created_at, id limit $1',
-    values: [agentsMax],
+    name: 'read-active-agents',
+    text: `select id, name, ${isoColumn('paused_at')} from agents where revoked_at is null and not temporary
+           order by created_at, id limit ${AGENTS_MAX}`,
   });
-}
-
-/** Reads the names of agents by id; unknown ids are omitted. */
-export async function readNamesOfAgents(
-  { query }: Pick<Database, 'query'>,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  if (ids.length === 0) return new Map();
-  const rows = await query<{ id: string; name: string }>({
-    name: 'read-names-of-agents',
-    text: 'select id, name from agents where id = any ($1::uuid[])',
-    values: [arrayOf(ids)],
-  });
-  return new Map(rows.map(({ id, name }) => [id, name]));
 }

@@ -3,9 +3,8 @@
 import type { Database } from '../../connect/pool.ts';
 import { isoText } from '../../sql.ts';
 import { hourOf, lastEventAt } from '../webhooks/state.ts';
+import { WEBHOOKS_MAX } from './condition-signs.ts';
 
-/** Limit on the webhooks in one result, unless the caller has its own. */
-const WEBHOOKS_MAX = 100;
 /**
  * A webhook is silent after twice its longest pause of the last seven days, and after an hour at least. It must have had events in
  * this many hours of those days: the pauses of a webhook that is rarely used say nothing. Nights and weekends are pauses like others.
@@ -31,7 +30,6 @@ const silentSince = `greatest(coalesce(${lastEventAt}, w.created_at), w.enabled_
 export function readOverdueWebhooks(
   { query }: Pick<Database, 'query'>,
   nowMs: number,
-  webhooksMax = WEBHOOKS_MAX,
 ): Promise<(SilentWebhook & { expect_every_seconds: number })[]> {
   return query({
     name: 'read-overdue-webhooks',
@@ -41,8 +39,8 @@ export function readOverdueWebhooks(
       where w.deleted_at is null and w.enabled and w.expect_every_seconds is not null
         and ${silentSince} < $1::timestamptz - make_interval(secs => w.expect_every_seconds)
       order by ${silentSince}, w.id
-      limit $2`,
-    values: [new Date(nowMs).toISOString(), webhooksMax],
+      limit ${WEBHOOKS_MAX}`,
+    values: [new Date(nowMs).toISOString()],
   });
 }
 
