@@ -1,8 +1,13 @@
-/** A receiver of alerts: verifies each request with the library of Standard Webhooks. */
+/** The alerts of a primary, and a receiver of them, which verifies each request with the library of Standard Webhooks. */
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { onTestFinished } from 'vitest';
+import type { Settings } from '../../server/base/settings/read.ts';
+import type { DiskState } from '../../server/model/disks.ts';
+import { Alerts } from '../../server/operate/primary/alerts.ts';
+import { emptySpool, type SpoolContents } from '../../server/receive/spool/contents.ts';
+import type { Database } from '../../server/store/connect/pool.ts';
 
 export const ALERT_SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 
@@ -43,4 +48,28 @@ export async function startAlertReceiver(): Promise<AlertReceiver> {
   });
   receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/SECRETPATH`;
   return receiver;
+}
+
+interface Machine {
+  /** Null: it has no spool. */
+  folder?: string | null;
+  contents?: () => Promise<SpoolContents>;
+  disks?: DiskState[];
+  startedMs?: number;
+}
+
+/** The alerts of a machine that has just started, so that nothing is remembered outside the database and DATA_DIR, and what it logs. */
+export function alertsOf(
+  database: Database,
+  settings: Settings,
+  { folder = null, contents = async () => emptySpool, disks = [], startedMs = 0 }: Machine = {},
+) {
+  const lines: [string, unknown][] = [];
+  const log = Object.assign((event: string, fields: unknown) => void lines.push([event, fields]), {
+    enabled: () => true,
+    dropped: () => 0,
+  });
+  const [cells, spool] = [{ all: () => [] }, { folder, contents }];
+  const parts = { database, log, settings: () => settings, cells, spool, disks: { states: disks }, startedMs };
+  return { alerts: new Alerts(parts), lines };
 }

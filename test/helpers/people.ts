@@ -159,3 +159,21 @@ export function signIn(
 export function cookieOf({ headers }: Answer): string {
   return headers.get('set-cookie')?.split(';')[0] ?? '';
 }
+
+/** The newest entry of the audit log. */
+export async function lastAudit({ database }: Pick<TestApp, 'database'>) {
+  const [row] = await database.query<{
+    entry: { action: string; actor: object; before: object | null; after: object };
+  }>({ text: 'select entry from audit_log order by number desc limit 1' });
+  return row!.entry;
+}
+
+/** Runs of six characters from the secret parts of a token that occur in a line of a log. */
+export function leaksIn(lines: readonly string[], tokens: readonly string[]): string[] {
+  const text = lines.join('\n');
+  return tokens.flatMap((token) => {
+    const secret = token.slice(3);
+    const runs = Array.from({ length: secret.length - 5 }, (_, i) => secret.slice(i, i + 6));
+    return runs.filter((run) => text.includes(run));
+  });
+}

@@ -1,6 +1,5 @@
 /**
- * Changes one configured resource: in one transaction with its audit entry, then announced. Resolves once every process knows the
- * change.
+ * Changes one resource: in one transaction with its audit entry, then announced. Resolves once every process knows the change.
  */
 
 import { ProblemError, problem, type Result } from '../../base/http/problem.ts';
@@ -27,10 +26,11 @@ interface Created {
   more?: AuditMembers;
 }
 
-/** A kind of resource. */
 interface Kind<Row> {
   /** Prefix of its announcements and of its actions in the audit log. */
   name: AuditKind;
+  /** As the audit log names one. */
+  nameOf(row: Row): string;
   /** Problem when the resource does not exist, or cannot be changed. */
   unknown: ProblemCode;
   /** Locks the row until the transaction ends. Returns false if there is no row that can be changed. */
@@ -44,13 +44,16 @@ export interface ChangeParts {
   changes: Changes;
 }
 
-export class Changer<Row extends { id: string; name: string }> {
-  readonly #parts: ChangeParts;
+export class Changer<Row extends { id: string }> {
+  readonly #parts: { database: Database; changes: Changes | null };
   readonly #actor: Actor;
   readonly #kind: Kind<Row>;
 
-  /** @param actor author of the changes */
-  constructor(parts: ChangeParts, actor: Actor, kind: Kind<Row>) {
+  /**
+   * @param parts `changes` null: every request reads the resource from the database, so that nothing is announced
+   * @param actor author of the changes
+   */
+  constructor(parts: { database: Database; changes: Changes | null }, actor: Actor, kind: Kind<Row>) {
     this.#parts = parts;
     this.#actor = actor;
     this.#kind = kind;
@@ -95,11 +98,8 @@ export class Changer<Row extends { id: string; name: string }> {
     const { database, changes } = this.#parts;
     const payload = `${this.#kind.name}:${id}`;
     try {
-      return await changes.announced(
-        payload,
-        () => database.transaction(work),
-        ({ kind }) => kind === 'done',
-      );
+      const changed = () => database.transaction(work);
+      return await (changes?.announced(payload, changed, ({ kind }) => kind === 'done') ?? changed());
     } catch (error) {
       // What only the database can decide, thrown to roll the transaction back.
       if (error instanceof ProblemError) return error.problem;
@@ -107,8 +107,9 @@ export class Changer<Row extends { id: string; name: string }> {
     }
   }
 
-  #record(query: Query, verb: string, { id, name }: Row, states: { before: object | null; after: object | null }) {
-    const kind = this.#kind.name;
-    return record(query, this.#actor, { action: `${kind}.${verb}`, target: { kind, id, name }, ...states });
+  #record(query: Query, verb: string, row: Row, states: { before: object | null; after: object | null }) {
+    const { name: kind, nameOf } = this.#kind;
+    const target = { kind, id: row.id, name: nameOf(row) };
+    return record(query, this.#actor, { action: `${kind}.${verb}`, target, ...states });
   }
 }

@@ -90,8 +90,7 @@ export class Idempotency {
     const opened = answer && unseal(answer, this.#keys, contextOf(own));
     if (opened !== null) {
       const { request: digest, ...rendered } = JSON.parse(opened.toString('utf8')) as Kept;
-      if (digest === undefined ? !this.#isSame(request, fingerprint) : digest !== digestOf(request))
-        return problem('idempotency_key_reused');
+      if (digest !== digestOf(request)) return problem('idempotency_key_reused');
       const headers = { ...rendered.headers, 'idempotent-replayed': 'true' };
       return {
         kind: 'encoded',
@@ -119,11 +118,8 @@ export class Idempotency {
   }
 }
 
-/**
- * The sealed data. It contains a digest of the request, which can be compared after the key of the fingerprint is gone; responses
- * stored by earlier releases have none.
- */
-type Kept = Rendered & { request?: string };
+/** The sealed data. It contains a digest of the request, which can be compared after the key of the fingerprint is gone. */
+type Kept = Rendered & { request: string };
 
 function digestOf(request: KeyedRequest): string {
   return createHash('sha256').update(textOf(request)).digest('base64');

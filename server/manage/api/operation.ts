@@ -77,7 +77,6 @@ export interface ApiRequest<Who, Query, Input> {
   readonly exchange: Exchange;
 }
 
-/** Who an operation may be for. */
 export type Who = Person | Reader | Agent | null;
 
 interface OperationFacts {
@@ -148,6 +147,11 @@ export function refusedId({ role }: Person, { id }: { id?: string | undefined })
 /** The reply to a result: what `answer` makes of its value, or its problem. */
 export function replyTo<T, R>(result: Result<T>, answer: (value: T) => R): R | Problem {
   return result.kind === 'problem' ? result : answer(result.value);
+}
+
+/** The reply with a resource, or the problem that it does not exist. */
+export function found<T>(resource: T | undefined, unknown: ProblemCode, detail?: string): Done<200, T> | Problem {
+  return resource === undefined ? problem(unknown, detail) : done(200, resource);
 }
 
 export function done<Status extends number>(status: Status): Done<Status, undefined>;

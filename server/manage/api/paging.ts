@@ -33,7 +33,6 @@ export function idList(max: number, otherwise: string) {
     .describe(`ids separated by commas, at most ${max}; absent: the newest ${max} ${otherwise}`);
 }
 
-/** A parameter with the value true or false. */
 export const flag = z.enum(['true', 'false']);
 
 /** Value of a flag; null: not given. */
@@ -43,12 +42,13 @@ export function flagValue(given: z.output<typeof flag> | undefined): boolean | n
 
 /**
  * @param rows one more than `limit` if there is a next page
+ * @param describe default: a row is an item as it is
  * @param cursorOf cursor of the page after this row; default: its id, for lists ordered by id
  */
-export function pageOf<Row extends { id: string }, Item>(
+export function pageOf<Row extends { id: string }, Item = Row>(
   rows: readonly Row[],
   limit: number,
-  describe: (row: Row) => Item,
+  describe: (row: Row) => Item = (row) => row as unknown as Item,
   cursorOf: (row: Row) => string = ({ id }) => id,
 ): { items: Item[]; next_cursor: string | null } {
   const page = rows.slice(0, limit);
@@ -71,12 +71,10 @@ export async function cursorProblem(
   return invalidQuery({ issues: [{ path: ['cursor'], detail: CURSOR_DELETED }], omitted: 0 });
 }
 
-/** Response schema of a list without pages. */
 export function listSchema<Item extends z.ZodType>(item: Item) {
   return z.object({ items: z.array(item).describe('all items') });
 }
 
-/** Response schema of a page of a list. */
 export function pageSchema<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item).describe('the items of this page'),

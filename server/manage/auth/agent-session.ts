@@ -17,7 +17,6 @@ interface SessionClaim {
   expiresAtMs: number;
 }
 
-/** A verified claim. */
 export interface ReadClaim extends SessionClaim {
   /** Index of the key that signed it. */
   keyIndex: number;

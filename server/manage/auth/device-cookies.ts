@@ -2,8 +2,9 @@
  * Device cookies (OWASP, "Slow Down Online Guessing Attacks with Device Cookies"): a browser in which the user has signed in
  * before has its own failure counter. An attacker who causes the account to be paused does not lock out its owner.
  */
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import type { Exchange } from '../../base/http/exchange.ts';
+import { sameText } from './csrf.ts';
 import { setCookie } from './sessions.ts';
 
 /** Lifetime of a device cookie, counted from the last sign-in. */
@@ -28,8 +29,7 @@ export class DeviceCookies {
    */
   counterKey(exchange: Exchange, userId: string, nowMs: number): string | null {
     const [nonce = '', expires = '', mac = ''] = (exchange.cookie(this.#name) ?? '').split('.');
-    const [given, wanted] = [Buffer.from(mac), Buffer.from(this.#mac(userId, nonce, expires))];
-    if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return null;
+    if (!sameText(mac, this.#mac(userId, nonce, expires))) return null;
     return Number(expires) * 1000 > nowMs ? `device:${nonce}` : null;
   }
 

@@ -6,7 +6,6 @@ import type { Actor } from '../../store/audit/actor.ts';
 import type { Agent } from '../../store/queries/agents/agents.ts';
 
 export interface Person {
-  /** Id of the user. */
   id: string;
   email: string;
   name: string;

@@ -1,7 +1,7 @@
 /**
  * The first administrator: from ADMIN_EMAIL and ADMIN_PASSWORD, or the first person to open the setup URL printed at startup.
  */
-import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import { weirCommand } from '../../base/command/name.ts';
 import type { Exchange } from '../../base/http/exchange.ts';
 import { problem, problemLater, type Result } from '../../base/http/problem.ts';
@@ -17,6 +17,7 @@ import {
   insertUser,
   lockAdministrators,
 } from '../../store/queries/users/users.ts';
+import { sameText } from './csrf.ts';
 import { Passwords } from './password-hash.ts';
 import { visitorActor } from './person.ts';
 import { type SignedIn, type SignInParts, startSession } from './sign-in.ts';
@@ -92,9 +93,4 @@ async function createFirstAdministrator(
   const after = (await findUser({ query }, { id: user.id }))!;
   await record(query, actor, { action: 'user.create', target: { kind: 'user', id: user.id, name: email }, after });
   return user;
-}
-
-function sameText(one: string, other: string): boolean {
-  const [a, b] = [Buffer.from(one), Buffer.from(other)];
-  return a.length === b.length && timingSafeEqual(a, b);
 }

@@ -30,7 +30,6 @@ export function accountKey(name: string): string {
 
 type PasswordUser = NonNullable<Awaited<ReturnType<typeof findPasswordUser>>>;
 
-/** Whose password is tried. */
 interface Tried {
   /** Undefined: no user signs in by this name. The same work is done. */
   user: PasswordUser | undefined;
@@ -48,7 +47,6 @@ export interface Attempt<T> {
   password: string;
   /** Called with a password that fits. Null: the user has changed since it was read. */
   use: (user: PasswordUser, succeeded: (query: Query) => Promise<void>, hasher: Hasher) => Promise<T | null>;
-  /** The result of a failure. */
   failed: Problem;
 }
 

@@ -120,15 +120,14 @@ export interface Sample {
   /** The spool would take an event now. */
   spools: boolean;
   gauges: Gauges;
-  /** The most frequent. Absent: the process is of an older build. */
-  unknownUrls?: readonly UnknownUrl[];
+  /** The most frequent. */
+  unknownUrls: readonly UnknownUrl[];
   threads: number;
   database: 'up' | 'down';
   rateLimitStore: 'ok' | 'degraded';
   leaving: boolean;
 }
 
-/** Number of seconds kept and shown. */
 export const HISTORY_SECONDS = 300;
 
 /** The last HISTORY_SECONDS, second by second, and the newest state in full. The primary and each process have one. */

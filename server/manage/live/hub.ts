@@ -17,10 +17,8 @@ interface HubParts {
   collect: () => Promise<void>;
   /** Sends the counts of the last second to every process. */
   send: (live: Live) => void;
-  /** Whether the database answers the primary. */
   databaseAnswers: () => boolean;
   outages: Pick<OutageLog, 'second'>;
-  /** Processes that died. */
   deaths: () => ProcessDeaths;
   disks: () => DiskState[];
   /** Rejects if the deliveries cannot be counted now. */

@@ -14,7 +14,6 @@ export const OVERLAP_MS = 15_000;
 /** Events per poll. More in a second would be unreadable. */
 export const LOOK_EVENTS_MAX = 200;
 
-/** Result of one poll. */
 export interface Found {
   /** Oldest first. */
   events: readonly NewEvent[];

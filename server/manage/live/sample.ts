@@ -4,10 +4,8 @@ import type { MetricName } from '../../base/telemetry/metric-table.ts';
 import type { Metrics } from '../../base/telemetry/metrics.ts';
 import type { Gauges, Sample, Totals } from './counters.ts';
 
-/** Path prefix of the ingest routes. */
 const INGEST_PREFIX = '/in/';
 
-/** The metrics that are gauges of a sample. */
 const sampled = {
   queue_events: 'weir_queue_events',
   verify_queue_requests: 'weir_verify_queue_requests',

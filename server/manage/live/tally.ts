@@ -38,7 +38,6 @@ export class Tally {
     this.#beforeMs = nowMs;
   }
 
-  /** Stores the newest sample of a process. */
   take(pid: number, sample: Sample, nowMs: number): void {
     const acceptedBefore = this.#processes.get(pid)?.acceptedBefore ?? 0;
     this.#processes.set(pid, { sample, takenMs: nowMs, acceptedBefore });
@@ -52,7 +51,6 @@ export class Tally {
     this.#processes.delete(pid);
   }
 
-  /** True while any process has an open stream. */
   get watched(): boolean {
     return [...this.#processes.values()].some(({ sample }) => sample.gauges.streams > 0);
   }
@@ -124,7 +122,7 @@ const UNKNOWN_URLS_SHOWN = 10;
 /** The same client and path may have reached several processes. */
 function unknownUrlsOf(samples: readonly Sample[]): UnknownUrl[] {
   const sums = new Map<string, UnknownUrl>();
-  for (const one of samples.flatMap(({ unknownUrls = [] }) => unknownUrls)) {
+  for (const one of samples.flatMap(({ unknownUrls }) => unknownUrls)) {
     const key = `${one.client} ${one.path}`;
     const sum = sums.get(key);
     const last_at = sum !== undefined && sum.last_at > one.last_at ? sum.last_at : one.last_at;
@@ -133,12 +131,10 @@ function unknownUrlsOf(samples: readonly Sample[]): UnknownUrl[] {
   return [...sums.values()].sort((one, other) => other.requests - one.requests).slice(0, UNKNOWN_URLS_SHOWN);
 }
 
-/** A process of an older build omits newer counts. */
 function combine(one: Counted, other: Counted, by: (a: number, b: number) => number): Counted {
+  const totals = totalNames.map((name) => [name, by(one.totals[name], other.totals[name])]);
   return {
-    totals: Object.fromEntries(
-      totalNames.map((name) => [name, by(one.totals[name] ?? 0, other.totals[name] ?? 0)]),
-    ) as Totals,
+    totals: Object.fromEntries(totals) as Totals,
     commitDurations: one.commitDurations.map((count, bucket) => by(count, other.commitDurations[bucket]!)),
   };
 }

@@ -1,12 +1,11 @@
 /** Tools for agents and users that read stored events. An agent sees only those delivered to it. */
 import { z } from 'zod';
-import { deliveryStates } from '../../model/events.ts';
+import { deliveryStates, type eventSchema } from '../../model/events.ts';
 import { idOf, receivedAt, sourceIp } from '../../model/fields.ts';
 import { asText, untrustedContent, untrustedTypes } from './schemas.ts';
 import { queryOf, type Tool, tool } from './tool.ts';
 import { BODY_BYTES_SHOWN, typesOf, untrusted } from './untrusted.ts';
 
-/** Bytes of a body in one answer of get_event. */
 const PART_BYTES_MAX = 32_768;
 const FOUND_MAX = 50;
 
@@ -17,6 +16,9 @@ const facts = {
   source_ip: sourceIp,
   body_bytes: z.int().describe('size of the whole body in bytes'),
 };
+
+const describe = ({ id, bytes, ...event }: z.output<typeof eventSchema>) =>
+  z.object(facts).parse({ event_id: id, body_bytes: bytes, ...event });
 
 const getEvent = tool({
   name: 'get_event',
@@ -105,17 +107,5 @@ const searchEvents = tool({
     return { kind: 'answer', structured: { events, next_cursor, complete, cells_away }, text };
   },
 });
-
-interface StoredEvent {
-  id: string;
-  webhook_id: string;
-  received_at: string;
-  source_ip: string;
-  bytes: number;
-}
-
-function describe({ id, webhook_id, received_at, source_ip, bytes }: StoredEvent) {
-  return { event_id: id, webhook_id, received_at, source_ip, body_bytes: bytes };
-}
 
 export const eventTools: readonly Tool[] = [getEvent, searchEvents];

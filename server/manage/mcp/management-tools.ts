@@ -9,16 +9,8 @@ import { queryOf, type Tool, tool } from './tool.ts';
 const LISTED_MAX = 50;
 
 const { name, description, url, enabled, has_secret, signature_scheme, agent_ids } = webhookSchema.shape;
-const webhook = z.object({
-  webhook_id: idOf('webhook'),
-  name,
-  description,
-  url,
-  enabled,
-  has_secret,
-  signature_scheme,
-  agent_ids,
-});
+const shown = { name, description, url, enabled, has_secret, signature_scheme, agent_ids };
+const webhook = z.object({ webhook_id: idOf('webhook'), ...shown });
 
 const agent = z.object({
   agent_id: idOf('agent'),
@@ -27,12 +19,7 @@ const agent = z.object({
   first_webhook_ids: z.array(z.string()).describe('the first of them'),
 });
 
-type StoredWebhook = z.output<typeof webhookSchema>;
-
-function describe(stored: StoredWebhook): z.output<typeof webhook> {
-  const { id, name, description, url, enabled, has_secret, signature_scheme, agent_ids } = stored;
-  return { webhook_id: id, name, description, url, enabled, has_secret, signature_scheme, agent_ids };
-}
+const describe = ({ id, ...stored }: z.output<typeof webhookSchema>) => webhook.parse({ webhook_id: id, ...stored });
 
 export const managementTools: readonly Tool[] = [
   tool({
@@ -80,12 +67,7 @@ export const managementTools: readonly Tool[] = [
       const outcome = await operations.run('listAgents', { query: queryOf({ ...given, revoked: false }) });
       if (outcome.kind !== 'done') return outcome;
       const { items, next_cursor } = outcome.body;
-      const agents = items.map(({ id, name, webhooks, first_webhook_ids }) => ({
-        agent_id: id,
-        name,
-        webhooks,
-        first_webhook_ids,
-      }));
+      const agents = items.map(({ id, ...stored }) => agent.parse({ agent_id: id, ...stored }));
       return { kind: 'answer', structured: { agents, next_cursor }, text: `${agents.length} found.` };
     },
   }),

@@ -40,7 +40,6 @@ const KEPT = { ttlMs: 300_000, cacheScope: 'private' } as const;
 /** How often a call that waits is reported to a client that gave a progress token. */
 const PROGRESS_MS = 1_000;
 
-/** One authenticated request. */
 interface McpRequest {
   exchange: Exchange;
   /** Who presented the bearer token. */

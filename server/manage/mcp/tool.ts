@@ -9,7 +9,6 @@ import type { OperationName } from '../api/routes.ts';
 import type { OutcomeOf } from '../api/run.ts';
 import type { Reader } from '../auth/person.ts';
 
-/** A request to an operation by a tool. */
 export interface OperationCall {
   id?: string;
   query?: Readonly<Record<string, string>>;
@@ -67,13 +66,7 @@ interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> exten
   recordOf?(output: z.input<Output>): CallRecord;
 }
 
-export interface Tool extends ToolFacts {
-  input: z.ZodObject;
-  output: z.ZodObject;
-  run(input: object, operations: Operations): Promise<ToolAnswer<Record<string, unknown>>>;
-  waitSeconds?(input: object): number;
-  recordOf?(output: object): CallRecord;
-}
+export type Tool = TypedTool<z.ZodObject, z.ZodObject>;
 
 /** Infers the types. The input passed to `run` is the output of the schema `input`, as the caller ensures. */
 export function tool<Input extends z.ZodObject, Output extends z.ZodObject>(given: TypedTool<Input, Output>): Tool {
@@ -135,7 +128,6 @@ function jsonSchema(schema: z.ZodObject, io: 'input' | 'output') {
   return rest as { type: 'object'; [member: string]: unknown };
 }
 
-/** Members as query parameters. */
 export function queryOf(
   given: Readonly<Record<string, string | number | boolean | undefined>>,
 ): Record<string, string> {

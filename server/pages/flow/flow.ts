@@ -2,7 +2,7 @@
  * Is it flowing? One lamp for each step from the sender to the agents: what happens now, against the same hour of last week, and for a step
  * that does not work the cause, since when, and what fixes it.
  */
-import { type ConditionKind, conditionTable } from '../../model/conditions.ts';
+import { actionOf, type ConditionKind } from '../../model/conditions.ts';
 import { QUARTER_SECONDS, quarterOf } from '../../model/history.ts';
 import type { Issue } from '../../model/issues.ts';
 import type { Role } from '../../model/users.ts';
@@ -214,7 +214,7 @@ export function flowOf(lamps: readonly Lamp[], isRead: boolean) {
 }
 
 function causeOf({ kind, title, fix, first_at, url }: Issue): Cause {
-  return { text: title, since: first_at, fix, action: { text: conditionTable[kind].action, ...ownPage(url) } };
+  return { text: title, since: first_at, fix, action: { text: actionOf(kind), ...ownPage(url) } };
 }
 
 function disabledCause({ id, name }: FlowWebhook): Cause {

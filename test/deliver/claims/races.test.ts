@@ -161,7 +161,7 @@ test('a replay that waited for another one of the same delivery is refused', asy
   const database = openDatabase(app.conninfo, { connectionsMax: 1, applicationName: 'weir-test' });
   const replayed = await movedDuring(id, 'pending', () => actOnOne(database, systemActor, 'replay', id));
   await database.close();
-  expect(replayed).toEqual({ kind: 'refused' });
+  expect(replayed).toEqual({ kind: 'problem', code: 'delivery_unfinished' });
 });
 
 test('an acknowledgement that Postgres aborts in a deadlock is retried', async () => {

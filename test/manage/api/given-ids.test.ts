@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
-import { addPerson } from '../../helpers/people.ts';
+import { addPerson, lastAudit } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
 
 const app = shared(startAgentApp);
@@ -12,18 +12,11 @@ const kinds = ['webhooks', 'agents'] as const;
 const create = (kind: string, body: object) =>
   administrator.api('POST', `/api/v1/${kind}`, { name: randomUUID(), ...body });
 
-const lastAudit = async () => {
-  const [row] = await app.database.query<{ entry: { action: string; before: object | null; after: object } }>({
-    text: 'select entry from audit_log order by number desc limit 1',
-  });
-  return row!.entry;
-};
-
 test.each(kinds)('%s: a new one has the given id, which no other can have', async (kind) => {
   const id = randomUUID();
   const made = await create(kind, { id: id.toUpperCase() });
   expect([made.status, made.body.id]).toEqual([201, id]);
-  expect((await lastAudit()).action).toMatch(/\.create$/);
+  expect((await lastAudit(app)).action).toMatch(/\.create$/);
   const taken = await create(kind, { id });
   expect([taken.status, taken.body.code]).toEqual([409, 'id_taken']);
 });
@@ -50,7 +43,7 @@ test('a deleted webhook is restored with its events and without its subscription
   expect((await fetch(webhook.url, { method: 'POST', body: '{}' })).status).toBe(404);
   const restored = await create('webhooks', { id: webhook.id, name: 'again', secret: webhook.secret });
   expect(restored.body).toMatchObject({ id: webhook.id, name: 'again', agent_ids: [], rate_limit_max: null });
-  const { action, before, after } = await lastAudit();
+  const { action, before, after } = await lastAudit(app);
   expect([action, before, after]).toEqual(['webhook.restore', null, expect.objectContaining({ id: webhook.id })]);
   await send(webhook);
   const { body } = await administrator.api('GET', `/api/v1/events?webhook_id=${webhook.id}`);
@@ -66,7 +59,7 @@ test('a revoked agent is restored with a new credential alone, and gets the deli
   await administrator.api('DELETE', `/api/v1/agents/${agent.id}`);
   const restored = await create('agents', { id: agent.id });
   expect([restored.status, restored.body.webhooks, restored.body.revoked]).toEqual([201, 0, false]);
-  expect((await lastAudit()).action).toBe('agent.restore');
+  expect((await lastAudit(app)).action).toBe('agent.restore');
   expect((await agent.post('claim', {})).status).toBe(401);
   agent.token = restored.body.credential;
   expect((await agent.claim()).map((one) => one.event.id)).toEqual([event]);

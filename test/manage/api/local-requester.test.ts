@@ -36,11 +36,6 @@ test.each([
   expect([status, body.errors[0].pointer]).toEqual([422, `/${member}`]);
 });
 
-test.each(['owner', 'via', 'requester'])('the query parameter %s is unknown', async (parameter) => {
-  const { status, body } = await operator.api('GET', `/api/v1/tokens?${parameter}=local`);
-  expect([status, body.errors[0].parameter]).toEqual([422, parameter]);
-});
-
 test('a change over HTTP is recorded as one of its user, and one of a command as one of a command', async () => {
   const { body } = await administrator.api('POST', '/api/v1/agents', { name: 'by the API' });
   const made = await weirJson(app, 'agent', 'add', '--name', 'by a command');

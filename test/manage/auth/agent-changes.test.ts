@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Agents } from '../../../server/manage/api/agents/service.ts';
 import { addAgent, agentsOf, request, send, signIn, startAgentApp, startSecondApp } from '../../helpers/agents.ts';
+import { leaksIn } from '../../helpers/people.ts';
 import { shared } from '../../helpers/shared.ts';
 import { until } from '../../helpers/wait.ts';
 import { made } from '../../helpers/webhooks.ts';
@@ -90,15 +91,5 @@ test('no log line contains any part of a token, at level trace, for any error', 
   await until(async () => (await statusAt(app, token)) === 200);
   const lines = [...app.logLines, ...second.logLines, ...deaf.logLines];
   expect(lines.length).toBeGreaterThan(100);
-  expect(leaks(lines, tokens)).toEqual([]);
+  expect(leaksIn(lines, tokens)).toEqual([]);
 });
-
-/** Runs of six characters from the secret parts of a token that occur in a line. */
-function leaks(lines: readonly string[], tokens: readonly string[]): string[] {
-  const text = lines.join('\n');
-  return tokens.flatMap((token) => {
-    const secret = token.slice(3);
-    const runs = Array.from({ length: secret.length - 5 }, (_, i) => secret.slice(i, i + 6));
-    return runs.filter((run) => text.includes(run));
-  });
-}

@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { ATTEMPTS_MAX } from '../../../server/manage/conditions/deliver.ts';
-import { Alerts } from '../../../server/operate/primary/alerts.ts';
-import { emptySpool } from '../../../server/receive/spool/contents.ts';
 import { type Database, openDatabase } from '../../../server/store/connect/pool.ts';
 import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
-import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
+import { ALERT_SECRET, alertsOf, startAlertReceiver } from '../../helpers/alert-receiver.ts';
 import { type FreshDatabase, freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
@@ -32,21 +30,7 @@ function installation(url: string | null) {
     ...(url === null ? {} : { ALERT_URL: url, ALERT_SECRET, ALERT_PRIVATE_NETWORKS: 'allow' }),
     PUBLIC_URL: 'https://weir.example',
   });
-  const lines: string[] = [];
-  const log = Object.assign((event: string, fields: unknown) => lines.push(JSON.stringify([event, fields])), {
-    enabled: () => true,
-    dropped: () => 0,
-  });
-  const spool = { folder: null, contents: async () => emptySpool };
-  const alerts = new Alerts({
-    cells: { all: () => [] },
-    disks: { states: [] },
-    database,
-    log,
-    settings: () => settings,
-    spool,
-    startedMs: 0,
-  });
+  const { alerts, lines } = alertsOf(database, settings);
   return { alerts, lines, look: () => alerts.evaluate(Date.now()), send: () => alerts.deliver(never) };
 }
 
@@ -94,7 +78,7 @@ test('an alert is sent once when it begins and once when it ends', async () => {
   expect(new Set(receiver.got.map(({ id }) => id)).size).toBe(2);
   expect(await requests()).toMatchObject([{ state: 'sent', attempts: 1, last_status: 200 }, { state: 'sent' }]);
   // The path of ALERT_URL may be a secret.
-  expect(weir.lines.join()).not.toMatch(/SECRETPATH|whsec/);
+  expect(JSON.stringify(weir.lines)).not.toMatch(/SECRETPATH|whsec/);
 });
 
 test('two installations on one database send each request once', async () => {
@@ -134,7 +118,7 @@ test('a request that fails is repeated with the same webhook-id, and the end wai
   expect(receiver.got.map(({ body }) => body.type)).toEqual(['alert.began', 'alert.began', 'alert.ended']);
   expect(receiver.got[1]!.id).toBe(receiver.got[0]!.id);
   expect(receiver.got[1]!.body).toEqual(receiver.got[0]!.body);
-  expect(weir.lines.map((line) => JSON.parse(line)[0])).toEqual([
+  expect(weir.lines.map(([event]) => event)).toEqual([
     'alert_began',
     'alert_send_failed',
     'alert_ended',
@@ -158,7 +142,7 @@ test('a request without a response holds up neither the next evaluation nor a se
   expect(await run(busy)).toEqual([]);
   const { id } = await silentWebhook();
   await weir.look();
-  expect(weir.lines.filter((line) => line.includes('alert_began') && line.includes(id))).toHaveLength(1);
+  expect(weir.lines.filter((line) => line[0] === 'alert_began' && JSON.stringify(line).includes(id))).toHaveLength(1);
   receiver.status = 200;
   receiver.got[0]!.answer(200);
   await sending;
@@ -213,7 +197,7 @@ test.each([
   await weir.send();
   expect(receiver.got).toHaveLength(sends);
   expect(await requests()).toMatchObject([{ state: 'failed' }, { state: 'failed' }]);
-  expect(weir.lines.filter((line) => line.includes('alert_given_up'))).toHaveLength(1);
+  expect(weir.lines.filter(([event]) => event === 'alert_given_up')).toHaveLength(1);
   const [, counts] = weir.alerts.families() as { values: { labels: { outcome: string }; value: number }[] }[];
   expect(counts!.values.find(({ labels }) => labels.outcome === 'given_up')!.value).toBe(1);
   await weir.look();
@@ -232,4 +216,19 @@ test('without ALERT_URL alerts are recorded only; once it is set, active ones ar
   await sending.look();
   await sending.send();
   expect(receiver.got.map(({ body }) => [body.type, body.subject.id])).toEqual([['alert.began', lasting.id]]);
+});
+
+test('an error of a statement is logged once, until requests are sent again', async () => {
+  const { send, lines } = installation('https://alerts.example/hook');
+  const failure = ['alerts_failed', { reason: 'relation "alert_requests" does not exist' }];
+  const rename = (from: string, to: string) => run(`alter table ${from} rename to ${to}`);
+  await rename('alert_requests', 'elsewhere');
+  await send();
+  await send();
+  expect(lines).toEqual([failure]);
+  await rename('elsewhere', 'alert_requests');
+  await send();
+  await rename('alert_requests', 'elsewhere');
+  await send();
+  expect(lines).toEqual([failure, failure]);
 });

@@ -3,12 +3,12 @@ import { hostname } from 'node:os';
 import { expect, test } from 'vitest';
 import { MINUTE_MS } from '../../../server/base/time/durations.ts';
 import type { DiskState } from '../../../server/model/disks.ts';
-import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
 import { advisoryLocks } from '../../../server/store/advisory-locks.ts';
 import type { AlertRow } from '../../../server/store/queries/alerts/alerts.ts';
 import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
 import { addHistory } from '../../../server/store/queries/webhooks/history.ts';
+import { alertsOf } from '../../helpers/alert-receiver.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
 import { shared } from '../../helpers/shared.ts';
@@ -20,28 +20,18 @@ const fresh = shared(freshDatabase);
 const run = (text: string, values: unknown[] = []) => fresh.database.query({ text, values });
 const iso = (ms: number) => new Date(ms).toISOString();
 
-/** Alerts of a machine that has just started, so nothing is remembered outside the database. */
 function machine(folder = 'one', spool = emptySpool, startedMs = 0, disks: DiskState[] = []) {
-  const lines: [string, unknown][] = [];
-  const log = Object.assign((event: string, fields: unknown) => lines.push([event, fields]), {
-    enabled: () => true,
-    dropped: () => 0,
-  });
   const settings = settingsOf({
     DATA_DIR: temporaryDirectory(),
     ALERT_PENDING_SECONDS: '300',
     ALERT_REJECTIONS_PER_MINUTE: '60',
   });
-  const alerts = new Alerts({
-    cells: { all: () => [] },
-    database: fresh.database,
-    log,
-    settings: () => settings,
-    spool: { folder: `/spool/${folder}`, contents: async () => spool },
-    disks: { states: disks },
+  return alertsOf(fresh.database, settings, {
+    folder: `/spool/${folder}`,
+    contents: async () => spool,
+    disks,
     startedMs,
   });
-  return { alerts, lines };
 }
 
 const addAgent = async (id: string) =>

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { Alerts } from '../../../server/operate/primary/alerts.ts';
-import { emptySpool } from '../../../server/receive/spool/contents.ts';
+import { alertsOf } from '../../helpers/alert-receiver.ts';
 import { startTestApp } from '../../helpers/app.ts';
 import { weir, weirJson } from '../../helpers/command.ts';
 import { addPerson } from '../../helpers/people.ts';
@@ -9,16 +8,7 @@ import { shared } from '../../helpers/shared.ts';
 
 const app = shared(() => startTestApp({ SECRETS_KEY: someKey }));
 
-const evaluate = () =>
-  new Alerts({
-    cells: { all: () => [] },
-    disks: { states: [] },
-    database: app.database,
-    log: Object.assign(() => {}, { enabled: () => true, dropped: () => 0 }),
-    settings: () => app.settings,
-    spool: { folder: null, contents: async () => emptySpool },
-    startedMs: 0,
-  }).evaluate(Date.now());
+const evaluate = () => alertsOf(app.database, app.settings).alerts.evaluate(Date.now());
 const receive = (id: string, ago: string) =>
   app.database.query({
     text: `update webhooks set last_event_at = now() - $2::interval where id = $1`,

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
-import { Alerts } from '../../../server/operate/primary/alerts.ts';
 import { emptySpool } from '../../../server/receive/spool/contents.ts';
 import { listAlerts } from '../../../server/store/queries/alerts/alerts.ts';
-import { ALERT_SECRET, startAlertReceiver } from '../../helpers/alert-receiver.ts';
+import { ALERT_SECRET, alertsOf, startAlertReceiver } from '../../helpers/alert-receiver.ts';
 import { freshDatabase } from '../../helpers/postgres.ts';
 import { settingsOf, temporaryDirectory } from '../../helpers/settings.ts';
 import { ofEach } from '../../helpers/shared.ts';
@@ -21,31 +20,23 @@ async function machine() {
     DATA_DIR: temporaryDirectory(),
   });
   const events: string[] = [];
-  const log = Object.assign((event: string) => events.push(event), { enabled: () => true, dropped: () => 0 });
   let contents = { ...emptySpool, events: 12, oldestMs: startMs };
   const make = () =>
-    new Alerts({
-      cells: { all: () => [] },
-      disks: { states: [] },
-      database: fresh.database,
-      log,
-      settings: () => settings,
-      spool: { folder: '/spool/web-1-ab12', contents: async () => contents },
-      startedMs: 0,
-    });
-  let alerts = make();
+    alertsOf(fresh.database, settings, { folder: '/spool/web-1-ab12', contents: async () => contents });
+  let running = make();
   return {
     receiver,
     events,
     restart: () => {
-      alerts = make();
+      running = make();
     },
     fill: (events: number) => {
       contents = { ...emptySpool, events, oldestMs: startMs };
     },
     round: async (atMs: number) => {
-      await alerts.evaluate(startMs + atMs);
-      await alerts.deliver(never);
+      await running.alerts.evaluate(startMs + atMs);
+      await running.alerts.deliver(never);
+      events.push(...running.lines.splice(0).map(([event]) => event));
     },
   };
 }

@@ -18,7 +18,8 @@ interface Counted {
 }
 
 function second(place: number, { down, failed = 0, spooled = 0 }: Counted): Live {
-  const sample = { totals: {}, commitDurations: [], gauges: {}, database: down ? 'down' : 'up' } as unknown as Sample;
+  const database = down ? 'down' : 'up';
+  const sample = { totals: {}, commitDurations: [], gauges: {}, database, unknownUrls: [] } as unknown as Sample;
   const tally = new Tally(START_MS);
   tally.take(1, { ...sample, startedMs: START_MS }, START_MS + place * 1_000);
   const live = tally.second(START_MS + place * 1_000, null);

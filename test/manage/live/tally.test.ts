@@ -19,6 +19,7 @@ function sample(totals: Partial<Totals> = {}, gauges: Partial<Gauges> = {}, comm
     spools: false,
     rateLimitStore: 'ok',
     leaving: false,
+    unknownUrls: [],
   };
 }
 

@@ -1,6 +1,4 @@
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { chmod, rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readSettings } from '../../../server/base/settings/read.ts';
 import { DAY_MS } from '../../../server/base/time/durations.ts';
@@ -10,7 +8,7 @@ import { type OpenedDatabase, openMigrated } from '../../../server/store/open.ts
 import { createPartitions, partitionedTables, partitionName } from '../../../server/store/retention/partitions.ts';
 import { checkWritable } from '../../../server/store/server-checks.ts';
 import { freePort } from '../../helpers/ports.ts';
-import { settingsOf, someKey } from '../../helpers/settings.ts';
+import { settingsOf, someKey, temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 import { made, newWebhook, webhooksOf } from '../../helpers/webhooks.ts';
 
@@ -19,11 +17,10 @@ const otherKey = Buffer.alloc(32, 9).toString('base64');
 const first = migrationFiles()[0]!.version;
 const withPending = migrationFiles().length > 1 ? 'advice' : 'ok';
 const password = 'geheim-und-lang';
-let dataDir: string;
+const dataDir = temporaryDirectory();
 let attached: OpenedDatabase;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'weir-doc-'));
   await chmod(dataDir, 0o711);
   attached = await openMigrated(embedded(), () => {}, { joinSmaller: false });
 });

@@ -1,24 +1,21 @@
 /** Faults of a separate real Postgres with changed settings. */
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { chmod, rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readSettings } from '../../../server/base/settings/read.ts';
 import { checkDatabase, serverChecks } from '../../../server/operate/doctor/database.ts';
 import { type Reached, schemaChecks } from '../../../server/operate/doctor/schema.ts';
 import { openDatabase } from '../../../server/store/connect/pool.ts';
 import { connectionsNeeded, type OpenedDatabase, openMigrated } from '../../../server/store/open.ts';
-import { someKey } from '../../helpers/settings.ts';
+import { someKey, temporaryDirectory } from '../../helpers/settings.ts';
 import { until } from '../../helpers/wait.ts';
 
 /** The embedded server has connections for at least so many. */
 const WORKERS = '8';
 
-let dataDir: string;
+const dataDir = temporaryDirectory();
 let attached: OpenedDatabase;
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'weir-upkeep-'));
   await chmod(dataDir, 0o711);
   const settings = readSettings({ DATA_DIR: dataDir, WORKERS, DB_POOL_MAX: '4' }, dataDir);
   attached = await openMigrated(settings, () => {}, { joinSmaller: false });

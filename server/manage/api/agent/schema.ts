@@ -33,7 +33,6 @@ function storable(reason: string): string {
 const receipt = z.string().max(100).describe('receipt of a claimed delivery');
 const receipts = z.array(receipt).min(1).max(1000).describe('receipts of claimed deliveries, 1 to 1000');
 
-/** How deliveries are refused. */
 const refusal = {
   delay_seconds: z
     .number()

@@ -18,13 +18,13 @@ const FORECAST_SECONDS_MAX = 30 * 86_400;
 
 type Passed = Awaited<ReturnType<typeof readPassed>>;
 
-export function showBacklog(database: Database, nowMs: () => number = Date.now) {
+export function showBacklog(database: Database) {
   return operation({
     id: { schema: recordId, problem: 'agent_unknown' },
     answers: { 200: backlogSchema },
     handle: async ({ id }) => {
       if ((await findAgent(database.query, id)) === undefined) return problem('agent_unknown');
-      const now = nowMs();
+      const now = Date.now();
       const rateSinceMs = Math.floor(now / MINUTE_MS) * MINUTE_MS - RATE_MINUTES * MINUTE_MS;
       const [counted, minutes, quarters] = await Promise.all([
         countOrEstimateDeliveries(database, { agentId: id }),

@@ -19,7 +19,7 @@ import { readAgentQuarters } from '../../../store/queries/agents/history.ts';
 import { listAgentWebhooks } from '../../../store/queries/agents/subscriptions.ts';
 import { readFilters, type StoredFilter } from '../../../store/queries/events/filter.ts';
 import type { ChangeParts } from '../change.ts';
-import { done, operation, refusedId, replyTo } from '../operation.ts';
+import { done, found, operation, refusedId, replyTo } from '../operation.ts';
 import { cursorProblem, flag, flagValue, idList, listSchema, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { showBacklog } from './backlog.ts';
 import { Agents } from './service.ts';
@@ -38,14 +38,13 @@ const webhooksQuery = z.strictObject({
   webhook_id: recordId.optional().describe('only the subscription to this webhook'),
   filtered: flag.optional().describe('true: only those with a filter; false: only those without'),
 });
-const unknown = problem('agent_unknown', 'No agent has this id.');
+const NO_AGENT = 'No agent has this id.';
 
 const activityQuery = z.strictObject({
   agent_ids: idList(ACTIVE_AGENTS_MAX, 'active agents').optional(),
   quarters: flag.optional().describe('true: adds the quarters of an hour'),
 });
 
-/** Limit on the filters in one response. */
 const FILTERS_SHOWN_MAX = 2_000;
 
 function filterActivity(stored: StoredFilter) {
@@ -73,10 +72,7 @@ export function agentOperations(parts: ChangeParts) {
         const rows = await listAgents(database, filter, cursor ?? null, limit + 1);
         const wrong = await cursorProblem(database, 'agents', cursor, rows);
         if (wrong !== null) return wrong;
-        return done(
-          200,
-          pageOf(rows, limit, (row) => row),
-        );
+        return done(200, pageOf(rows, limit));
       },
     }),
 
@@ -118,10 +114,7 @@ export function agentOperations(parts: ChangeParts) {
     showAgent: operation({
       id,
       answers: { 200: agentSchema },
-      handle: async ({ id }) => {
-        const agent = await findAgent(database.query, id);
-        return agent === undefined ? unknown : done(200, agent);
-      },
+      handle: async ({ id }) => found(await findAgent(database.query, id), 'agent_unknown', NO_AGENT),
     }),
 
     showBacklog: showBacklog(database),
@@ -133,7 +126,8 @@ export function agentOperations(parts: ChangeParts) {
       handle: async ({ id, query: { webhook_id, filtered, cursor, limit } }) => {
         const which = { webhookId: webhook_id ?? null, filtered: flagValue(filtered) };
         const rows = await listAgentWebhooks(database, id, which, cursor ?? null, limit + 1);
-        if (rows.length === 0 && (await findAgent(database.query, id)) === undefined) return unknown;
+        if (rows.length === 0 && (await findAgent(database.query, id)) === undefined)
+          return problem('agent_unknown', NO_AGENT);
         return done(
           200,
           pageOf(rows, limit, ({ id, ...row }) => ({ webhook_id: id, ...row })),

@@ -26,10 +26,10 @@ type WithCredential = AgentRecord & { credential: string };
 export class Agents {
   readonly #changer: Changer<AgentRecord>;
 
-  /** @param actor author of the changes */
   constructor(parts: ChangeParts, actor: Actor) {
     this.#changer = new Changer(parts, actor, {
       name: 'agent',
+      nameOf: ({ name }) => name,
       unknown: 'agent_unknown',
       lock: lockAgent,
       find: findAgent,

@@ -95,12 +95,10 @@ export function auditOperations(database: Database) {
 
 type AuditEntry = z.input<typeof auditEntrySchema>;
 
-/** An entry as the API returns it. */
 function describeEntry({ id, entry, hash }: AuditRow): AuditEntry {
   return { ...(entry as Omit<AuditEntry, 'number' | 'hash'>), number: Number(id), hash: hash.toString('hex') };
 }
 
-/** Converts the filter parameters into a database filter. */
 function auditFilterOf(given: z.output<typeof filters>): AuditFilter {
   return {
     action: given.action?.replace('!', '') ?? null,

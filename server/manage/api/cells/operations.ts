@@ -22,8 +22,8 @@ import { explainCommitFailure } from '../../conditions/commit-failure.ts';
 import { asItIs, type ChangeParts } from '../change.ts';
 import { done, operation, replyTo } from '../operation.ts';
 import { listSchema } from '../paging.ts';
-import { webhookChanger } from '../webhooks/changer.ts';
 import { describeWebhook } from '../webhooks/operations.ts';
+import { webhookChanger } from '../webhooks/service.ts';
 import { chooseCell } from './choose.ts';
 import { type CellParts, CellService } from './service.ts';
 

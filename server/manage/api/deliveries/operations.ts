@@ -21,7 +21,7 @@ import { groupDeadLetters } from '../../../store/queries/deliveries/dead-letters
 import { findDelivery, listDeliveries } from '../../../store/queries/deliveries/deliveries.ts';
 import { readAttempts } from '../../../store/queries/deliveries/history.ts';
 import { agentIdOf } from '../../auth/person.ts';
-import { done, operation, readerOperation } from '../operation.ts';
+import { done, found, operation, readerOperation, replyTo } from '../operation.ts';
 
 import { eventId, flag, flagValue, listSchema, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { type ActedOnMany, actOnMany, actOnOne, dismissInput, replayInput, undoMany } from './service.ts';
@@ -63,7 +63,7 @@ export function deliveryOperations(database: Database) {
         const filter = { agentId, webhookId, eventId, state, held: flagValue(query.held), reason, from, to };
         const reads = new PartialReads(database);
         const rows = await listDeliveries(reads, filter, query.cursor ?? null, query.limit + 1);
-        return done(200, { ...pageOf(rows, query.limit, (row) => row), cells_away: reads.cellsAway });
+        return done(200, { ...pageOf(rows, query.limit), cells_away: reads.cellsAway });
       },
     }),
 
@@ -80,10 +80,7 @@ export function deliveryOperations(database: Database) {
     showDelivery: readerOperation({
       id,
       answers: { 200: deliverySchema },
-      handle: async ({ who, id }) => {
-        const delivery = await findDelivery(database, agentIdOf(who), id);
-        return delivery === undefined ? problem('delivery_unknown') : done(200, delivery);
-      },
+      handle: async ({ who, id }) => found(await findDelivery(database, agentIdOf(who), id), 'delivery_unknown'),
     }),
 
     /** An agent sees only its own deliveries. */
@@ -112,11 +109,8 @@ export function deliveryOperations(database: Database) {
       id,
       answers: { 200: deliverySchema },
       problems: ['delivery_unfinished'],
-      handle: async ({ actor, id }) => {
-        const replayed = await actOnOne(database, actor, 'replay', id);
-        if (replayed.kind === 'done') return done(200, replayed.delivery);
-        return problem(replayed.kind === 'unknown' ? 'delivery_unknown' : 'delivery_unfinished');
-      },
+      handle: async ({ actor, id }) =>
+        replyTo(await actOnOne(database, actor, 'replay', id), (delivery) => done(200, delivery)),
     }),
 
     dismissDelivery: operation({
@@ -124,11 +118,8 @@ export function deliveryOperations(database: Database) {
       id,
       answers: { 200: deliverySchema },
       problems: ['delivery_not_dead'],
-      handle: async ({ actor, id }) => {
-        const dismissed = await actOnOne(database, actor, 'dismissal', id);
-        if (dismissed.kind === 'done') return done(200, dismissed.delivery);
-        return problem(dismissed.kind === 'unknown' ? 'delivery_unknown' : 'delivery_not_dead');
-      },
+      handle: async ({ actor, id }) =>
+        replyTo(await actOnOne(database, actor, 'dismissal', id), (delivery) => done(200, delivery)),
     }),
 
     replayDeliveries: operation({
@@ -137,13 +128,9 @@ export function deliveryOperations(database: Database) {
       answers: { 200: replayedSchema },
       problems: ['agent_unknown'],
       handle: async ({ actor, input }) => {
-        const acted = await actOnMany(database, actor, {
-          kind: 'replay',
-          ...scopeOf(input),
-          state: input.state ?? null,
-        });
-        if (acted === null) return problem('agent_unknown', 'No agent has this id.');
-        return done(200, { replayed: acted.count, ...restOf(acted) });
+        const order = { kind: 'replay', ...scopeOf(input), state: input.state ?? null } as const;
+        const acted = await actOnMany(database, actor, order);
+        return replyTo(acted, ({ count, ...rest }) => done(200, { replayed: count, ...restOf(rest) }));
       },
     }),
 
@@ -154,8 +141,7 @@ export function deliveryOperations(database: Database) {
       problems: ['agent_unknown'],
       handle: async ({ actor, input }) => {
         const acted = await actOnMany(database, actor, { kind: 'dismissal', ...scopeOf(input), state: 'dead' });
-        if (acted === null) return problem('agent_unknown', 'No agent has this id.');
-        return done(200, { dismissed: acted.count, ...restOf(acted) });
+        return replyTo(acted, ({ count, ...rest }) => done(200, { dismissed: count, ...restOf(rest) }));
       },
     }),
 
@@ -183,6 +169,6 @@ function scopeOf(input: z.output<typeof dismissInput>) {
   return { agentId, webhookId, ids, reason, finishedBefore };
 }
 
-function restOf({ more, finishedBefore, actionId }: ActedOnMany) {
+function restOf({ more, finishedBefore, actionId }: Omit<ActedOnMany, 'count'>) {
   return { more, finished_before: finishedBefore, action_id: actionId };
 }

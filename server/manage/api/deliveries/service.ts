@@ -1,6 +1,7 @@
 /** Replays and dismisses deliveries, and undoes it, with audit entries. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { problem, type Result } from '../../../base/http/problem.ts';
 import { needsOneAgent, reasonText } from '../../../model/dead-letters.ts';
 import { instant, recordId } from '../../../model/fields.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
@@ -19,25 +20,32 @@ import { type DeliveryRecord, findDelivery } from '../../../store/queries/delive
 import { type Undone, undoAction } from '../../../store/queries/deliveries/undo-action.ts';
 import { eventId } from '../paging.ts';
 
-/** `refused`: the delivery is not in a state that allows it. */
-type ActedOnOne = { kind: 'done'; delivery: DeliveryRecord } | { kind: 'unknown' } | { kind: 'refused' };
-
 const verbs = { replay: 'replay', dismissal: 'dismiss' } as const;
-const changeOne = { replay: replayDelivery, dismissal: dismissDelivery };
+/** How one delivery is changed, and the problem of one in a state that does not allow it. */
+const onOne = {
+  replay: { change: replayDelivery, refused: 'delivery_unfinished' },
+  dismissal: { change: dismissDelivery, refused: 'delivery_not_dead' },
+} as const;
 
 /**
  * Makes one finished delivery pending again, with its attempts reset to 0, or dismisses a dead one.
  * @param id a valid delivery id, which contains its time
  */
-export function actOnOne(database: Database, actor: Actor, kind: ActionKind, id: string): Promise<ActedOnOne> {
-  return database.transaction(async (query): Promise<ActedOnOne> => {
+export function actOnOne(
+  database: Database,
+  actor: Actor,
+  kind: ActionKind,
+  id: string,
+): Promise<Result<DeliveryRecord>> {
+  return database.transaction(async (query): Promise<Result<DeliveryRecord>> => {
     const before = await findDelivery({ query }, null, id);
-    if (before === undefined) return { kind: 'unknown' };
-    if (!(await changeOne[kind]({ query }, id))) return { kind: 'refused' };
+    if (before === undefined) return problem('delivery_unknown');
+    const { change, refused } = onOne[kind];
+    if (!(await change({ query }, id))) return problem(refused);
     const after = (await findDelivery({ query }, null, id))!;
     const target = { kind: 'delivery', id, name: id };
     await record(query, actor, { action: `delivery.${verbs[kind]}`, target, before, after });
-    return { kind: 'done', delivery: after };
+    return { kind: 'done', value: after };
   });
 }
 
@@ -51,21 +59,21 @@ export interface ActedOnMany {
   actionId: string | null;
 }
 
-/** Replays or dismisses matching deliveries, oldest first, at most ACTED_MAX per call. Null: the agent does not exist. */
-export function actOnMany(database: Database, actor: Actor, order: ActionOrder): Promise<ActedOnMany | null> {
-  return database.transaction(async (query) => {
+/** Replays or dismisses matching deliveries, oldest first, at most ACTED_MAX per call. */
+export function actOnMany(database: Database, actor: Actor, order: ActionOrder): Promise<Result<ActedOnMany>> {
+  return database.transaction(async (query): Promise<Result<ActedOnMany>> => {
     const agent = order.agentId === null ? null : await findAgent(query, order.agentId);
-    if (agent === undefined) return null;
+    if (agent === undefined) return problem('agent_unknown', 'No agent has this id.');
     const actionId = randomUUID();
     const { count, finishedBefore } = await actOnDeliveries({ query }, actionId, order);
-    if (count === 0) return { count, more: false, finishedBefore, actionId: null };
+    if (count === 0) return { kind: 'done', value: { count, more: false, finishedBefore, actionId: null } };
     const target = agent === null ? manyOf(actionId, count) : { kind: 'agent', id: agent.id, name: agent.name };
     const { kind, state, webhookId: webhook_id, reason, ids: delivery_ids } = order;
     const done = kind === 'replay' ? { replayed: count } : { dismissed: count };
     const chosen = { ...(reason === undefined ? {} : { reason }), ...(delivery_ids ? { delivery_ids } : {}) };
     const after = { state, webhook_id, ...chosen, ...done, action_id: actionId };
     await record(query, actor, { action: `delivery.${verbs[kind]}`, target, after });
-    return { count, more: count >= ACTED_MAX, finishedBefore, actionId };
+    return { kind: 'done', value: { count, more: count >= ACTED_MAX, finishedBefore, actionId } };
   });
 }
 
@@ -84,7 +92,6 @@ function manyOf(id: string, count: number) {
   return { kind: 'deliveries', id, name: `${count} ${count === 1 ? 'delivery' : 'deliveries'}` };
 }
 
-/** Deliveries that one request names. */
 const NAMED_MAX = 100;
 
 const scope = {

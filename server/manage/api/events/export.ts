@@ -181,7 +181,6 @@ export class ExportSlots {
     else this.#openOf.set(userId, left);
   }
 
-  /** Runs `read` in turn. */
   async inTurn<T>(read: () => Promise<T>): Promise<T> {
     // An export that finishes gives its turn to the oldest waiting one, so that a new export cannot take it.
     if (this.#reading < READS_MAX) this.#reading++;

@@ -35,7 +35,6 @@ const id = { schema: eventId, problem: 'event_unknown' } as const;
 const replayInput = z.strictObject({ agent_ids: replayAgents, beyond_subscriptions: beyondSubscriptions });
 
 const EVENTS_COUNTED_MAX = 200;
-/** Largest count of matching events. */
 const COUNTED_EVENTS_MAX = 1_000;
 
 const eventCountSchema = z.object({

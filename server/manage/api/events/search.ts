@@ -28,7 +28,6 @@ export const SEARCHES_MAX = 2;
 export interface Search {
   filter: EventFilter;
   span: Pick<EventSpan, 'from' | 'to' | 'before'>;
-  /** Number of events wanted. */
   limit: number;
   /** True once the client has left; absent: it waits for the result. */
   isGone?: (() => boolean) | undefined;
@@ -50,7 +49,6 @@ interface EventTally {
 interface SliceOrder {
   database: Database;
   untilMs: number;
-  /** Events of the first slice. */
   first: number;
 }
 

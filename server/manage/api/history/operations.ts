@@ -79,16 +79,16 @@ const webhookHistoryQuery = z.strictObject({
   quarters: flag.optional().describe('true: adds the quarters of an hour'),
 });
 
-export function historyOperations(database: Database, nowMs: () => number = Date.now) {
+export function historyOperations(database: Database) {
   return {
     showHistory: operation({
       query: historyQuery,
       answers: { 200: historySchema },
       handle: async ({ query }) => {
-        const to = query.to ?? nowMs();
+        const to = query.to ?? Date.now();
         const from = query.from ?? to - DAY_MS;
         if (from >= to) return invalid('/from', 'Give a time before `to`.');
-        const isRecent = from >= nowMs() - MINUTES_KEPT_HOURS * HOUR_MS;
+        const isRecent = from >= Date.now() - MINUTES_KEPT_HOURS * HOUR_MS;
         const step = query.step ?? defaultStep(to - from, isRecent);
         if (step < HOUR && !isRecent)
           return invalid('/step', `Give 3600 or more: minutes are kept for ${MINUTES_KEPT_HOURS} hours.`);
@@ -113,7 +113,7 @@ export function historyOperations(database: Database, nowMs: () => number = Date
     listOutages: operation({
       query: outageQuery,
       answers: { 200: listSchema(outageSchema) },
-      handle: async ({ query: { from, to = nowMs(), limit } }) => {
+      handle: async ({ query: { from, to = Date.now(), limit } }) => {
         const items = await readOutages(database, from ?? to - OUTAGE_DAYS * DAY_MS, to, limit);
         return done(200, { items });
       },
@@ -123,18 +123,18 @@ export function historyOperations(database: Database, nowMs: () => number = Date
       query: latencyQuery,
       answers: { 200: listSchema(latencyItemSchema) },
       handle: async ({ query: { days, id } }) =>
-        done(200, { items: await readLatency(database, Number(days) as LatencyDays, nowMs(), id) }),
+        done(200, { items: await readLatency(database, Number(days) as LatencyDays, Date.now(), id) }),
     }),
 
     listWebhookHistory: operation({
       query: webhookHistoryQuery,
       answers: { 200: listSchema(webhookHistorySchema) },
       handle: async ({ query }) => {
-        const sinceMs = Math.floor(nowMs() / HOUR_MS) * HOUR_MS - 23 * HOUR_MS;
+        const sinceMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 23 * HOUR_MS;
         const items = await readWebhookHistory(database, sinceMs, query.limit, query.webhook_ids ?? null);
         if (query.quarters !== 'true') return done(200, { items });
         const shown = items.map(({ webhook_id }) => webhook_id);
-        const quarters = await readWebhookQuarters(database, quartersSince(nowMs()), shown);
+        const quarters = await readWebhookQuarters(database, quartersSince(Date.now()), shown);
         return done(200, { items: items.map((item) => ({ ...item, quarters: quarters.get(item.webhook_id)! })) });
       },
     }),

@@ -19,7 +19,7 @@ import {
 } from '../../../store/queries/replays/jobs.ts';
 import type { ReplayScope } from '../../../store/queries/replays/recipients.ts';
 import { activeAgents } from '../events/replay.ts';
-import { done, operation, replyTo } from '../operation.ts';
+import { done, found, operation, replyTo } from '../operation.ts';
 import { cursorProblem, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 
 const id = { schema: recordId, problem: 'job_unknown' } as const;
@@ -33,20 +33,14 @@ export function jobOperations(database: Database) {
         const rows = await listJobs(database, cursor ?? null, limit + 1);
         const wrong = await cursorProblem(database, 'jobs', cursor, rows);
         if (wrong !== null) return wrong;
-        return done(
-          200,
-          pageOf(rows, limit, (row) => row),
-        );
+        return done(200, pageOf(rows, limit));
       },
     }),
 
     showJob: operation({
       id,
       answers: { 200: jobSchema },
-      handle: async ({ id }) => {
-        const job = await findJob(database.query, id);
-        return job === undefined ? problem('job_unknown') : done(200, job);
-      },
+      handle: async ({ id }) => found(await findJob(database.query, id), 'job_unknown'),
     }),
 
     cancelJob: operation({

@@ -181,7 +181,6 @@ function contentOf(input: Readonly<Record<string, z.ZodType | null>>, schemas: S
   );
 }
 
-/** @param cookie name of the session cookie. */
 function securitySchemes(cookie: string): Json {
   return {
     session: { type: 'apiKey', in: 'cookie', name: cookie, description: 'session of a signed-in user' },
@@ -208,7 +207,6 @@ function securitySchemes(cookie: string): Json {
   };
 }
 
-/** Security by access of a plain route. */
 const plainSecurity: Readonly<Record<string, Json[]>> = {
   anyone: [],
   signature: [{ signature: [] }, {}],

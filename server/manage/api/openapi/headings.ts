@@ -34,7 +34,6 @@ const tags = {
   configuration: 'Webhooks and agents as a file.',
 } as const satisfies Record<string, string>;
 
-/** The list of tags of the document. */
 export const tagList: Json[] = Object.entries(tags).map(([name, description]) => ({ name, description }));
 
 /** The part of the API to which a path belongs. */
@@ -43,7 +42,6 @@ export function tagOf(path: string): string {
   return first === 'api' && version === 'v1' ? part! : first === 'in' ? 'ingest' : 'health';
 }
 
-/** Who may call an operation. */
 const callers: Readonly<Record<OperationAccess | 'signature', string>> = {
   anyone: 'For anyone.',
   signature: 'For senders: the request is signed by the scheme of the webhook.',

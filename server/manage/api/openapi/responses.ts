@@ -229,7 +229,6 @@ function isRefusal({ content = {} }: Json): boolean {
   return Object.keys(content as Json).join() === PROBLEM_TYPE;
 }
 
-/** Header components that the responses refer to. */
 export const headers: Json = {
   'X-Request-Id': {
     description: 'id of the request: its own X-Request-Id if well-formed, else a generated one',

@@ -105,7 +105,6 @@ function hintOf(row: RejectionRecord, reason: RejectionReason): string {
     : hint;
 }
 
-/** The start of a body as the API returns it. */
 export function previewOf(body: Buffer | null): { body_preview: string | null; body_preview_base64: string | null } {
   if (body === null) return { body_preview: null, body_preview_base64: null };
   const start = body.subarray(0, PREVIEW_BYTES_MAX);

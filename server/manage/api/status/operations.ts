@@ -123,7 +123,6 @@ export function statusOperations(parts: StatusParts) {
           started_at: startedAt,
           uptime_seconds: startedAt === null ? null : Math.round((Date.now() - Date.parse(startedAt)) / 1000),
           processes: history.latest?.processes ?? [],
-          // A primary of an older build does not send them.
           process_deaths: history.latest?.process_deaths ?? noDeaths,
           database: {
             kind: settings.database.kind,

@@ -5,10 +5,10 @@ import { invalid, problem, type Result } from '../../../base/http/problem.ts';
 import { nameText } from '../../../model/fields.ts';
 import { allows, currentPassword, type Role, roles, tokenSchema } from '../../../model/users.ts';
 import type { Database } from '../../../store/connect/pool.ts';
-import { findTokenRecord, listTokens, type TokenScope } from '../../../store/queries/users/tokens.ts';
+import { findTokenRecord, isCreatedBy, listTokens, type TokenScope } from '../../../store/queries/users/tokens.ts';
 import { findUser } from '../../../store/queries/users/users.ts';
 import { isBearer, type Person } from '../../auth/person.ts';
-import { done, operation, replyTo } from '../operation.ts';
+import { done, found, operation, replyTo } from '../operation.ts';
 import { cursorProblem, cursorText, pageOf, pageQuery, pageSchema } from '../paging.ts';
 import { EXPIRY_DAYS, EXPIRY_DAYS_MAX, inDays, Tokens } from './service.ts';
 
@@ -73,10 +73,7 @@ export function tokenOperations(database: Database) {
         const rows = await listTokens(database, scope, filter, limit + 1);
         const wrong = await cursorProblem(database, 'api_tokens', cursor, rows);
         if (wrong !== null) return wrong;
-        return done(
-          200,
-          pageOf(rows, limit, (row) => row),
-        );
+        return done(200, pageOf(rows, limit));
       },
     }),
 
@@ -107,10 +104,7 @@ export function tokenOperations(database: Database) {
     showToken: operation({
       id,
       answers: { 200: tokenSchema },
-      handle: async ({ who, id }) => {
-        const token = await findTokenRecord(database, id, scopeOf(who));
-        return token === undefined ? problem('token_unknown') : done(200, token);
-      },
+      handle: async ({ who, id }) => found(await findTokenRecord(database, id, scopeOf(who)), 'token_unknown'),
     }),
 
     /** Succeeds also for a token that is already revoked. */
@@ -119,12 +113,11 @@ export function tokenOperations(database: Database) {
       answers: { 204: null },
       problems: ['session_required'],
       handle: async ({ who, id, actor }) => {
-        const tokens = new Tokens(database, actor);
-        const token = await tokens.find(id, scopeOf(who));
+        const token = await findTokenRecord(database, id, scopeOf(who));
         if (token === undefined) return problem('token_unknown');
         const isOwn = token.user_id === who.id && token.agent_id === null;
-        if (isOwn && !(await mayRevokeOwn(tokens, who, id))) return problem('session_required');
-        return replyTo(await tokens.revoke(id, scopeOf(who)), () => done(204));
+        if (isOwn && !(await mayRevokeOwn(database, who, id))) return problem('session_required');
+        return replyTo(await new Tokens(database, actor).revoke(id, scopeOf(who)), () => done(204));
       },
     }),
   };
@@ -162,9 +155,9 @@ const NOT_BY_TOKEN =
   'A token cannot create a token for an administrator or without an expiry: use the session cookie of a signed-in browser, or weir token add.';
 
 /** A token may revoke itself and the tokens that it created. Revoking any other token of the user requires a session. */
-async function mayRevokeOwn(tokens: Tokens, { via }: Person, id: string): Promise<boolean> {
+async function mayRevokeOwn(database: Database, { via }: Person, id: string): Promise<boolean> {
   if (via.kind === 'session') return true;
-  return via.kind === 'token' && tokens.isSameOrCreatedBy(id, via.tokenId);
+  return via.kind === 'token' && isCreatedBy(database, id, via.tokenId);
 }
 
 /** A user who may revoke an agent may also end the access of a client to it. */

@@ -16,7 +16,6 @@ import {
   everyToken,
   findTokenRecord,
   insertToken,
-  isCreatedBy,
   lockTokensOf,
   readExpiry,
   revokeTokens,
@@ -89,15 +88,6 @@ export class Tokens {
     });
   }
 
-  find(id: string, scope: TokenScope): Promise<TokenRecord | undefined> {
-    return findTokenRecord(this.#database, id, scope);
-  }
-
-  /** True for the token `ancestorId` and for the tokens that it created, directly or through other tokens. */
-  isSameOrCreatedBy(id: string, ancestorId: string): Promise<boolean> {
-    return isCreatedBy(this.#database, id, ancestorId);
-  }
-
   /** Revokes a token and the tokens created with it. A token that was already revoked stays as it is. @param reason for the audit log */
   revoke(id: string, scope: TokenScope, reason?: string): Promise<Result<null>> {
     return this.#database.transaction<Result<null>>(async (query) => {
@@ -117,7 +107,6 @@ export class Tokens {
   }
 }
 
-/** The time `days` days from now. */
 export function inDays(days: number): Date {
   return new Date(Date.now() + days * DAY_MS);
 }

@@ -4,11 +4,11 @@ import { invalid, problem } from '../../../base/http/problem.ts';
 import { recordId, text } from '../../../model/fields.ts';
 import { passwordProblem } from '../../../model/passwords/rules.ts';
 import { confirmationInput, givenRole, userInput, userSchema } from '../../../model/users.ts';
-import { findUser, listUsers, type UserRecord } from '../../../store/queries/users/users.ts';
+import { findUser, listUsers } from '../../../store/queries/users/users.ts';
 import { invitationUrl } from '../../auth/invitations.ts';
 import { generatePassword } from '../../auth/password-hash.ts';
 import { isBearer } from '../../auth/person.ts';
-import { done, operation, replyTo } from '../operation.ts';
+import { done, found, operation, replyTo } from '../operation.ts';
 import { cursorText, pageOf, pageSchema, recordPageQuery } from '../paging.ts';
 import { etagOf } from '../precondition.ts';
 import { type UserParts, Users } from './service.ts';
@@ -50,10 +50,9 @@ export function userOperations({ hosted, publicUrl, ...parts }: UserParts & { ho
       handle: async ({ query }) => {
         const filter = { contains: query.q ?? null, role: query.role ?? null };
         const rows = await listUsers(parts.database, filter, query.cursor ?? null, query.limit + 1);
-        const cursorOf = ({ email }: UserRecord) => email;
         return done(
           200,
-          pageOf(rows, query.limit, (row) => row, cursorOf),
+          pageOf(rows, query.limit, undefined, ({ email }) => email),
         );
       },
     }),
@@ -107,10 +106,7 @@ export function userOperations({ hosted, publicUrl, ...parts }: UserParts & { ho
     showUser: operation({
       id,
       answers: { 200: userSchema },
-      handle: async ({ id }) => {
-        const user = await findUser(parts.database, { id });
-        return user === undefined ? problem('user_unknown') : done(200, user);
-      },
+      handle: async ({ id }) => found(await findUser(parts.database, { id }), 'user_unknown'),
     }),
 
     updateUser: operation({

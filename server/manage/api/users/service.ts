@@ -1,9 +1,8 @@
 /** User management for administrators. At least one active administrator always remains. */
 import { randomUUID } from 'node:crypto';
-import { type Problem, problem, problemLater, type Result } from '../../../base/http/problem.ts';
+import { ProblemError, problem, problemLater, type Result } from '../../../base/http/problem.ts';
 import type { Role } from '../../../model/users.ts';
 import type { Actor } from '../../../store/audit/actor.ts';
-import { record } from '../../../store/audit/record.ts';
 import type { Database, Query } from '../../../store/connect/pool.ts';
 import { clearInvitation, setInvitation } from '../../../store/queries/users/invitations.ts';
 import { deleteSessionsOfUser } from '../../../store/queries/users/sessions.ts';
@@ -20,7 +19,8 @@ import {
 import { newInvitation } from '../../auth/invitations.ts';
 import { generatePassword, type Passwords } from '../../auth/password-hash.ts';
 import { accountKey } from '../../auth/throttle.ts';
-import { asItIs, type Expects } from '../change.ts';
+import { asItIs, Changer, type Expects } from '../change.ts';
+import { replyTo } from '../operation.ts';
 
 export interface UserParts {
   database: Database;
@@ -45,37 +45,42 @@ interface UserChanges {
   disabled?: boolean | undefined;
   /** Reset by an administrator: the user's sessions end and the throttle is cleared. */
   password?: string | undefined;
-  /** Revokes the user's API tokens. */
   revokeTokens?: boolean | undefined;
 }
 
 export class Users {
   readonly #parts: UserParts;
-  readonly #actor: Actor;
+  readonly #changer: Changer<UserRecord>;
 
-  /** @param actor author of the changes */
   constructor(parts: UserParts, actor: Actor) {
     this.#parts = parts;
-    this.#actor = actor;
+    this.#changer = new Changer({ database: parts.database, changes: null }, actor, {
+      name: 'user',
+      nameOf: ({ email }) => email,
+      unknown: 'user_unknown',
+      // All administrators, so that two concurrent changes cannot remove the last two.
+      lock: async (query) => (await lockAdministrators(query)) >= 0,
+      find: (query, id) => findUser({ query }, { id }),
+    });
   }
 
   /** Creates a user. A generated password and the token of an invitation are returned only here. A given password must pass passwordProblem. */
   async create(
     given: UserToMake,
   ): Promise<Result<{ user: UserRecord; generated: string | null; invitation: string | null }>> {
-    const generated = given.password === 'generate' ? generatePassword() : null;
-    const invitation = given.password === 'invite' ? newInvitation() : null;
-    const passwordHash = await this.#hash(invitation === null ? (generated ?? given.password) : null);
+    const { email, name, role, password } = given;
+    const generated = password === 'generate' ? generatePassword() : null;
+    const invitation = password === 'invite' ? newInvitation() : null;
+    const passwordHash = await this.#hash(invitation === null ? (generated ?? password) : null);
     if (passwordHash === 'busy') return problemLater('sign_in_busy', 1);
     const id = randomUUID();
-    return this.#parts.database.transaction(async (query) => {
-      const { email, name, role } = given;
-      if (!(await insertUser(query, { id, email, name, role, passwordHash }))) return problem('email_taken');
+    const made = await this.#changer.create(id, async (query) => {
+      if (!(await insertUser(query, { id, email, name, role, passwordHash })))
+        throw new ProblemError(problem('email_taken'));
       if (invitation !== null) await setInvitation(query, id, invitation.hash);
-      const user = (await findUser({ query }, { id }))!;
-      await record(query, this.#actor, { action: 'user.create', target: targetOf(user), after: user });
-      return { kind: 'done', value: { user, generated, invitation: invitation?.token ?? null } };
+      return { isRestored: false };
     });
+    return resultOf(made, (user) => ({ user, generated, invitation: invitation?.token ?? null }));
   }
 
   /** Updates a user. A given password must pass passwordProblem. */
@@ -87,72 +92,42 @@ export class Users {
     const passwordHash = await this.#hash(changes.password ?? null);
     if (passwordHash === 'busy') return problemLater('sign_in_busy', 1);
     const { name, role, disabled, revokeTokens = false } = changes;
-    const endsAdministrator = disabled === true || (role !== undefined && role !== 'administrator');
-    return this.#parts.database.transaction(async (query) => {
-      const before = await this.#before(query, id, expects, endsAdministrator);
-      if ('kind' in before) return before;
+    let revoked: string[] = [];
+    const verb = passwordHash === null ? 'update' : 'reset_password';
+    const changed = await this.#changer.change(id, verb, expects, async (query, before) => {
+      if (disabled === true || (role !== undefined && role !== 'administrator')) await keepOne(query, before);
       await changeUser(query, id, { name, role, disabled, passwordHash });
       if (disabled === true || passwordHash !== null) await deleteSessionsOfUser(query, id, null);
       if (passwordHash !== null) await takeBack(query, { key: accountKey(before.email) });
-      const revoked = revokeTokens ? await revokeTokensOfUser(query, id) : [];
-      const user = (await findUser({ query }, { id }))!;
-      const action = passwordHash === null ? 'user.update' : 'user.reset_password';
-      const after = { ...user, ...(revokeTokens ? { revoked_tokens: revoked } : {}) };
-      await record(query, this.#actor, { action, target: targetOf(before), before, after });
-      return { kind: 'done', value: { user, revokedTokens: revoked.length } };
+      if (!revokeTokens) return {};
+      revoked = await revokeTokensOfUser(query, id);
+      return { after: { revoked_tokens: revoked } };
     });
+    return resultOf(changed, (user) => ({ user, revokedTokens: revoked.length }));
   }
 
   /** Creates a new invitation of a user without a password; an earlier one is no longer valid. The token is returned only here. */
-  invite(id: string): Promise<Result<{ user: UserRecord; token: string }>> {
+  async invite(id: string): Promise<Result<{ user: UserRecord; token: string }>> {
     const { token, hash } = newInvitation();
-    return this.#parts.database.transaction(async (query) => {
-      const before = await findUser({ query }, { id });
-      if (before === undefined) return problem('user_unknown');
-      if (!(await setInvitation(query, id, hash))) return problem('password_exists');
-      const user = (await findUser({ query }, { id }))!;
-      await record(query, this.#actor, { action: 'user.invite', target: targetOf(user), before, after: user });
-      return { kind: 'done', value: { user, token } };
+    const changed = await this.#changer.change(id, 'invite', asItIs, async (query) => {
+      if (!(await setInvitation(query, id, hash))) throw new ProblemError(problem('password_exists'));
     });
+    return resultOf(changed, (user) => ({ user, token }));
   }
 
   /** Revokes the invitation of a user; without one nothing changes. */
-  revokeInvitation(id: string): Promise<Result<null>> {
-    return this.#parts.database.transaction(async (query) => {
-      const before = await findUser({ query }, { id });
-      if (before === undefined) return problem('user_unknown');
-      if (before.invited_until === null) return { kind: 'done', value: null };
-      await clearInvitation(query, id);
-      const after = (await findUser({ query }, { id }))!;
-      await record(query, this.#actor, { action: 'user.revoke_invitation', target: targetOf(before), before, after });
-      return { kind: 'done', value: null };
-    });
+  async revokeInvitation(id: string): Promise<Result<UserRecord>> {
+    const user = await findUser(this.#parts.database, { id });
+    if (user?.invited_until === null) return { kind: 'done', value: user };
+    return this.#changer.change(id, 'revoke_invitation', asItIs, (query) => clearInvitation(query, id));
   }
 
   /** Deletes a user with its sessions and tokens; the audit log keeps the name. */
-  remove(id: string, expects: Expects<UserRecord> = asItIs): Promise<Result<null>> {
-    return this.#parts.database.transaction(async (query) => {
-      const before = await this.#before(query, id, expects, true);
-      if ('kind' in before) return before;
+  remove(id: string, expects: Expects<UserRecord> = asItIs): Promise<Result<UserRecord>> {
+    return this.#changer.change(id, 'delete', expects, async (query, before) => {
+      await keepOne(query, before);
       await deleteUser(query, id);
-      await record(query, this.#actor, { action: 'user.delete', target: targetOf(before), before });
-      return { kind: 'done', value: null };
     });
-  }
-
-  /** Returns the user before a change. Locks the administrators, so that two concurrent changes cannot remove the last two. */
-  async #before(
-    query: Query,
-    id: string,
-    expects: Expects<UserRecord>,
-    endsAdministrator: boolean,
-  ): Promise<UserRecord | Problem> {
-    const administrators = await lockAdministrators(query);
-    const before = await findUser({ query }, { id });
-    if (before === undefined) return problem('user_unknown');
-    if (!expects(before)) return problem('precondition_failed');
-    const isAdministrator = before.role === 'administrator' && !before.disabled;
-    return isAdministrator && endsAdministrator && administrators === 1 ? problem('last_administrator') : before;
   }
 
   async #hash(password: string | null): Promise<string | 'busy' | null> {
@@ -161,6 +136,12 @@ export class Users {
   }
 }
 
-function targetOf({ id, email }: UserRecord): { kind: string; id: string; name: string } {
-  return { kind: 'user', id, name: email };
+/** Throws ProblemError for the last active administrator. */
+async function keepOne(query: Query, { role, disabled }: UserRecord): Promise<void> {
+  if (role === 'administrator' && !disabled && (await lockAdministrators(query)) === 1)
+    throw new ProblemError(problem('last_administrator'));
+}
+
+function resultOf<T, V>(result: Result<T>, of: (value: T) => V): Result<V> {
+  return replyTo(result, (value) => ({ kind: 'done' as const, value: of(value) }));
 }

@@ -51,6 +51,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
   const { database } = parts;
   const by = (actor: Actor) => new Webhooks(parts, actor);
   const describe = describeWebhook(settings.FRONTEND_PUBLIC_API_URL);
+  const expects = (matches: (row: unknown) => boolean) => (current: WebhookRecord) => matches(describe(current));
   const tableBytes = keptFor(TABLES_VALID_MS, () => readTableBytes(database));
 
   return {
@@ -118,17 +119,14 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       problems: ['answer_invalid'],
       representation: webhookSchema,
       handle: async ({ actor, id, input, matches }) =>
-        replyTo(await by(actor).update(id, input, (current) => matches(describe(current))), (webhook) =>
-          done(200, describe(webhook)),
-        ),
+        replyTo(await by(actor).update(id, input, expects(matches)), (webhook) => done(200, describe(webhook))),
     }),
 
     deleteWebhook: operation({
       id,
       answers: { 204: null },
       representation: webhookSchema,
-      handle: async ({ actor, id, matches }) =>
-        replyTo(await by(actor).remove(id, (current) => matches(describe(current))), () => done(204)),
+      handle: async ({ actor, id, matches }) => replyTo(await by(actor).remove(id, expects(matches)), () => done(204)),
     }),
 
     listSecrets: operation({
@@ -162,7 +160,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       problems: ['secret_unknown'],
       representation: webhookSchema,
       handle: async ({ actor, id, matches }) =>
-        replyTo(await by(actor).endPreviousSecret(id, (current) => matches(describe(current))), () => done(204)),
+        replyTo(await by(actor).endPreviousSecret(id, expects(matches)), () => done(204)),
     }),
 
     rotateSecret: operation({
@@ -172,9 +170,7 @@ export function webhookOperations(parts: WebhookParts, settings: Settings, send:
       answers: { 200: withSecret },
       representation: webhookSchema,
       handle: async ({ actor, id, input, matches }) =>
-        replyTo(await by(actor).rotate(id, input, (current) => matches(describe(current))), (webhook) =>
-          done(200, describe(webhook)),
-        ),
+        replyTo(await by(actor).rotate(id, input, expects(matches)), (webhook) => done(200, describe(webhook))),
     }),
   };
 }

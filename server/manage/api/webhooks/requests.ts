@@ -70,7 +70,7 @@ export function requestOperations(database: Database) {
           })),
         ];
         all.sort((one, other) => (one.id < other.id ? 1 : -1));
-        return done(200, { ...pageOf(all, limit, (one) => one), ...counted, cells_away: reads.cellsAway });
+        return done(200, { ...pageOf(all, limit), ...counted, cells_away: reads.cellsAway });
       },
     }),
   };

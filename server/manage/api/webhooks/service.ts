@@ -17,17 +17,15 @@ import {
   deleteWebhook,
   findWebhook,
   insertWebhook,
-  listWebhooks,
+  lockWebhook,
   setVerifyToken,
   updateWebhook,
-  type WebhookFilter,
   type WebhookRecord,
 } from '../../../store/queries/webhooks/webhooks.ts';
 import { seal } from '../../../store/secrets/seal.ts';
 import { setAgents } from '../agents/subscriptions.ts';
 import { chooseCell } from '../cells/choose.ts';
-import { asItIs, type ChangeParts, type Changer, type Expects } from '../change.ts';
-import { webhookChanger } from './changer.ts';
+import { asItIs, type ChangeParts, Changer, type Expects } from '../change.ts';
 
 export interface WebhookParts extends ChangeParts {
   /** Current key derived for webhook secrets. */
@@ -39,27 +37,26 @@ export interface WebhookParts extends ChangeParts {
 /** `secret` is set if it was generated; it is returned only here. */
 type WithSecret = WebhookRecord & { secret?: string };
 
-const everything: WebhookFilter = { agentId: null, enabled: null, contains: null };
+/** The changer of webhooks: for their own operations and for moves between cells. @param actor author of the changes */
+export function webhookChanger(parts: ChangeParts, actor: Actor): Changer<WebhookRecord> {
+  return new Changer(parts, actor, {
+    name: 'webhook',
+    nameOf: ({ name }) => name,
+    unknown: 'webhook_unknown',
+    lock: lockWebhook,
+    find: findWebhook,
+  });
+}
 
 export class Webhooks {
   readonly #parts: WebhookParts;
   readonly #actor: Actor;
   readonly #changer: Changer<WebhookRecord>;
 
-  /** @param actor author of the changes */
   constructor(parts: WebhookParts, actor: Actor) {
     this.#parts = parts;
     this.#actor = actor;
     this.#changer = webhookChanger(parts, actor);
-  }
-
-  /** Newest first. */
-  list(filter: WebhookFilter = everything, before: string | null = null, limit: number | null = null) {
-    return listWebhooks(this.#parts.database, filter, before, limit);
-  }
-
-  find(id: string): Promise<WebhookRecord | undefined> {
-    return findWebhook(this.#parts.database.query, id);
   }
 
   /** A webhook that is restored stays in its cell, with its events. */

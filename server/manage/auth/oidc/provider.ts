@@ -12,7 +12,6 @@ export const CLOCK_TOLERANCE_SECONDS = 30;
 /** Accepted signature algorithms. Only asymmetric ones, so that a public key is never used as a shared secret. */
 export const signingAlgorithms = ['RS256', 'PS256', 'ES256', 'EdDSA'];
 
-/** Longest request to the provider. */
 const REQUEST_TIMEOUT_SECONDS = 5;
 /** The provider's endpoints may change. The cached ones are used until discovery succeeds again. */
 const DISCOVERY_MAX_AGE_MS = 3_600_000;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { request, signIn, startAgentApp } from '../../../helpers/agents.ts';
-import { addPerson } from '../../../helpers/people.ts';
+import { addPerson, lastAudit } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
 
 const app = shared(startAgentApp);
@@ -21,13 +21,6 @@ async function made(body: object = {}) {
   expect(answer.status, answer.text).toBe(201);
   return answer.body;
 }
-
-const lastAudit = async () => {
-  const [row] = await app.database.query<{ entry: object }>({
-    text: 'select entry from audit_log order by number desc limit 1',
-  });
-  return row!.entry;
-};
 
 describe('a new agent', () => {
   test('has a credential, which only this response shows and which opens a session at once', async () => {
@@ -53,8 +46,8 @@ describe('a new agent', () => {
     expect(credential).toMatch(CREDENTIAL);
     expect(await show(agent.id)).toEqual(agent);
     expect(await signIn(app, credential)).toMatch(/^ws_/);
-    expect(JSON.stringify(await lastAudit())).not.toContain(credential.slice(16));
-    expect(await lastAudit()).toMatchObject({ action: 'agent.create', actor: { id: operator.id }, after: agent });
+    expect(JSON.stringify(await lastAudit(app))).not.toContain(credential.slice(16));
+    expect(await lastAudit(app)).toMatchObject({ action: 'agent.create', actor: { id: operator.id }, after: agent });
   });
 });
 
@@ -85,7 +78,6 @@ describe('two active agents with one name', () => {
 const wrong: [string, object, string, RegExp][] = [
   ['an empty name', { name: '' }, '/name', /^Give 1 to 200 characters\.$/],
   ['a name with a tab', { name: 'a\tb' }, '/name', /control characters/i],
-  ['a name that is a list', { name: ['a'] }, '/name', /^Give 1 to 200 characters\.$/],
   ['webhooks outside a list', { webhook_ids: 'x' }, '/webhook_ids', /^Give a list\.$/],
   ['an invalid webhook id', { webhook_ids: ['x'] }, '/webhook_ids/0', /^Give an id, such as/],
   ['an unknown webhook', { webhook_ids: [randomUUID()] }, '/webhook_ids/0', /^No webhook has the id/],
@@ -299,7 +291,7 @@ describe('the ETag of an agent', () => {
 
 describe('the audit entry of a change of subscriptions', () => {
   const statesOf = async () => {
-    const { before, after } = (await lastAudit()) as Record<'before' | 'after', { subscriptions: unknown }>;
+    const { before, after } = (await lastAudit(app)) as Record<'before' | 'after', { subscriptions: unknown }>;
     return [before.subscriptions, after.subscriptions];
   };
 

@@ -2,20 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { addAgent, agentsOf, request, send, startAgentApp, type TestAgent } from '../../../helpers/agents.ts';
-import { addPerson } from '../../../helpers/people.ts';
+import { addPerson, lastAudit } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
 
 const app = shared(() => startAgentApp({ DELIVERY_MAX_ATTEMPTS: 1 }));
 const operator = shared(() => addPerson(app, 'operator'));
 
 const PATH = '/api/v1/deliveries';
-const lastAudit = async () => {
-  const rows = await app.database.query<{ entry: object }>({
-    text: 'select entry from audit_log order by number desc limit 1',
-  });
-  return rows[0]!.entry;
-};
-
 /** Dead letters of two agents of one webhook, rejected with these reasons by both. */
 async function deadLetters(reasons: (string | undefined)[]) {
   const webhook = await app.addWebhook();
@@ -83,7 +76,7 @@ describe('dead letters', () => {
       finished_before: expect.any(String),
       action_id: expect.any(String),
     });
-    expect(await lastAudit()).toMatchObject({
+    expect(await lastAudit(app)).toMatchObject({
       action: 'delivery.replay',
       target: { kind: 'deliveries', id: body.action_id, name: '4 deliveries' },
       after: { state: 'dead', webhook_id: webhook.id, reason: 'timeout', replayed: 4 },
@@ -91,7 +84,7 @@ describe('dead letters', () => {
     await agents[0].claimOne();
     const undone = await operator.api('POST', `${PATH}/undo`, { action_id: body.action_id });
     expect(undone.body).toEqual({ restored: 3, others: 1 });
-    expect(await lastAudit()).toMatchObject({ action: 'delivery.undo', after: { restored: 3 } });
+    expect(await lastAudit(app)).toMatchObject({ action: 'delivery.undo', after: { restored: 3 } });
     expect([await inState('dead'), await inState('leased')]).toEqual([5, 1]);
     const again = await operator.api('POST', `${PATH}/undo`, { action_id: body.action_id });
     expect([again.status, again.body.code]).toEqual([404, 'action_unknown']);
@@ -162,7 +155,10 @@ describe('chosen deliveries', () => {
     expect([await inState('dead'), await inState('dismissed')]).toEqual([3, 1]);
     const replayed = await operator.api('POST', `${PATH}/replay`, { delivery_ids: [one, two, three] });
     expect(replayed.body).toMatchObject({ replayed: 3, more: false });
-    expect(await lastAudit()).toMatchObject({ action: 'delivery.replay', after: { delivery_ids: [one, two, three] } });
+    expect(await lastAudit(app)).toMatchObject({
+      action: 'delivery.replay',
+      after: { delivery_ids: [one, two, three] },
+    });
     expect([await inState('pending'), await inState('dead')]).toEqual([3, 1]);
     const undone = await operator.api('POST', `${PATH}/undo`, { action_id: replayed.body.action_id });
     expect(undone.body).toEqual({ restored: 3, others: 0 });

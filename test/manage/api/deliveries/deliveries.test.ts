@@ -9,7 +9,7 @@ import {
   storeEvents,
   type TestAgent,
 } from '../../../helpers/agents.ts';
-import { addPerson } from '../../../helpers/people.ts';
+import { addPerson, lastAudit } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
 import { shared } from '../../../helpers/shared.ts';
 
@@ -36,13 +36,6 @@ async function agentWithDead(count: number) {
 const listed = async (query: string) =>
   (await viewer.api('GET', `${PATH}?${query}`)).body.items.map(({ id }: { id: string }) => id).sort();
 const counts = async (query: string) => (await viewer.api('GET', `${PATH}/counts?${query}`)).body;
-
-const lastAudit = async () => {
-  const [row] = await app.database.query<{ entry: object }>({
-    text: 'select entry from audit_log order by number desc limit 1',
-  });
-  return row!.entry;
-};
 
 describe('the list', () => {
   test('filters by agent, webhook, event and state, separately and combined', async () => {
@@ -124,7 +117,7 @@ describe('a replay', () => {
       200,
       expect.objectContaining({ state: 'pending', attempts: 0, reason: 'no luck' }),
     ]);
-    expect(await lastAudit()).toMatchObject({
+    expect(await lastAudit(app)).toMatchObject({
       action: 'delivery.replay',
       actor: { id: operator.id },
       target: { kind: 'delivery', id: ids[0] },
@@ -166,7 +159,7 @@ describe('a replay', () => {
       replayed: 3,
       action_id: expect.any(String),
     });
-    expect(await lastAudit()).toMatchObject({
+    expect(await lastAudit(app)).toMatchObject({
       action: 'delivery.replay',
       target: { kind: 'agent', id: agent.id },
       after: { state: 'dead', webhook_id: webhook.id, replayed: 3 },

@@ -51,10 +51,3 @@ test('outages are deleted with other resolved issues, after 90 days', async () =
   await deleteOldIssues(app.database.query);
   expect(await list(`?from=${iso(500 * DAY_MS)}`)).toEqual([recent, old]);
 });
-
-test('the issues have an outage that has ended', async () => {
-  const shown = async (path: string) => (await operator.browse('GET', path)).text;
-  expect(await shown('/issues?state=resolved')).toContain(
-    'Postgres did not commit events of machine one for 1 hour: 1,234 requests refused, 7 events spooled',
-  );
-});

@@ -4,7 +4,7 @@ import { TOKENS_MAX } from '../../../../server/manage/api/tokens/service.ts';
 import { createCredential, parseCredential } from '../../../../server/model/credential.ts';
 import { roles } from '../../../../server/model/users.ts';
 import { startTestApp, type TestApp } from '../../../helpers/app.ts';
-import { type Answer, addPerson, PASSWORD, request, type TestPerson } from '../../../helpers/people.ts';
+import { type Answer, addPerson, leaksIn, PASSWORD, request, type TestPerson } from '../../../helpers/people.ts';
 import { shared } from '../../../helpers/shared.ts';
 
 const app = shared(startTestApp);
@@ -129,12 +129,7 @@ describe('a new token', () => {
 
   test.each([
     ['no name', { name: undefined }, '/name', /1 to 200/],
-    ['an empty name', { name: ' \t' }, '/name', /1 to 200/],
     ['a name too long', { name: 'x'.repeat(201) }, '/name', /1 to 200/],
-    ['a name that is not text', { name: 7 }, '/name', /1 to 200/],
-    ['a name with NUL', { name: 'a\0b' }, '/name', /NUL/],
-    ['a name of two lines', { name: 'a\nb' }, '/name', /line ends/],
-    ['half a surrogate pair', { name: 'a\ud800b' }, '/name', /not allowed/],
     ['an unknown role', { role: 'root' }, '/role', /viewer, operator, administrator/],
     ['a role above one’s own', { role: 'administrator' }, '/role', /Your role is operator/],
     ['no days', { expires_in_days: 0 }, '/expires_in_days', /1 to 3650/],
@@ -364,12 +359,6 @@ test('no log line contains any part of a token, at level trace, for any error', 
   await app.cutOff();
   await everywhere();
   await app.restore();
-  const text = [...app.logLines, ...second.logLines].join('\n');
   expect(app.logLines.length).toBeGreaterThan(50);
-  const leaks = tokens.flatMap((each) => {
-    const secret = each.slice(3);
-    const runs = Array.from({ length: secret.length - 5 }, (_, i) => secret.slice(i, i + 6));
-    return runs.filter((run) => text.includes(run));
-  });
-  expect(leaks).toEqual([]);
+  expect(leaksIn([...app.logLines, ...second.logLines], tokens)).toEqual([]);
 });

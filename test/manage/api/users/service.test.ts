@@ -85,8 +85,6 @@ describe('a user is created', () => {
     ['no role', { ...good, role: undefined }, '/role'],
     ['a role that there is not', { ...good, role: 'root' }, '/role'],
     ['a name too long', { ...good, name: 'x'.repeat(201) }, '/name'],
-    ['a NUL in the name', { ...good, name: 'a\0b' }, '/name'],
-    ['half a character in the name', { ...good, name: 'a\ud800b' }, '/name'],
     ['a short password', { ...good, password: 'short' }, '/password'],
     ['the email as password', { ...good, password: good.email.toUpperCase() }, '/password'],
     ['a field more', { ...good, id: randomUUID() }, '/id'],

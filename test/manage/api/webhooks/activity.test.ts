@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
-import { WriteBehind } from '../../../../server/store/write-behind.ts';
 import { startTestApp, type TestWebhook } from '../../../helpers/app.ts';
 import { addPerson } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
@@ -48,50 +47,6 @@ test('a refused signature sets the last rejection, not the last event', async ()
   expect((await send(webhook, 'a wrong secret')).status).toBe(403);
   await until(async () => (await of(webhook.id))[0].last_rejection_at !== null);
   expect((await of(webhook.id))[0].last_event_at).toBeNull();
-});
-
-test('values that the database did not accept are written with the next ones', async () => {
-  const written: [string, number][][] = [];
-  let away = true;
-  const gathered = new WriteBehind(async (notes) => {
-    if (away) throw new Error('the database is away');
-    written.push([...notes]);
-  }, Math.max);
-  gathered.note('a', 2);
-  await gathered.flush();
-  gathered.note('a', 1);
-  gathered.note('b', 3);
-  away = false;
-  await gathered.flush();
-  await gathered.flush();
-  await gathered.close();
-  expect(written).toEqual([
-    [
-      ['a', 2],
-      ['b', 3],
-    ],
-  ]);
-});
-
-test('many values are written 2,000 at a time, and those that are left after an error with the next ones', async () => {
-  const written: number[][] = [];
-  let works = true;
-  const gathered = new WriteBehind(
-    async (notes) => {
-      if (!works) throw new Error('the database is away');
-      works = written.length !== 1;
-      written.push([...notes.values()]);
-    },
-    (one, other) => one + other,
-  );
-  for (let i = 0; i < 5_000; i++) gathered.note(`webhook ${i}`, 1);
-  await gathered.flush();
-  expect(written.map(({ length }) => length)).toEqual([2_000, 2_000]);
-  works = true;
-  gathered.note('webhook 4999', 1);
-  await gathered.close();
-  expect(written[2]).toHaveLength(1_000);
-  expect(written.flat().reduce((sum, count) => sum + count, 0)).toBe(5_001);
 });
 
 test.each(['?webhook_ids=', '?webhook_ids=somewhere', `?webhook_ids=${Array(201).fill(randomUUID()).join(',')}`])(

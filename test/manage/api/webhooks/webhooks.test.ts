@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { addAgent, request, startAgentApp } from '../../../helpers/agents.ts';
 import { holdTimers } from '../../../helpers/clock.ts';
-import { addPerson } from '../../../helpers/people.ts';
+import { addPerson, lastAudit } from '../../../helpers/people.ts';
 import { signedRequest } from '../../../helpers/requests.ts';
 import { shared } from '../../../helpers/shared.ts';
 import { until } from '../../../helpers/wait.ts';
@@ -34,13 +34,6 @@ async function statusOfSending(id: string, secret: string | null, header?: strin
   const options = { secret, ...(header === undefined ? {} : { header }) };
   return (await fetch(`${app.url}/in/${id}`, signedRequest(options))).status;
 }
-
-const lastAudit = async () => {
-  const [row] = await app.database.query<{ entry: { action: string; actor: object; before: object; after: object } }>({
-    text: 'select entry from audit_log order by number desc limit 1',
-  });
-  return row!.entry;
-};
 
 describe('a new webhook', () => {
   test('is returned with its Location and accepts requests at once', async () => {
@@ -102,13 +95,13 @@ describe('a new webhook', () => {
     expect([has_secret, secret]).toEqual([true, expect.stringMatching(/^[0-9a-f]{64}$/)]);
     expect([await statusOfSending(id, secret), await statusOfSending(id, 'another')]).toEqual([202, 403]);
     expect(JSON.stringify(await show(id))).not.toContain(secret);
-    expect(JSON.stringify(await lastAudit())).not.toContain(secret);
+    expect(JSON.stringify(await lastAudit(app))).not.toContain(secret);
   });
 
   test('never returns a given secret', async () => {
     const answer = await create({ name: 'a', secret: ' geheim ' });
     expect(answer.text).not.toContain('geheim');
-    expect(JSON.stringify(await lastAudit())).not.toContain('geheim');
+    expect(JSON.stringify(await lastAudit(app))).not.toContain('geheim');
     const [row] = await app.database.query<{ sealed: Buffer }>({
       text: 'select sealed from webhook_secrets where webhook_id = $1',
       values: [answer.body.id],
@@ -119,7 +112,7 @@ describe('a new webhook', () => {
 
   test('is recorded with its creator', async () => {
     const { url: _, ...record } = await made({ name: 'noted' });
-    expect(await lastAudit()).toMatchObject({
+    expect(await lastAudit(app)).toMatchObject({
       action: 'webhook.create',
       actor: { kind: 'token', id: operator.id, name: operator.email, address: '127.0.0.1' },
       target: { kind: 'webhook', id: record.id, name: 'noted' },
@@ -133,10 +126,8 @@ describe('a new webhook', () => {
 const wrong: [string, object, string, RegExp][] = [
   ['an empty name', { name: ' ' }, '/name', /^Give 1 to 200 characters\.$/],
   ['a name too long', { name: 'x'.repeat(201) }, '/name', /^Give 1 to 200 characters\.$/],
-  ['a name of two lines', { name: 'a\nb' }, '/name', /control characters/i],
   ['a name with NUL', { name: 'a\u0000b' }, '/name', /control characters/i],
   ['half a surrogate pair in the name', { name: 'a\ud800' }, '/name', /control characters/i],
-  ['a name that is not text', { name: 5 }, '/name', /^Give 1 to 200 characters\.$/],
   ['no name', { name: null }, '/name', /^Give 1 to 200 characters\.$/],
   ['a description too long', { description: 'x'.repeat(2_001) }, '/description', /^Give at most 2000 characters\.$/],
   ['an escape in the description', { description: '\u001b[2J' }, '/description', /control characters/i],
@@ -164,6 +155,7 @@ const wrong: [string, object, string, RegExp][] = [
 ];
 
 describe('a new webhook is refused, and nothing is created, with', () => {
+  const count = () => app.database.query({ text: 'select count(*) from webhooks' });
   test.each([
     ...wrong,
     ['an empty secret', { secret: '' }, '/secret', /1 to 1024 characters/],
@@ -171,11 +163,11 @@ describe('a new webhook is refused, and nothing is created, with', () => {
     ['two secrets', { secret: 's', generate_secret: true }, '/generate_secret', /not both/],
     ['no name at all', { name: undefined }, '/name', /1 to 200/],
   ] satisfies typeof wrong)('%s', async (_what, bad, pointer, detail) => {
-    const { length } = await app.webhooks.list();
+    const before = await count();
     const { status, body } = await create({ name: 'a', ...bad });
     expect([status, body.code]).toEqual([422, 'invalid_request']);
     expect(body.errors).toEqual([{ pointer, detail: expect.stringMatching(detail) }]);
-    expect(await app.webhooks.list()).toHaveLength(length);
+    expect(await count()).toEqual(before);
   });
 
   test('several invalid fields, each with a pointer', async () => {
@@ -213,7 +205,7 @@ describe('an update', () => {
     expect([status, body]).toEqual([200, { ...before, ...change, updated_at: expect.any(String) }]);
     expect(body.updated_at > before.updated_at).toBe(true);
     expect(await show(before.id)).toEqual(body);
-    expect(await lastAudit()).toMatchObject({ action: 'webhook.update', before: { name: 'test' }, after: change });
+    expect(await lastAudit(app)).toMatchObject({ action: 'webhook.update', before: { name: 'test' }, after: change });
   });
 
   test('to null unsets the field', async () => {
@@ -259,7 +251,7 @@ describe('a new secret', () => {
     expect(Math.abs(Date.parse(body.previous_secret_expires_at) - Date.now() - 600_000)).toBeLessThan(30_000);
     expect([await statusOfSending(id, body.secret), await statusOfSending(id, secret)]).toEqual([202, 202]);
     expect(await show(id)).not.toHaveProperty('secret');
-    expect(await lastAudit()).toMatchObject({ action: 'webhook.rotate_secret' });
+    expect(await lastAudit(app)).toMatchObject({ action: 'webhook.rotate_secret' });
   });
 
   test('without an overlap invalidates the previous one at once; an empty body is sufficient', async () => {
@@ -408,6 +400,6 @@ describe('an unknown webhook', () => {
     await operator.api('DELETE', `${PATH}/${id}`);
     expect(await statusOfSending(id, null)).toBe(404);
     expect((await viewer.api('GET', `${PATH}?q=short-lived`)).body.items).toEqual([]);
-    expect(await lastAudit()).toMatchObject({ action: 'webhook.delete', target: { id }, after: null });
+    expect(await lastAudit(app)).toMatchObject({ action: 'webhook.delete', target: { id }, after: null });
   });
 });
