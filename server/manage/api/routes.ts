@@ -95,7 +95,7 @@ export const userRoutes = ofApi([
   ['GET', '/signature-schemes', 'listSchemes', 'anyone', 'the signature schemes of senders'],
   ['GET', '/agents', 'listAgents', 'viewer', 'agents, newest first'],
   ['POST', '/agents', 'createAgent', 'operator', '201 with the agent and its credential, once'],
-  ['GET', '/agents/activity', 'listAgentActivity', 'viewer', 'last request and backlog of each active agent'],
+  ['GET', '/agents/activity', 'listAgentActivity', 'viewer', 'last request and backlog of agents that are to last'],
   ['GET', '/agents/:id', 'showAgent', 'viewer', 'one agent'],
   ['GET', '/agents/:id/webhooks', 'listAgentWebhooks', 'viewer', 'webhooks of an agent with their filters, by id'],
   ['PATCH', '/agents/:id', 'updateAgent', 'operator', 'updates the given members of an agent'],
