@@ -2,7 +2,14 @@
 import { table, whole } from '../../base/command/io.ts';
 import { faultsOf, type Run } from '../../operate/load/run.ts';
 import { WARM_UP_SECONDS } from '../../operate/load/window.ts';
-import type { CurveOrder } from './curve.ts';
+
+export interface CurveOrder {
+  workers: readonly number[];
+  seconds: number;
+  bodyBytes: number;
+  connections: number;
+  senders: number;
+}
 
 interface BenchReport {
   /** Cores of this machine, shared by Weir, Postgres and the senders. */

@@ -61,8 +61,8 @@ export async function runSend(
       if (attempt.kind === 'answered' && attempt.status === 429) refusals += 1;
       else tries += 1;
       if (stop.aborted && attempt.kind === 'failed') return null;
-      const next = job.wait ? nextStep(attempt, tries, refusals, Math.random()) : ({ kind: 'finished' } as const);
-      if (next.kind === 'finished') return attempt;
+      const next = job.wait ? repetition(attempt, tries, refusals, Math.random()) : null;
+      if (next === null) return attempt;
       if (stop.aborted) return null;
       tally.repeated(attempt);
       watcher.waiting(attempt.kind === 'failed' ? attempt.name : String(attempt.status), next.afterMs);
@@ -138,9 +138,6 @@ function detailOf(problem: string): string | undefined {
   }
 }
 
-/** `again`: wait at least `afterMs`. `forAll`: the server asked for the delay, so it applies to every request. */
-type NextStep = { kind: 'finished' } | { kind: 'again'; afterMs: number; forAll: boolean };
-
 /** Maximum attempts of one request that end in 503 or a lost connection, including the first. Retries after 429 are not limited. */
 export const triesMax = 10;
 
@@ -148,19 +145,18 @@ export const triesMax = 10;
 const backoff: Backoff = { firstMs: 200, maxMs: 5_000 };
 
 /**
+ * How long to wait before the request is repeated; null: the attempt is final. `forAll`: the server asked for the delay, so it applies to
+ * every request.
  * @param tries attempts of this request that ended in 503 or a lost connection, including this one
  * @param refusals attempts of this request that ended in 429, including this one
  * @param random in [0, 1)
  */
-export function nextStep(attempt: Attempt, tries: number, refusals: number, random: number): NextStep {
-  if (attempt.kind === 'failed') {
-    if (tries >= triesMax) return { kind: 'finished' };
-    return { kind: 'again', afterMs: backoffMs(tries - 1, backoff, random), forAll: false };
-  }
-  if (attempt.status !== 429 && attempt.status !== 503) return { kind: 'finished' };
-  if (attempt.status === 503 && tries >= triesMax) return { kind: 'finished' };
-  const earlier = (attempt.status === 429 ? refusals : tries) - 1;
-  return { kind: 'again', afterMs: attempt.retryAfterMs ?? backoffMs(earlier, backoff, random), forAll: true };
+export function repetition(attempt: Attempt, tries: number, refusals: number, random: number) {
+  const { status = null, retryAfterMs = null } = attempt.kind === 'answered' ? attempt : {};
+  const isRefused = status === 429;
+  if (!isRefused && ((status !== null && status !== 503) || tries >= triesMax)) return null;
+  const afterMs = retryAfterMs ?? backoffMs((isRefused ? refusals : tries) - 1, backoff, random);
+  return { afterMs, forAll: status !== null };
 }
 
 /** When requests are due, independent of the responses. A delay that the server requests shifts the schedule, so that no burst follows. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { nextStep, Pace, triesMax } from '../../../server/cli/send/run.ts';
+import { Pace, repetition, triesMax } from '../../../server/cli/send/run.ts';
 import type { Attempt } from '../../../server/cli/send/summary.ts';
 
 const answered = (status: number, retryAfterMs: number | null = null): Attempt => ({
@@ -12,32 +12,32 @@ const lost: Attempt = { kind: 'failed', name: 'ECONNRESET' };
 
 describe('the next step after an attempt', () => {
   test.each([200, 202, 302, 400, 403, 404, 410, 413, 500, 502])('%i is final', (status) => {
-    expect(nextStep(answered(status, 1000), 1, 0, 0)).toEqual({ kind: 'finished' });
+    expect(repetition(answered(status, 1000), 1, 0, 0)).toBeNull();
   });
 
   test.each([429, 503])('%i is retried by all connections after Retry-After', (status) => {
-    expect(nextStep(answered(status, 7000), 1, 1, 0)).toEqual({ kind: 'again', afterMs: 7000, forAll: true });
+    expect(repetition(answered(status, 7000), 1, 1, 0)).toEqual({ afterMs: 7000, forAll: true });
   });
 
   test('without Retry-After the waits increase up to five seconds', () => {
-    const waits = [1, 2, 3, 20].map((refusals) => nextStep(answered(429), 0, refusals, 0.999999));
-    expect(waits.map((step) => step.kind === 'again' && step.afterMs)).toEqual([200, 400, 800, 5000]);
+    const waits = [1, 2, 3, 20].map((refusals) => repetition(answered(429), 0, refusals, 0.999999)!.afterMs);
+    expect(waits).toEqual([200, 400, 800, 5000]);
   });
 
   test('a lost connection is retried only by its own request', () => {
-    expect(nextStep(lost, 1, 0, 0)).toEqual({ kind: 'again', afterMs: 100, forAll: false });
+    expect(repetition(lost, 1, 0, 0)).toEqual({ afterMs: 100, forAll: false });
   });
 
   test.each([
     ['503', answered(503, 0)],
     ['a lost connection', lost],
   ])('%s is abandoned exactly at the maximum number of tries', (_name, attempt) => {
-    expect(nextStep(attempt, triesMax - 1, 0, 0).kind).toBe('again');
-    expect(nextStep(attempt, triesMax, 0, 0).kind).toBe('finished');
+    expect(repetition(attempt, triesMax - 1, 0, 0)).not.toBeNull();
+    expect(repetition(attempt, triesMax, 0, 0)).toBeNull();
   });
 
   test('429 is never abandoned', () => {
-    expect(nextStep(answered(429, 0), 0, 100_000, 0).kind).toBe('again');
+    expect(repetition(answered(429, 0), 0, 100_000, 0)).not.toBeNull();
   });
 });
 

@@ -66,7 +66,7 @@ test('a statement that goes from a delivery or a key to its event compares the w
 
 /** Statements without a place: they run on the database of one cell, which the caller gives them. */
 const ofOneCell: Record<string, string> = {
-  'cli/bench/curve.ts countEvents': 'the database of a bench, which has no cells',
+  'cli/bench/bench.ts measureCurve': 'the database of a bench, which has no cells',
   'operate/backup/restore.ts countLater': 'the database that is replaced',
   'receive/ingest/copy-lane.ts CopyLane': 'the connection of a cell',
   'receive/spool/moved-keys.ts claimSql': 'the connection of a cell',
