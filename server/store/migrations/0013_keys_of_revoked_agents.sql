@@ -1,4 +1,4 @@
--- Order by key: what a revoked agent left behind does not wait for each other, and costs nothing to dismiss.
+-- Order by key: what a revoked agent leaves behind is dismissed without a search for each delivery, and holds nothing once the agent is restored.
 --
 -- Compatible from: 1
 
@@ -31,16 +31,22 @@ $$;
 comment on function pass_turn is 'A delivery is no longer pending or leased: makes the next one of its key available, unless its agent was revoked.';
 
 -- Without this, a delivery that waited for one that was dismissed or moved would never be claimed, and neither would later events of its key.
-create function free_keys_of_agent() returns trigger language plpgsql as $$
+-- Few are set: a delivery that holds others was not set aside, unless the one before it went while the agent was revoked.
+create function pass_turns_of_agent() returns trigger language plpgsql set enable_seqscan to off set enable_sort to off as $$
 begin
-  update deliveries_live
-  set order_key = null, order_lane = null, order_number = null,
-    available_at = case when available_at = 'infinity' then now() else available_at end
-  where agent_id = new.id and order_key is not null;
+  update deliveries_live d set available_at = now()
+  from (
+    select distinct on (order_key, order_lane) received_at, id, webhook_id, available_at
+    from deliveries_live
+    where agent_id = new.id and order_key is not null and state in ('pending', 'leased')
+    order by order_key, order_lane, order_number, event_id, id
+  ) first
+  where first.available_at = 'infinity'
+    and d.received_at = first.received_at and d.id = first.id and d.webhook_id = first.webhook_id;
   return null;
 end
 $$;
-comment on function free_keys_of_agent is 'A revoked agent was restored: its deliveries no longer wait for each other.';
-create trigger agents_free_keys after update of revoked_at on agents
-  for each row when (old.revoked_at is not null and new.revoked_at is null) execute function free_keys_of_agent();
-comment on trigger agents_free_keys on agents is 'See free_keys_of_agent(). In a cell, a copy of the agent restores it.';
+comment on function pass_turns_of_agent is 'A revoked agent was restored: makes the first delivery of each of its keys available.';
+create trigger agents_pass_turns after update of revoked_at on agents
+  for each row when (old.revoked_at is not null and new.revoked_at is null) execute function pass_turns_of_agent();
+comment on trigger agents_pass_turns on agents is 'See pass_turns_of_agent(). In a cell, a copy of the agent restores it.';
