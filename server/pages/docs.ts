@@ -22,15 +22,6 @@ interface Section {
   text: string;
 }
 
-interface SearchHit {
-  guide: string;
-  /** Path and anchor. */
-  address: string;
-  heading: string;
-  /** Text around the first word, as alternating unmarked and marked parts. */
-  excerpt: string[];
-}
-
 /** Characters of a search, and words that are looked at. */
 export const SEARCH_CHARACTERS_MAX = 100;
 const WORDS_MAX = 8;
@@ -66,7 +57,7 @@ export function docsPages(build: string): { docs: Page<Person | null>; guide: Pa
 }
 
 /** Sections that contain every word, those with a word in the heading first. Reads at most WORDS_MAX words. */
-export function searchGuides(guides: readonly Guide[], sought: string): SearchHit[] {
+export function searchGuides(guides: readonly Guide[], sought: string) {
   const words = sought.toLowerCase().split(/\s+/).filter(Boolean).slice(0, WORDS_MAX);
   if (words.length === 0) return [];
   const hits = guides.flatMap((guide) =>
@@ -88,6 +79,7 @@ export function searchGuides(guides: readonly Guide[], sought: string): SearchHi
     }));
 }
 
+/** Text around the first word, as alternating unmarked and marked parts. */
 function excerptOf(text: string, words: readonly string[]): string[] {
   const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|')})`, 'gi');
   // A word may stand in the heading only.

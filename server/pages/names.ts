@@ -99,11 +99,11 @@ export async function withIds<Field extends string, Input extends { [name in Fie
     : change({ ...input, [field]: found.ids });
 }
 
-/** Calls a list operation whose filters `webhook_id` and `agent_id` may be names. Returns the filters with ids. */
+/** Calls a list operation whose filters `webhook_id` and `agent_id` may be names. Returns the filters with ids. @param limit rows */
 export async function listBy<
   Name extends 'listEvents' | 'listDeliveries' | 'listRejections',
   Filters extends { webhook_id?: string; agent_id?: string },
->(call: Call, operation: Name, given: Filters): Promise<{ filters: Filters; listed: Called<Name> }> {
+>(call: Call, operation: Name, given: Filters, limit?: string): Promise<{ filters: Filters; listed: Called<Name> }> {
   const filters = { ...given };
   for (const [field, table] of [
     ['webhook_id', 'webhooks'],
@@ -114,13 +114,13 @@ export async function listBy<
     if ('error' in found) return { filters, listed: { kind: 'invalid', errors: { [field]: found.error } } };
     filters[field] = found.ids[0]!;
   }
-  return { filters, listed: await call(operation, { query: filters }) };
+  return { filters, listed: await call(operation, { query: { ...filters, limit } }) };
 }
 
 async function idOf(call: Call, table: NamedTable, typed: string): Promise<string | { error: string }> {
   const [, name = typed, idEnd = ''] = SHARED_NAME.exec(typed) ?? [];
   const sought = nameText.safeParse(name);
-  if (!sought.success) return { error: `Give the name or the id of ${indefinite(table)}.` };
+  if (!sought.success) return { error: `Give the name or the id of ${table === 'agents' ? 'an agent' : 'a webhook'}.` };
   const listed = await call.names.newest(table, { contains: sought.data, active: false, limit: LISTED_MAX + 1 });
   const similar = listed.slice(0, LISTED_MAX).filter(({ id }) => id.endsWith(idEnd));
   const same = similar.filter((one) => one.name.toLowerCase() === name.toLowerCase());
@@ -132,10 +132,6 @@ async function idOf(call: Call, table: NamedTable, typed: string): Promise<strin
   const which = `Type ${same.length > 0 ? 'one of these' : 'more of the name'}: ${shown}${more}.`;
   const count = listed.length <= LISTED_MAX ? plural(matches.length, words[table]) : `Many ${words[table]}s`;
   return { error: `${count} have “${name}” in their name. ${which}` };
-}
-
-function indefinite(table: NamedTable): string {
-  return table === 'agents' ? 'an agent' : 'a webhook';
 }
 
 export function isId(text: string): boolean {

@@ -63,21 +63,6 @@ describe('a guide', () => {
     expect((await known('W/"other"')).status).toBe(200);
   });
 
-  test('is answered to HEAD with the headers and without the body', async () => {
-    const get = await read('/docs/agents');
-    const head = await fetch(`${app.url}/docs/agents`, { method: 'HEAD' });
-    expect([head.status, await head.text()]).toEqual([200, '']);
-    for (const name of ['content-type', 'etag', 'content-security-policy', 'vary'])
-      expect(head.headers.get(name), name).toBe(get.headers.get(name));
-  });
-
-  test.each(['gzip', 'br'])('is compressed with %s', async (coding) => {
-    const answer = await fetch(`${app.url}/docs/reference`, { headers: { 'accept-encoding': coding } });
-    expect(answer.headers.get('content-encoding')).toBe(coding);
-    expect(answer.headers.get('vary')).toContain('accept-encoding');
-    expect(await answer.text()).toContain('WEBHOOK_MAX_PAYLOAD_BYTES');
-  });
-
   test('labels each of its tables, no two the same', async () => {
     const { html } = await read('/docs/reference');
     const labels = [...html.matchAll(/<div class="scroll" tabindex="0" role="region" aria-label="([^"]+)"><table>/g)];

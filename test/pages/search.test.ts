@@ -69,12 +69,6 @@ describe('the search', () => {
     expect((await search('01a1ffb6-1f30-7b8e-9d54-2c6a91e07b33')).text).toContain('No webhook, agent');
     expect((await open('/search')).status).toBe(200);
   });
-
-  test('is in the frame of every page', async () => {
-    expect((await open('/agents')).text).toMatch(
-      /<form class="search" method="get" action="\/search"[\s\S]*<input name="q"[^>]*data-search/,
-    );
-  });
 });
 
 describe('the list of events', () => {
@@ -113,14 +107,11 @@ describe('the list of events', () => {
     await set('pending');
   });
 
-  test('has no range of time beside one that is chosen', async () => {
-    expect((await open('/events?from=2026-01-01T00:00:00Z')).text).not.toContain('Last hour');
-  });
-
   test('filters by a click on a value, and by ranges of time', async () => {
     const { text } = await open('/events?type=order.created');
     expect(text).toContain(`href="/events?type=order.created&amp;webhook_id=${webhook.id}"`);
     expect(text).toMatch(/<button type="submit" form="filters" name="range" value="\S+Z\/" [^>]*>Last hour/);
+    expect((await open('/events?from=2026-01-01T00:00:00Z')).text).not.toContain('Last hour');
     const { status, location } = await open('/events?type=&q=typed&range=2026-11-20T00:00:00Z/2026-11-21T00:00:00Z');
     const tidied = '/events?q=typed&range=2026-11-20T00:00:00Z/2026-11-21T00:00:00Z';
     expect([status, location]).toEqual([303, tidied]);

@@ -158,9 +158,7 @@ function showAges() {
   const silent = countersMs !== null && nowMs - countersMs > SILENCE_MS;
   for (const part of liveParts()) {
     const state = stateOf(part);
-    // runtime.js keeps it current from the counters.
-    const isWritten = isDatabaseDown() && shownBy(part)?.hasAttribute('data-counters');
-    const isOld = silent || (!isWritten && (state.failures > 0 || failures > 1 || isDatabaseDown()));
+    const isOld = silent || state.failures > 0 || failures > 1 || isDatabaseDown();
     const shows = isOld && !part.hasAttribute('data-paused');
     if (!shows && !state.wanted) state.goodMs = nowMs;
     part.hidden = !shows;

@@ -3,28 +3,16 @@
 /** Units of the coordinates. A line leaves this room below the top. */
 const HEADROOM = 6;
 
-interface ChartFrame {
-  width: number;
-  height: number;
-}
-
-interface Chart {
-  frame: ChartFrame;
-  /** One line for each series, in the given order: attribute `d` of the line and of the area under it. */
-  lines: { name: string; line: string; area: string }[];
-  /** Horizontal grid lines: position and value. */
-  ticks: { y: number; value: number }[];
-}
-
 /**
+ * `lines` are those of the series, in the given order: attribute `d` of the line and of the area under it; `ticks` the horizontal grid lines.
  * @param series values by name, oldest first, all of the same length; null is a time without a measurement, a gap in the line.
  * @param pointsMax width in points. When fewer points are given, the line is aligned to the right.
  */
 export function chart(
   series: Readonly<Record<string, readonly (number | null)[]>>,
   pointsMax: number,
-  frame: ChartFrame,
-): Chart {
+  frame: { width: number; height: number },
+) {
   const greatest = Math.max(0, ...Object.values(series).flatMap((values) => values.map((value) => value ?? 0)));
   const top = niceCeiling(greatest);
   const floor = frame.height;

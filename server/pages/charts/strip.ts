@@ -11,18 +11,6 @@ const GOOD_TOP = 8;
 const BAD_HEIGHT_MIN = 6;
 const QUIET_HEIGHT = 2;
 
-export interface Strip {
-  width: number;
-  height: number;
-  cell: number;
-  /** Attribute `d` of the bars of one kind. */
-  bars: Record<'quiet' | 'good' | 'bad' | 'outage', string>;
-  /** The quarters of an hour with trouble, which are links. */
-  cells: { x: number; at: string; text: string; href: string }[];
-  /** The strip in words. */
-  label: string;
-}
-
 interface StripOf<Name extends string> {
   /** The quarters of an hour with counts; undefined: they could not be read. */
   quarters: readonly ({ at: string } & Record<NoInfer<Name>, number>)[] | undefined;
@@ -36,7 +24,8 @@ interface StripOf<Name extends string> {
   nowMs: number;
 }
 
-export function stripOf<Name extends string>(given: StripOf<Name>): Strip | null {
+/** `bars`: attribute `d` of each kind; `cells`: those with trouble, which are links; `label`: the strip in words. Null without counts. */
+export function stripOf<Name extends string>(given: StripOf<Name>) {
   const { quarters, words, trouble, hrefOf, outages, nowMs } = given;
   if (quarters === undefined) return null;
   const sinceMs = quartersSince(nowMs);
@@ -50,7 +39,7 @@ export function stripOf<Name extends string>(given: StripOf<Name>): Strip | null
     counted.reduce((sum, counts) => sum + counts[name], 0);
   const counted = new Map(quarters.map((quarter) => [Date.parse(quarter.at), quarter]));
   const bars = { quiet: '', good: '', bad: '', outage: '' };
-  const cells: Strip['cells'] = [];
+  const cells: { x: number; at: string; text: string; href: string }[] = [];
   const troubled = { bad: 0, out: 0 };
   for (let index = 0; index < QUARTERS_SHOWN; index++) {
     const x = index * CELL;

@@ -61,9 +61,8 @@ const cancelJob = action('cancelJob', (_, { id }) => redirect(`/events/replays/$
 export const jobPages = { replayForm, replayEvents, jobList, showJob, cancelJob };
 
 async function replayView({ call }: PageRequest, given: Filters, chosen: typeof noRecipients, feedback: FormFeedback) {
-  const { filters, listed } = await listBy(call, 'listEvents', { ...given, limit: '1' });
-  if (listed.kind !== 'done' && listed.kind === 'invalid') return asProblem(listed);
-  const { limit: _, ...shown } = filters;
+  const { filters: shown, listed } = await listBy(call, 'listEvents', given, '1');
+  if (listed.kind === 'invalid') return asProblem(listed);
   const isUnknown = feedback.errors.agent_ids !== undefined;
   const { webhook_id: webhookId } = shown;
   const [previewed, webhooks, agents, counted] = await Promise.all([

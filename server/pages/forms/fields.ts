@@ -3,26 +3,7 @@ import { z } from 'zod';
 import { bare, type Field, type FormColumn, kindOf, type Table } from '../../model/table.ts';
 import { field, jsonOf, list, number, optional } from './form.ts';
 
-/** The data of partials/field. */
-interface ShownField {
-  name: string;
-  label: string;
-  type: string;
-  rows: number | undefined;
-  value: unknown;
-  error: string | undefined;
-  hint: string | undefined;
-  /** HTML. */
-  attributes: string;
-}
-
 type FormField = Field & { input: z.ZodType; form: FormColumn };
-
-/** A part of a form. `isUsed`: a field has a value or an error, so a collapsed part is shown open. */
-interface ShownPart {
-  fields: ShownField[];
-  isUsed: boolean;
-}
 
 /** What a form shows, by field. */
 interface FormValues {
@@ -32,24 +13,21 @@ interface FormValues {
   facts?: Readonly<Record<string, string>>;
 }
 
-/** The fields of each part, in order. @param parts names of the fields by part */
-export function shownParts<Part extends string>(
-  table: Table,
-  parts: Readonly<Record<Part, readonly string[]>>,
-  shown: FormValues,
-): Record<Part, ShownPart> {
-  const pairs = Object.entries<readonly string[]>(parts).map(([part, names]): [string, ShownPart] => {
+/**
+ * The fields of each part, in order. `isUsed`: a field has a value or an error, so a collapsed part is shown open.
+ * @param parts names of the fields by part
+ */
+export function shownParts(table: Table, parts: Readonly<Record<string, readonly string[]>>, shown: FormValues) {
+  const pairs = Object.entries(parts).map(([part, names]) => {
     const fields = names.map((name) => shownField(name, table[name] as FormField, shown));
-    return [part, { fields, isUsed: fields.some(({ value, error }) => (value ?? '') !== '' || error !== undefined) }];
+    const isUsed = fields.some(({ value, error }) => (value ?? '') !== '' || error !== undefined);
+    return [part, { fields, isUsed }] as const;
   });
-  return Object.fromEntries(pairs) as Record<Part, ShownPart>;
+  return Object.fromEntries(pairs);
 }
 
-function shownField(
-  name: string,
-  { input, form, initial }: FormField,
-  { values, errors, facts }: FormValues,
-): ShownField {
+/** The data of partials/field, which writes `attributes` as HTML. */
+function shownField(name: string, { input, form, initial }: FormField, { values, errors, facts }: FormValues) {
   const { label, hint, rows, suggestions } = form;
   const fill = (text: string) => text.replace(/\{([a-z ]+)\}/g, (_, fact: string) => facts?.[fact] ?? '');
   const schema = bare(input);

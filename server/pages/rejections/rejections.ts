@@ -30,11 +30,8 @@ const rejectionList: Page = async ({ call, query }) => {
   const given = filtersOf(query, ['webhook_id', 'reason', 'from', 'to', 'cursor']);
   // Groups are of all times.
   const isFirst = !given.cursor && !given.from && !given.to;
-  const rows = isFirst && !given.reason ? { limit: ROWS_SHOWN } : {};
-  const {
-    filters: { limit: _, ...filters },
-    listed,
-  } = await listBy(call, 'listRejections', { ...given, ...rows } as typeof given & { limit?: string });
+  const rows = isFirst && !given.reason ? ROWS_SHOWN : undefined;
+  const { filters, listed } = await listBy(call, 'listRejections', given, rows);
   if (listed.kind === 'problem') return listed;
   const grouped = await call('listRejectionGroups', { query: { webhook_id: filters.webhook_id } });
   const found = itemsOf(grouped).items;
@@ -53,7 +50,6 @@ const rejectionList: Page = async ({ call, query }) => {
     groups,
     samples: isFirst && grouped.kind === 'done' ? grouped.body : null,
     reasons: rejectionReasonNames.filter((name) => occurring.has(name)),
-    titleOf,
     now: Date.now(),
   };
   return view('rejections/list', 'Rejections', data);

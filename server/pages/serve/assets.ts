@@ -22,9 +22,8 @@ interface Asset {
 const names = [
   // Geist by Vercel, see geist-license.txt: weights 400 to 700, Latin, made with fonttools (29 KB as published, 18 KB here).
   'geist.woff2',
-  'geist-mono.woff2',
   'weir.css',
-  ...(['weir.js', 'frame.js', 'live.js', 'chart.js', 'runtime.js', 'forms.js', 'feedback.js', 'keys.js'] as const),
+  ...(['weir.js', 'frame.js', 'live.js', 'chart.js', 'forms.js', 'feedback.js', 'keys.js'] as const),
   ...(['tree.js', 'htmx.js', 'icon.svg', 'icon-alert.svg'] as const),
 ] as const;
 

@@ -1,9 +1,7 @@
 /** The life of an event: a line of its receipt, and one for each agent. */
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Attempt } from '../../../server/model/attempts.ts';
 import { lifeOf } from '../../../server/pages/events/life.ts';
-import { addAgent, send, startAgentApp } from '../../helpers/agents.ts';
-import { addPerson } from '../../helpers/people.ts';
 
 const receivedMs = Date.parse('2026-01-01T12:00:00Z');
 const event = { received_at: new Date(receivedMs).toISOString() };
@@ -91,24 +89,4 @@ test.each([
     attempts: new Map([['a', attempts]]),
   });
   expect([life.agents[0]!.steps.length, life.agents[0]!.leftOut]).toEqual([12, leftOut]);
-});
-
-test('is on the page of the event', async () => {
-  const app = await startAgentApp();
-  onTestFinished(() => app.stop());
-  const { cookie } = await addPerson(app, 'viewer');
-  const webhook = await app.addWebhook();
-  const agent = await addAgent(app, [webhook]);
-  const id = await send(webhook);
-  const { deliveries } = (await agent.post('claim', {})).body;
-  await agent.post('ack', { receipts: [deliveries[0].receipt] });
-  const page = await (await fetch(`${app.url}/events/${id}`, { headers: { cookie } })).text();
-  const words = page
-    .split('<ol class="life"')
-    .slice(1)
-    .map((list) => [...list.split('</ol>')[0]!.matchAll(/<b>([^<]*)</g)].map(([, word]) => word));
-  expect(words).toEqual([
-    ['Received', 'Verified', 'On disk'],
-    ['Fetched', 'Acknowledged'],
-  ]);
 });

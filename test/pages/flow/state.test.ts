@@ -37,56 +37,20 @@ test('a paused agent is paused, whatever waits', () => {
 });
 
 test.each([
-  ['failing', 'bad', [[60, 0, 3]]],
-  [
-    'failing',
-    'bad',
-    [
-      [960, 0, 3],
-      [60, 0, 0],
-    ],
-  ],
-  [
-    'working',
-    'good',
-    [
-      [960, 1, 0],
-      [60, 0, 3],
-    ],
-  ],
-  [
-    'working',
-    'good',
-    [
-      [1_800, 0, 3],
-      [60, 0, 0],
-    ],
-  ],
-  ['failing 10 %', 'warn', [[60, 18, 2]]],
-  ['working', 'good', [[60, 17, 2]]],
-  ['working', 'good', [[60, 91, 9]]],
-  [
-    'failing 27 %',
-    'warn',
-    [
-      [3_599, 0, 27],
-      [60, 73, 0],
-    ],
-  ],
-  [
-    'working',
-    'good',
-    [
-      [3_600, 0, 27],
-      [60, 73, 0],
-    ],
-  ],
-])('an agent is %s (%s) after quarters that began s ago, acknowledged and failed %j', (word, tone, counts) => {
-  const quarters = counts.map(([seconds, acknowledged, failed]) => ({
-    at: ago(seconds!),
-    acknowledged: acknowledged!,
-    failed: failed!,
-  }));
+  ['failing', 'bad', '60/0/3'],
+  ['failing', 'bad', '960/0/3 60/0/0'],
+  ['working', 'good', '960/1/0 60/0/3'],
+  ['working', 'good', '1800/0/3 60/0/0'],
+  ['failing 10 %', 'warn', '60/18/2'],
+  ['working', 'good', '60/17/2'],
+  ['working', 'good', '60/91/9'],
+  ['failing 27 %', 'warn', '3599/0/27 60/73/0'],
+  ['working', 'good', '3600/0/27 60/73/0'],
+])('an agent is %s (%s) after quarters that began s ago, acknowledged and failed: %s', (word, tone, counts) => {
+  const quarters = counts.split(' ').map((quarter) => {
+    const [seconds, acknowledged, failed] = quarter.split('/').map(Number) as [number, number, number];
+    return { at: ago(seconds), acknowledged, failed };
+  });
   const does = { ...activity, working: true, last_seen_at: ago(60), waiting_since: null, quarters };
   expect(agentState(does, NOW_MS)).toMatchObject({ word, tone });
 });

@@ -110,31 +110,6 @@ test('the overlap of a rotation is kept when the password is wrong, and the page
   expect(await get(address)).toMatch(/Old credential<\/dt><dd>Not used since the rotation; expires <time/);
 });
 
-describe('a change that breaks something says what, before it is made', () => {
-  test('disabling a webhook', async () => {
-    const { id } = await app.addWebhook({ name: 'billing' });
-    expect(await get(`/webhooks/${id}/settings`)).toContain(
-      'Requests to billing then get a 410 response and are not stored',
-    );
-  });
-
-  test('rotating the credential of an agent', async () => {
-    const webhook = await app.addWebhook();
-    const agent = await addAgent(app, [webhook]);
-    const { name } = (await administrator.api('GET', `/api/v1/agents/${agent.id}`)).body;
-    expect(await get(`/agents/${agent.id}`)).toContain(
-      `When the old credential ends, agent ${name} stops until it has the new one.`,
-    );
-  });
-
-  test('disabling a user', async () => {
-    const other = await addPerson(app, 'operator');
-    expect(await get(`/users/${other.id}`)).toContain(
-      `${other.email} is signed out everywhere at once, and programs with 1 API token of this user stop.`,
-    );
-  });
-});
-
 test('the form of an agent says that its list of webhooks is cut, keeps those it has, and adds others by name', async () => {
   const [rare, second] = [await app.addWebhook({ name: 'Rare bird' }), await app.addWebhook({ name: 'Second' })];
   await app.database.query({

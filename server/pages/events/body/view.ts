@@ -181,22 +181,12 @@ export function prettyXml(text: string): string {
 const EDITS_MAX = 200;
 const CONTEXT_LINES = 3;
 
-interface DiffLine {
-  kind: 'same' | 'added' | 'removed';
-  text: string;
-}
-
-interface BodyDiff {
-  /** Null: no earlier event was found near in time. */
-  previous: { id: string; received_at: string } | null;
-  /** Groups of changed lines with the lines around them; empty if the bodies are equal. Null: they cannot be compared, or differ too much. */
-  groups: DiffLine[][] | null;
-  /** False: only the beginnings were compared. */
-  complete: boolean;
-}
-
-/** @param previous undefined when no earlier event was found */
-export function diffOf(body: Buffer, previous: PreviousEvent | undefined): BodyDiff {
+/**
+ * `groups` are changed lines with the lines around them, empty if the bodies are equal; null if they cannot be compared, or differ too much.
+ * `complete`: false when only the beginnings were compared.
+ * @param previous undefined when no earlier event was found near in time
+ */
+export function diffOf(body: Buffer, previous: PreviousEvent | undefined) {
   if (previous === undefined) return { previous: null, groups: null, complete: true };
   const { body: oldBody, ...named } = previous;
   const [before, after] = [comparable(oldBody), comparable(body)];
@@ -209,8 +199,8 @@ export function diffOf(body: Buffer, previous: PreviousEvent | undefined): BodyD
   return { previous: named, groups, complete: before.complete && after.complete };
 }
 
-const kinds: Record<string, DiffLine['kind']> = { '+': 'added', '-': 'removed', ' ': 'same' };
+const kinds: Record<string, string> = { '+': 'added', '-': 'removed', ' ': 'same' };
 
-function lineOf(line: string): DiffLine {
+function lineOf(line: string) {
   return { kind: kinds[line[0]!]!, text: line.slice(1) };
 }
