@@ -95,13 +95,8 @@ if (window.weirCharts === undefined) {
   const readoutOf = () => {
     const readout = document.createElement('p');
     readout.className = 'hint readout';
-    const values = document.createElement('span');
-    values.setAttribute('aria-live', 'polite');
-    const link = document.createElement('a');
-    link.textContent = 'Show events';
-    // htmx would keep its first address, which changes with the cursor.
-    link.setAttribute('hx-boost', 'false');
-    readout.append(values, ' ', link);
+    // htmx would keep the first address of the link, which changes with the cursor.
+    readout.innerHTML = '<span aria-live="polite"></span> <a hx-boost="false">Show events</a>';
     return readout;
   };
 

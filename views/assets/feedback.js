@@ -43,16 +43,12 @@
     for (const notice of root.querySelectorAll('.notice[data-toast]')) {
       const toast = document.createElement('div');
       toast.className = 'toast';
-      const text = document.createElement('span');
+      toast.innerHTML = '<span></span><button type="button" class="quiet" aria-label="Close">×</button>';
+      const [text, close] = toast.children;
       text.append(...notice.childNodes);
-      const close = document.createElement('button');
-      close.type = 'button';
-      close.className = 'quiet';
-      close.textContent = '×';
-      close.setAttribute('aria-label', 'Close');
       close.addEventListener('click', () => toast.remove());
       const actions = text.querySelectorAll('form, a');
-      toast.append(text, ...actions, close);
+      close.before(...actions);
       htmx.process(toast);
       notice.remove();
       place.append(toast);

@@ -31,9 +31,7 @@
   document.addEventListener('htmx:load', () => document.querySelector('base')?.remove());
 
   /** Announces what was copied: the tick alone is not read out. */
-  const announcer = document.createElement('p');
-  announcer.className = 'unseen';
-  announcer.setAttribute('role', 'status');
+  const announcer = Object.assign(document.createElement('p'), { className: 'unseen', role: 'status' });
   document.body.append(announcer);
   document.addEventListener('weir:copied', (event) => {
     announcer.textContent = '';
@@ -72,28 +70,12 @@
 
   /** Says why the form was refused, in the form or, for a form of one button, above the page. */
   function showRefusal(form, reason, link) {
-    const place = document.createElement('div');
-    place.id = 'refused';
-    place.className = 'alert';
-    place.setAttribute('role', 'alert');
-    const text = document.createElement('p');
-    text.textContent = reason;
-    const retry = document.createElement('button');
-    retry.type = 'button';
-    retry.textContent = 'Retry';
+    const place = Object.assign(document.createElement('div'), { id: 'refused', className: 'alert', role: 'alert' });
+    const signIn = link === undefined ? '' : `<a href="${link}" target="_blank">Sign in</a>`;
+    place.innerHTML = `<p></p><p class="actions"><button type="button">Retry</button>${signIn}</p>`;
+    place.firstChild.textContent = reason;
+    const retry = place.querySelector('button');
     retry.addEventListener('click', () => again(form));
-    const actions = document.createElement('p');
-    actions.className = 'actions';
-    actions.append(retry);
-    if (link !== undefined) {
-      const there = Object.assign(document.createElement('a'), {
-        href: link,
-        target: '_blank',
-        textContent: 'Sign in',
-      });
-      actions.append(there);
-    }
-    place.append(text, actions);
     const isLong = form.querySelector('input:not([type="hidden"]), textarea, select') !== null;
     (isLong ? form : document.getElementById('main')).prepend(place);
     place.scrollIntoView({ block: 'nearest' });

@@ -71,8 +71,7 @@
     ];
     results = [];
     commands().querySelector('input').value = '';
-    list().setAttribute('role', 'listbox');
-    list().setAttribute('aria-label', 'Commands and results');
+    Object.assign(list(), { role: 'listbox', ariaLabel: 'Commands and results' });
     if (!commands().open) commands().showModal();
     show();
   }
@@ -87,13 +86,9 @@
     chosen = Math.max(0, Math.min(chosen, items.length - 1));
     list().replaceChildren(
       ...items.map(({ group, text }, index) => {
-        const item = document.createElement('li');
-        item.id = `command-${index}`;
-        item.setAttribute('role', 'option');
-        item.setAttribute('aria-selected', String(index === chosen));
-        const kind = document.createElement('small');
-        kind.textContent = group;
-        item.append(text, ' ', kind);
+        const item = Object.assign(document.createElement('li'), { id: `command-${index}`, role: 'option' });
+        item.ariaSelected = String(index === chosen);
+        item.append(text, ' ', Object.assign(document.createElement('small'), { textContent: group }));
         return item;
       }),
     );

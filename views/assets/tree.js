@@ -6,8 +6,6 @@
   if (window.weirTree) return;
   window.weirTree = true;
 
-  const make = (tag, text, className = '') =>
-    Object.assign(document.createElement(tag), { textContent: text, className });
   const head = (item) => item.querySelector(':scope > details > summary') ?? item;
   const ownText = (item) =>
     [...head(item).querySelectorAll(':scope > span:not(.muted)')].map((part) => part.textContent).join(' ');
@@ -41,16 +39,12 @@
   function enhance(tree) {
     if (tree.dataset.tree === 'ready') return;
     tree.dataset.tree = 'ready';
-    const tools = make('div', '', 'actions tree-tools');
-    const search = Object.assign(make('input', ''), { type: 'search', placeholder: 'Search in the body' });
-    search.setAttribute('aria-label', 'Search in the body');
-    const count = make('span', '', 'muted');
-    count.setAttribute('role', 'status');
-    const path = make('code', '');
-    const copies = ['Copy path', 'Copy value'].map((word) =>
-      Object.assign(make('button', word, 'quiet'), { type: 'button', hidden: true }),
-    );
-    tools.append(search, count, path, ...copies);
+    const tools = document.createElement('div');
+    tools.className = 'actions tree-tools';
+    tools.innerHTML = `<input type="search" placeholder="Search in the body" aria-label="Search in the body">
+      <span class="muted" role="status"></span><code></code>
+      <button type="button" class="quiet" hidden>Copy path</button><button type="button" class="quiet" hidden>Copy value</button>`;
+    const [search, count, path, ...copies] = tools.children;
     tree.before(tools);
 
     let chosen = null;
