@@ -316,7 +316,8 @@ describe('an agent', () => {
       await page.locator('.once code').waitFor();
       expect(await page.locator('.once code').innerText()).not.toBe(credential);
       await page.getByRole('link', { name: 'I have stored it' }).click();
-      if (!(await page.getByLabel('Type its name').isVisible())) await page.locator('#settings > summary').click();
+      await page.locator('.once').waitFor({ state: 'detached' });
+      await page.locator('#settings > summary').click();
       await page.getByLabel('Type its name').fill('deploy bot');
       await page.getByRole('button', { name: 'Revoke agent' }).click();
       await page.getByText('Revoked.').waitFor();
