@@ -169,7 +169,8 @@ export function withCells<F extends Family>(snapshots: readonly (readonly F[])[]
 }
 
 /** Returns one metric in prom-client's JSON form. @param aggregator how to combine series with the same labels. */
-export function metricFamily(name: MetricName, values: MetricSample[], aggregator: 'sum' | 'max' = 'sum') {
+export function metricFamily(name: MetricName, read: MetricSample[] | number, aggregator: 'sum' | 'max' = 'sum') {
   const [type, help] = metricTable[name];
+  const values = typeof read === 'number' ? [{ labels: {}, value: read }] : read;
   return { name, help, type, values, aggregator };
 }

@@ -19,11 +19,11 @@ export function primaryFamilies({ horizon, maintainedMs, logLinesDropped, nowMs 
   const daysAhead = Math.max(0, Math.floor((horizon.toMs - tomorrowMs) / DAY_MS));
   return [
     buildFamily([build()]),
-    metricFamily('process_start_time_seconds', [{ labels: {}, value: Math.round(performance.timeOrigin) / 1000 }]),
-    metricFamily('process_cpu_seconds_total', [{ labels: {}, value: cpuSeconds() }]),
-    metricFamily('weir_log_lines_dropped_total', [{ labels: {}, value: logLinesDropped }]),
-    metricFamily('weir_partitions_ahead', [{ labels: {}, value: daysAhead }]),
-    metricFamily('weir_maintenance_timestamp_seconds', [{ labels: {}, value: Math.floor(maintainedMs / 1000) }]),
+    metricFamily('process_start_time_seconds', Math.round(performance.timeOrigin) / 1000),
+    metricFamily('process_cpu_seconds_total', cpuSeconds()),
+    metricFamily('weir_log_lines_dropped_total', logLinesDropped),
+    metricFamily('weir_partitions_ahead', daysAhead),
+    metricFamily('weir_maintenance_timestamp_seconds', Math.floor(maintainedMs / 1000)),
   ];
 }
 
@@ -70,12 +70,12 @@ export function databaseFamilies(figures: DatabaseFigures | null, agents: readon
       ),
     ),
     metricFamily('weir_deliveries_oldest_pending_seconds', waited, 'max'),
-    metricFamily('weir_deliveries_exact', [{ labels: {}, value: Number(isExact) }]),
+    metricFamily('weir_deliveries_exact', Number(isExact)),
     metricFamily(
       'weir_database_bytes',
       figures.cells.map(({ cell, databaseBytes }) => ({ labels: cellLabels(cell), value: Number(databaseBytes) })),
     ),
-    metricFamily('weir_database_read_timestamp_seconds', [{ labels: {}, value: Math.floor(figures.readAtMs / 1000) }]),
+    metricFamily('weir_database_read_timestamp_seconds', Math.floor(figures.readAtMs / 1000)),
   ];
 }
 

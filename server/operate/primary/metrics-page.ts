@@ -1,5 +1,6 @@
 /** GET /metrics on METRICS_HOST:METRICS_PORT: Prometheus text, summed over processes, including the totals of ended processes. */
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { AggregatorRegistry, Registry } from 'prom-client';
 import { isLoopback } from '../../base/net/loopback.ts';
 import { metricFamily, withCells } from '../../base/telemetry/metric-table.ts';
@@ -41,7 +42,7 @@ export class MetricsPage {
   readonly #own = countersOf(counted);
   #ended: MetricsSnapshot = [];
   #folding: Promise<void> = Promise.resolve();
-  #server: Server | null = null;
+  readonly #server = createServer((request, response) => this.#respond(request, response));
   readonly #agents = new AgentSeries();
   #maintainedMs = 0;
 
@@ -97,36 +98,29 @@ export class MetricsPage {
   }
 
   /** Listens; rejects with the system error when the port is not available. */
-  listen(host: string, port: number): Promise<void> {
-    const server = createServer((request, response) => {
-      const refusal = hostProblem(request);
-      if (refusal !== null) return void response.writeHead(refusal, { connection: 'close' }).end();
-      if (request.url !== '/metrics') return void response.writeHead(404).end();
-      this.render().then(
-        (text) => response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text),
-        (error: Error) => {
-          this.#parts.onFailure(error);
-          response.writeHead(500).end();
-        },
-      );
-    });
-    server.maxConnections = CONNECTIONS_MAX;
-    this.#server = server;
-    return new Promise((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(port, host, () => {
-        server.off('error', reject);
-        server.on('error', this.#parts.onFailure);
-        resolve();
-      });
-    });
+  async listen(host: string, port: number): Promise<void> {
+    this.#server.maxConnections = CONNECTIONS_MAX;
+    this.#server.listen(port, host);
+    await once(this.#server, 'listening');
+    this.#server.on('error', this.#parts.onFailure);
   }
 
   async close(): Promise<void> {
-    const server = this.#server;
-    if (server === null) return;
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #respond(request: IncomingMessage, response: ServerResponse): void {
+    const refusal = hostProblem(request);
+    if (refusal !== null) return void response.writeHead(refusal, { connection: 'close' }).end();
+    if (request.url !== '/metrics') return void response.writeHead(404).end();
+    this.render().then(
+      (text) => response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text),
+      (error: Error) => {
+        this.#parts.onFailure(error);
+        response.writeHead(500).end();
+      },
+    );
   }
 }
 

@@ -28,14 +28,8 @@ interface RestartParts {
   onDone: (outcome: 'restarted' | 'failed') => void;
 }
 
-interface RollingRestarts {
-  /** The last one, which may be under way. */
-  readonly last: RestartReport | null;
-  /** Requests one, and returns its number. One runs at a time: all requests during a restart are merged into one further restart. */
-  request(): number;
-}
-
-export function createRestarts(parts: RestartParts): RollingRestarts {
+/** One restart runs at a time: all requests during a restart are merged into one further restart. */
+export function createRestarts(parts: RestartParts) {
   const { log, build, onBegun, onDone } = parts;
   let last: RestartReport | null = null;
   const restart = coalesced(async () => {
@@ -53,9 +47,11 @@ export function createRestarts(parts: RestartParts): RollingRestarts {
     onDone(state);
   });
   return {
+    /** The last one, which may be under way. */
     get last() {
       return last;
     },
+    /** Requests one, and returns its number. */
     request() {
       void restart();
       return (last?.number ?? 0) + 1;
@@ -105,7 +101,7 @@ async function check(changed: string[], next: Settings, { database, log }: Resta
 interface ControlParts {
   supervisor: Supervisor;
   members: Members;
-  restarts: RollingRestarts;
+  restarts: ReturnType<typeof createRestarts>;
   settings: () => Settings;
   database: Database;
 }

@@ -1,11 +1,11 @@
 /** The primary's side of the spool: it owns the installation's folder, drains it while the database answers, and measures it. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Settings } from '../../base/settings/read.ts';
 import type { Log } from '../../base/telemetry/log.ts';
 import { metricFamily } from '../../base/telemetry/metric-table.ts';
-import { backoffMs } from '../../base/time/backoff.ts';
+import { backoffMs, pause } from '../../base/time/backoff.ts';
 import { HOUR_MS } from '../../base/time/durations.ts';
+import { within } from '../../base/time/within.ts';
 import { cellOfFile, drainOf } from '../../receive/spool/cell-target.ts';
 import { emptySpool, type SpoolContents, SpoolReader } from '../../receive/spool/contents.ts';
 import { realDisk } from '../../receive/spool/disk.ts';
@@ -67,7 +67,7 @@ export async function openSpool({ settings, database, cells, keys, log, owner }:
   });
   const reader = new SpoolReader(realDisk, folder);
   const contents = () => reader.read().catch(() => emptySpool);
-  const drain = new SpoolDrain({ folder, cells, retentionDays: () => settings().RETENTION_DAYS, log });
+  const drain = spoolDrain({ folder, cells, retentionDays: () => settings().RETENTION_DAYS, log });
   return {
     order() {
       const savedWebhooks = saved.read();
@@ -99,10 +99,10 @@ function spoolFamilies(contents: SpoolContents, counts: DrainTotals, nowMs: numb
       'weir_spool_events_drained_total',
       Object.entries(outcomes).map(([outcome, value]) => ({ labels: { outcome }, value })),
     ),
-    metricFamily('weir_spool_webhook_deleted_total', [{ labels: {}, value: counts.webhookDeleted }]),
-    metricFamily('weir_spool_bytes', [{ labels: {}, value: bytes }]),
-    metricFamily('weir_spool_events', [{ labels: {}, value: events }]),
-    metricFamily('weir_spool_oldest_seconds', [{ labels: {}, value: oldest }]),
+    metricFamily('weir_spool_webhook_deleted_total', counts.webhookDeleted),
+    metricFamily('weir_spool_bytes', bytes),
+    metricFamily('weir_spool_events', events),
+    metricFamily('weir_spool_oldest_seconds', oldest),
     metricFamily('weir_spool_files_kept', [
       { labels: { state: 'damaged' }, value: damaged },
       { labels: { state: 'refused' }, value: refused },
@@ -123,86 +123,55 @@ const RETRY = { firstMs: 200, maxMs: 5_000 };
 /** A database that hangs keeps the last transaction no longer than this. */
 const STOP_MS = 3_000;
 
-interface Loop {
-  drain: Drain;
-  close: () => void;
-  ended: Promise<void>;
-}
-
 /** Drains the files of each cell by a loop of their own, so that a cell that is away holds up no other. */
-export class SpoolDrain {
-  readonly #parts: SpoolDrainParts;
+export function spoolDrain({ folder, cells, retentionDays, log }: SpoolDrainParts) {
   /** What was drained, over all cells. */
-  readonly total = noTotals();
+  const total = noTotals();
   /** By the number of the cell: one that gets another connection string waits for the end of the loop before. */
-  readonly #loops = new Map<number, Loop>();
-  readonly #stopping = new AbortController();
-  #watching = Promise.resolve();
+  const loops = new Map<number, { drain: Drain; close: () => void; ended: Promise<void> }>();
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let watching = Promise.resolve();
 
-  constructor(parts: SpoolDrainParts) {
-    this.#parts = parts;
-  }
-
-  start(): void {
-    this.#watching = this.#watchFolder();
-  }
-
-  /** Resolves after the transactions in progress. */
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    await this.#watching;
-    const loops = [...this.#loops.values()];
-    for (const { drain } of loops) drain.stop();
-    const ended = Promise.all(loops.map((loop) => loop.ended));
-    await Promise.race([ended, delay(STOP_MS, null, { ref: false })]);
-    for (const { close } of loops) close();
-    await ended;
-  }
-
-  async #watchFolder(): Promise<void> {
-    const { cells, folder } = this.#parts;
-    const { signal } = this.#stopping;
+  async function watchFolder(): Promise<void> {
     while (!signal.aborted) {
       try {
         const files = await waitingFiles(realDisk, folder);
         // A cell that was added since is not taken for one that was removed.
         if (files.some(({ cell }) => !cells.known || cells.find(cell) === undefined)) await cells.changed();
         for (const cell of new Set(files.map((file) => cellOfFile(cells, file))))
-          if (!this.#loops.has(cell.number)) this.#begin(cell);
+          if (!loops.has(cell.number)) begin(cell);
       } catch {
         // The folder cannot be read, or home does not answer: it is read again.
       }
-      await delay(CHECK_EVERY_MS, null, { signal }).catch(() => {});
+      await pause(CHECK_EVERY_MS, signal);
     }
   }
 
-  #begin(cell: Cell): void {
-    const { cells, folder, retentionDays, log } = this.#parts;
+  function begin(cell: Cell): void {
     const counts = noTotals();
     const observer = {
       committed: (more: DrainCounts) => {
         addCounts(counts, more);
-        addCounts(this.total, more);
+        addCounts(total, more);
       },
       refused: (sqlState: string, reason: string) => {
         counts.refused++;
-        this.total.refused++;
+        total.refused++;
         log('spool_event_refused', { sql_state: sqlState, reason });
       },
       damaged: (file: string) => log('spool_damaged', { file }),
     };
     const { drain, close } = drainOf({ cells, folder, retentionDays, observer }, cell);
-    const ended = this.#run(cell, drain, counts).finally(() => {
+    const ended = run(cell, drain, counts).finally(() => {
       close();
-      this.#loops.delete(cell.number);
+      loops.delete(cell.number);
     });
-    this.#loops.set(cell.number, { drain, close, ended });
+    loops.set(cell.number, { drain, close, ended });
   }
 
   /** Drains until no file of the cell is left, or the cell is not used any more. */
-  async #run(cell: Cell, drain: Drain, counts: DrainTotals): Promise<void> {
-    const { cells, log } = this.#parts;
-    const { signal } = this.#stopping;
+  async function run(cell: Cell, drain: Drain, counts: DrainTotals): Promise<void> {
     const cellField = cell.number === 0 ? {} : { cell: cell.number };
     const startedMs = performance.now();
     for (let failures = 0; !signal.aborted && cells.find(cell.number) === cell; failures++) {
@@ -211,11 +180,29 @@ export class SpoolDrain {
         .catch((error: Error) => ({ kind: 'unavailable' as const, reason: error.message }));
       if (outcome.kind !== 'unavailable') break;
       if (failures === 0) log('spool_waiting', { ...cellField, reason: outcome.reason });
-      await delay(backoffMs(failures, RETRY, Math.random()), null, { signal }).catch(() => {});
+      await pause(backoffMs(failures, RETRY, Math.random()), signal);
     }
     const { stored: events, duplicates, known, webhookDeleted: webhook_deleted, refused } = counts;
     const fields = { events, duplicates, known, webhook_deleted, refused };
     if (Object.values(fields).some((count) => count > 0))
       log('spool_drained', { ...cellField, ...fields, took_ms: Math.round(performance.now() - startedMs) });
   }
+
+  return {
+    total,
+    start() {
+      watching = watchFolder();
+    },
+    /** Resolves after the transactions in progress. */
+    async stop() {
+      stopping.abort();
+      await watching;
+      const open = [...loops.values()];
+      for (const { drain } of open) drain.stop();
+      const ended = Promise.all(open.map((loop) => loop.ended));
+      await within(STOP_MS, ended);
+      for (const { close } of open) close();
+      await ended;
+    },
+  };
 }

@@ -181,14 +181,6 @@ async function storedBodies(): Promise<string[]> {
   return rows.map(({ body }) => body.toString('latin1'));
 }
 
-/** The table contains each stored event, and so each request that was served. */
-async function expectOnlyWhatWasSent(cases: Case[]): Promise<void> {
-  const sent = new Set(cases.flatMap(({ reading }) => reading.requests.map(({ body }) => body)));
-  const stored = await storedBodies();
-  expect(stored.filter((body) => !sent.has(body))).toEqual([]);
-  expect(stored.length).toBeGreaterThan(cases.length / 20);
-}
-
 const timeout = 60_000 + 50 * RUNS;
 const isSuccess = (status: number) => status >= 200 && status < 300;
 
@@ -203,17 +195,11 @@ test('invalid framing is never answered 2xx, and no byte of a body is served as 
     for (const [i, status] of answers.entries())
       if (i >= requests.length || i === refused) expect(isSuccess(status)).toBe(false);
   });
-  await expectOnlyWhatWasSent(cases);
-});
-
-test('a valid chunked request is refused with 411 once', { timeout }, async () => {
-  app = await startTestApp();
-  const { path } = await app.addWebhook({ secret: null });
-  const cases = Array.from({ length: RUNS }, (_, i) => makeCase(SEED * 1_000_000 + i, path, false));
-  await fuzz(cases, ({ reading: { requests } }, answers) => {
-    if (requests[0]?.chunked) expect(answers).toEqual([411]);
-  });
-  await expectOnlyWhatWasSent(cases);
+  // The table contains each stored event, and so each request that was served.
+  const sent = new Set(cases.flatMap(({ reading }) => reading.requests.map(({ body }) => body)));
+  const stored = await storedBodies();
+  expect(stored.filter((body) => !sent.has(body))).toEqual([]);
+  expect(stored.length).toBeGreaterThan(cases.length / 20);
 });
 
 test('with CHUNKED_BODIES=accept a chunked request is the last one on its connection', { timeout }, async () => {

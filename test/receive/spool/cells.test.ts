@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { beforeEach, expect, test } from 'vitest';
 import { createLog } from '../../../server/base/telemetry/log.ts';
-import { SpoolDrain } from '../../../server/operate/primary/spool.ts';
+import { spoolDrain } from '../../../server/operate/primary/spool.ts';
 import { beginMove } from '../../../server/store/queries/cells/webhook-moves.ts';
 import type { TestWebhook } from '../../helpers/app.ts';
 import { startCellApp } from '../../helpers/cells.ts';
@@ -14,7 +14,7 @@ import { spoolEvent } from './events.ts';
 
 const app = shared(() => startCellApp(2));
 let folder: string;
-let drain: SpoolDrain;
+let drain: ReturnType<typeof spoolDrain>;
 let waits: string[];
 beforeEach(async () => {
   folder = temporaryDirectory();
@@ -24,7 +24,7 @@ beforeEach(async () => {
     if (event === 'spool_waiting') waits.push(reason);
   };
   const log = createLog({ write, flush: () => {}, dropped: () => 0 }, 'info', {});
-  drain = new SpoolDrain({ folder, cells: app.primary, retentionDays: () => 30, log });
+  drain = spoolDrain({ folder, cells: app.primary, retentionDays: () => 30, log });
   return () => drain.stop();
 });
 
